@@ -1,0 +1,143 @@
+"""Content: what a session said and did, kept whatever characters and numbers it holds.
+
+Text, arguments, outputs and `extra` are never refused for their characters or numbers. What
+JSON or UTF-8 cannot hold is kept in an escape that `restore` reverses:
+
+| content | stored as |
+|---|---|
+| a lone surrogate, NUL, or U+001A inside a text | U+001A and four hexadecimal digits |
+| NaN, infinity | `{"$float": "nan"}`, `"inf"`, `"-inf"` |
+| an integer beyond 64 bits | `{"$int": "123…"}` |
+| a key that is `$float` or `$int`, or such a key with more `$` before it | the key with one more `$` |
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from rightful import limits
+from rightful.errors import InvalidEventError
+
+_UNSAFE = re.compile("[\x00\x1a\ud800-\udfff]")
+_ESCAPED = re.compile("\x1a([0-9a-f]{4})")
+_RESERVED = re.compile(r"\$+(?:float|int)\Z")
+_INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
+
+
+class _BigInt(str):
+    """An integer literal that Python would refuse to read (more than 4,300 digits)."""
+
+    __slots__ = ()
+
+
+def escape(value: object, place: str = "$", depth: int = 0) -> tuple[Any, bool]:
+    """Return content in its storable form, and whether anything had to be escaped.
+
+    Raises:
+        InvalidEventError: It is not JSON content (bytes, a set, an object …) or is nested deeper
+            than `limits.NESTING_DEPTH`. Convert it before recording it.
+    """
+    if depth > limits.NESTING_DEPTH:
+        raise InvalidEventError(f"Expected content nested at most {limits.NESTING_DEPTH} levels deep", place)
+    match value:
+        case None | bool():
+            return value, False
+        case _BigInt():
+            return {"$int": str(value)}, True
+        case str():
+            return _escape_text(value)
+        case int():
+            return (value, False) if _INT_MIN <= value <= _INT_MAX else ({"$int": _digits(value)}, True)
+        case float():
+            return (value, False) if math.isfinite(value) else ({"$float": str(value)}, True)
+        case list() | tuple():
+            return _escape_list(value, place, depth)
+        case dict():
+            return _escape_dict(value, place, depth)
+        case _:
+            raise InvalidEventError(f"Expected JSON content, got `{type(value).__name__}`", place)
+
+
+def _digits(value: int) -> str:
+    return str(value) if abs(value) < 10**4000 else hex(value)
+
+
+def _escape_text(text: str) -> tuple[str, bool]:
+    escaped = _UNSAFE.sub(lambda hit: f"\x1a{ord(hit.group()):04x}", text)
+    return escaped, escaped is not text and escaped != text
+
+
+def _escape_list(values: list[Any] | tuple[Any, ...], place: str, depth: int) -> tuple[list[Any], bool]:
+    pairs = [escape(item, f"{place}[{at}]", depth + 1) for at, item in enumerate(values)]
+    return [item for item, _ in pairs], any(hit for _, hit in pairs)
+
+
+def _escape_dict(values: dict[Any, Any], place: str, depth: int) -> tuple[dict[str, Any], bool]:
+    out: dict[str, Any] = {}
+    flagged = False
+    for key, item in values.items():
+        if not isinstance(key, str):
+            raise InvalidEventError(f"Expected `str` keys, got `{type(key).__name__}`", place)
+        kept, key_hit = _escape_text(f"${key}" if _RESERVED.match(key) else key)
+        out[kept], item_hit = escape(item, f"{place}.{kept}", depth + 1)
+        flagged = flagged or key_hit or item_hit or kept != key
+    return out, flagged
+
+
+def restore(value: Any) -> Any:  # noqa: ANN401 - content is any JSON value
+    """Return stored content as it was recorded; the reverse of `escape`."""
+    match value:
+        case str():
+            return _ESCAPED.sub(lambda hit: chr(int(hit.group(1), 16)), value)
+        case list():
+            return [restore(item) for item in value]
+        case {"$float": str() as number} if len(value) == 1:
+            return float(number)
+        case {"$int": str() as number} if len(value) == 1:
+            return int(number, 0) if len(number) < limits.KEY_BYTES or number.lower().lstrip("-").startswith("0x") else number
+        case dict():
+            return {_restore_key(key): restore(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _restore_key(key: str) -> str:
+    return restore(key[1:] if len(key) > 1 and _RESERVED.match(key[1:]) else key)  # type: ignore[no-any-return]
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise InvalidEventError(f"Expected each key once, got {twice[:64]!r} twice", "$")
+    return out
+
+
+def _int(digits: str) -> int | _BigInt:
+    return int(digits) if len(digits) <= 4_000 else _BigInt(digits)
+
+
+def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """Read JSON as it is found in the wild: NaN, lone surrogates and huge integers included.
+
+    Bytes may begin with a byte order mark and may be UTF-8 with bad bytes (kept as lone
+    surrogates), UTF-16 or UTF-32. A key that stands twice in one object is refused, because
+    two readers would disagree about it.
+
+    Raises:
+        InvalidEventError: It is no JSON, with the line and column; or it is nested too deep.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode(json.detect_encoding(text), "surrogateescape")
+        return json.loads(text, object_pairs_hook=_no_duplicates, parse_int=_int)
+    except json.JSONDecodeError as error:
+        raise InvalidEventError(f"Expected JSON: {error.msg}, line {error.lineno} column {error.colno}", "$") from None
+    except UnicodeDecodeError as error:
+        raise InvalidEventError(f"Expected JSON: {error.reason}", "$") from None
+    except RecursionError:
+        raise InvalidEventError(f"Expected JSON nested at most {limits.NESTING_DEPTH} levels deep", "$") from None

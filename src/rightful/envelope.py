@@ -1,0 +1,252 @@
+"""How an event becomes stored bytes and comes back.
+
+A row is an *envelope* (what is true of the fact for ever: id, type, session, times, outcome,
+commitment) and a *payload* (32 bytes of salt and the canonical body), kept apart, so that a
+payload can be erased while the Merkle tree over the envelopes stays as it is. The commitment
+is `SHA-256(salt + body)`: without the salt a guess cannot be confirmed.
+
+The canonical body is msgspec JSON of the fields that are not in the envelope, in the order
+in which the struct defines them, defaults left out, dict keys sorted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from rightful import content, limits, times
+from rightful.errors import InvalidEventError, UpgradeError
+from rightful.events import TYPES, Event, EventWithdrawn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VERSION = 1
+"""Version of the envelope's own form."""
+
+SALT_BYTES = 32
+"""Length of the salt before the body; bytes."""
+
+HEAD_FIELDS = frozenset({"producer", "at", "key", "id", "at_basis", "session", "turn", "index"})
+"""The fields of an event that stand in the envelope; the others are the body."""
+
+OUTCOMES = ("appended", "refined", "reemitted", "stale", "conflict")
+"""The outcomes under which a row is stored."""
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the ledger states about an event, for ever. Its bytes are the leaf of the tree.
+
+    Attributes:
+        v: The envelope's own version.
+        id: The event id; UUID text.
+        revision: Which row of this id it is, from 1.
+        type: The event's type.
+        schema: The version of the type's body.
+        producer: Who wrote it.
+        session: The session's name, where the type has one.
+        turn: The session's turn.
+        index: The place in the turn, as the producer counts.
+        at_us: When it happened; microseconds since 1970, UTC.
+        at_basis: `file` when that is a file's time.
+        recorded_at_us: When the ledger wrote it; never before that of the position before it.
+        outcome: How the row was classified.
+        first: The position of the id's first row; 0 when this is it.
+        body_bytes: Size of the canonical body; bytes.
+        escaped: Some of its content is kept in an escape (`content.restore`).
+        commitment: SHA-256 of salt and body, in hexadecimal.
+    """
+
+    v: int = VERSION
+    id: str
+    revision: int
+    type: str
+    schema: int
+    producer: str
+    session: str | None = None
+    turn: str | None = None
+    index: int | None = None
+    at_us: int
+    at_basis: str | None = None
+    recorded_at_us: int
+    outcome: str
+    first: int = 0
+    body_bytes: int
+    escaped: bool = False
+    commitment: str
+
+
+SCHEMAS: dict[str, int] = dict.fromkeys(TYPES, 1)
+"""The newest version of each type's body."""
+
+UPCASTERS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""For (type, version): how a body of that version becomes one of the next."""
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_envelopes = msgspec.json.Decoder(Envelope)
+
+
+class _Head(msgspec.Struct):
+    id: str
+    type: str
+    session: str | None = None
+
+
+_heads = msgspec.json.Decoder(_Head)
+
+
+class BodyKind(NamedTuple):
+    """How the body of one type is read and written.
+
+    Attributes:
+        struct: The struct of its fields; what projections fold.
+        of: Takes the body's fields from an event, in order.
+        decode: Reads canonical bytes into `struct`.
+    """
+
+    struct: type[msgspec.Struct]
+    of: Callable[[Event], tuple[Any, ...]]
+    decode: Callable[[bytes], Any]
+
+
+_kinds: dict[type[Event], BodyKind] = {}
+
+
+def body_kind(kind: type[Event]) -> BodyKind:
+    """Return how the body of an event type is read and written."""
+    if found := _kinds.get(kind):
+        return found
+    head = HEAD_FIELDS - {"id"} if kind is EventWithdrawn else HEAD_FIELDS
+    fields = [field for field in msgspec.structs.fields(kind) if field.name not in head]
+    struct = msgspec.defstruct(
+        f"{kind.__name__}Body",
+        [_definition(field) for field in fields],
+        frozen=True,
+        kw_only=True,
+        omit_defaults=True,
+        module=__name__,
+    )
+    names = [field.name for field in fields]
+    getter = attrgetter(*names) if len(names) > 1 else (lambda event, get=attrgetter(names[0]): (get(event),))
+    _kinds[kind] = BodyKind(struct, getter, msgspec.json.Decoder(struct).decode)
+    return _kinds[kind]
+
+
+def _definition(field: msgspec.structs.FieldInfo) -> tuple[Any, ...]:
+    if field.required:
+        return (field.name, field.type, msgspec.field(name=field.encode_name))
+    if field.default_factory is not msgspec.NODEFAULT:
+        return (field.name, field.type, msgspec.field(name=field.encode_name, default_factory=field.default_factory))
+    return (field.name, field.type, msgspec.field(name=field.encode_name, default=field.default))
+
+
+def encode_body(event: Event) -> bytes:
+    """Return an event's canonical body.
+
+    Raises:
+        InvalidEventError: A name holds a lone surrogate, or the body is larger than
+            `limits.EVENT_BYTES`.
+    """
+    kind = body_kind(type(event))
+    fields = kind.struct.__struct_fields__
+    values = kind.of(event)
+    try:
+        body = _encoder.encode(kind.struct(**dict(zip(fields, values, strict=True))))
+    except UnicodeEncodeError:
+        raise InvalidEventError("Expected names without lone surrogates", _surrogate_place(fields, values)) from None
+    if len(body) > limits.EVENT_BYTES:
+        raise InvalidEventError(f"Expected a body of at most {limits.EVENT_BYTES} bytes, got {len(body)}")
+    return body
+
+
+def _surrogate_place(fields: tuple[str, ...], values: tuple[Any, ...]) -> str:
+    for field, value in zip(fields, values, strict=True):
+        try:
+            _encoder.encode(value)
+        except UnicodeEncodeError:
+            return f"$.{field}"
+    return "$"
+
+
+def commitment(salt: bytes, body: bytes) -> str:
+    """Return SHA-256 of salt and body, in hexadecimal."""
+    return hashlib.sha256(salt + body).hexdigest()
+
+
+def encode(envelope: Envelope) -> bytes:
+    """Return an envelope's stored bytes.
+
+    Raises:
+        InvalidEventError: They are more than `limits.ENVELOPE_BYTES`.
+    """
+    data = _encoder.encode(envelope)
+    if len(data) > limits.ENVELOPE_BYTES:
+        raise InvalidEventError(f"Expected an envelope of at most {limits.ENVELOPE_BYTES} bytes, got {len(data)}")
+    return data
+
+
+def decode(data: bytes) -> Envelope:
+    """Return the envelope of stored bytes; unknown fields of a newer version are passed over.
+
+    Raises:
+        msgspec.DecodeError: The bytes are no envelope; the row is damaged.
+    """
+    return _envelopes.decode(data)
+
+
+def tags_of(event_id: str, session: str | None) -> list[str]:
+    """Return the tags under which a row of the ledger is found."""
+    return [f"id:{event_id}"] if session is None else [f"id:{event_id}", f"session:{session}"]
+
+
+def read_head(data: bytes) -> tuple[str, list[str]]:
+    """Return the type and the tags of a stored envelope."""
+    head = _heads.decode(data)
+    return head.type, tags_of(head.id, head.session)
+
+
+def body_of(envelope: Envelope, body: bytes, position: int) -> Any:  # noqa: ANN401 - one struct a type
+    """Return a stored body as the struct of its type, raised to the newest version.
+
+    Raises:
+        UpgradeError: The type or its version is newer than this program.
+    """
+    kind = TYPES.get(envelope.type)
+    newest = SCHEMAS.get(envelope.type, 0)
+    if kind is None or envelope.schema > newest or envelope.v > VERSION:
+        raise UpgradeError(position, envelope.type, envelope.schema)
+    if envelope.schema == newest:
+        return body_kind(kind).decode(body)
+    fields = msgspec.json.decode(body)
+    for version in range(envelope.schema, newest):
+        fields = UPCASTERS[envelope.type, version](fields)
+    return msgspec.convert(fields, body_kind(kind).struct)
+
+
+def event_of(envelope: Envelope, body: bytes, position: int) -> Event:
+    """Return the event of a stored row.
+
+    Raises:
+        UpgradeError: The type or its version is newer than this program.
+    """
+    fields = body_of(envelope, body, position)
+    kind = TYPES[envelope.type]
+    values: dict[str, Any] = {name: getattr(fields, name) for name in fields.__struct_fields__}
+    if envelope.escaped:
+        values.update({name: content.restore(values[name]) for name in kind.CONTENT if name in values})
+    values.setdefault("id", envelope.id)
+    if envelope.session is not None:
+        values["session"] = envelope.session
+    if kind is EventWithdrawn:
+        values["key"] = ""
+    return kind(
+        producer=envelope.producer,
+        at=times.at_of(envelope.at_us),
+        at_basis=envelope.at_basis,  # type: ignore[arg-type]
+        turn=envelope.turn,
+        index=envelope.index,
+        **values,
+    )

@@ -1,0 +1,123 @@
+"""Event ids and session names: what a producer in any language can compute again.
+
+`event id = uuid5(NAMESPACE, producer + "\\n" + key)` (RFC 9562, version 5). A producer that
+writes the same fact twice computes the same id, and the ledger answers `duplicate`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rightful import limits
+from rightful.errors import InvalidEventError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "rightful.events")
+"""The UUID namespace of event ids: 6f755e93-65bf-5c91-8aee-d0333c05205d."""
+
+PRODUCER = r"^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,127}\Z"
+"""Form of a producer's name."""
+
+SESSION = r"^[A-Za-z][A-Za-z0-9._-]{0,63}:[^\x00-\x1f\x7f-\x9f]+\Z"
+"""Form of a session name: `namespace:value`, the value exactly as its writer knows it."""
+
+NOT_A_SESSION = frozenset({"unknown"})
+"""Values that tools write when they do not know the session; they name nobody."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def event_id(producer: str, key: str) -> str:
+    """Return the event id of a producer's key, as UUID text.
+
+    Args:
+        producer: The producer's name.
+        key: The producer's own stable key of the fact; `composite_key` makes one of several parts.
+
+    Raises:
+        InvalidEventError: The key is empty, too long or has a control character. Choose another key.
+    """
+    if not key:
+        raise InvalidEventError("Expected `key` of length >= 1", "$.key")
+    if _CONTROL.search(key):
+        raise InvalidEventError("Expected `key` without control characters", "$.key")
+    try:
+        name = f"{producer}\n{key}".encode()
+    except UnicodeEncodeError:
+        raise InvalidEventError("Expected `key` without lone surrogates", "$.key") from None
+    if len(name) > limits.KEY_BYTES + len(producer) + 1:
+        raise InvalidEventError(f"Expected `key` of at most {limits.KEY_BYTES} bytes", "$.key")
+    digest = bytearray(hashlib.sha1(NAMESPACE.bytes + name, usedforsecurity=False).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def composite_key(*parts: str | int | None) -> str:
+    """Return a key of several parts: their JSON array, compact, in UTF-8.
+
+    Two different lists of parts never give the same key, whatever the parts contain.
+    """
+    return msgspec.json.encode(parts).decode()
+
+
+def canonical_id(text: str) -> str:
+    """Return a UUID's text in its canonical form (lower case, hyphens).
+
+    Raises:
+        InvalidEventError: It is no UUID.
+    """
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise InvalidEventError(f"Expected `uuid`, got {text[:64]!r}", "$.id") from None
+
+
+def split_session(name: str) -> tuple[str, str]:
+    """Return a session name's namespace and value."""
+    namespace, _, value = name.partition(":")
+    return namespace, value
+
+
+def is_session(name: str) -> bool:
+    """Say whether a text can be a session name: it has a namespace and names somebody."""
+    if not re.match(SESSION, name) or split_session(name)[1] in NOT_A_SESSION:
+        return False
+    try:
+        return len(name.encode()) <= limits.SESSION_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+_HOOK = re.compile(r"[^a-zA-Z0-9_-]")
+_CURSOR = re.compile(r"[^a-zA-Z0-9._-]")
+_SLUG = re.compile(r"[^a-zA-Z0-9]")
+
+SANITISERS: dict[str, Callable[[str], str]] = {
+    "hook": lambda value: _HOOK.sub("_", value),
+    "cursor": lambda value: _CURSOR.sub("_", value),
+    "slug": lambda value: _SLUG.sub("-", value),
+}
+"""The closed list of sanitisers that make an alias.
+
+`hook` is gptme-contrib's match-lessons.py (state files), `cursor` its aw-watcher cursor,
+`slug` Claude Code's project folder. All are lossy: `a/b` and `a_b` meet.
+"""
+
+
+def sanitised(value: str) -> frozenset[str]:
+    """Return the forms that the known sanitisers make of a session value."""
+    return frozenset(sanitise(value) for sanitise in SANITISERS.values())
+
+
+def is_alias_of(form: str, value: str) -> bool:
+    """Say whether `form` is what a known sanitiser makes of `value`."""
+    return form in sanitised(value)

@@ -1,0 +1,73 @@
+"""Every limit, with its unit and its reason.
+
+A limit is tested at its value and one past it. What lies beyond a limit is refused with its
+place; it is never cut.
+"""
+
+from __future__ import annotations
+
+PRODUCER_CHARS = 128
+"""Length of a producer's name; characters. It stands in every row."""
+
+KEY_BYTES = 4_096
+"""Length of a producer key; bytes of UTF-8. It is hashed into the event id, never stored."""
+
+SESSION_BYTES = 1_024
+"""Length of a session name; bytes of UTF-8. It stands in every row and is a tag of it."""
+
+TURN_CHARS = 256
+"""Length of a turn's name; characters. It stands in every row."""
+
+ARM_CHARS = 4_096
+"""Length of an arm's name; characters. PATH_MAX on Linux, since arms are often paths."""
+
+WORD_CHARS = 512
+"""Length of a short word (rubric, outcome, role …); characters."""
+
+ARMS_COUNT = 10_000
+"""Arms in one exposure. The largest real session shows 20."""
+
+CONTEXT_COUNT = 16
+"""Dimensions of one context. Real contexts have two."""
+
+ENVELOPE_BYTES = 65_535
+"""Size of a stored envelope; bytes. An entry of C2SP tlog-tiles is no longer."""
+
+EVENT_BYTES = 16 * 1024 * 1024
+"""Size of one event's canonical body, and of one wire line; bytes. A body is kept in memory whole."""
+
+BATCH_EVENTS = 100_000
+"""Events in one append; it is one transaction, held in memory."""
+
+NESTING_DEPTH = 64
+"""Depth of content; levels. Deeper input exhausts a recursive parser's stack."""
+
+SEQ_MAX = 2**53 - 1
+"""Largest grader sequence number and index. Beyond it JavaScript producers lose integers."""
+
+AT_MIN_US = 0
+"""Earliest event time; microseconds since 1970, UTC. No agent ran before."""
+
+AT_MAX_US = 7_258_118_400_000_000
+"""Latest event time: 2200-01-01; microseconds since 1970, UTC. Later is a unit mistake."""
+
+TAG_KEY_BYTES = 500
+"""Longest tag kept as its own index key; bytes. LMDB 0.9 keys end at 511; longer tags are hashed."""
+
+MAP_BYTES = 1 << 40
+"""Size of LMDB's map; bytes. Sparse: it costs address space, not disk. One size, never grown."""
+
+MAX_READERS = 1_024
+"""Reader slots of one environment, over all processes. Killed workers filled 126."""
+
+LINGER_S = 0.001
+"""Longest wait of a commit for company; seconds."""
+
+PAGE_ROWS = 1_024
+"""Rows read in one read transaction. A pinned reader makes the file grow, so it is short."""
+
+WAIT_S = 30.0
+"""How long an append waits for other writers before it gives up; seconds."""
+
+LOOKUP_EVIDENCE = 3
+"""Credits a context needs before its posterior is used instead of the next wider one (gptme)."""

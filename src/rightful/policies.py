@@ -1,0 +1,139 @@
+"""Policies: the immutable, hashed rules that turn exposures and grades into credits.
+
+A policy is a JSON object. What it leaves out has the default, so `{}` is the preset `bound`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from rightful.errors import PolicyError
+
+Positive = Annotated[float, Meta(gt=0.0, le=1e15)]
+Gamma = Annotated[float, Meta(gt=0.0, le=1.0)]
+Unit = Annotated[float, Meta(ge=0.0, le=1.0)]
+
+
+class TimeDecay(Struct, frozen=True, tag_field="mode", tag="time", forbid_unknown_fields=True):
+    """Evidence halves with its age at `decay_at`; independent of order.
+
+    Attributes:
+        half_life: Seconds.
+    """
+
+    half_life: Positive
+
+
+class SessionDecay(Struct, frozen=True, tag_field="mode", tag="session", forbid_unknown_fields=True):
+    """Every arm decays once for each credited run, by the position of the run's first grade."""
+
+    gamma: Gamma
+
+
+class ArmDecay(Struct, frozen=True, tag_field="mode", tag="arm", forbid_unknown_fields=True):
+    """An arm decays with each of its own credits only."""
+
+    gamma: Gamma
+
+
+class EventDecay(Struct, frozen=True, tag_field="mode", tag="events", forbid_unknown_fields=True):
+    """Decay as the log says it happened: `bandit.decayed`, `bandit.pruned`, `decay_rate` of grades."""
+
+
+Decay = TimeDecay | SessionDecay | ArmDecay | EventDecay
+
+
+class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How exposures and grades become credits and posteriors.
+
+    Attributes:
+        join: `bound`: a grade pays the exposures of its own run. `newest`: it pays the newest
+            session with exposures at the time of the grade, as the historical updater did.
+        revision: `last_wins`: one effective grade a run. `additive`: every grade event pays and
+            retractions are ignored.
+        credit: `full`: each arm gets the whole observation. `split`: 1/k of it.
+            `salience_weight`: weighted by the grade's salience. `salience_split`: that, normalised.
+        decay: None, or how evidence loses weight.
+        prior: (alpha, beta) of an arm without evidence; never decayed.
+        causal_order: `strict`: an exposure after the grade does not count.
+        skew_s: How much later than the grade an exposure may be stamped; seconds.
+        marginals: Keep a posterior for each single dimension of a context too.
+        graders: Who pays, in order; patterns of `producer/rubric`.
+        outcomes: What an outcome word is worth, 0 to 1.
+        arm_aliases: Other names of an arm: {alias: arm}.
+        arithmetic: `exact`: sums are exact and rounded once. `sequential`: float operations in log order.
+    """
+
+    join: Literal["bound", "newest"] = "bound"
+    revision: Literal["last_wins", "additive"] = "last_wins"
+    credit: Literal["full", "split", "salience_weight", "salience_split"] = "full"
+    decay: Decay | None = None
+    prior: tuple[Positive, Positive] = (1.0, 1.0)
+    causal_order: Literal["strict", "lenient"] = "strict"
+    skew_s: Annotated[float, Meta(ge=0.0, le=1e9)] = 0.0
+    marginals: bool = False
+    graders: tuple[str, ...] = ("human/overall", "credit/overall", "session-records/overall", "*/overall")
+    outcomes: dict[str, Unit] = field(
+        default_factory=lambda: {"productive": 1.0, "noop": 0.0, "failed": 0.0, "violated_policy": 0.0}
+    )
+    arm_aliases: dict[str, str] = field(default_factory=dict)
+    arithmetic: Literal["exact", "sequential"] = "exact"
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the completed policy's deterministic JSON (keys sorted, numbers as floats), in hexadecimal."""
+        return hashlib.sha256(msgspec.json.encode(self.as_dict(), order="deterministic")).hexdigest()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the completed policy as a JSON object."""
+        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+
+
+PRESETS: dict[str, Policy] = {
+    "bound": Policy(),
+    "historical-newest": Policy(join="newest", revision="additive"),
+    "gptme": Policy(revision="additive", causal_order="lenient", arithmetic="sequential", decay=EventDecay()),
+}
+"""The named policies."""
+
+
+def policy_of(asked: str | Mapping[str, Any] | Policy) -> Policy:
+    """Return a policy from a preset's name, a JSON object or a policy.
+
+    Raises:
+        PolicyError: No preset has that name, or the object does not have a policy's form.
+    """
+    match asked:
+        case Policy():
+            return _checked(msgspec.to_builtins(asked))
+        case str():
+            if asked not in PRESETS:
+                raise PolicyError(f"there is no preset {asked!r}; there are {', '.join(PRESETS)}")
+            return PRESETS[asked]
+        case Mapping():
+            return _checked(asked)
+        case _:
+            raise PolicyError(f"Expected a name or an object, got `{type(asked).__name__}`")
+
+
+def _checked(asked: Mapping[str, Any]) -> Policy:
+    wire = dict(asked)
+    if wire.get("decay") == "none":
+        wire["decay"] = None
+    try:
+        policy = msgspec.convert(wire, Policy)
+    except msgspec.ValidationError as error:
+        raise PolicyError(str(error)) from None
+    if policy.arithmetic == "sequential" and not (policy.decay is None or isinstance(policy.decay, EventDecay)):
+        raise PolicyError("`sequential` arithmetic takes no decay but `events` - at `$.decay`")
+    if isinstance(policy.decay, EventDecay) and policy.arithmetic != "sequential":
+        raise PolicyError("decay `events` depends on the order of the log and needs `sequential` - at `$.arithmetic`")
+    for alias, arm in policy.arm_aliases.items():
+        if arm in policy.arm_aliases:
+            raise PolicyError(f"{alias!r} is an alias of {arm!r}, which is an alias itself - at `$.arm_aliases`")
+    return policy

@@ -1,0 +1,48 @@
+"""Times: integer microseconds UTC inside, RFC 3339 outside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from rightful.errors import UsageError
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def us_of(at: datetime) -> int:
+    """Return an aware time as microseconds since 1970, UTC; exact."""
+    since = at - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def at_of(at_us: int) -> datetime:
+    """Return microseconds since 1970 as an aware UTC time; exact."""
+    return EPOCH + timedelta(microseconds=at_us)
+
+
+def text_of(at_us: int) -> str:
+    """Return microseconds since 1970 as RFC 3339 text in UTC."""
+    return at_of(at_us).isoformat().replace("+00:00", "Z")
+
+
+def us_from(value: datetime | str | float) -> int:
+    """Return a time given by a person or a caller as microseconds since 1970, UTC.
+
+    Args:
+        value: An aware datetime, RFC 3339 text with an offset, or a number of seconds since 1970.
+
+    Raises:
+        UsageError: It is none of these. Write it as `2026-08-01T10:15:00Z`.
+    """
+    if isinstance(value, str):
+        try:
+            value = msgspec.convert(value, datetime)
+        except msgspec.ValidationError:
+            raise UsageError(f"{value!r} is no time; write it as 2026-08-01T10:15:00Z") from None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise UsageError(f"{value.isoformat()} has no offset; write it as 2026-08-01T10:15:00Z")
+        return us_of(value)
+    return round(value * 1_000_000)

@@ -1,0 +1,154 @@
+"""How a fact enters: from a wire object or a struct to a checked event and its id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from rightful import content, limits, times
+from rightful.errors import InvalidEventError
+from rightful.events import TYPES, Event, EventWithdrawn, GradeRecorded, SessionEvent, SessionLinked, SessionUnlinked
+from rightful.identity import NOT_A_SESSION, canonical_id, event_id, split_session
+
+_PLACE = re.compile(r"(?P<what>.*) - at `(?P<place>[^`]*)`\Z", re.DOTALL)
+_FIELD = re.compile(r"field `(?P<name>[^`]*)`\Z")
+
+
+class Checked(NamedTuple):
+    """A fact that fits its type, on its way into the ledger.
+
+    Attributes:
+        id: Its event id, UUID text.
+        event: The event.
+        at_us: When it happened; microseconds since 1970, UTC.
+        escaped: Some of its content is kept in an escape (`content.escape`).
+    """
+
+    id: str
+    event: Event
+    at_us: int
+    escaped: bool
+
+
+def check(proposed: Event | Mapping[str, Any]) -> Checked:
+    """Return a proposed event checked, with its id.
+
+    Args:
+        proposed: A struct of `rightful.events`, or a wire object (a dict as parsed from JSON).
+
+    Raises:
+        InvalidEventError: It does not fit its type; `place` says where. Mend it and send it again;
+            the events beside it are not touched by it.
+    """
+    if isinstance(proposed, Event):
+        wire = _wire_of(proposed)
+    elif isinstance(proposed, Mapping):
+        wire = dict(proposed)
+    else:
+        raise InvalidEventError(f"Expected `object`, got `{type(proposed).__name__}`")
+    event, escaped = _convert(wire)
+    return Checked(_identify(event), event, _check_rules(event), escaped)
+
+
+def _wire_of(event: Event) -> dict[str, Any]:
+    kind = type(event)
+    wire = {
+        name: getattr(event, attribute)
+        for attribute, name in zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
+    }
+    wire["type"] = kind.__struct_config__.tag
+    return wire
+
+
+def _convert(wire: dict[str, Any]) -> tuple[Event, bool]:
+    name = wire.get("type")
+    if not isinstance(name, str):
+        raise InvalidEventError("Object missing required field `type`" if name is None else f"Expected `str`, got `{type(name).__name__}`", "$.type")
+    kind = TYPES.get(name)
+    if kind is None:
+        raise InvalidEventError(f"Invalid value {name[:64]!r}", "$.type")
+    escaped = False
+    for field in kind.CONTENT:
+        if wire.get(field) is not None:
+            wire[field], hit = content.escape(wire[field], f"$.{field}")
+            escaped = escaped or hit
+    try:
+        return msgspec.convert(wire, kind, from_attributes=True), escaped
+    except msgspec.ValidationError as error:
+        raise _placed(str(error)) from None
+    except (RecursionError, OverflowError, UnicodeError) as error:
+        raise InvalidEventError(f"Expected a plain event: {type(error).__name__}") from None
+
+
+def _placed(text: str) -> InvalidEventError:
+    if found := _PLACE.match(text):
+        what, place = found["what"], found["place"]
+    else:
+        what, place = text, "$"
+    if "field `" in what and (name := _FIELD.search(what)):
+        place = f"{place}.{name['name']}"
+    return InvalidEventError(what, place)
+
+
+def _identify(event: Event) -> str:
+    if isinstance(event, EventWithdrawn):
+        canonical_id(event.id)
+        return event_id(event.producer, event.key)
+    if event.key is None:
+        if event.id is None:
+            raise InvalidEventError("Expected `key` or `id`", "$.key")
+        return canonical_id(event.id)
+    derived = event_id(event.producer, event.key)
+    if event.id is not None and canonical_id(event.id) != derived:
+        raise InvalidEventError(f"Expected `id` {derived}, which `producer` and `key` give", "$.id")
+    return derived
+
+
+def _check_rules(event: Event) -> int:
+    at_us = times.us_of(event.at)
+    if not limits.AT_MIN_US <= at_us <= limits.AT_MAX_US:
+        raise InvalidEventError("Expected a time from 1970 to 2200", "$.at")
+    if isinstance(event, SessionEvent):
+        _check_session(event.session, "$.session")
+    match event:
+        case GradeRecorded():
+            _check_grade(event)
+        case SessionLinked() | SessionUnlinked():
+            _check_session(event.other, "$.other")
+            if event.other == event.session:
+                raise InvalidEventError("Expected another session than `session`", "$.other")
+        case _:
+            pass
+    return at_us
+
+
+def _check_grade(event: GradeRecorded) -> None:
+    if event.reward is None and event.outcome is None:
+        raise InvalidEventError("Expected `reward` or `outcome`", "$.reward")
+    if event.exposure_session is not None:
+        _check_session(event.exposure_session, "$.exposure_session")
+
+
+def _check_session(name: str, place: str) -> None:
+    if split_session(name)[1] in NOT_A_SESSION:
+        raise InvalidEventError(f"Expected a session, got {name!r}, which names nobody", place)
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise InvalidEventError("Expected a session without lone surrogates", place) from None
+    if size > limits.SESSION_BYTES:
+        raise InvalidEventError(f"Expected a session of at most {limits.SESSION_BYTES} bytes", place)
+
+
+def from_wire(wire: Mapping[str, Any] | bytes | str) -> Event:
+    """Return the event of a wire object, or of one JSON line.
+
+    Raises:
+        InvalidEventError: It does not fit its type; `place` says where.
+    """
+    if isinstance(wire, bytes | str):
+        wire = cast("Mapping[str, Any]", content.parse_json(wire))
+    return check(wire).event
