@@ -1,0 +1,152 @@
+"""The command line: one module a command, loaded when it is called and not before.
+
+A command module has a docstring (its first line is the summary, all of it is the help),
+`arguments(parser)`, which declares what it takes, and `run(args)`, which does it and returns
+the exit code: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 conflict, 4 storage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import os
+import sys
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS: dict[str, str] = {
+    "init": "rightful.cli.init",
+    "ingest": "rightful.cli.ingest",
+    "import": "rightful.cli.import_",
+    "credit": "rightful.cli.credit",
+    "posteriors": "rightful.cli.posteriors",
+    "audit": "rightful.cli.audit",
+    "status": "rightful.cli.status",
+    "demo": "rightful.cli.demo",
+}
+"""The module of each command."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 and the signal's number, as shells have it."""
+
+PIPE_CLOSED = 141
+"""Exit code when the reader of our output went away: 128 and SIGPIPE."""
+
+
+class Command(Protocol):
+    """What a command module offers."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments. `--ledger` and `--json` are there already."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it and return the exit code."""
+
+
+def parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Return the argument parser.
+
+    Args:
+        command: Prepare this command alone; a hook that ingests loads no other. None: all.
+    """
+    top = argparse.ArgumentParser(
+        prog="rightful",
+        description="An append-only ledger that gives every agent session its rightful credit, transcript and history.",
+        epilog="Exit codes: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 conflict, 4 storage.",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="store_true", help="say which version this is")
+    _add_ledger(top, default=None)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in [command] if command else COMMANDS:
+        _add_command(commands, name)
+    return top
+
+
+def _add_ledger(to: argparse.ArgumentParser, default: str | None) -> None:
+    to.add_argument(
+        "--ledger",
+        metavar="PATH",
+        default=default,
+        help="the ledger; else RIGHTFUL_LEDGER, else the nearest .rightful upwards",
+    )
+
+
+def _add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str) -> None:
+    module = importlib.import_module(COMMANDS[name])
+    text = module.__doc__ or ""
+    sub = commands.add_parser(
+        name,
+        help=text.partition("\n")[0].rstrip("."),
+        description=text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_ledger(sub, default=argparse.SUPPRESS)
+    sub.add_argument("--json", action="store_true", help="print one JSON document instead of text for people")
+    cast("Command", module).arguments(sub)
+    sub.set_defaults(run=cast("Command", module).run)
+
+
+def _named(words: Sequence[str]) -> str | None:
+    """Return the command that the words name, when nothing but `--ledger` stands before it."""
+    rest = iter(words)
+    for word in rest:
+        if word == "--ledger":
+            next(rest, None)
+        elif not word.startswith("--ledger="):
+            return word if word in COMMANDS else None
+    return None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        argv: The words after the program's name; the process's own if None.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a narrow locale must not lose an answer
+    if words == ["--version"]:
+        return _version()
+    try:
+        args = parser(_named(words)).parse_args(words)
+    except SystemExit as stopped:  # argparse has said what is wrong, or has shown the help
+        return int(stopped.code or 0)
+    return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from rightful.cli import common
+    from rightful.errors import RightfulError
+
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+    except RightfulError as error:
+        common.complain(str(error))
+        return error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at exit
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        common.complain("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")
+        return INTERRUPTED
+    except OSError as error:
+        common.complain(
+            f"{error.filename or 'the system'}: {error.strerror or error}. Mend it and run the command again."
+        )
+        return 4
+    return code
+
+
+def _version() -> int:
+    from importlib.metadata import version
+
+    print("rightful", version("rightful"))
+    return 0
