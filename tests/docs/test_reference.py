@@ -1,0 +1,114 @@
+"""The reference says what the code does: every event, field, limit, error and command has its place."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import uuid
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rightful import errors, events, identity, limits, policies
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+COMMON = {field.encode_name for field in msgspec.structs.fields(events.Event)} | {"session"}
+
+
+def page(name: str) -> str:
+    return (REFERENCE / name).read_text("utf-8")
+
+
+def section(text: str, heading: str) -> str:
+    """What stands below a heading of the second level."""
+    _, found, rest = text.partition(f"\n## {heading}\n")
+    assert found, f"there is no section {heading}"
+    return re.split(r"^## ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """The cells of each table row that begins with a name in backquotes."""
+    lines = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `"))
+    return {cells[0].strip("` "): cells[1:] for cells in lines}
+
+
+@pytest.mark.parametrize("tag", events.TYPES)
+def test_every_event_type_has_its_section_with_every_field(tag: str) -> None:
+    fields = {field.encode_name: field for field in msgspec.structs.fields(events.TYPES[tag])}
+    own = {name: field for name, field in fields.items() if name not in COMMON or field.required}
+    own = {name: field for name, field in own.items() if name not in {"producer", "at", "session"}}
+
+    table = rows(section(page("events.md"), f"`{tag}`"))
+
+    assert {name: cells[1].strip() for name, cells in table.items()} == {
+        name: "yes" if field.required else "no" for name, field in own.items()
+    }
+
+
+def test_every_common_field_is_described() -> None:
+    assert set(rows(section(page("events.md"), "Common fields"))) == COMMON | {"type"}
+
+
+def test_no_event_type_is_described_that_does_not_exist() -> None:
+    described = re.findall(r"^## `(.+)`$", page("events.md"), re.MULTILINE)
+
+    assert described == list(events.TYPES)
+
+
+LIMITS = {name: value for name, value in vars(limits).items() if name.isupper()}
+
+
+def test_every_limit_is_listed_with_its_value() -> None:
+    listed = {name: cells[0].strip() for name, cells in rows(page("limits.md")).items()}
+
+    assert listed == {name: f"{value:,}" for name, value in LIMITS.items()}
+
+
+ERRORS = [
+    error for _, error in inspect.getmembers(errors, inspect.isclass) if issubclass(error, errors.RightfulError)
+]
+
+
+def test_every_error_is_listed_with_its_exit_code() -> None:
+    listed = {name: cells[0].strip() for name, cells in rows(section(page("errors.md"), "Errors")).items()}
+
+    assert listed == {error.__name__: str(error.exit_code) for error in ERRORS}
+
+
+def golden(heading: str) -> list[list[str]]:
+    text = section(page("wire-format.md"), heading)
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    return [[cell.strip().strip("`") for cell in cells] for cells in lines]
+
+
+def test_the_golden_event_ids_are_what_the_code_computes() -> None:
+    cases = golden("Event ids")
+
+    assert len(cases) >= 4
+    assert [identity.event_id(producer, key) for producer, key, _ in cases] == [found for _, _, found in cases]
+
+
+def test_the_golden_event_ids_are_what_the_standard_library_computes() -> None:
+    namespace = uuid.uuid5(uuid.NAMESPACE_DNS, "rightful.events")
+    cases = golden("Event ids")
+
+    assert f"`{namespace}`" in page("wire-format.md")
+    assert [str(uuid.uuid5(namespace, f"{producer}\n{key}")) for producer, key, _ in cases] == [
+        found for _, _, found in cases
+    ]
+
+
+def test_the_golden_composite_keys_are_what_the_code_writes() -> None:
+    cases = golden("Keys of several parts")
+
+    assert len(cases) >= 4
+    assert [identity.composite_key(*msgspec.json.decode(parts)) for parts, _ in cases] == [key for _, key in cases]
+
+
+def test_every_policy_field_and_preset_is_described() -> None:
+    fields = {field.encode_name for field in msgspec.structs.fields(policies.Policy)}
+
+    assert set(rows(section(page("policies.md"), "Fields"))) == fields
+    hashes = {name: cells[-1].strip(" `") for name, cells in rows(section(page("policies.md"), "Presets")).items()}
+    assert hashes == {name: policy.hash for name, policy in policies.PRESETS.items()}

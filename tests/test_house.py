@@ -1,0 +1,232 @@
+"""The house rules that a machine can judge, run as tests."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "rightful"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+PYTHON = sorted(path for room in ("src", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py"))
+TEXTS = [*PYTHON, *sorted((ROOT / "docs").rglob("*.md")), *(ROOT / name for name in ("README.md", "run", ".ci/run"))]
+
+MODULE_LINES = 400
+FUNCTION_LINES = 45  # without its docstring; ruff counts statements and branches
+PUBLIC_NAMES = 25
+HEAVY = ("numpy", "rich", "structlog")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), filename=str(path))
+
+
+def constraints() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pins = (line.split("==") for line in lines if line and not line.startswith("#"))
+    return {name.lower().replace("_", "-"): version for name, version in pins}
+
+
+def body_lines(function: Function) -> int:
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return (function.end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def test_no_module_is_longer_than_one_can_hold_in_mind() -> None:
+    lengths = {named(path): len(path.read_text("utf-8").splitlines()) for path in PYTHON}
+
+    assert {path: lines for path, lines in lengths.items() if lines > MODULE_LINES} == {}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = {
+        f"{named(path)}:{node.name}": body_lines(node)
+        for path in SOURCES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, Function) and body_lines(node) > FUNCTION_LINES
+    }
+
+    assert long == {}
+
+
+def test_nothing_is_left_for_later() -> None:
+    later = re.compile(r"\b(FIX" + r"ME|TO" + r"DO|XX" + r"X)\b")
+
+    assert [named(path) for path in TEXTS if later.search(path.read_text("utf-8"))] == []
+
+
+def public(nodes: list[ast.stmt]) -> Iterator[Function | ast.ClassDef]:
+    for node in nodes:
+        if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from public(node.body)
+
+
+def test_everything_public_says_what_it_is() -> None:
+    silent = [
+        f"{named(path)}:{node.name}"
+        for path in SOURCES
+        for node in public(tree_of(path).body)
+        if not ast.get_docstring(node) and not any("overload" in ast.unparse(mark) for mark in node.decorator_list)
+    ]
+
+    assert silent == []
+
+
+def test_every_module_says_what_it_holds() -> None:
+    assert [named(path) for path in SOURCES if not ast.get_docstring(tree_of(path))] == []
+
+
+def test_only_the_command_line_prints() -> None:
+    prints = [
+        f"{named(path)}:{node.lineno}"
+        for path in SOURCES
+        if not path.is_relative_to(PACKAGE / "cli")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+
+    assert prints == []
+
+
+def limits() -> dict[str, str]:
+    """Each limit with the text that stands below it."""
+    body = tree_of(PACKAGE / "limits.py").body
+    found = {}
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            documented = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            found[ast.unparse(target)] = str(after.value.value) if documented else ""  # type: ignore[union-attr]
+    return found
+
+
+def test_there_are_limits() -> None:
+    assert len(limits()) > 15
+
+
+@pytest.mark.parametrize("name", limits())
+def test_every_limit_gives_its_unit_and_its_reason(name: str) -> None:
+    assert len(limits()[name].split()) > 3
+
+
+@pytest.mark.parametrize("name", limits())
+def test_every_limit_is_tested(name: str) -> None:
+    here = Path(__file__).resolve()
+    tests = (path for path in (ROOT / "tests").rglob("test_*.py") if path.resolve() != here)
+
+    assert any(re.search(rf"\b{name}\b", path.read_text("utf-8")) for path in tests)
+
+
+def test_the_public_names_are_few_and_all_there() -> None:
+    package = importlib.import_module("rightful")
+
+    assert 0 < len(package.__all__) <= PUBLIC_NAMES
+    assert [name for name in package.__all__ if not hasattr(package, name)] == []
+    assert set(package.__all__) <= set(dir(package))
+
+
+def test_rooms_import_only_what_stands_below_them() -> None:
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()"]
+    done = subprocess.run(
+        [*command, "--no-logo", "--no-cache"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+INGEST = """
+import sys
+from rightful.cli import main
+assert main(["--ledger", sys.argv[1], "init"]) == 0
+assert main(["--ledger", sys.argv[1], "ingest", sys.argv[2], "--json"]) == 0
+print(sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+
+
+def test_a_hook_that_ingests_pays_for_nothing_that_only_people_need(tmp_path: Path) -> None:
+    line = (
+        '{"type":"exposure.recorded","producer":"hook","key":"1","session":"t:a",'
+        '"at":"2026-08-01T10:15:00Z","arms":[{"arm":"lessons/git.md"}]}'
+    )
+    (tmp_path / "events.jsonl").write_text(line + "\n")
+    done = subprocess.run(
+        [sys.executable, "-c", INGEST, str(tmp_path / "ledger"), str(tmp_path / "events.jsonl")],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    imported = ast.literal_eval(done.stderr.splitlines()[-1])
+    assert {"lmdb", "msgspec"} <= set(imported)
+    assert [name for name in HEAVY if name in imported] == []
+
+
+def test_the_constraints_pin_versions_and_name_no_host() -> None:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+
+    pins = [line for line in lines if not line.startswith("#")]
+    assert [line for line in pins if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9A-Za-z.]*", line)] == []
+
+
+def test_every_dependency_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    extras = project["project"]["optional-dependencies"].values()
+    wanted = [*project["build-system"]["requires"], *project["project"]["dependencies"], *sum(extras, [])]
+
+    names = {re.split(r"[\[<>=~!; ]", one)[0].lower().replace("_", "-") for one in wanted}
+    assert names - set(constraints()) == set()
+
+
+def test_every_lint_that_is_off_gives_its_reason() -> None:
+    lines = (ROOT / "pyproject.toml").read_text("utf-8").splitlines()
+    rules = [line for line in lines if re.match(r'\s+"[A-Z]+[0-9]*",', line)]
+
+    assert len(rules) > 10
+    assert [line for line in rules if not re.search(r"# \w+", line)] == []
+
+
+def test_every_exception_to_a_lint_in_the_code_gives_its_reason() -> None:
+    silent = re.compile(r"# noqa: [A-Z0-9, ]+$|# noqa$")
+    found = [
+        f"{named(path)}:{number}"
+        for path in SOURCES
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if silent.search(line)
+    ]
+
+    assert found == []
+
+
+def test_the_licence_is_whole_and_the_notice_names_what_is_used() -> None:
+    licence = (ROOT / "LICENSE").read_text("utf-8")
+    notice = (ROOT / "NOTICE").read_text("utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert "Version 2.0, January 2004" in licence
+    assert "END OF TERMS AND CONDITIONS" in licence
+    used = [re.split(r"[\[<>=]", one)[0] for one in project["dependencies"]]
+    assert [name for name in used if name not in notice] == []
