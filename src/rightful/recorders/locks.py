@@ -1,0 +1,181 @@
+"""Locks between processes, outside LMDB's own.
+
+LMDB's writer lock cannot be waited for with a limit, nor be queued for. So everybody who
+opens a store holds `ledger.lock` shared, which compaction, repair and restore take alone;
+and writers pass a turnstile of two locks, so that a process that writes in a tight loop
+cannot starve the others: whoever holds `queue.lock` is the only one who waits for
+`writer.lock`. Each is a flock: it ends with its holder, however that ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+from rightful.errors import InUseError, ReadOnlyStoreError
+
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+
+
+def open_private(path: Path) -> int:
+    """Open a file for reading and writing, made with mode 0600 whatever the umask says.
+
+    Returns:
+        The file descriptor, closed on exec; the caller closes it.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+    except FileExistsError:
+        return os.open(path, flags)
+    os.fchmod(fd, PRIVATE_FILE)
+    return fd
+
+
+class Flock:
+    """One lock file. Its lock is shared by fork, so a child closes it and never unlocks it.
+
+    Attributes:
+        path: The file.
+    """
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    @classmethod
+    def open(cls, path: Path) -> Flock:
+        """Open the lock file, making it if it is missing.
+
+        Raises:
+            ReadOnlyStoreError: It is missing or locked for you, and cannot be made.
+        """
+        try:
+            return cls(path, open_private(path))
+        except (PermissionError, FileExistsError) as error:
+            raise ReadOnlyStoreError(str(path.parent), f"{path.name}: {error.strerror}") from error
+
+    def exclusive(self) -> None:
+        """Take it alone, waiting as long as it takes."""
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+
+    def try_exclusive(self) -> bool:
+        """Take it alone if nobody has it."""
+        return self._try(fcntl.LOCK_EX)
+
+    def try_shared(self) -> bool:
+        """Take it together with others, unless one has it alone."""
+        return self._try(fcntl.LOCK_SH)
+
+    def unlock(self) -> None:
+        """Give it back, for every process that inherited it too."""
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Close the file; the lock ends with its last holder."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def _try(self, how: int) -> bool:
+        try:
+            fcntl.flock(self._fd, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+class Turnstile:
+    """The way of one process at a time to write. Both waits block; neither polls."""
+
+    __slots__ = ("_queue", "_writer")
+
+    def __init__(self, folder: Path) -> None:
+        self._queue = Flock.open(folder / "queue.lock")
+        try:
+            self._writer = Flock.open(folder / "writer.lock")
+        except BaseException:
+            self._queue.close()
+            raise
+
+    def enter(self) -> None:
+        """Wait for the turn, however long another process holds it."""
+        self._queue.exclusive()
+        try:
+            self._writer.exclusive()
+        finally:
+            self._queue.unlock()
+
+    def leave(self) -> None:
+        """Let the next one write."""
+        self._writer.unlock()
+
+    def close(self) -> None:
+        """Close both files."""
+        self._queue.close()
+        self._writer.close()
+
+
+def hold_shared(folder: Path, *, readonly: bool = False) -> Flock | None:
+    """Hold `ledger.lock` with all others who have the store open.
+
+    Returns:
+        The lock, held until it is closed; None if the folder is read-only and has no such file.
+
+    Raises:
+        InUseError: Compaction, repair or restore has the store for itself.
+        ReadOnlyStoreError: The lock file cannot be opened.
+    """
+    path = folder / "ledger.lock"
+    lock = _open_to_read(path) if readonly else Flock.open(path)
+    if lock is not None and not lock.try_shared():
+        lock.close()
+        raise InUseError(str(folder), holders(path))
+    return lock
+
+
+def hold_alone(folder: Path) -> Flock:
+    """Take `ledger.lock` alone: for compaction, repair and restore.
+
+    Returns:
+        The lock, held until it is closed.
+
+    Raises:
+        InUseError: Somebody has the store open; the error names whom the system knows.
+    """
+    lock = Flock.open(folder / "ledger.lock")
+    if not lock.try_exclusive():
+        lock.close()
+        raise InUseError(str(folder), holders(folder / "ledger.lock"))
+    return lock
+
+
+def holders(path: Path) -> tuple[str, ...]:
+    """Name the processes that hold a flock on the file, as far as /proc/locks knows them."""
+    try:
+        seen = path.stat()
+        table = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return ()
+    inode = f"{os.major(seen.st_dev):02x}:{os.minor(seen.st_dev):02x}:{seen.st_ino}"
+    rows = (line.split() for line in table.splitlines())
+    pids = {int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == inode}
+    return tuple(f"pid {pid}" for pid in sorted(pids) if pid > 0)
+
+
+def _open_to_read(path: Path) -> Flock | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ReadOnlyStoreError(str(path.parent), f"{path.name}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ReadOnlyStoreError(str(path.parent), f"{path.name} is no file")
+    return Flock(path, fd)

@@ -1,0 +1,118 @@
+"""The port of every recorder: the library's `DCBRecorder`, and what a ledger needs beyond it.
+
+A recorder gives out positions 1, 2, 3 … without a gap, in the order of the commits. What it
+has acknowledged is durable.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBRecorder
+
+from rightful import limits
+
+
+@dataclass
+class LedgerEvent(DCBEvent):
+    """A row before or after it is stored: the envelope, and the payload kept apart from it.
+
+    Attributes:
+        type: The event type.
+        data: The stored bytes of the envelope; the leaf of the tree.
+        tags: `id:<uuid>`, and `session:<name>` where there is one.
+        payload: Salt (32 bytes) and canonical body; None once it is erased.
+    """
+
+    payload: bytes | None = None
+
+
+class Row(NamedTuple):
+    """One stored row whose bytes fit its checksum.
+
+    Attributes:
+        position: Its place: 1, 2, 3 …
+        envelope: The stored bytes, as they were given.
+        payload: Salt and body; None when the payload was erased.
+    """
+
+    position: int
+    envelope: bytes
+    payload: bytes | None
+
+
+class View(Protocol):
+    """What a decision sees: all that stands before it, in its own write transaction."""
+
+    @property
+    def head(self) -> int:
+        """The last position; 0 when there is none."""
+
+    def last(self) -> LedgerEvent | None:
+        """Return the last row; None when there is none."""
+
+    def tagged(self, tag: str) -> list[tuple[int, LedgerEvent]]:
+        """Return all rows that have the tag, with their positions, ascending."""
+
+    def matches(self, query: DCBQuery, after: int | None) -> bool:
+        """Tell whether a row after that position fits the query."""
+
+
+Decision = Callable[[View], Sequence[DCBEvent]]
+"""Looks at the view and returns the events to write, in order. Pure: it may be called again."""
+
+
+class LedgerRecorder(DCBRecorder):
+    """A recorder that a ledger can stand on."""
+
+    @abstractmethod
+    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S) -> int:
+        """Run a decision alone in a write transaction and write the events it returns.
+
+        They get consecutive positions. An exception of the decision reaches the caller, and
+        nothing of this decision is written.
+
+        Args:
+            decision: What to write, given what stands there; it may be called again.
+            timeout_s: How long to wait for other writers; seconds. None waits for ever.
+
+        Returns:
+            The position of the last event written, after it is durable; the head if none was.
+
+        Raises:
+            BusyError: Others held the store that long. Nothing was written, nor will be.
+            OutcomeUnknownError: It was being committed when the time was over, or the store
+                failed and could not be asked. Send the same events again.
+            StoreFullError: There was no room. Nothing was written.
+            StorageError: The store failed. Nothing was written.
+        """
+
+    @abstractmethod
+    def rows(self, after: int, limit: int = limits.PAGE_ROWS) -> list[Row]:
+        """Return the rows after a position, at most `limit`, without a gap, in one short read.
+
+        Raises:
+            DamagedRowError: A row does not fit its checksum, or is missing.
+        """
+
+    @abstractmethod
+    def head(self) -> int:
+        """Return the last position; 0 when there is none."""
+
+    @abstractmethod
+    def wait_beyond(
+        self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None
+    ) -> int:
+        """Wait until a row stands after the position, whoever writes it, and return the head.
+
+        Returns:
+            The head: beyond `position`, unless the time was over or `stop` was set first.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what the recorder holds. Closing twice is nothing."""
