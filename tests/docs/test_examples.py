@@ -1,9 +1,12 @@
-"""Every Python block of the README and the docs runs; every command they show can be parsed."""
+"""Every Python block of the README and the docs runs, and the tutorial's commands too; every command can be parsed."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +22,60 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    """The page's blocks in one language, each moved down to its own line numbers."""
+def steps(page: Path) -> list[tuple[str, str]]:
+    """The page's blocks in order: language, and code moved down to its own line numbers."""
     text = page.read_text("utf-8")
-    found = (hit for hit in BLOCK.finditer(text) if hit["language"] == language)
-    return ["\n" * text.count("\n", 0, hit.start("code")) + hit["code"] for hit in found]
+    return [
+        (hit["language"], "\n" * text.count("\n", 0, hit.start("code")) + hit["code"]) for hit in BLOCK.finditer(text)
+    ]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=named)
-def test_every_python_block_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def blocks(page: Path, language: str) -> list[str]:
+    return [code for found, code in steps(page) if found == language]
+
+
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+PYTHON_PAGES = [page for page in PAGES if page != TUTORIAL and blocks(page, "python")]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh working folder, and `rightful` as a command."""
+    command = tmp_path / "bin" / "rightful"
+    command.parent.mkdir()
+    command.write_text(f"#!{sys.executable}\nimport sys\nfrom rightful.cli import main\nsys.exit(main())\n")
+    command.chmod(0o755)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
     monkeypatch.delenv("RIGHTFUL_LEDGER", raising=False)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    return folder
+
+
+def run_python(page: Path, code: str, namespace: dict[str, Any]) -> None:
+    exec(compile(code, named(page), "exec", dont_inherit=True), namespace)  # noqa: S102 - our own page
+
+
+@pytest.mark.parametrize("page", PYTHON_PAGES, ids=named)
+def test_every_python_block_of_a_page_runs(page: Path, elsewhere: Path) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
 
     for code in blocks(page, "python"):
-        exec(compile(code, named(page), "exec", dont_inherit=True), namespace)  # noqa: S102
+        run_python(page, code, namespace)
+
+
+def test_the_tutorial_runs_from_its_first_step_to_its_last(elsewhere: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+
+    for language, code in steps(TUTORIAL):
+        if language == "sh":
+            subprocess.run(["sh", "-euc", code], check=True, cwd=elsewhere)
+        elif language == "python":
+            run_python(TUTORIAL, code, namespace)
+
+    assert (elsewhere / "ledger" / "store" / "data.mdb").is_file()
 
 
 def test_the_readme_shows_about_thirty_lines_of_python() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import inspect
 import re
 import uuid
@@ -10,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rightful import errors, events, identity, limits, policies
+from rightful import cli, errors, events, identity, limits, policies
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 COMMON = {field.encode_name for field in msgspec.structs.fields(events.Event)} | {"session"}
@@ -65,9 +67,7 @@ def test_every_limit_is_listed_with_its_value() -> None:
     assert listed == {name: f"{value:,}" for name, value in LIMITS.items()}
 
 
-ERRORS = [
-    error for _, error in inspect.getmembers(errors, inspect.isclass) if issubclass(error, errors.RightfulError)
-]
+ERRORS = [error for _, error in inspect.getmembers(errors, inspect.isclass) if issubclass(error, errors.RightfulError)]
 
 
 def test_every_error_is_listed_with_its_exit_code() -> None:
@@ -112,3 +112,26 @@ def test_every_policy_field_and_preset_is_described() -> None:
     assert set(rows(section(page("policies.md"), "Fields"))) == fields
     hashes = {name: cells[-1].strip(" `") for name, cells in rows(section(page("policies.md"), "Presets")).items()}
     assert hashes == {name: policy.hash for name, policy in policies.PRESETS.items()}
+
+
+def options(command: str) -> list[argparse.Action]:
+    [commands] = [act for act in cli.parser(command)._actions if isinstance(act, argparse._SubParsersAction)]
+    return [action for action in commands.choices[command]._actions if not isinstance(action, argparse._HelpAction)]
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_has_its_section_with_every_option(command: str) -> None:
+    text = section(page("cli.md"), f"`{command}`") + section(page("cli.md"), "Everywhere")
+
+    names = [action.option_strings[-1] if action.option_strings else action.metavar for action in options(command)]
+    assert [name for name in names if f"`{name}" not in text and f" {name}" not in text] == []
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_and_option_has_help(command: str) -> None:
+    assert len((inspect.getdoc(importlib.import_module(cli.COMMANDS[command])) or "").split()) > 3
+    assert [action.dest for action in options(command) if not action.help] == []
+
+
+def test_no_command_is_described_that_does_not_exist() -> None:
+    assert re.findall(r"^## `(.+)`$", page("cli.md"), re.MULTILINE) == list(cli.COMMANDS)
