@@ -97,9 +97,7 @@ def commands(page: Path) -> list[str]:
     return [hit["rest"] for hit in calls if hit]
 
 
-@pytest.mark.parametrize(
-    "command", [pytest.param(line, id=f"{named(page)}:{line[:40]}") for page in PAGES for line in commands(page)]
-)
+@pytest.mark.parametrize("command", sorted({line for page in PAGES for line in commands(page)}))
 def test_every_command_that_a_page_shows_can_be_parsed(command: str) -> None:
     from rightful.cli import parser
 
