@@ -179,7 +179,10 @@ class ReadOnlyStoreError(StorageError):
         self.why = why
 
     def __str__(self) -> str:
-        return f"{self.path} cannot be written: {self.why}; nothing was written. Make the folder writable, or open it readonly."
+        return (
+            f"{self.path} cannot be written: {self.why}; nothing was written. "
+            f"Make the folder writable, or open it readonly."
+        )
 
 
 class StoreFullError(StorageError):
@@ -258,7 +261,10 @@ class ForkedError(StorageError):
         self.path = path
 
     def __str__(self) -> str:
-        return f"this handle on {self.path} was opened by the parent process; nothing was done. Open the ledger anew in the child."
+        return (
+            f"this handle on {self.path} was opened by the parent process; nothing was done. "
+            f"Open the ledger anew in the child."
+        )
 
 
 class ClosedError(StorageError):
@@ -319,4 +325,26 @@ class OutcomeUnknownError(StorageError):
         return (
             f"whether {len(self.ids)} event(s) were written to {self.path} is not known ({self.why}). "
             f"Send the same events again: nothing can be written twice."
+        )
+
+
+class ConditionFailedError(RightfulError):
+    """Somebody wrote what your append was conditional on. Nothing was written.
+
+    Raised by a conditional append. Read again what you decided on, and decide anew.
+
+    Attributes:
+        after: The position after which nothing was allowed to stand.
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, after: int) -> None:
+        super().__init__(after)
+        self.after = after
+
+    def __str__(self) -> str:
+        return (
+            f"a row after position {self.after} fits the condition of this append, so nothing was written. "
+            f"Read again and decide anew."
         )

@@ -1,0 +1,138 @@
+"""What becomes of an event whose id may stand in the ledger already.
+
+Nothing is overwritten and nothing is lost: the six lines of the design's section 5, the first
+that fits decides. The answer depends on the rows of that id alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rightful.envelope import commitment
+from rightful.ledger.recorded import Stored
+from rightful.ledger.refine import GROWING, refines
+
+ACCEPTED = frozenset({"appended", "refined", "reemitted"})
+"""The outcomes whose content is shown; the newest such row of an id is what it says now."""
+
+REPEATED = frozenset({"stale", "conflict"})
+"""The outcomes that a repeat of such a row gets again."""
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """An event on its way in, as far as it can be compared.
+
+    Attributes:
+        id: Its event id.
+        type: Its type.
+        session: The session's name, where the type has one.
+        turn: The turn, if it has one.
+        index: Its place in the turn, if it has one.
+        body: The canonical body.
+    """
+
+    id: str
+    type: str
+    session: str | None
+    turn: str | None
+    index: int | None
+    body: bytes
+
+
+class Verdict(NamedTuple):
+    """What becomes of a candidate.
+
+    Attributes:
+        outcome: `appended`, `refined`, `reemitted`, `stale`, `conflict` or `duplicate`.
+        position: Where the same content stands already; 0 when the candidate is to be stored.
+        first: The position of the id's first row; 0 when the candidate will be it.
+        revision: Which row of its id it is, from 1; the repeated row's own when nothing is stored.
+        reason: Why it is stale or a conflict; None otherwise.
+    """
+
+    outcome: str
+    position: int = 0
+    first: int = 0
+    revision: int = 1
+    reason: str | None = None
+
+    @property
+    def stored(self) -> bool:
+        """Whether the candidate is to be stored."""
+        return self.position == 0
+
+
+NEW = Verdict("appended")
+"""The verdict on an id that does not stand in the ledger."""
+
+
+def classify(candidate: Candidate, rows: Sequence[Stored]) -> Verdict:
+    """Return what becomes of a candidate.
+
+    Args:
+        candidate: The event that came.
+        rows: All rows of its id, by ascending position, those of the same append included.
+    """
+    if not rows:
+        return NEW
+    first = rows[0].position
+    if (row := _repeated(candidate, rows)) is not None:
+        outcome = row.envelope.outcome if row.envelope.outcome in REPEATED else "duplicate"
+        why = f"it stands at position {row.position} as {outcome}" if outcome in REPEATED else None
+        return Verdict(outcome, row.position, first, row.envelope.revision, why)
+    outcome, reason = _judged(candidate, _newest(rows))
+    return Verdict(outcome, 0, first, rows[-1].envelope.revision + 1, reason)
+
+
+def _repeated(candidate: Candidate, rows: Sequence[Stored]) -> Stored | None:
+    """Return the row that says the same; once a payload is erased, the id alone decides."""
+    for row in rows:
+        if row.payload is not None and _alike(candidate, row) and _same_body(candidate, row):
+            return row
+    erased = [row for row in rows if row.payload is None]
+    return next((row for row in erased if row.envelope.outcome in ACCEPTED), erased[0] if erased else None)
+
+
+def _alike(candidate: Candidate, row: Stored) -> bool:
+    envelope = row.envelope
+    return (candidate.type, candidate.session, candidate.turn) == (envelope.type, envelope.session, envelope.turn)
+
+
+def _same_body(candidate: Candidate, row: Stored) -> bool:
+    if row.payload is None or row.envelope.body_bytes != len(candidate.body):
+        return False
+    return commitment(row.payload[:32], candidate.body) == row.envelope.commitment
+
+
+def _newest(rows: Sequence[Stored]) -> Stored:
+    """Return the newest accepted revision; the first row of an id is always accepted."""
+    return next(row for row in reversed(rows) if row.envelope.outcome in ACCEPTED)
+
+
+def _judged(candidate: Candidate, newest: Stored) -> tuple[str, str | None]:
+    """Lines 3 to 6: against the newest accepted revision, whose payload is there."""
+    against = newest.envelope
+    where = f"revision {against.revision} at position {newest.position}"
+    if candidate.type != against.type:
+        return "conflict", f"Expected type {against.type!r}, that of {where}"
+    if candidate.session != against.session:
+        return "conflict", f"Expected session {against.session!r}, that of {where}"
+    body = newest.body or b""
+    same_turn = candidate.turn == against.turn
+    if refines(candidate.type, body, candidate.body):
+        return "stale", f"{where} says all of it and more"
+    if same_turn and _is_lower(candidate, newest):
+        return "stale", f"Expected index {against.index} or higher, that of {where}"
+    if refines(candidate.type, candidate.body, body):
+        return ("refined" if same_turn else "reemitted"), None
+    if candidate.body == body and not same_turn:
+        return "reemitted", None
+    return "conflict", f"Expected the content of {where}, or more of it"
+
+
+def _is_lower(candidate: Candidate, newest: Stored) -> bool:
+    index = newest.envelope.index
+    return candidate.type in GROWING and candidate.index is not None and index is not None and candidate.index < index

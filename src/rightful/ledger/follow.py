@@ -1,0 +1,59 @@
+"""Following a log: blocking, complete, resumable, stoppable."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+from rightful.ledger.recorded import Recorded
+from rightful.recorders.port import LedgerRecorder
+
+
+class Following(Iterator[Recorded]):
+    """An iterator over what stands and what is added; it blocks until there is more.
+
+    Attributes:
+        position: All up to here was looked at. Follow after it to resume, even when nothing
+            that was asked for stood there.
+    """
+
+    def __init__(
+        self,
+        recorder: LedgerRecorder,
+        between: Callable[[int, int], Iterator[Recorded]],
+        after: int,
+        timeout_s: float | None,
+    ) -> None:
+        self.position = after
+        self._recorder = recorder
+        self._between = between
+        self._timeout_s = timeout_s
+        self._stopped = threading.Event()
+        self._events = self._follow()
+
+    def __next__(self) -> Recorded:
+        return next(self._events)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the iterator, also while it waits; from any thread. What was not read is not lost."""
+        self._stopped.set()
+
+    def _follow(self) -> Iterator[Recorded]:
+        while not self._stopped.is_set():
+            head = self._recorder.wait_beyond(self.position, self._timeout_s, self._stopped)
+            if head <= self.position:
+                return
+            for one in self._between(self.position, head):
+                if self._stopped.is_set():
+                    return
+                self.position = one.position
+                yield one
+            self.position = head

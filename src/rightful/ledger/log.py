@@ -1,0 +1,301 @@
+"""The log: append with a receipt for each event, read, follow.
+
+Over the recorder port: one append is one decision in one write transaction. What does not
+depend on other rows (validation, ids, bodies, salts, commitments) is done before the lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
+
+from rightful import envelope as envelopes
+from rightful import limits, wire
+from rightful.envelope import SALT_BYTES, SCHEMAS, Envelope
+from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnknownError, UsageError
+from rightful.events import Event
+from rightful.ledger.classify import NEW, Candidate, Verdict, classify
+from rightful.ledger.follow import Following
+from rightful.ledger.recorded import Receipt, Recorded, Stored, checked, recorded
+from rightful.recorders.port import LedgerEvent, LedgerRecorder, Row, View
+
+Clock = Callable[[], int]
+"""Tells the time: microseconds since 1970, UTC."""
+
+
+def now_us() -> int:
+    """Return the system's time; microseconds since 1970, UTC."""
+    return time.time_ns() // 1_000
+
+
+class _RecordedAt(msgspec.Struct):
+    recorded_at_us: int
+
+
+_recorded_at = msgspec.json.Decoder(_RecordedAt)
+
+
+class _Prepared(NamedTuple):
+    """A valid event, all but what depends on other rows."""
+
+    candidate: Candidate
+    event: Event
+    at_us: int
+    escaped: bool
+    payload: bytes
+    commitment: str
+
+
+class Log:
+    """Facts in the order in which they were written, over any recorder.
+
+    Args:
+        recorder: Where the rows are kept.
+        path: What to call it in errors.
+        clock: Tells when a row is written.
+        entropy: Gives that many random bytes, for salts.
+    """
+
+    def __init__(
+        self,
+        recorder: LedgerRecorder,
+        *,
+        path: str = "the ledger",
+        clock: Clock = now_us,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.recorder = recorder
+        self.path = path
+        self._clock = clock
+        self._entropy = entropy
+
+    def append(
+        self,
+        events: Iterable[Event | Mapping[str, Any]],
+        *,
+        unless: DCBQuery | None = None,
+        after: int | None = None,
+        timeout_s: float | None = limits.WAIT_S,
+    ) -> list[Receipt]:
+        """Append events in one transaction and return a receipt for each, in order.
+
+        An invalid event gets a receipt with its place and touches no neighbour. Sending a batch
+        again is safe, however often.
+
+        Args:
+            events: Structs or wire objects, at most `limits.BATCH_EVENTS`.
+            unless: Write nothing if a row fits this query. Ids are looked up first: when all
+                events stand there already, their receipts say so and the condition is not asked.
+            after: Only rows after this position count for `unless`.
+            timeout_s: How long to wait for other writers; seconds. None waits for ever.
+
+        Raises:
+            UsageError: There are more events than one transaction holds. Nothing was written.
+            ConditionFailedError: A row fits `unless`. Nothing was written; read and decide anew.
+            BusyError: Others held the ledger that long. Nothing was written.
+            OutcomeUnknownError: Whether it was written is not known. Send the same events again.
+            StorageError: The store failed. Nothing was written.
+        """
+        batch = list(events)
+        if len(batch) > limits.BATCH_EVENTS:
+            raise UsageError(f"{len(batch)} events are more than the {limits.BATCH_EVENTS} of one append; send fewer.")
+        prepared = self._prepare(batch)
+        ready = [one for one in prepared if isinstance(one, _Prepared)]
+        decision = _Decision(ready, self._clock, unless, after)
+        if ready:
+            try:
+                self.recorder.decide(decision, timeout_s=timeout_s)
+            except OutcomeUnknownError as error:
+                ids = tuple(one.candidate.id for one in ready)
+                raise OutcomeUnknownError(error.path, ids, error.why) from error
+        decided = iter(decision.receipts)
+        return [one if isinstance(one, Receipt) else next(decided) for one in prepared]
+
+    def _prepare(self, batch: Sequence[Event | Mapping[str, Any]]) -> list[_Prepared | Receipt]:
+        salts = self._entropy(SALT_BYTES * len(batch))
+        prepared: list[_Prepared | Receipt] = []
+        for at, proposed in enumerate(batch):
+            try:
+                prepared.append(_prepare(proposed, salts[at * SALT_BYTES : (at + 1) * SALT_BYTES]))
+            except InvalidEventError as error:
+                prepared.append(Receipt(None, "invalid", None, None, str(error)))
+        return prepared
+
+    def head(self) -> int:
+        """Return the last position; 0 when there is none."""
+        return self.recorder.head()
+
+    def scan(self, after: int = 0, until: int | None = None) -> Iterator[list[Stored]]:
+        """Yield pages of rows, each in a short read transaction; the fast path of projections.
+
+        Args:
+            after: Begin behind this position.
+            until: End with this position; the end of the log as it is met, if None.
+
+        Raises:
+            DamagedRowError: A row does not fit its checksum or its commitment.
+        """
+        while until is None or after < until:
+            limit = limits.PAGE_ROWS if until is None else min(limits.PAGE_ROWS, until - after)
+            page = list(checked(self.recorder.rows(after, limit), self.path))
+            if not page:
+                return
+            yield page
+            after = page[-1].position
+
+    def read(
+        self,
+        *,
+        session: str | None = None,
+        types: Iterable[str] | None = None,
+        after: int = 0,
+        until: int | None = None,
+    ) -> Iterator[Recorded]:
+        """Yield recorded events by ascending position, all outcomes.
+
+        Args:
+            session: Only rows of this session, named in full; found by its index.
+            types: Only rows of these types.
+            after: Begin behind this position.
+            until: End with this position; the end of the log as it is met, if None.
+
+        Raises:
+            DamagedRowError: A row does not fit its checksum or its commitment.
+        """
+        wanted = None if types is None else frozenset(types)
+        pages = self.scan(after, until) if session is None else self._of_session(session, after, until)
+        for page in pages:
+            for row in page:
+                if wanted is None or row.envelope.type in wanted:
+                    yield recorded(row, self.path)
+
+    def _of_session(self, session: str, after: int, until: int | None) -> Iterator[list[Stored]]:
+        query = DCBQuery(items=[DCBQueryItem(tags=[f"session:{session}"])])
+        while True:
+            found = list(self.recorder.read(query, after=after, limit=limits.PAGE_ROWS))
+            rows = [Row(one.position, one.event.data, getattr(one.event, "payload", None)) for one in found]
+            page = list(checked((row for row in rows if until is None or row.position <= until), self.path))
+            if page:
+                yield page
+            if len(found) < limits.PAGE_ROWS or len(page) < len(found):
+                return
+            after = rows[-1].position
+
+    def follow(
+        self,
+        after: int = 0,
+        *,
+        session: str | None = None,
+        types: Iterable[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Following:
+        """Follow the log: all that stands after a position, then all that is added, by whomever.
+
+        Args:
+            after: Begin behind this position; give the last one you have dealt with to resume.
+            session: Only rows of this session, named in full.
+            types: Only rows of these types.
+            timeout_s: End when nothing was added for so long; seconds. None follows for ever.
+
+        Returns:
+            An iterator that blocks; its `stop()` ends it from any thread.
+        """
+        wanted = None if types is None else frozenset(types)
+
+        def between(start: int, end: int) -> Iterator[Recorded]:
+            return self.read(session=session, types=wanted, after=start, until=end)
+
+        return Following(self.recorder, between, after, timeout_s)
+
+
+def _prepare(proposed: Event | Mapping[str, Any], salt: bytes) -> _Prepared:
+    event_id, event, at_us, escaped = wire.check(proposed)
+    body = envelopes.encode_body(event)
+    session = getattr(event, "session", None)
+    candidate = Candidate(event_id, type(event).__struct_config__.tag, session, event.turn, event.index, body)  # type: ignore[arg-type]
+    payload = salt + body
+    return _Prepared(candidate, event, at_us, escaped, payload, hashlib.sha256(payload).hexdigest())
+
+
+class _Decision:
+    """Classifies a batch inside the write transaction; may be called again."""
+
+    def __init__(self, batch: Sequence[_Prepared], clock: Clock, unless: DCBQuery | None, after: int | None) -> None:
+        self._batch = batch
+        self._clock = clock
+        self._unless = unless
+        self._after = after
+        self.receipts: list[Receipt] = []
+
+    def __call__(self, view: View) -> Sequence[DCBEvent]:
+        self.receipts = []
+        recorded_at_us = self._now(view)
+        written: list[DCBEvent] = []
+        decided: dict[str, list[Stored]] = {}
+        head = view.head
+        for one in self._batch:
+            candidate = one.candidate
+            rows = decided.get(candidate.id)
+            if rows is None:
+                rows = decided[candidate.id] = _rows_of(view, candidate.id)
+            verdict = classify(candidate, rows) if rows else NEW
+            position = verdict.position
+            if not position:
+                position = head + len(written) + 1
+                row = _row(one, verdict, recorded_at_us)
+                rows.append(Stored(position, row, one.payload))
+                written.append(
+                    LedgerEvent(
+                        candidate.type,
+                        envelopes.encode(row),
+                        envelopes.tags_of(candidate.id, candidate.session),
+                        one.payload,
+                    )
+                )
+            self.receipts.append(
+                Receipt(candidate.id, verdict.outcome, position, verdict.first or position, verdict.reason)
+            )
+        if written and self._unless is not None and view.matches(self._unless, self._after):
+            raise ConditionFailedError(self._after or 0)
+        return written
+
+    def _now(self, view: View) -> int:
+        """No row claims to be older than the one before it, whatever the clock says."""
+        last = view.last()
+        now = self._clock()
+        return now if last is None else max(now, _recorded_at.decode(last.data).recorded_at_us)
+
+
+def _rows_of(view: View, event_id: str) -> list[Stored]:
+    return [
+        Stored(position, envelopes.decode(event.data), event.payload)
+        for position, event in view.tagged(f"id:{event_id}")
+    ]
+
+
+def _row(one: _Prepared, verdict: Verdict, recorded_at_us: int) -> Envelope:
+    candidate = one.candidate
+    return Envelope(
+        id=candidate.id,
+        revision=verdict.revision,
+        type=candidate.type,
+        schema=SCHEMAS[candidate.type],
+        producer=one.event.producer,
+        session=candidate.session,
+        turn=candidate.turn,
+        index=candidate.index,
+        at_us=one.at_us,
+        at_basis=one.event.at_basis,
+        recorded_at_us=recorded_at_us,
+        outcome=verdict.outcome,
+        first=verdict.first,
+        body_bytes=len(candidate.body),
+        escaped=one.escaped,
+        commitment=one.commitment,
+    )

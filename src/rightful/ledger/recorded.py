@@ -1,0 +1,150 @@
+"""What the ledger gives back: receipts for what was sent, and recorded events for what stands."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from rightful import envelope as envelopes
+from rightful import times
+from rightful.envelope import SALT_BYTES, Envelope
+from rightful.errors import DamagedRowError, UpgradeError
+from rightful.events import Event
+from rightful.recorders.port import Row
+
+
+class Receipt(NamedTuple):
+    """The ledger's answer for one event that was sent.
+
+    Attributes:
+        id: The event id; None when the event is invalid.
+        outcome: `appended`, `refined`, `reemitted`, `stale`, `conflict` (stored now or before),
+            `duplicate` (it stands there already) or `invalid` (not stored).
+        position: Where it stands; for a duplicate, where it stood already; None when it is invalid.
+        first: The position of the id's first row.
+        reason: Why it is stale, a conflict or invalid; None otherwise.
+    """
+
+    id: str | None
+    outcome: str
+    position: int | None
+    first: int | None
+    reason: str | None = None
+
+
+class Stored(NamedTuple):
+    """One row as it is stored, whose payload fits its commitment.
+
+    Attributes:
+        position: Its place: 1, 2, 3 …
+        envelope: What the ledger states about it for ever.
+        payload: Salt (32 bytes) and canonical body; None once it is erased.
+    """
+
+    position: int
+    envelope: Envelope
+    payload: bytes | None
+
+    @property
+    def body(self) -> bytes | None:
+        """The canonical body; None once it is erased."""
+        return None if self.payload is None else self.payload[SALT_BYTES:]
+
+
+class RawEvent(NamedTuple):
+    """An event of a type or version that is newer than this program.
+
+    Attributes:
+        type: The type as stored.
+        schema: The version as stored.
+        body: The canonical body's bytes.
+    """
+
+    type: str
+    schema: int
+    body: bytes
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that stands in the ledger. Only the ledger makes one.
+
+    Attributes:
+        position: Its place: 1, 2, 3 …
+        recorded_at: When the ledger wrote it; never before that of the position before it.
+        outcome: How it was classified when it came. Rows that are `stale` or `conflict` are
+            kept, and shown to nobody but the reader of the whole log.
+        event: The event; a `RawEvent` when it is newer than this program; None once it is erased.
+        revision: Which row of its id it is, from 1.
+        first: The position of the id's first row.
+        id: The event id.
+        type: The event's type, also when it is erased.
+        session: The session's name, where the type has one, also when it is erased.
+    """
+
+    position: int
+    recorded_at: datetime
+    outcome: str
+    event: Event | RawEvent | None
+    revision: int
+    first: int
+    id: str
+    type: str
+    session: str | None
+
+
+def checked(rows: Iterable[Row], path: str) -> Iterator[Stored]:
+    """Yield rows decoded, each payload checked against its commitment.
+
+    Args:
+        rows: Rows whose envelope fits its leaf hash.
+        path: The ledger, for the error.
+
+    Raises:
+        DamagedRowError: An envelope cannot be read, or a payload does not fit its commitment.
+    """
+    decode = envelopes.decode
+    sha256 = hashlib.sha256
+    for position, data, payload in rows:
+        try:
+            envelope = decode(data)
+        except msgspec.DecodeError as error:
+            raise DamagedRowError(path, position, f"its envelope cannot be read ({error})") from None
+        if payload is not None and sha256(payload).hexdigest() != envelope.commitment:
+            raise DamagedRowError(path, position, "its payload does not fit its commitment")
+        yield Stored(position, envelope, payload)
+
+
+def recorded(row: Stored, path: str) -> Recorded:
+    """Return a stored row as its reader sees it.
+
+    Raises:
+        DamagedRowError: The body is not of its type.
+    """
+    position, envelope, _ = row
+    return Recorded(
+        position=position,
+        recorded_at=times.at_of(envelope.recorded_at_us),
+        outcome=envelope.outcome,
+        event=_event(row, path),
+        revision=envelope.revision,
+        first=envelope.first or position,
+        id=envelope.id,
+        type=envelope.type,
+        session=envelope.session,
+    )
+
+
+def _event(row: Stored, path: str) -> Event | RawEvent | None:
+    body = row.body
+    if body is None:
+        return None
+    try:
+        return envelopes.event_of(row.envelope, body, row.position)
+    except UpgradeError:
+        return RawEvent(row.envelope.type, row.envelope.schema, body)
+    except msgspec.DecodeError as error:
+        raise DamagedRowError(path, row.position, f"its body is no {row.envelope.type} ({error})") from None

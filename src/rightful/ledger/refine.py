@@ -1,0 +1,139 @@
+"""When one state of a growing fact refines another: it says all that the other said, and more.
+
+Streams are sent as snapshots: an empty call, then its name, then more and more of its
+arguments. The rules are those of the design's section 5; each asks for the same type.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rightful import content
+from rightful.envelope import body_kind
+from rightful.events import (
+    ErrorRecorded,
+    Event,
+    MessageRecorded,
+    ThoughtRecorded,
+    ToolCallSnapshotted,
+    ToolResultSnapshotted,
+    UsageRecorded,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PLACEHOLDERS = ("DEFERRED_NOT_EXECUTED", "APPROVED_EXECUTION_RESULT_UNKNOWN", "INTERRUPTED_BY_USER")
+"""How a result begins that stands in for one that is not known yet, when it is an error too (Agenta)."""
+
+GROWING: dict[str, type[Event]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (
+        MessageRecorded,
+        ThoughtRecorded,
+        UsageRecorded,
+        ErrorRecorded,
+        ToolCallSnapshotted,
+        ToolResultSnapshotted,
+    )
+}
+"""The types whose facts grow; of any other type, two contents under one id are a conflict."""
+
+_ESCAPE = "\x1a"
+
+
+def refines(event_type: str, newer: bytes, older: bytes) -> bool:
+    """Say whether one canonical body refines another of the same type. Equal bodies do not.
+
+    Args:
+        event_type: The type of both.
+        newer: The body that should say more.
+        older: The body that should say less.
+    """
+    kind = GROWING.get(event_type)
+    if kind is None or newer == older:
+        return False
+    decode = body_kind(kind).decode
+    return _RULES[event_type](decode(newer), decode(older))
+
+
+def _message(new: Any, old: Any) -> bool:  # noqa: ANN401 - the body struct of its type
+    return new.role == old.role and _grows(new.content, old.content) and _rest(new, old)
+
+
+def _thought(new: Any, old: Any) -> bool:  # noqa: ANN401 - as above
+    return _grows(new.content, old.content) and _rest(new, old)
+
+
+def _usage(new: Any, old: Any) -> bool:  # noqa: ANN401 - as above
+    return _grows(new.counts, old.counts) and _rest(new, old)
+
+
+def _error(new: Any, old: Any) -> bool:  # noqa: ANN401 - as above
+    return _grows(new.message, old.message) and _rest(new, old)
+
+
+def _call(new: Any, old: Any) -> bool:  # noqa: ANN401 - as above
+    return (
+        not old.complete
+        and new.call == old.call
+        and (not old.name or new.name == old.name)
+        and _grows(new.arguments, old.arguments)
+        and _rest(new, old)
+    )
+
+
+def _result(new: Any, old: Any) -> bool:  # noqa: ANN401 - as above
+    if new.call != old.call or not _rest(new, old):
+        return False
+    if is_placeholder(old.output, is_error=old.is_error):
+        return not is_placeholder(new.output, is_error=new.is_error)
+    if is_placeholder(new.output, is_error=new.is_error):
+        return False
+    return not old.complete and new.is_error >= old.is_error and _grows(new.output, old.output)
+
+
+def is_placeholder(output: object, *, is_error: bool) -> bool:
+    """Say whether a tool's output only stands in for a result that is not known yet."""
+    return is_error and isinstance(output, str) and output.startswith(PLACEHOLDERS)
+
+
+def _rest(new: Any, old: Any) -> bool:  # noqa: ANN401 - the body struct of its type
+    """What all growing facts have: an `alias` that stays, an `extra` that grows."""
+    return new.alias == old.alias and _grows(new.extra, old.extra)
+
+
+_RULES: dict[str, Callable[[Any, Any], bool]] = {
+    "message.recorded": _message,
+    "thought.recorded": _thought,
+    "usage.recorded": _usage,
+    "error.recorded": _error,
+    "tool_call.snapshotted": _call,
+    "tool_result.snapshotted": _result,
+}
+
+
+def _grows(new: object, old: object) -> bool:
+    """Say whether a value is another one or more of it: nothing to a value, a prefix, a superset."""
+    if old is None or old in ("", {}):
+        return True
+    match old:
+        case str():
+            return isinstance(new, str) and _is_prefix(old, new)
+        case list():
+            return isinstance(new, list) and len(new) >= len(old) and all(map(_grows, new, old))
+        case dict():
+            return isinstance(new, dict) and all(key in new and _grows(new[key], old[key]) for key in old)
+        case _:
+            return type(new) is type(old) and new == old
+
+
+def _is_prefix(old: str, new: str) -> bool:
+    if new.startswith(old):
+        return True
+    # A stream cut between the halves of a surrogate pair ends in a lone one, which is kept escaped.
+    return old[-5:-4] == _ESCAPE and _utf16(new).startswith(_utf16(old))
+
+
+def _utf16(text: str) -> bytes:
+    return str(content.restore(text)).encode("utf-16-le", "surrogatepass")
