@@ -9,6 +9,7 @@ cannot starve the others: whoever holds `queue.lock` is the only one who waits f
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -18,6 +19,7 @@ from rightful.errors import InUseError, ReadOnlyStoreError
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
+_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def open_private(path: Path) -> int:
@@ -57,7 +59,9 @@ class Flock:
         """
         try:
             return cls(path, open_private(path))
-        except (PermissionError, FileExistsError) as error:
+        except OSError as error:
+            if error.errno not in _DENIED:
+                raise
             raise ReadOnlyStoreError(str(path.parent), f"{path.name}: {error.strerror}") from error
 
     def exclusive(self) -> None:

@@ -1,0 +1,418 @@
+"""One LMDB environment per store and process, shared and counted by all handles on it.
+
+LMDB forbids a second one in a process, and each rule here was seen to fail otherwise: one
+huge sparse map; synchronous commits; LMDB's own lock always on; engine 0.9; private files;
+short read transactions that nobody else's code runs in; a check of the readers now and then.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, NamedTuple
+
+import lmdb
+import msgspec
+
+from rightful import limits
+from rightful.errors import (
+    ClosedError,
+    ForeignStoreError,
+    ForkedError,
+    InUseError,
+    ReadOnlyStoreError,
+    StorageError,
+)
+from rightful.recorders import files, locks
+from rightful.recorders.faults import storage_error
+
+FORMAT = 1
+"""Version of the tables' form, in each store's own record."""
+
+_ABOUT = b"about"
+_META = b"meta"
+_SPARE_TABLES = 4  # a newer format may have more
+
+
+class About(msgspec.Struct, frozen=True):
+    """What a store says of itself.
+
+    Attributes:
+        format: Version of the tables' form.
+        kind: What it holds, such as `ledger` or `plain`.
+        id: The store's own UUID; a copy keeps it.
+    """
+
+    format: int
+    kind: str
+    id: str
+
+
+class Kind(NamedTuple):
+    """What a store holds, and the tables it needs besides `meta`.
+
+    Attributes:
+        name: The word in its own record.
+        tables: Name of each table; True when it keeps several sorted 8-byte values a key.
+    """
+
+    name: str
+    tables: Mapping[str, bool]
+
+
+_SORTED: Mapping[bool, Mapping[str, bool]] = MappingProxyType(
+    {True: MappingProxyType({"dupsort": True, "dupfixed": True}), False: MappingProxyType({})}
+)
+
+
+class Environment:
+    """A store that is open in this process. Get one from `registry.acquire`.
+
+    Attributes:
+        root: The folder that was asked for.
+        kind: What it holds.
+        about: What it says of itself.
+        readonly: Whether nobody in this process may write.
+        tables: The open tables by name.
+    """
+
+    def __init__(self, root: Path, kind: Kind, *, readonly: bool) -> None:
+        self.root = root
+        self.kind = kind
+        self.readonly = readonly
+        self.pid = os.getpid()
+        self.write_gate = threading.Lock()  # held while a write transaction is open
+        self.thread: int | None = None  # the one that holds the gate
+        self._writable = False
+        self._store = root / files.STORE
+        self._gate = threading.Condition(threading.Lock())
+        self._reading = 0
+        self._shut = False
+        self._lmdb: lmdb.Environment | None = None
+        self._hold: locks.Flock | None = None
+        self.tables: dict[str, Any] = {}
+        self.about = About(FORMAT, kind.name, "")
+
+    # -- opening ---------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Check the files, hold the store with all others, and open it.
+
+        Raises:
+            ForeignStoreError: It is not a whole store of this kind.
+            InUseError: Somebody has it for himself.
+            StorageError: It cannot be opened.
+        """
+        self._hold = locks.hold_shared(self.root, readonly=self.readonly)
+        try:
+            files.inspect(self.root, self._store)
+            if not self.readonly:
+                self._mend_lock_file()
+            self._lmdb = self._open_lmdb()
+            self._open_tables()
+            if not self.readonly:
+                self._lmdb.reader_check()
+        except (lmdb.Error, OSError) as error:
+            self.close()
+            raise self._opening_error(error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _mend_lock_file(self) -> None:
+        """Make lock.mdb if it is missing and nobody is using the one that was deleted."""
+        if files.lock_file_is_whole(self._store):
+            return
+        if self._hold is None or not self._hold.try_exclusive():
+            if (self._store / files.LOCK).exists():
+                return  # its first opener makes it as large as that one wants
+            raise InUseError(str(self.root), locks.holders(self.root / "ledger.lock"))
+        files.make_lock_file(self._store)
+        self._hold.try_shared()
+
+    def _open_lmdb(self) -> lmdb.Environment:
+        """Open LMDB's part: for reading, until the writer has its turn for the first time.
+
+        Opening tables for writing waits for LMDB's own lock, which a stopped process may
+        hold; whoever has our turn need not wait.
+        """
+        return lmdb.open(
+            str(self._store),
+            map_size=limits.MAP_BYTES,
+            mode=locks.PRIVATE_FILE,
+            create=False,
+            readonly=not self._writable,
+            max_readers=limits.MAX_READERS,
+            max_dbs=len(self.kind.tables) + 1 + _SPARE_TABLES,
+            lib_version=0,
+        )
+
+    def _open_tables(self) -> None:
+        env = self._raw()
+        meta = self._table(_META)
+        with env.begin() as txn:
+            self.about = self._checked(None if meta is None else txn.get(_ABOUT, db=meta))
+        tables = {name: self._table(name.encode(), dup=dup) for name, dup in self.kind.tables.items()}
+        missing = sorted(name for name, table in tables.items() if table is None)
+        if missing:
+            raise ForeignStoreError(str(self.root), f"it has no table {missing[0]!r}")
+        self.tables = {"meta": meta, **tables}
+
+    def _table(self, name: bytes, *, dup: bool = False) -> Any:  # noqa: ANN401 - lmdb hides the class
+        try:
+            return self._raw().open_db(name, create=False, **_SORTED[dup])
+        except lmdb.NotFoundError:
+            return None
+
+    def _checked(self, record: bytes | None) -> About:
+        try:
+            about = msgspec.json.decode(record or b"", type=About)
+        except msgspec.DecodeError as error:
+            raise ForeignStoreError(str(self.root), "it is another program's LMDB file") from error
+        if about.format != FORMAT:
+            raise ForeignStoreError(str(self.root), f"its format is {about.format}; this program knows {FORMAT}")
+        if about.kind != self.kind.name:
+            raise ForeignStoreError(str(self.root), f"it is a {about.kind} store, not a {self.kind.name} store")
+        return about
+
+    def _opening_error(self, error: lmdb.Error | OSError) -> StorageError:
+        if isinstance(error, lmdb.Error) and "already open" in str(error):
+            return ForkedError(str(self.root))
+        if self.readonly and isinstance(storage_error(self.root, error), ReadOnlyStoreError):
+            what = f"{self._store / files.LOCK} cannot be written by you, and a reader must register in it ({error})"
+            return StorageError(what, "Nothing was changed. Ask the ledger's owner, or read a copy.")
+        return storage_error(self.root, error)
+
+    def close(self) -> None:
+        """Close it. A read that is under way ends first."""
+        self._drain()
+        try:
+            if self._lmdb is not None:
+                self._lmdb.close()
+        finally:
+            self._lmdb = None
+            if self._hold is not None:
+                self._hold.close()
+            self._hold = None
+            self._undrain()
+
+    def is_ours(self) -> bool:
+        """Tell whether this process opened it, not one that forked this one."""
+        return self.pid == os.getpid()
+
+    # -- transactions ----------------------------------------------------------------------
+
+    def read(self) -> Reading:
+        """Return a context with a read transaction. Keep it short; call nobody else in it."""
+        return Reading(self)
+
+    def enter_read(self) -> lmdb.Transaction[bytes]:
+        """Begin a read transaction; `leave_read` must follow its end.
+
+        Raises:
+            ClosedError: The store was closed.
+            ForkedError: This is the child of the process that opened it.
+            StorageError: All reader slots are taken, or the store failed.
+        """
+        if self.pid != os.getpid():
+            raise ForkedError(str(self.root))
+        with self._gate:
+            while self._shut:
+                self._gate.wait()
+            env = self._raw()
+            self._reading += 1
+        try:
+            return env.begin()
+        except lmdb.MapResizedError:
+            self.leave_read()
+            self._adopt_map()
+        except lmdb.ReadersFullError:
+            self.leave_read()
+            self.check_readers()
+        except lmdb.Error as error:
+            self.leave_read()
+            raise storage_error(self.root, error) from error
+        return self._enter_read_again()
+
+    def _enter_read_again(self) -> lmdb.Transaction[bytes]:
+        with self._gate:
+            while self._shut:
+                self._gate.wait()
+            env = self._raw()
+            self._reading += 1
+        try:
+            return env.begin()
+        except lmdb.Error as error:
+            self.leave_read()
+            raise storage_error(self.root, error) from error
+
+    def leave_read(self) -> None:
+        """Say that a read transaction is over."""
+        with self._gate:
+            self._reading -= 1
+            if self._shut:
+                self._gate.notify_all()
+
+    def begin_write(self) -> lmdb.Transaction[bytes]:
+        """Begin a write transaction; only for the writer, which holds the turn and the gate."""
+        if not self._writable:
+            self._writable = True
+            self.reopen()
+        try:
+            return self._raw().begin(write=True)
+        except lmdb.MapResizedError:
+            self._adopt_map()
+            return self._raw().begin(write=True)
+
+    def _adopt_map(self) -> None:
+        """Take the larger map of another process; nobody in this one may be reading then."""
+        self._drain()
+        try:
+            self._raw().set_mapsize(0)
+        finally:
+            self._undrain()
+
+    def reopen(self) -> None:
+        """Close and open LMDB's part again, after a commit that failed; the locks stay."""
+        self._drain()
+        try:
+            if self._lmdb is not None:
+                env, self._lmdb = self._lmdb, None
+                env.close()
+            self._lmdb = self._open_lmdb()
+            self._open_tables()
+        finally:
+            self._undrain()
+
+    def last_transaction(self) -> int:
+        """Return the number of the last commit of any process: cheap, and needs no slot."""
+        if self.pid != os.getpid():
+            raise ForkedError(str(self.root))
+        with self._gate:
+            while self._shut:
+                self._gate.wait()
+            return self._raw().info()["last_txnid"]
+
+    def check_readers(self) -> int:
+        """Free the slots of dead readers, which would keep old pages alive; return how many."""
+        return self._raw().reader_check()
+
+    def sync(self) -> None:
+        """Make all that was committed durable once more."""
+        self._raw().sync(True)  # noqa: FBT003 - lmdb takes no keyword
+
+    def _raw(self) -> lmdb.Environment:
+        if self._lmdb is None:
+            raise ClosedError(str(self.root))
+        return self._lmdb
+
+    def _drain(self) -> None:
+        """Keep readers out, and wait for those inside; one thread at a time."""
+        with self._gate:
+            while self._shut:
+                self._gate.wait()
+            self._shut = True
+            while self._reading:
+                self._gate.wait()
+
+    def _undrain(self) -> None:
+        with self._gate:
+            self._shut = False
+            self._gate.notify_all()
+
+    # -- fork ------------------------------------------------------------------------------
+
+    def before_fork(self) -> bool:
+        """Stand still: no transaction may be open while the child closes what it inherits.
+
+        The child's close frees the reader slots of its parent, and would leave a reader of
+        the parent without protection.
+
+        Returns:
+            Whether it stands still; not within the writer's own transaction.
+        """
+        if self.thread == threading.get_ident() or not self.write_gate.acquire(timeout=limits.WAIT_S):
+            return False
+        self._drain()
+        return True
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        self._undrain()
+        self.write_gate.release()
+
+    def after_fork_in_child(self, *, still: bool) -> None:
+        """Close what was inherited; the parent's locks stay its own."""
+        env, self._lmdb = self._lmdb, None
+        if still and env is not None:
+            env.close()
+        if self._hold is not None:
+            self._hold.close()
+
+
+class Reading:
+    """One short read transaction, as a context."""
+
+    __slots__ = ("_env", "_txn")
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+
+    def __enter__(self) -> lmdb.Transaction[bytes]:
+        self._txn = self._env.enter_read()
+        return self._txn
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._txn.abort()
+        finally:
+            self._env.leave_read()
+        if isinstance(error, lmdb.Error):
+            raise storage_error(self._env.root, error) from error
+
+
+def create(root: Path, kind: Kind) -> None:
+    """Make an empty store of a kind, whole or not at all, unless there is one.
+
+    Raises:
+        StorageError: There is no room, or no permission.
+    """
+    try:
+        if not root.exists():
+            root.parent.mkdir(mode=locks.PRIVATE_FOLDER, parents=True, exist_ok=True)
+            files.make_folder(root)
+        turn = locks.Flock.open(root / "writer.lock")
+        try:
+            turn.exclusive()  # another process may be making it
+            if not (root / files.STORE).exists():
+                _make(root, kind)
+        finally:
+            turn.close()
+    except (lmdb.Error, OSError) as error:
+        raise storage_error(root, error) from error
+
+
+def _make(root: Path, kind: Kind) -> None:
+    half = root / files.HALF_MADE
+    shutil.rmtree(half, ignore_errors=True)  # of a process that was killed while it made it
+    files.make_folder(half)
+    files.make_data_file(half)
+    files.make_lock_file(half)
+    tables = len(kind.tables) + 1
+    with lmdb.open(str(half), map_size=limits.MAP_BYTES, max_dbs=tables, max_readers=limits.MAX_READERS, lib_version=0) as env:
+        with env.begin(write=True) as txn:
+            meta = env.open_db(_META, txn=txn)
+            for name, dup in kind.tables.items():
+                env.open_db(name.encode(), txn=txn, **_SORTED[dup])
+            about = About(FORMAT, kind.name, str(uuid.uuid4()))
+            txn.put(_ABOUT, msgspec.json.encode(about), db=meta)
+    files.sync_folder(half)
+    half.rename(root / files.STORE)
+    files.sync_folder(root)

@@ -1,0 +1,51 @@
+"""What LMDB's errors mean for the caller's data, as errors of ours."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from pathlib import Path
+
+import lmdb
+
+from rightful.errors import ForeignStoreError, ReadOnlyStoreError, StorageError, StoreFullError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+_NOT_OURS = (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError, lmdb.PageNotFoundError)
+_ROOM_BYTES = 1 << 20
+
+
+def storage_error(folder: Path, error: lmdb.Error | OSError) -> StorageError:
+    """Return what to raise for a failure after which nothing of this call is stored."""
+    path, code = str(folder), _code(error)
+    if isinstance(error, (lmdb.MapFullError, lmdb.TxnFullError)) or code in _FULL:
+        return StoreFullError(path, str(error))
+    if isinstance(error, lmdb.ReadonlyError) or code in _READ_ONLY:
+        return ReadOnlyStoreError(path, str(error))
+    if isinstance(error, _NOT_OURS):
+        return ForeignStoreError(path, f"LMDB cannot read it ({error})")
+    if isinstance(error, lmdb.ReadersFullError):
+        return StorageError(f"all reader slots of {path} are taken", "Close some readers and try again.")
+    if isinstance(error, lmdb.MemoryError) or code == errno.ENOMEM:
+        what = f"{path} needs 1 TiB of address space, which a limit of this process denies"
+        return StorageError(what, "Nothing was written. Raise `ulimit -v` and try again.")
+    if code == errno.EIO and _is_full(folder):
+        return StoreFullError(path, f"{error}, and the disk or the file's limit is reached")
+    return StorageError(f"{path} failed: {error}")
+
+
+def _code(error: lmdb.Error | OSError) -> int:
+    return (error.errno or 0) if isinstance(error, OSError) else error.code
+
+
+def _is_full(folder: Path) -> bool:
+    """Tell whether a short write is what LMDB reports as EIO: it does not say ENOSPC."""
+    system = os.statvfs(folder)
+    if system.f_bavail * system.f_frsize < _ROOM_BYTES:
+        return True
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limit == resource.RLIM_INFINITY:
+        return False
+    return limit - (folder / "store" / "data.mdb").stat().st_size < _ROOM_BYTES

@@ -1,0 +1,116 @@
+"""The files of an LMDB store: made by us, and looked at before LMDB sees them.
+
+LMDB opens a missing or empty file as a new, empty store, dies by SIGBUS on one that is cut
+short or on a full disk while it makes its lock file, and makes both readable for all. So
+the files are made here. Nothing here may run while this process has the store open: a plain
+close of one of them gives up LMDB's own locks (trust.md 3).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from pathlib import Path
+
+from rightful import limits
+from rightful.errors import ForeignStoreError
+from rightful.recorders.locks import PRIVATE_FOLDER, open_private
+
+DATA = "data.mdb"
+LOCK = "lock.mdb"
+STORE = "store"
+HALF_MADE = "store.new"
+
+_MAGIC = 0xBEEFC0DE
+_VERSION = 1  # of LMDB 0.9, which `lib_version=0` pins
+_PAGE_HEADER = 16
+_META = struct.Struct("<II16xI92xQQ")  # magic, version, page size, last page, transaction
+_READER_BYTES = 64
+_LOCK_HEADER = 128
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that is its owner's alone, and make its entry durable."""
+    path.mkdir(mode=PRIVATE_FOLDER)
+    path.chmod(PRIVATE_FOLDER)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable; LMDB does not."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_data_file(store: Path) -> None:
+    """Make the empty file that LMDB starts a new store in."""
+    os.close(open_private(store / DATA))
+
+
+def make_lock_file(store: Path) -> None:
+    """Make room on disk for the table of readers, where the platform can.
+
+    LMDB writes to it through the map, so a full disk would kill the process by SIGBUS.
+
+    Raises:
+        OSError: There is no room for it.
+    """
+    fd = open_private(store / LOCK)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(fd, 0, lock_file_bytes())
+    finally:
+        os.close(fd)
+
+
+def lock_file_bytes() -> int:
+    """Return the size of a whole lock.mdb; bytes, up to a page."""
+    page = os.sysconf("SC_PAGESIZE")
+    return -(-(_READER_BYTES * limits.MAX_READERS + _LOCK_HEADER) // page) * page
+
+
+def lock_file_is_whole(store: Path) -> bool:
+    """Tell whether lock.mdb is there at its full size."""
+    with contextlib.suppress(OSError):
+        return (store / LOCK).stat().st_size >= lock_file_bytes()
+    return False
+
+
+def inspect(root: Path, store: Path) -> None:
+    """Refuse a data.mdb that is missing, empty, cut short or of another program.
+
+    Raises:
+        ForeignStoreError: It is; the error says which. It was only read.
+    """
+    path = store / DATA
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            first = file.read(_PAGE_HEADER + _META.size)
+            page_bytes = _page_bytes(root, size, first)
+            file.seek(page_bytes)
+            second = file.read(_PAGE_HEADER + _META.size)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ForeignStoreError(str(root), f"{STORE}/{DATA} is missing") from error
+    metas = [_META.unpack_from(page, _PAGE_HEADER) for page in (first, second) if len(page) == len(first)]
+    if len(metas) < 2 or metas[1][:2] != (_MAGIC, _VERSION):  # noqa: PLR2004 - LMDB has two
+        raise ForeignStoreError(str(root), f"{STORE}/{DATA} is cut short")
+    newest = max(metas, key=lambda meta: int(meta[4]))
+    needed = (newest[3] + 1) * page_bytes
+    if size < needed:
+        raise ForeignStoreError(str(root), f"{STORE}/{DATA} is cut short: {size} of {needed} bytes")
+
+
+def _page_bytes(root: Path, size: int, first: bytes) -> int:
+    if size == 0:
+        raise ForeignStoreError(str(root), f"{STORE}/{DATA} is empty")
+    if size < _PAGE_HEADER + _META.size:
+        raise ForeignStoreError(str(root), f"{STORE}/{DATA} is no LMDB file, or cut short")
+    magic, version, page_bytes, _, _ = _META.unpack_from(first, _PAGE_HEADER)
+    if (magic, version) != (_MAGIC, _VERSION) or not 256 <= page_bytes <= 65_536:  # noqa: PLR2004 - LMDB's own range
+        raise ForeignStoreError(str(root), f"{STORE}/{DATA} is no LMDB file of format {_VERSION}")
+    return int(page_bytes)

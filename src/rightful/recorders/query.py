@@ -1,0 +1,170 @@
+"""Which rows fit a query, in ascending order, from the indexes.
+
+A row fits if it fits one item; it fits an item if its type is one of the item's (or the item
+names none) and it has all of the item's tags. A query without items fits every row.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import lmdb
+from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
+
+from rightful import limits
+from rightful.recorders.tables import Tables, pack_position, pack_positions, unpack_position, word_key
+
+_LOOKS_PER_PAGE: Final = 16 * limits.PAGE_ROWS
+"""Index entries looked at in one read transaction, however few of them fit."""
+
+_Candidate = tuple[int, bool]
+
+
+class Page(NamedTuple):
+    """What one short read transaction found.
+
+    Attributes:
+        events: Positions and events that fit.
+        through: The position up to which all that fits is known.
+        head: The last position of the store in that transaction.
+    """
+
+    events: list[tuple[int, DCBEvent]]
+    through: int
+    head: int
+
+
+def read_page(tables: Tables, query: DCBQuery | None, after: int, until: int | None, limit: int) -> Page:
+    """Return what fits after a position, at most `limit` rows, in one short transaction.
+
+    Args:
+        tables: Where.
+        query: What fits; None is everything.
+        after: The position before the first.
+        until: The last position that may be returned; None is the head.
+        limit: How many rows at most, 1 or more.
+    """
+    with tables.env.read() as txn:
+        head = tables.size(txn)
+        last = head if until is None else min(head, until)
+        if _fits_all(query):
+            return _bulk(tables, txn, after, min(last, after + limit), head)
+        found: list[tuple[int, DCBEvent]] = []
+        through = last
+        for looks, (position, fits) in enumerate(_candidates(tables, txn, query or DCBQuery(), after, last), 1):
+            if fits:
+                found.append((position, tables.event(txn, position)))
+            if len(found) == limit or looks == _LOOKS_PER_PAGE:
+                through = position
+                break
+        return Page(found, through, head)
+
+
+def positions(
+    tables: Tables, txn: lmdb.Transaction[bytes], query: DCBQuery, after: int, until: int
+) -> Iterator[int]:
+    """Return the positions after `after`, through `until`, that fit, ascending."""
+    if _fits_all(query):
+        return iter(range(after + 1, until + 1))
+    return (position for position, fits in _candidates(tables, txn, query, after, until) if fits)
+
+
+def raw_rows(
+    tables: Tables, txn: lmdb.Transaction[bytes], after: int, limit: int
+) -> tuple[list[bytes], list[bytes | None]]:
+    """Return values and payloads of the rows after a position, without a gap.
+
+    Raises:
+        DamagedRowError: One is missing.
+    """
+    start = pack_position(after + 1)
+    with txn.cursor(db=tables.env.tables["rows"]) as cursor:
+        pairs = list(islice(cursor.iternext(), limit)) if cursor.set_range(start) else []
+    wanted = pack_positions(after + 1, len(pairs))
+    keys = [key for key, _ in pairs]
+    if keys != wanted:
+        gap = next(at for at, (key, want) in enumerate(zip(keys, wanted, strict=True)) if key != want)
+        tables.checked(after + 1 + gap, None)
+    return [value for _, value in pairs], _payloads(tables, txn, start, wanted)
+
+
+def _payloads(
+    tables: Tables, txn: lmdb.Transaction[bytes], start: bytes, wanted: list[bytes]
+) -> list[bytes | None]:
+    """Return the payload of each position; None where it was erased or there never was one."""
+    if not wanted:
+        return []
+    with txn.cursor(db=tables.env.tables["payloads"]) as cursor:
+        pairs = list(islice(cursor.iternext(), len(wanted))) if cursor.set_range(start) else []
+    if [key for key, _ in pairs] == wanted:
+        return [payload for _, payload in pairs]
+    found = dict(pairs)
+    return [found.get(key) for key in wanted]
+
+
+def _bulk(tables: Tables, txn: lmdb.Transaction[bytes], after: int, last: int, head: int) -> Page:
+    """Read a run of rows at once."""
+    values, payloads = raw_rows(tables, txn, after, max(last - after, 0))
+    events = [
+        (position, tables.unpack(position, tables.checked(position, value), payload))
+        for position, (value, payload) in enumerate(zip(values, payloads, strict=True), after + 1)
+    ]
+    return Page(events, max(last, after), head)
+
+
+def _fits_all(query: DCBQuery | None) -> bool:
+    return query is None or not query.items or any(not item.types and not item.tags for item in query.items)
+
+
+def _candidates(
+    tables: Tables, txn: lmdb.Transaction[bytes], query: DCBQuery, after: int, until: int
+) -> Iterator[_Candidate]:
+    """Yield each position that may fit once, ascending, and whether it does."""
+    each = [_of_item(tables, txn, item, pack_position(after + 1)) for item in query.items]
+    pending: _Candidate | None = None
+    for position, fits in heapq.merge(*each):
+        if position > until:
+            break
+        if pending is not None and pending[0] != position:
+            yield pending
+            pending = None
+        pending = (position, fits or (pending is not None and pending[1]))
+    if pending is not None:
+        yield pending
+
+
+def _of_item(tables: Tables, txn: lmdb.Transaction[bytes], item: DCBQueryItem, start: bytes) -> Iterator[_Candidate]:
+    types = sorted({word_key(kind) for kind in item.types})
+    if not item.tags:
+        found = (_from(txn, tables.env.tables["types"], kind, start) for kind in types)
+        return ((unpack_position(key), True) for key in heapq.merge(*found))
+    return _of_tags(tables, txn, sorted({word_key(tag) for tag in item.tags}), types, start)
+
+
+def _of_tags(
+    tables: Tables, txn: lmdb.Transaction[bytes], tags: list[bytes], types: list[bytes], start: bytes
+) -> Iterator[_Candidate]:
+    """Walk the rarest tag, and look each position up under the others."""
+    tag_table = tables.env.tables["tags"]
+    look = txn.cursor(db=tag_table)
+    counts = [look.count() if look.set_key(tag) else 0 for tag in tags]
+    if 0 in counts:
+        return
+    rarest = tags[counts.index(min(counts))]
+    others = [tag for tag in tags if tag != rarest]
+    kinds = txn.cursor(db=tables.env.tables["types"])
+    for key in _from(txn, tag_table, rarest, start):
+        fits = all(look.set_key_dup(tag, key) for tag in others)
+        if fits and types:
+            fits = any(kinds.set_key_dup(kind, key) for kind in types)
+        yield unpack_position(key), fits
+
+
+def _from(txn: lmdb.Transaction[bytes], table: Any, word: bytes, start: bytes) -> Iterator[bytes]:  # noqa: ANN401 - lmdb hides the class
+    """Yield the positions of an index key from one on."""
+    cursor = txn.cursor(db=table)
+    if cursor.set_range_dup(word, start):
+        yield from cursor.iternext_dup()

@@ -1,0 +1,208 @@
+"""The recorder on LMDB: what `LedgerRecorder` promises, for one machine."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from hashlib import sha256
+from types import TracebackType
+from typing import Final
+
+from eventsourcing.dcb.api import DCBAppendCondition, DCBEvent, DCBQuery
+from eventsourcing.persistence import IntegrityError, ProgrammingError
+
+from rightful import limits
+from rightful.errors import ClosedError, ReadOnlyStoreError
+from rightful.recorders import registry
+from rightful.recorders.appender import Appender
+from rightful.recorders.port import Decision, LedgerRecorder, Row, View
+from rightful.recorders.query import raw_rows
+from rightful.recorders.subscription import Response, Subscription
+from rightful.recorders.tables import KINDS, Tables
+from rightful.tree import HASH_BYTES, LEAF
+
+_GLANCE_MIN_S: Final = 0.001
+_GLANCE_MAX_S: Final = 0.032
+"""How often a waiting thread looks for commits of other processes; seconds, growing."""
+
+
+class LMDBRecorder(LedgerRecorder):
+    """A handle on a store in a folder. Threads may share it; a forked child may not.
+
+    Args:
+        path: The folder that holds `store/` and the locks.
+        kind: `ledger`, whose records are envelopes, or `plain`, for any events.
+        create: Make an empty store if there is none.
+        readonly: Never write. A read-only folder can only be opened so.
+
+    Raises:
+        LedgerNotFoundError: There is no store, and `create` was not asked for.
+        ForeignStoreError: What stands there is not a whole store of this kind.
+        InUseError: It is being compacted, repaired or restored.
+        StorageError: It cannot be opened.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        kind: str = "ledger",
+        create: bool = False,
+        readonly: bool = False,
+    ) -> None:
+        self._readonly = readonly
+        self._lock = threading.Lock()
+        self._store: registry.Store | None = None
+        self._store = registry.acquire(path, KINDS[kind], Appender, create=create, readonly=readonly)
+        self._tables = Tables(self._store.env)
+        self._path = str(self._store.env.root)
+
+    @property
+    def path(self) -> str:
+        """The folder, resolved."""
+        return self._path
+
+    @property
+    def ledger_id(self) -> str:
+        """The store's own UUID, as text; a copy of the store keeps it."""
+        return self._open().env.about.id
+
+    @property
+    def kind(self) -> str:
+        """`ledger` or `plain`."""
+        return self._open().env.about.kind
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S) -> int:
+        """As `LedgerRecorder.decide`."""
+        store = self._open()
+        if self._readonly:
+            raise ReadOnlyStoreError(self._path)
+        position: int = store.submit(decision, timeout_s)
+        return position
+
+    def append(self, events: Sequence[DCBEvent], condition: DCBAppendCondition | None = None) -> int:
+        """Write events unless the condition fails; return the position of the last.
+
+        Raises:
+            IntegrityError: Events match the condition's query. Nothing was written.
+            ProgrammingError: There are no events.
+            StorageError: As `decide`.
+        """
+        if not events:
+            msg = "there are no events to append; nothing was written"
+            raise ProgrammingError(msg)
+
+        def unless_matched(view: View) -> Sequence[DCBEvent]:
+            if condition is not None and view.matches(condition.fail_if_events_match, condition.after):
+                raise IntegrityError(condition)
+            return events
+
+        return self.decide(unless_matched)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def tables(self) -> Tables:
+        """Return the tables, for the reads of this room.
+
+        Raises:
+            ClosedError: The recorder was closed.
+        """
+        self._open()
+        return self._tables
+
+    def read(
+        self, query: DCBQuery | None = None, *, after: int | None = None, limit: int | None = None
+    ) -> Response:
+        """Return the events that fit, ascending; as `DCBRecorder.read`.
+
+        Raises:
+            DamagedRowError: A row does not fit its checksum; from the iteration.
+        """
+        return Response(self, query, after or 0, limit)
+
+    def subscribe(self, query: DCBQuery | None = None, *, after: int | None = None) -> Subscription:
+        """Return the events that fit as they come; as `DCBRecorder.subscribe`."""
+        self._open()
+        return Subscription(self, query, after)
+
+    def rows(self, after: int, limit: int = limits.PAGE_ROWS) -> list[Row]:
+        """As `LedgerRecorder.rows`."""
+        tables = self.tables()
+        with tables.env.read() as txn:
+            values, payloads = raw_rows(tables, txn, after, limit)
+        records = [value[HASH_BYTES:] for value in values]
+        leaves = [sha256(LEAF + record).digest() for record in records]
+        if leaves != [value[:HASH_BYTES] for value in values]:
+            for position, value in enumerate(values, after + 1):
+                tables.checked(position, value)
+        return list(map(Row, range(after + 1, after + 1 + len(records)), records, payloads))
+
+    def head(self) -> int:
+        """Return the last position; 0 when there is none."""
+        tables = self.tables()
+        with tables.env.read() as txn:
+            return tables.size(txn)
+
+    def tree_head(self) -> tuple[int, bytes]:
+        """Return the number of rows and the root over their leaves, of one moment."""
+        tables = self.tables()
+        with tables.env.read() as txn:
+            return tables.size(txn), tables.root(txn)
+
+    def wait_beyond(
+        self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None
+    ) -> int:
+        """As `LedgerRecorder.wait_beyond`.
+
+        Commits of this process wake it; for those of others it glances at LMDB's counter.
+        """
+        store = self._open()
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        glance_s, seen = _GLANCE_MIN_S, -1
+        while True:
+            news = store.news.count
+            if (commit := store.env.last_transaction()) != seen:
+                seen, glance_s = commit, _GLANCE_MIN_S
+                if (head := self.head()) > position:
+                    return head
+            left_s = glance_s if until is None else min(glance_s, until - time.monotonic())
+            if left_s <= 0 or (stop is not None and stop.is_set()):
+                return self.head()
+            store.news.wait(news, left_s)
+            glance_s = min(2 * glance_s, _GLANCE_MAX_S)
+            self._open()
+
+    def wake(self) -> None:
+        """Have waiting threads look whether they should stop."""
+        if self._store is not None:
+            self._store.news.announce()
+
+    # -- end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give the store back; the last handle of the process closes it."""
+        with self._lock:
+            store, self._store = self._store, None
+        if store is not None:
+            registry.release(store)
+            store.news.announce()
+
+    def __enter__(self) -> LMDBRecorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _open(self) -> registry.Store:
+        if self._store is None:
+            raise ClosedError(self._path)
+        return self._store

@@ -1,0 +1,92 @@
+"""Events as they come: what stands there, then what is added, by whatever process."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBReadResponse, DCBSequencedEvent, DCBSubscription
+
+from rightful import limits
+from rightful.recorders.query import read_page
+
+if TYPE_CHECKING:
+    from rightful.recorders.recorder import LMDBRecorder
+
+
+class Response(DCBReadResponse):
+    """The answer to a read: pages, each in its own short transaction.
+
+    All pages stop at the head that the first one saw, so together they are one consistent
+    answer. No transaction is open while the caller looks at an event.
+    """
+
+    def __init__(self, recorder: LMDBRecorder, query: DCBQuery | None, after: int, limit: int | None) -> None:
+        self._recorder = recorder
+        self._query = query
+        self._after = after
+        self._left = limit
+        self._buffer: deque[tuple[int, DCBEvent]] = deque()
+        self._last: int | None = None  # position of the last event fetched
+        self._until = recorder.head()
+
+    @property
+    def head(self) -> int | None:
+        """The last position of the store; with a limit, that of the last event returned."""
+        if self._left is None:
+            return self._until or None
+        while self._fetch():
+            pass
+        return self._last
+
+    def __next__(self) -> DCBSequencedEvent:
+        while not self._buffer:
+            if not self._fetch():
+                raise StopIteration
+        position, event = self._buffer.popleft()
+        return DCBSequencedEvent(event=event, position=position)
+
+    def _fetch(self) -> bool:
+        """Read one more page; tell whether there was one to read."""
+        wanted = limits.PAGE_ROWS if self._left is None else min(limits.PAGE_ROWS, self._left)
+        if self._after >= self._until or wanted < 1:
+            return False
+        page = read_page(self._recorder.tables(), self._query, self._after, self._until, wanted)
+        self._after = page.through
+        self._buffer.extend(page.events)
+        if page.events:
+            self._last = page.events[-1][0]
+        if self._left is not None:
+            self._left -= len(page.events)
+        return True
+
+
+class Subscription(DCBSubscription["LMDBRecorder"]):
+    """Events from a position on, without end; `stop` ends it, from any thread."""
+
+    def __init__(self, recorder: LMDBRecorder, query: DCBQuery | None, after: int | None) -> None:
+        super().__init__(recorder, query, after)
+        self._buffer: deque[tuple[int, DCBEvent]] = deque()
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """End the iteration, also of a thread that waits in it."""
+        super().stop()
+        self._stopping.set()
+        self._recorder.wake()
+
+    def __next__(self) -> DCBSequencedEvent:
+        while not self._stopping.is_set():
+            if self._buffer:
+                position, event = self._buffer.popleft()
+                return DCBSequencedEvent(event=event, position=position)
+            self._read_on()
+        raise StopIteration
+
+    def _read_on(self) -> None:
+        page = read_page(self._recorder.tables(), self._query, self._last_position, None, limits.PAGE_ROWS)
+        self._last_position = max(self._last_position, page.through)
+        self._buffer.extend(page.events)
+        if not page.events and page.through >= page.head:
+            self._recorder.wait_beyond(max(page.head, self._last_position), None, self._stopping)

@@ -1,0 +1,200 @@
+"""The tables of a recorder's store, and how a row, a tag and a position become bytes.
+
+| table | key | value |
+|---|---|---|
+| `rows` | position, 8 bytes big-endian | leaf hash, 32 bytes; then the record |
+| `payloads` | position | salt and body; deleted by an erasure |
+| `tags` | tag | positions, sorted |
+| `types` | type | positions, sorted |
+| `meta` | `about`, `tree` | what the store says of itself; root and frontier |
+
+In a ledger the record is the envelope, which names its type and tags. In a plain store it
+is a MessagePack array of type, tags and data.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+import lmdb
+import msgspec
+from eventsourcing.dcb.api import DCBEvent
+from eventsourcing.persistence import ProgrammingError
+
+from rightful import limits
+from rightful.envelope import read_head
+from rightful.errors import DamagedRowError, ForeignStoreError
+from rightful.recorders.environment import Environment, Kind
+from rightful.recorders.port import LedgerEvent
+from rightful.tree import HASH_BYTES, LEAF, Frontier
+
+_TABLES: Final = MappingProxyType({"rows": False, "payloads": False, "tags": True, "types": True})
+
+LEDGER: Final = Kind("ledger", _TABLES)
+"""A ledger's store: each record is an envelope."""
+
+PLAIN: Final = Kind("plain", _TABLES)
+"""The store of an application that brings its own events."""
+
+KINDS: Final = MappingProxyType({kind.name: kind for kind in (LEDGER, PLAIN)})
+
+_TREE: Final = b"tree"
+_POSITION: Final = struct.Struct(">Q")
+_NOT_TEXT: Final = b"\xff"  # begins no UTF-8
+
+pack_position = _POSITION.pack
+
+
+def unpack_position(key: bytes) -> int:
+    """Return the position that a key names."""
+    position: int = _POSITION.unpack(key)[0]
+    return position
+
+
+def pack_positions(first: int, count: int) -> list[bytes]:
+    """Return the keys of that many positions, from the first on."""
+    packed = struct.pack(f">{count}Q", *range(first, first + count))
+    return [packed[at : at + 8] for at in range(0, 8 * count, 8)]
+
+
+def word_key(word: str) -> bytes:
+    """Return the index key of a tag or type: itself, or its hash if LMDB cannot hold it.
+
+    Raises:
+        UnicodeEncodeError: It is no text: a surrogate stands alone in it.
+    """
+    key = word.encode()
+    if 0 < len(key) <= limits.TAG_KEY_BYTES:
+        return key
+    return _NOT_TEXT + sha256(key).digest()
+
+
+class Codec(Protocol):
+    """How the events of one kind of store become records and back."""
+
+    def pack(self, event: DCBEvent) -> bytes:
+        """Return the record of an event."""
+
+    def unpack(self, record: bytes, payload: bytes | None) -> DCBEvent:
+        """Return the event of a record."""
+
+
+class LedgerCodec:
+    """The record is the envelope; type and tags are read from it."""
+
+    def pack(self, event: DCBEvent) -> bytes:
+        """Return the envelope."""
+        if not isinstance(event, LedgerEvent):
+            msg = f"a ledger stores envelopes; use Ledger.append. Nothing was written: {event.type}"
+            raise ProgrammingError(msg)
+        return event.data
+
+    def unpack(self, record: bytes, payload: bytes | None) -> LedgerEvent:
+        """Return the event with the type and tags that its envelope names."""
+        kind, tags = read_head(record)
+        return LedgerEvent(type=kind, data=record, tags=tags, payload=payload)
+
+
+class PlainCodec:
+    """The record holds type, tags and data."""
+
+    def pack(self, event: DCBEvent) -> bytes:
+        """Return type, tags and data as a MessagePack array."""
+        return msgspec.msgpack.encode((event.type, event.tags, event.data))
+
+    def unpack(self, record: bytes, payload: bytes | None) -> DCBEvent:
+        """Return the event as it was appended."""
+        kind, tags, data = msgspec.msgpack.decode(record, type=tuple[str, list[str], bytes])
+        if payload is None:
+            return DCBEvent(type=kind, data=data, tags=tags)
+        return LedgerEvent(type=kind, data=data, tags=tags, payload=payload)
+
+
+def codec_of(kind: Kind) -> Codec:
+    """Return the codec of a kind of store."""
+    return LedgerCodec() if kind is LEDGER else PlainCodec()
+
+
+def tree_record(frontier: Frontier) -> bytes:
+    """Return what is stored of the tree: its root, and the frontier with the size."""
+    return frontier.root() + frontier.to_bytes()
+
+
+class Tables:
+    """The tables of one open environment."""
+
+    __slots__ = ("codec", "env")
+
+    def __init__(self, env: Environment) -> None:
+        self.env = env
+        self.codec = codec_of(env.kind)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - lmdb hides the class
+        return self.env.tables[name]
+
+    def frontier(self, txn: lmdb.Transaction[bytes]) -> Frontier:
+        """Return the stored frontier.
+
+        Raises:
+            ForeignStoreError: It is damaged.
+        """
+        record = txn.get(_TREE, db=self.env.tables["meta"])
+        if record is None:
+            return Frontier()
+        try:
+            frontier = Frontier.from_bytes(record[HASH_BYTES:])
+        except ValueError as error:
+            raise ForeignStoreError(str(self.env.root), f"its tree is damaged ({error})") from error
+        if frontier.root() != record[:HASH_BYTES]:
+            raise ForeignStoreError(str(self.env.root), "its root does not fit its frontier")
+        return frontier
+
+    def write_frontier(self, txn: lmdb.Transaction[bytes], frontier: Frontier) -> None:
+        """Store the frontier and the root."""
+        txn.put(_TREE, tree_record(frontier), db=self.env.tables["meta"])
+
+    def size(self, txn: lmdb.Transaction[bytes]) -> int:
+        """Return the last position; 0 when there is none."""
+        record = txn.get(_TREE, db=self.env.tables["meta"])
+        return 0 if record is None else int.from_bytes(record[HASH_BYTES : HASH_BYTES + 8], "big")
+
+    def root(self, txn: lmdb.Transaction[bytes]) -> bytes:
+        """Return the stored root; 32 bytes."""
+        record = txn.get(_TREE, db=self.env.tables["meta"])
+        return Frontier().root() if record is None else record[:HASH_BYTES]
+
+    def event(self, txn: lmdb.Transaction[bytes], position: int) -> DCBEvent:
+        """Return the event at a position.
+
+        Raises:
+            DamagedRowError: It is missing, or does not fit its checksum.
+        """
+        key = pack_position(position)
+        tables = self.env.tables
+        record = self.checked(position, txn.get(key, db=tables["rows"]))
+        return self.unpack(position, record, txn.get(key, db=tables["payloads"]))
+
+    def checked(self, position: int, value: bytes | None) -> bytes:
+        """Return the record of a stored row that fits its leaf hash."""
+        if value is None:
+            raise DamagedRowError(str(self.env.root), position, "it is missing")
+        record = value[HASH_BYTES:]
+        if sha256(LEAF + record).digest() != value[:HASH_BYTES]:
+            raise DamagedRowError(str(self.env.root), position, "its bytes do not fit its leaf hash")
+        return record
+
+    def unpack(self, position: int, record: bytes, payload: bytes | None) -> DCBEvent:
+        """Return the event of a checked record."""
+        try:
+            return self.codec.unpack(record, payload)
+        except msgspec.DecodeError as error:
+            raise DamagedRowError(str(self.env.root), position, f"its record cannot be read ({error})") from error
+
+
+def index_pairs(words: Iterable[str], key: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the index entries of one position: each word once."""
+    return [(word, key) for word in {word_key(word) for word in words}]
