@@ -1,1 +1,85 @@
-"""Rightful: an append-only ledger that gives every agent session its rightful credit."""
+"""Rightful: an append-only ledger that gives every agent session its rightful credit.
+
+Public names load when they are first used, so that a hook pays for what it needs and no more.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rightful.app import Ledger, open  # noqa: A004 - the name that others rely on
+    from rightful.errors import InvalidEventError, RightfulError
+    from rightful.events import (
+        ArmShown,
+        Event,
+        EventWithdrawn,
+        ExposureRecorded,
+        GradeRecorded,
+        GradeRetracted,
+        MessageRecorded,
+        SessionEnded,
+        SessionLinked,
+        SessionStarted,
+        ToolCallSnapshotted,
+        ToolResultSnapshotted,
+    )
+    from rightful.identity import composite_key, event_id
+    from rightful.ledger.recorded import RawEvent, Receipt, Recorded
+    from rightful.policies import Policy
+    from rightful.producers.api import Producer
+    from rightful.projections.posteriors import Posteriors
+    from rightful.reports.beta import compare
+
+__all__ = [
+    "ArmShown",
+    "Event",
+    "EventWithdrawn",
+    "ExposureRecorded",
+    "GradeRecorded",
+    "GradeRetracted",
+    "InvalidEventError",
+    "Ledger",
+    "MessageRecorded",
+    "Policy",
+    "Posteriors",
+    "Producer",
+    "RawEvent",
+    "Receipt",
+    "Recorded",
+    "RightfulError",
+    "SessionEnded",
+    "SessionLinked",
+    "SessionStarted",
+    "ToolCallSnapshotted",
+    "ToolResultSnapshotted",
+    "compare",
+    "composite_key",
+    "event_id",
+    "open",
+]
+
+_HOMES: dict[str, tuple[str, ...]] = {
+    "app": ("Ledger", "open"),
+    "errors": ("InvalidEventError", "RightfulError"),
+    "identity": ("composite_key", "event_id"),
+    "ledger.recorded": ("RawEvent", "Receipt", "Recorded"),
+    "policies": ("Policy",),
+    "producers.api": ("Producer",),
+    "projections.posteriors": ("Posteriors",),
+    "reports.beta": ("compare",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(importlib.import_module(f"{__name__}.{_HOME_OF.get(name, 'events')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,193 @@
+"""The façade: `open` wires recorder, log and projections once, and `Ledger` is what you hold."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from rightful import limits, times
+from rightful.errors import UsageError
+from rightful.ledger.log import Clock, Log, now_us
+
+if TYPE_CHECKING:
+    from rightful.events import Event
+    from rightful.ledger.follow import Following
+    from rightful.ledger.recorded import Receipt, Recorded
+    from rightful.producers.api import Producer
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+def open(  # noqa: A001 - `rightful.open` is the name that others rely on
+    path_or_url: str | os.PathLike[str],
+    *,
+    create: bool = False,
+    readonly: bool = False,
+    clock: Clock = now_us,
+) -> Ledger:
+    """Open a ledger; use it in a `with` statement.
+
+    Args:
+        path_or_url: The ledger's folder, or `lmdb://` and the folder.
+        create: Make it if there is none. Nothing is made otherwise.
+        readonly: Ask for nothing but reading; works where the folder cannot be written.
+        clock: Tells when a row is written; microseconds since 1970, UTC.
+
+    Raises:
+        UsageError: It is a URL of a kind that is not supported, or cannot be both made and read-only.
+        LedgerNotFoundError: There is none. Make one with `create=True` or `rightful init`.
+        ForeignStoreError: What stands there is not a whole ledger. It was not touched.
+        StorageError: It cannot be opened; the error says why and what to do.
+    """
+    path = _path_of(path_or_url)
+    if create and readonly:
+        raise UsageError("a ledger cannot be made and be read-only; nothing was made. Open it with one of the two.")
+    from rightful.recorders.recorder import LMDBRecorder
+
+    recorder = LMDBRecorder(path, create=create, readonly=readonly)
+    return Ledger(Log(recorder, path=str(path), clock=clock), path, ledger_id=recorder.ledger_id, clock=clock)
+
+
+def _path_of(path_or_url: str | os.PathLike[str]) -> Path:
+    text = os.fspath(path_or_url)
+    scheme = _SCHEME.match(text)
+    if scheme and scheme[1].lower() != "lmdb":
+        raise UsageError(
+            f"{scheme[1]}:// is no ledger that can be opened; give the path of a folder, or lmdb:// and it."
+        )
+    named = text[scheme.end() :] if scheme else text
+    if not named:
+        raise UsageError("the ledger's path is empty; nothing was opened. Give the path of a folder.")
+    return Path(named)
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """What a ledger says of itself.
+
+    Attributes:
+        path: Its folder.
+        id: Its own UUID; a copy keeps it.
+        events: How many rows it holds; the last position.
+        last_recorded_at: When the last one was written; None when there is none.
+    """
+
+    path: str
+    id: str
+    events: int
+    last_recorded_at: datetime | None
+
+
+class Ledger:
+    """An open ledger. Get one from `rightful.open`.
+
+    Attributes:
+        path: Its folder.
+        id: Its own UUID; a copy keeps it.
+        log: What it stands on: conditional appends and stored rows are found there.
+    """
+
+    def __init__(self, log: Log, path: Path, *, ledger_id: str = "", clock: Clock = now_us) -> None:
+        self.path = path
+        self.id = ledger_id
+        self.log = log
+        self._clock = clock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back what it holds. Closing twice is nothing."""
+        self.log.recorder.close()
+
+    def append(
+        self, events: Iterable[Event | Mapping[str, Any]], *, timeout_s: float | None = limits.WAIT_S
+    ) -> list[Receipt]:
+        """Append events in one transaction; return a receipt for each, in order, once they are durable.
+
+        An invalid event gets a receipt with its place and touches no neighbour. Sending a batch
+        again is safe, however often.
+
+        Args:
+            events: Structs of `rightful.events` or wire objects.
+            timeout_s: How long to wait for other writers; seconds. None waits for ever.
+
+        Raises:
+            UsageError: There are more events than one transaction holds. Nothing was written.
+            BusyError: Others held the ledger that long. Nothing was written; send it again.
+            OutcomeUnknownError: Whether it was written is not known. Send the same events again.
+            StorageError: The store failed. Nothing was written.
+        """
+        return self.log.append(events, timeout_s=timeout_s)
+
+    def read(
+        self,
+        *,
+        session: str | None = None,
+        types: Iterable[str] | None = None,
+        after: int = 0,
+        until: int | None = None,
+    ) -> Iterator[Recorded]:
+        """Yield recorded events by ascending position, those of every outcome.
+
+        Args:
+            session: Only those of this session, named in full.
+            types: Only those of these types.
+            after: Begin behind this position.
+            until: End with this position.
+
+        Raises:
+            DamagedRowError: A row does not fit its checksum. Those before it can be read.
+        """
+        return self.log.read(session=session, types=types, after=after, until=until)
+
+    def follow(
+        self,
+        after: int = 0,
+        *,
+        session: str | None = None,
+        types: Iterable[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Following:
+        """Follow the ledger: all that stands after a position, then all that is added, by whomever.
+
+        Args:
+            after: Begin behind this position; give the last one you have dealt with to resume.
+            session: Only events of this session, named in full.
+            types: Only events of these types.
+            timeout_s: End when nothing was added for so long; seconds. None follows for ever.
+
+        Returns:
+            An iterator that blocks; its `stop()` ends it from any thread.
+        """
+        return self.log.follow(after, session=session, types=types, timeout_s=timeout_s)
+
+    def producer(self, name: str) -> Producer:
+        """Return the producer of that name, for hooks and runners: a method for each kind of fact.
+
+        Raises:
+            InvalidEventError: The name has not the form of a producer's name.
+        """
+        from rightful.producers.api import Producer
+
+        return Producer(self.log, name, clock=self._clock)
+
+    def status(self) -> Status:
+        """Return what the ledger says of itself."""
+        head = self.log.head()
+        last = [row for page in self.log.scan(max(head - 1, 0), head) for row in page]
+        return Status(
+            path=str(self.path),
+            id=self.id,
+            events=head,
+            last_recorded_at=times.at_of(last[-1].envelope.recorded_at_us) if last else None,
+        )
