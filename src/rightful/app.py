@@ -46,7 +46,7 @@ def open(  # noqa: A001 - `rightful.open` is the name that others rely on
         ForeignStoreError: What stands there is not a whole ledger. It was not touched.
         StorageError: It cannot be opened; the error says why and what to do.
     """
-    path = _path_of(path_or_url)
+    path = folder_of(path_or_url)
     if create and readonly:
         raise UsageError("a ledger cannot be made and be read-only; nothing was made. Open it with one of the two.")
     from rightful.recorders.recorder import LMDBRecorder
@@ -55,7 +55,12 @@ def open(  # noqa: A001 - `rightful.open` is the name that others rely on
     return Ledger(Log(recorder, path=str(path), clock=clock), path, ledger_id=recorder.ledger_id, clock=clock)
 
 
-def _path_of(path_or_url: str | os.PathLike[str]) -> Path:
+def folder_of(path_or_url: str | os.PathLike[str]) -> Path:
+    """Return the folder of a ledger's path or URL.
+
+    Raises:
+        UsageError: It is empty, or a URL of a kind that is not supported.
+    """
     text = os.fspath(path_or_url)
     scheme = _SCHEME.match(text)
     if scheme and scheme[1].lower() != "lmdb":

@@ -39,6 +39,12 @@ EVENT_BYTES = 16 * 1024 * 1024
 BATCH_EVENTS = 100_000
 """Events in one append; it is one transaction, held in memory."""
 
+INGEST_EVENTS = 1_000
+"""Lines that `rightful ingest` appends in one transaction. More would gain nothing and keep others waiting."""
+
+INGEST_BYTES = 16 * 1024 * 1024
+"""Size of the lines of one such transaction; bytes. They are held in memory, parsed and as text."""
+
 NESTING_DEPTH = 64
 """Depth of content; levels. Deeper input exhausts a recursive parser's stack."""
 
@@ -71,3 +77,12 @@ WAIT_S = 30.0
 
 LOOKUP_EVIDENCE = 3
 """Credits a context needs before its posterior is used instead of the next wider one (gptme)."""
+
+IMPORT_EVENTS = 1_000
+"""Events that an import writes in one transaction. One sync is shared; others wait for milliseconds."""
+
+PROBLEMS_COUNT = 1_000
+"""Problems that an import reports of one file; the rest is counted. A foreign file has one a line."""
+
+WALK_ENTRIES = 1_000_000
+"""Entries that are looked at below one folder. More is a mistaken path, such as `/`."""

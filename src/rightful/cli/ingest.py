@@ -1,0 +1,118 @@
+"""Append events from JSON lines, one event a line.
+
+Each line is an event's wire form. A bad line is reported with its number and place, and its
+neighbours are stored. Ingesting the same lines again writes nothing: what is there answers
+`duplicate`. With --json there is a receipt for each line, in order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from rightful import content, limits
+from rightful.cli import common
+from rightful.cli.lines import Line, batches
+from rightful.errors import InvalidEventError, UsageError
+from rightful.ledger.recorded import Receipt
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from rightful.app import Ledger
+
+_CODES = {"invalid": common.INVALID, "conflict": common.CONFLICT}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="JSON lines; `-`, the default, is stdin")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Append all lines, a thousand in one transaction, and answer for each."""
+    with common.opened(args) as ledger, _file(args.file) as file:
+        answer = _Answer(whole=args.json)
+        try:
+            for batch in batches(file):
+                _ingest(ledger, batch, answer)
+        finally:
+            answer.close()
+    return common.worst(_CODES.get(outcome, common.DONE) for outcome in answer.counts)
+
+
+@contextlib.contextmanager
+def _file(name: str) -> Iterator[BinaryIO]:
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        file = Path(name).open("rb")  # noqa: SIM115 - closed below, while an error of opening is ours to word
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}; nothing was written. Name another file.") from None
+    with file:
+        yield file
+
+
+def _ingest(ledger: Ledger, batch: list[Line], answer: _Answer) -> None:
+    parsed = [_parsed(line) for line in batch]
+    receipts = iter(ledger.append([event for event in parsed if not isinstance(event, Receipt)]))
+    for line, event in zip(batch, parsed, strict=True):
+        answer.add(line.number, event if isinstance(event, Receipt) else next(receipts))
+
+
+def _parsed(line: Line) -> Any:  # noqa: ANN401 - any JSON value, or the receipt of a bad line
+    if line.text is None:
+        return Receipt(None, "invalid", None, None, f"Expected a line of at most {limits.EVENT_BYTES} bytes - at `$`")
+    try:
+        return content.parse_json(line.text)
+    except InvalidEventError as error:
+        return Receipt(None, "invalid", None, None, str(error))
+
+
+class _Answer:
+    """Counts receipts, complains of bad lines, and prints each receipt if asked to.
+
+    What was read is stored even when nobody reads the answer any more.
+    """
+
+    def __init__(self, *, whole: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self._whole = whole
+        self._broken: BrokenPipeError | None = None
+        self._print('{"receipts":[')
+
+    def add(self, number: int, receipt: Receipt) -> None:
+        """Take the receipt of a line."""
+        document: dict[str, Any] = receipt._asdict()
+        if receipt.reason is None:
+            del document["reason"]
+        if receipt.outcome in _CODES:
+            document["line"] = number
+            common.complain(f"line {number}: {receipt.outcome}: {receipt.reason}")
+        self._print("," * bool(self.counts) + common.json_text(document))
+        self.counts[receipt.outcome] += 1
+
+    def close(self) -> None:
+        """End the answer.
+
+        Raises:
+            BrokenPipeError: Nobody read it to the end.
+        """
+        self._print(f'],"counts":{common.json_text(dict(self.counts))}}}\n')
+        if not self._whole:
+            common.say(f"{common.counted(self.counts)}.")
+        if self._broken is not None:
+            raise self._broken
+
+    def _print(self, text: str) -> None:
+        if not self._whole or self._broken is not None:
+            return
+        try:
+            sys.stdout.write(text)
+        except BrokenPipeError as error:
+            self._broken = error

@@ -1,0 +1,63 @@
+"""Make a ledger.
+
+Without PATH it is made where `--ledger` or RIGHTFUL_LEDGER says, else as `.rightful` in the working
+folder; in a linked git work tree, in the main one. Where there is a ledger already, nothing is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rightful import app
+from rightful.cli import common
+from rightful.errors import LedgerNotFoundError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+_IGNORED = "# A ledger holds what sessions said; it does not belong in a repository.\n*\n"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("path", metavar="PATH", nargs="?", help="the ledger's folder; it is made")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the ledger, unless it is there."""
+    asked = args.path or args.ledger or os.environ.get("RIGHTFUL_LEDGER")
+    path = asked or str(common.home(Path.cwd()) / common.FOLDER)
+    created = _made(path)
+    with app.open(path, readonly=True) as ledger:
+        status = ledger.status()
+    if args.json:
+        common.print_json({"path": status.path, "id": status.id, "created": created})
+    elif created:
+        common.say(f"{status.path} is a ledger now.")
+    else:
+        common.say(f"{status.path} is a ledger already, with {status.events} events; nothing was changed.")
+    return common.DONE
+
+
+def _made(path: str) -> bool:
+    """Make the ledger and return True, or find that it is there."""
+    try:
+        app.open(path, readonly=True).close()
+    except LedgerNotFoundError:
+        folder = app.folder_of(path)
+        if folder.is_dir() and any(folder.iterdir()):
+            own = folder / common.FOLDER
+            raise UsageError(f"{folder} holds other things; nothing was made. Name one of its own: {own}") from None
+        app.open(path, create=True).close()
+        _ignore(folder)
+        return True
+    return False
+
+
+def _ignore(folder: Path) -> None:
+    """Keep the ledger out of a git repository around it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(folder / ".gitignore", flags, 0o600), "w") as file:
+        file.write(_IGNORED)
