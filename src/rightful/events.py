@@ -10,7 +10,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta, Struct, field
 
 from rightful import limits

@@ -1,6 +1,6 @@
-"""Event ids and session names: what a producer in any language can compute again.
+r"""Event ids and session names: what a producer in any language can compute again.
 
-`event id = uuid5(NAMESPACE, producer + "\\n" + key)` (RFC 9562, version 5). A producer that
+`event id = uuid5(NAMESPACE, producer + "\n" + key)` (RFC 9562, version 5). A producer that
 writes the same fact twice computes the same id, and the ledger answers `duplicate`.
 """
 

@@ -1,0 +1,1 @@
+"""Projections: folds of rows into runs, credits and posteriors; deletable and rebuildable."""

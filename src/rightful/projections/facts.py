@@ -1,0 +1,306 @@
+"""What the rows of the ledger say about attribution, as columns; no policy is applied yet.
+
+`Facts` is the state of one fold. Each step takes one row and changes only this state. What an
+event means under a policy is decided by `settle`, from these columns, for any prefix of the log.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rightful import times
+from rightful.envelope import Envelope
+from rightful.projections.columns import Table
+from rightful.projections.names import Names
+
+GRADE, RETRACTION, ERASED = 0, 1, 2
+FILE_TIME, ERASED_EXPOSURE = 1, 2
+UNKNOWN = "unknown"
+CLOCK_ROWS = 1_024
+
+
+class Numbering:
+    """Values as numbers, in order of first mention.
+
+    Attributes:
+        values: The values, by number.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+
+    def number(self, value: Any) -> int:  # noqa: ANN401 - any hashable value
+        """Return a value's number; a new one if need be."""
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = len(self.values)
+            self.values.append(value)
+        return number
+
+    def find(self, value: Any) -> int | None:  # noqa: ANN401 - any hashable value
+        """Return a value's number, if it has one."""
+        return self._numbers.get(value)
+
+    def load(self, values: list[Any]) -> None:
+        """Take stored values in place of what is here."""
+        self.values = values
+        self._numbers = {value: number for number, value in enumerate(values)}
+
+
+class Aside(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What few grades have: rewards of single arms, salience, a decay of another updater."""
+
+    per_arm: dict[str, float] | None = None
+    salience: dict[str, float] | None = None
+    decay_rate: float | None = None
+
+
+class Start(NamedTuple):
+    """A `session.started` with a nonce."""
+
+    position: int
+    name: int
+    nonce: str
+
+
+class Decayed(NamedTuple):
+    """A `bandit.decayed`."""
+
+    position: int
+    gamma: float
+
+
+class Pruned(NamedTuple):
+    """A `bandit.pruned`."""
+
+    position: int
+    arms: list[str]
+    contexts: list[tuple[str, tuple[str | None, ...]]]
+
+
+class Balance(NamedTuple):
+    """A `balance.opened`; `arms` and `contexts` hold (alpha, beta, n)."""
+
+    position: int
+    at_us: int
+    through_us: int
+    source: str
+    sha256: str
+    arms: dict[str, tuple[float, float, int]]
+    contexts: list[tuple[str, tuple[str | None, ...], float, float, int]]
+
+
+class Facts:
+    """The columns of everything that attribution needs.
+
+    Attributes:
+        watermark: The position folded through.
+        names: The session names.
+        shown: One row an exposure: name, time, position, context, flags, where its arms stand.
+        arms_shown: The arms of all exposures, one after the other.
+        withheld: (row of `shown`, arm) of what was held back.
+        grades: One row a grade or retraction.
+        links: One row a link or unlink: position, session, other, relation, evidence, unlink.
+        quarantine: For each id in conflict, {revision: position} of its rows.
+        withdrawn: For each id, the (position, revision) that were withdrawn.
+        clock: The largest event time up to the end of each block of `CLOCK_ROWS` positions.
+    """
+
+    def __init__(self) -> None:
+        self.watermark = 0
+        self.names = Names()
+        self.arms = Numbering()
+        self.contexts = Numbering()
+        self.graders = Numbering()
+        self.outcomes = Numbering()
+        self.shown = Table(name="i4", at="i8", pos="u4", ctx="i4", flags="u1", start="u4", count="u2", prev="i4")
+        self.arms_shown = Table(arm="i4")
+        self.withheld = Table(row="i4", arm="i4")
+        self.grades = Table(
+            name="i4", grader="i4", seq="i8", at="i8", pos="u4", reward="f8",
+            outcome="i4", target="i4", aside="i4", kind="u1", prev="i4",
+        )  # fmt: skip
+        self.links = Table(pos="u4", session="i4", other="i4", relation="u1", evidence="u1", unlink="u1")
+        self.asides: list[Aside] = []
+        self.starts: list[Start] = []
+        self.decayed: list[Decayed] = []
+        self.pruned: list[Pruned] = []
+        self.balances: list[Balance] = []
+        self.published: list[tuple[int, str]] = []
+        self.quarantine: dict[str, dict[int, int]] = {}
+        self.withdrawn: dict[str, list[tuple[int, int]]] = {}
+        self.clock = array("q")
+        self.touched: set[int] | None = None
+        self.all_touched = False
+
+    def touch(self, number: int) -> None:
+        """Note that a name's credits may have changed."""
+        if self.touched is not None:
+            self.touched.add(number)
+
+    def exposure(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
+        """An exposure: its arms, what was withheld."""
+        name = self.names.number(_session(envelope), position, alias=body is not None and body.alias)
+        row = len(self.shown)
+        start = len(self.arms_shown)
+        if body is None:
+            arms: tuple[Any, ...] = ()
+            flags, context = ERASED_EXPOSURE, -1
+        else:
+            arms = body.arms
+            flags = FILE_TIME if envelope.at_basis else 0
+            context = -1 if body.context is None else self.contexts.number(body.context)
+            number = self.arms.number
+            for shown in arms:
+                self.arms_shown.append(number(shown.arm))
+            for held in body.withheld:
+                self.withheld.append(row, number(held.arm))
+        last = self.names.last_shown
+        self.shown.append(name, envelope.at_us, position, context, flags, start, len(arms), last[name])
+        last[name] = row
+        self.touch(name)
+
+    def grade(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
+        """A grade: its reward, its target, what it says of single arms."""
+        if body is None:
+            self._add_grade(envelope, "overall", 0, position, ERASED)
+            return
+        if body.reward is None and body.outcome == UNKNOWN:
+            self.names.number(_session(envelope), position, alias=body.alias)
+            return
+        target = -1
+        if body.exposure_session is not None:
+            target = self.names.target(body.exposure_session)
+        aside = -1
+        if body.per_arm is not None or body.salience is not None or body.decay_rate is not None:
+            aside = len(self.asides)
+            self.asides.append(Aside(body.per_arm, body.salience, body.decay_rate))
+        name = self._add_grade(envelope, body.rubric, body.seq, position, GRADE, body, target, aside)
+        if target >= 0:
+            self.names.couple(name, target)
+
+    def retraction(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
+        """A grade taken back."""
+        if body is not None:
+            self._add_grade(envelope, body.rubric, body.seq, position, RETRACTION, body)
+
+    def _add_grade(  # noqa: PLR0913, PLR0917 - one row has many columns
+        self, envelope: Envelope, rubric: str, seq: int, position: int, kind: int,
+        body: Any = None, target: int = -1, aside: int = -1,  # noqa: ANN401 - the body's struct
+    ) -> int:  # fmt: skip
+        name = self.names.number(_session(envelope), position, alias=body is not None and body.alias)
+        grader = self.graders.number(f"{envelope.producer}/{rubric}")
+        reward, outcome = float("nan"), -1
+        if kind == GRADE:
+            if body.reward is not None:
+                reward = body.reward
+            if body.outcome is not None:
+                outcome = self.outcomes.number(body.outcome)
+        last = self.names.last_grade
+        row = len(self.grades)
+        self.grades.append(
+            name, grader, seq, envelope.at_us, position, reward, outcome, target, aside, kind, last[name]
+        )
+        last[name] = row
+        self.touch(name)
+        return name
+
+    def link(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
+        """A link, or the withdrawal of a pair's links."""
+        if body is None:
+            return
+        session = self.names.number(_session(envelope), position, alias=body.alias)
+        other = self.names.number(body.other, position)
+        unlink = envelope.type == "session.unlinked"
+        relation = RELATIONS.index(body.as_) if body.as_ else 0
+        evidence = EVIDENCE.index(body.evidence) if body.evidence else 0
+        self.links.append(position, session, other, relation, evidence, unlink)
+        self.names.couple(session, other)
+        self.touch(session)
+        self.touch(other)
+
+    def start(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
+        """A session's start; two nonces under one name make its run ambiguous."""
+        alias = body is not None and body.alias
+        name = self.names.number(_session(envelope), position, alias=alias)
+        if body is not None and body.run_nonce is not None:
+            self.starts.append(Start(position, name, body.run_nonce))
+        self.touch(name)
+
+    def mention(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
+        """A row that only shows that the session exists."""
+        alias = body is not None and body.alias
+        self.touch(self.names.number(_session(envelope), position, alias=alias))
+
+    def decay(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
+        """What another updater decayed."""
+        self.mention(envelope, body, position)
+        if body is not None:
+            self.decayed.append(Decayed(position, body.gamma))
+
+    def prune(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
+        """What another updater dropped."""
+        self.mention(envelope, body, position)
+        if body is not None:
+            contexts = [(one.arm, one.context) for one in body.contexts]
+            self.pruned.append(Pruned(position, list(body.arms), contexts))
+
+    def balance(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
+        """What a bandit file held when the ledger began."""
+        if body is None:
+            return
+        self.all_touched = True
+        self.balances.append(
+            Balance(
+                position,
+                envelope.at_us,
+                -1 if body.through is None else times.us_of(body.through),
+                body.source,
+                body.sha256,
+                {arm: (one.alpha, one.beta, one.n) for arm, one in body.arms.items()},
+                [(one.arm, one.context, one.alpha, one.beta, one.n) for one in body.contexts],
+            )
+        )
+
+    def publish(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401, ARG002 - one signature
+        """A posterior that we wrote ourselves; a balance of the same bytes is not a new one."""
+        if body is not None:
+            self.all_touched = True
+            self.published.append((position, body.new_sha256))
+
+    def withdraw(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
+        """A revision withdrawn, which can settle a conflict."""
+        self.mention(envelope, body, position)
+        if body is not None:
+            self.all_touched = True
+            self.withdrawn.setdefault(body.id.lower(), []).append((position, body.revision))
+
+    def conflict(self, envelope: Envelope, position: int) -> None:
+        """A row that stands in quarantine, and with it the first row of its id."""
+        self.all_touched = True
+        rows = self.quarantine.setdefault(envelope.id, {1: envelope.first})
+        rows[envelope.revision] = position
+
+    def tick(self, at_us: int, position: int) -> None:
+        """Keep the largest event time of each block of positions."""
+        block = (position - 1) // CLOCK_ROWS
+        clock = self.clock
+        if block >= len(clock):
+            clock.append(max(at_us, clock[-1]) if clock else at_us)
+        elif at_us > clock[block]:
+            clock[block] = at_us
+
+
+def _session(envelope: Envelope) -> str:
+    assert envelope.session is not None, "an event of a session has a session"
+    return envelope.session
+
+
+RELATIONS = ("native", "resume", "retry", "subagent")
+EVIDENCE = ("native-id", "sentinel", "pointer", "directory", "cwd-window", "manual")
+CWD_WINDOW = EVIDENCE.index("cwd-window")
+NATIVE = RELATIONS.index("native")

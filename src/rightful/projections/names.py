@@ -1,0 +1,188 @@
+"""Session names as numbers: first mention, aliases, and which names can influence each other.
+
+Nothing here depends on a policy. A name read from a sanitised form (`alias`) is another name
+than the same text read as written, because it never matches exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable
+
+import numpy as np
+
+from rightful.identity import is_alias_of, split_session
+from rightful.projections.columns import Column, Ints, Mask
+
+NOT_MENTIONED = 2**32 - 1
+"""The `first` of a name that is only ever named as somebody's `exposure_session`."""
+
+_TAIL_NAMES = 4_096
+_FEW_NAMES = 256
+_COARSE = re.compile(r"[^a-zA-Z0-9]")
+
+
+class Names:
+    """Every session name in the ledger, numbered by first mention.
+
+    Attributes:
+        texts: The names, by number.
+        alias: 1 where the name was read from a sanitised form.
+        first: The position of the first row that names it as `session` or `other`.
+        space: The number of its namespace.
+        last_shown: Its newest row of `facts.shown`, or -1; each row points at the one before.
+        last_grade: Its newest row of `facts.grades`, or -1.
+        spaces: The namespaces, by number.
+    """
+
+    COLUMNS = ("alias", "first", "space", "last_shown", "last_grade", "_parent", "_ring")
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.alias = array("B")
+        self.first = array("I")
+        self.space = array("h")
+        self.last_shown = array("i")
+        self.last_grade = array("i")
+        self.spaces: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._parent = array("i")
+        self._ring = array("i")
+        self._coarse = array("q")
+        self._sorted: tuple[Ints, Ints] = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def number(self, text: str, position: int, *, alias: bool = False) -> int:
+        """Return the number of a name that a row at `position` mentions; a new one if need be."""
+        number = self._numbers.get(f"\0{text}" if alias else text)
+        if number is None:
+            return self._add(text, position, alias=alias)
+        self.first[number] = min(self.first[number], position)
+        return number
+
+    def target(self, text: str) -> int:
+        """Return the number of a name that a grade gives as its `exposure_session`."""
+        number = self._numbers.get(text)
+        return self._add(text, NOT_MENTIONED, alias=False) if number is None else number
+
+    def find(self, text: str) -> int | None:
+        """Return the number of a name as written, if the ledger has it."""
+        return self._numbers.get(text)
+
+    def _add(self, text: str, first: int, *, alias: bool) -> int:
+        number = len(self.texts)
+        self._numbers[f"\0{text}" if alias else text] = number
+        self.texts.append(text)
+        self.alias.append(alias)
+        self.first.append(first)
+        self.space.append(self.spaces.setdefault(split_session(text)[0], len(self.spaces)))
+        self.last_shown.append(-1)
+        self.last_grade.append(-1)
+        self._parent.append(number)
+        self._ring.append(number)
+        self._coarse.append(hash(_coarse_of(text)))
+        return number
+
+    def couple(self, one: int, other: int) -> None:
+        """Note that what is known of one name can change what the other earns."""
+        a, b = self._root(one), self._root(other)
+        if a == b:
+            return
+        self._parent[max(a, b)] = min(a, b)
+        self._ring[one], self._ring[other] = self._ring[other], self._ring[one]
+
+    def _root(self, number: int) -> int:
+        parent = self._parent
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
+
+    def closure(self, numbers: Iterable[int]) -> list[int]:
+        """Return every name that the given ones can influence, themselves included, in order.
+
+        Coupled names and names that one sanitised form could make of each other, until nothing
+        is added.
+        """
+        found: set[int] = set()
+        waiting = list(numbers)
+        while waiting:
+            number = waiting.pop()
+            if number in found:
+                continue
+            found.add(number)
+            at = self._ring[number]
+            while at != number:
+                if at not in found:
+                    waiting.append(at)
+                at = self._ring[at]
+            waiting.extend(self._same_coarse(number))
+        return sorted(found)
+
+    def fitting(self, number: int, through: int) -> list[int]:
+        """Return the other names, mentioned up to `through`, of which this one can be an alias or reverse.
+
+        Within one namespace, and only where one of the two is the sanitised form of the other.
+        """
+        space, value = split_session(self.texts[number])
+        fits = []
+        for other in self._same_coarse(number):
+            other_space, other_value = split_session(self.texts[other])
+            if (
+                other_space == space
+                and self.first[other] <= through
+                and (is_alias_of(other_value, value) or is_alias_of(value, other_value))
+            ):
+                fits.append(other)
+        return sorted(fits)
+
+    def may_fit(self, numbers: Ints) -> Mask:
+        """Say which names share a coarse form with another one; the others fit nobody."""
+        if len(numbers) < _FEW_NAMES:
+            return np.ones(len(numbers), np.bool_)
+        self._sort(0)
+        values, _ = self._sorted
+        wanted = np.array(self._coarse, np.int64)[numbers]
+        return np.searchsorted(values, wanted, "right") - np.searchsorted(values, wanted, "left") > 1
+
+    def _sort(self, tail: int) -> None:
+        if len(self._coarse) - len(self._sorted[0]) > tail:
+            coarse = np.array(self._coarse, np.int64)
+            order = np.argsort(coarse, kind="stable")
+            self._sorted = (coarse[order], order)
+
+    def _same_coarse(self, number: int) -> list[int]:
+        self._sort(_TAIL_NAMES)
+        values, order = self._sorted
+        wanted = self._coarse[number]
+        low, high = np.searchsorted(values, wanted, "left"), np.searchsorted(values, wanted, "right")
+        found = order[low:high].tolist()
+        found += [at for at in range(len(values), len(self._coarse)) if self._coarse[at] == wanted]
+        return [at for at in found if at != number]
+
+    def column(self, name: str) -> Column:
+        """Return a column as a numpy array; a copy."""
+        return np.array(getattr(self, name))
+
+    def load(self, texts: list[str], columns: dict[str, Column]) -> None:
+        """Take stored names in place of what is here."""
+        self.texts = texts
+        for name in self.COLUMNS:
+            mine: array[int] = getattr(self, name)
+            setattr(self, name, array(mine.typecode, columns[name].astype(mine.typecode).tobytes()))
+        self.spaces = {}
+        for text in texts:
+            self.spaces.setdefault(split_session(text)[0], len(self.spaces))
+        self._numbers = {
+            f"\0{text}" if alias else text: at for at, (text, alias) in enumerate(zip(texts, self.alias, strict=True))
+        }
+        self._coarse = array("q", [hash(_coarse_of(text)) for text in texts])
+        self._sorted = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def _coarse_of(text: str) -> str:
+    """Return what all sanitisers of a name agree on: two names that alias each other share it."""
+    return _COARSE.sub("_", text)

@@ -1,0 +1,315 @@
+"""Paying: from what each unit reaches to its bin and its credits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rightful.policies import Policy
+from rightful.projections.columns import Floats, Ints, Mask
+from rightful.projections.facts import Aside, Facts
+from rightful.projections.joins import FOREIGN, Sources, Targets
+from rightful.projections.scene import (
+    AMBIGUOUS,
+    CONFLICTING,
+    CREDITED,
+    EMPTY,
+    ERASED_BIN,
+    IN_BALANCE,
+    LATE_ONLY,
+    NOBODY,
+    UNMAPPED,
+    Scene,
+)
+from rightful.projections.units import Units
+
+
+class Settlement(NamedTuple):
+    """What a policy makes of the log. Arrays of one length a group.
+
+    Attributes:
+        unit_grade: Row of `facts.grades`.
+        unit_bin: Number in `BINS`.
+        unit_run: The run that was graded.
+        unit_target: The run that the bound join reaches, or -1.
+        unit_source: Under `newest`, the name whose exposures were paid, or -1.
+        unit_kind: Under `newest`, whether that is OWN, FOREIGN or UNVERIFIABLE; else -1.
+        unit_reward: The reward; NaN where there is none.
+        unit_slot: Where it stands in the order of decay; a position.
+        unit_first_us: First exposure it credits; microseconds since 1970.
+        credit_unit: Row of the unit arrays.
+        credit_arm: Number of the arm, aliases resolved.
+        credit_context: Number of the context of the arm's first exposure, or -1.
+        credit_weight: Weight, before decay.
+        credit_reward: Reward of this arm.
+        arms: The arms' names, by number; first those of the facts.
+        counters: What else was counted.
+    """
+
+    unit_grade: Ints
+    unit_bin: Ints
+    unit_run: Ints
+    unit_target: Ints
+    unit_source: Ints
+    unit_kind: Ints
+    unit_reward: Floats
+    unit_slot: Ints
+    unit_first_us: Ints
+    credit_unit: Ints
+    credit_arm: Ints
+    credit_context: Ints
+    credit_weight: Floats
+    credit_reward: Floats
+    arms: list[str]
+    counters: dict[str, int]
+
+
+class Pairs(NamedTuple):
+    """Every exposure that a unit reaches.
+
+    Attributes:
+        unit: Row of the units; ascending.
+        shown: Row of `Scene.shown`.
+        live: It counts: usable, and not after the grade.
+        late: It came after the grade.
+    """
+
+    unit: Ints
+    shown: Ints
+    live: Mask
+    late: Mask
+
+
+def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -> Settlement:
+    """Return every unit's bin and every arm's credits.
+
+    Args:
+        scene: The exposures and grades.
+        units: The grades to pay from.
+        targets: What they reach by the bound rule.
+        sources: What they pay under the newest-file rule; None under the bound rule.
+    """
+    reward, unmapped = _rewards(scene, units)
+    pairs = _pairs(scene, units, targets, sources)
+    bins = _bins(scene, units, pairs, targets if sources is None else sources, unmapped, bound=sources is None)
+    paid = pairs.live & (bins[pairs.unit] == CREDITED)
+    canonical, arms = _canonical(scene.facts, scene.policy)
+    owed = _credits(scene, Pairs(pairs.unit[paid], pairs.shown[paid], paid[paid], paid[paid]), canonical)
+    weight, arm_reward, unexposed, owed = _weigh(scene, units, owed, reward, canonical, arms)
+    nobody = np.full(len(bins), NOBODY, np.int64)
+    counters = {
+        "late_exposures": _late_arms(scene, pairs, canonical) if sources is None else 0,
+        "pending_sessions": _pending(scene, units, targets),
+        "crossover_arms": _crossovers(scene, canonical),
+        "per_arm_unexposed": unexposed,
+        "foreign_grades": 0 if sources is None else int(((bins == CREDITED) & (sources.kind == FOREIGN)).sum()),
+    }
+    return Settlement(
+        scene.grades.row[units.grade],
+        bins,
+        units.run,
+        np.where(targets.high > targets.low, targets.run, NOBODY),
+        nobody if sources is None else sources.name,
+        nobody if sources is None else np.where(bins == CREDITED, sources.kind, NOBODY),
+        reward,
+        units.slot,
+        _first_us(scene, pairs, paid, len(bins)),
+        owed.unit,
+        owed.arm,
+        owed.context,
+        weight,
+        arm_reward,
+        arms,
+        counters,
+    )
+
+
+def _rewards(scene: Scene, units: Units) -> tuple[Floats, Mask]:
+    """Return each unit's reward, and where its outcome word has none."""
+    worth = [scene.policy.outcomes.get(word, float("nan")) for word in scene.facts.outcomes.values]
+    by_word = np.array([*worth, float("nan")])
+    given = scene.grades.reward[units.grade]
+    reward = np.where(np.isnan(given), by_word[scene.grades.outcome[units.grade]], given)
+    return reward, np.isnan(reward)
+
+
+def _pairs(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -> Pairs:
+    low, high = (targets.low, targets.high) if sources is None else (sources.low, sources.high)
+    count = np.where(units.bin == NOBODY, high - low, 0)
+    unit = np.repeat(np.arange(len(count)), count)
+    place = np.arange(len(unit)) - np.repeat(np.cumsum(count) - count, count) + low[unit]
+    shown = targets.reach.order[place]
+    grade_at = scene.grades.at[units.grade][unit]
+    at, usable = scene.shown.at[shown], scene.shown.usable[shown]
+    if sources is not None:
+        return Pairs(unit, shown, usable & (at <= grade_at), np.zeros(len(unit), np.bool_))
+    late = np.zeros(len(unit), np.bool_)
+    if scene.policy.causal_order == "strict":
+        skew_us = round(scene.policy.skew_s * 1_000_000)
+        late = usable & ~scene.shown.file_time[shown] & (at > grade_at + skew_us)
+    return Pairs(unit, shown, usable & ~late, late)
+
+
+def _bins(  # noqa: PLR0913, PLR0917 - the rule looks at all of them
+    scene: Scene, units: Units, pairs: Pairs, joined: Targets | Sources, unmapped: Mask, *, bound: bool
+) -> Ints:
+    """Return the one reason for which each unit ends where it does; the first that fits."""
+    size = len(units.grade)
+    reached = {
+        name: np.bincount(pairs.unit[mask], minlength=size) > 0
+        for name, mask in (
+            ("live", pairs.live),
+            ("arms", pairs.live & (scene.shown.size[pairs.shown] > 0)),
+            ("late", pairs.late),
+            ("erased", scene.shown.erased[pairs.shown]),
+        )
+    }
+    contested = _contested(units, pairs) if bound else np.zeros(size, np.bool_)
+    covered = scene.grades.at[units.grade] <= scene.through_balance_us
+    left = np.where(reached["late"], LATE_ONLY, np.where(reached["erased"], ERASED_BIN, CONFLICTING))
+    return np.select(
+        [units.bin != NOBODY, covered, unmapped, joined.bin != NOBODY, contested, reached["arms"], reached["live"]],
+        [units.bin, IN_BALANCE, UNMAPPED, joined.bin, AMBIGUOUS, CREDITED, EMPTY],
+        left,
+    )
+
+
+def _contested(units: Units, pairs: Pairs) -> Mask:
+    """Say which units reach an exposure that the effective grade of another run reaches too."""
+    unit, shown = pairs.unit[pairs.live], pairs.shown[pairs.live]
+    run = units.run[unit]
+    size = int(shown.max()) + 1 if len(shown) else 0
+    lowest, highest = np.full(size, np.iinfo(np.int64).max), np.full(size, -1, np.int64)
+    np.minimum.at(lowest, shown, run)
+    np.maximum.at(highest, shown, run)
+    hit = lowest[shown] != highest[shown]
+    return np.bincount(unit[hit], minlength=len(units.grade)) > 0
+
+
+def _canonical(facts: Facts, policy: Policy) -> tuple[Ints, list[str]]:
+    """Return, for each arm, the number of the arm it is an alias of; and all arms' names."""
+    arms = list(facts.arms.values)
+    numbers = {arm: number for number, arm in enumerate(arms)}
+    canonical = np.arange(len(arms), dtype=np.int64)
+    for alias, arm in policy.arm_aliases.items():
+        if alias in numbers:
+            if arm not in numbers:
+                numbers[arm] = len(arms)
+                arms.append(arm)
+            canonical[numbers[alias]] = numbers[arm]
+    return canonical, arms
+
+
+class Credits(NamedTuple):
+    """(unit, arm) pairs, by unit."""
+
+    unit: Ints
+    arm: Ints
+    context: Ints
+
+
+def _arms_of(scene: Scene, pairs: Pairs, canonical: Ints) -> tuple[Ints, Ints]:
+    """Return (row of `pairs`, arm) for every arm that the pairs' exposures list."""
+    count = scene.shown.size[pairs.shown]
+    row = np.repeat(np.arange(len(count)), count)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + scene.shown.start[pairs.shown][row]
+    return row, canonical[scene.facts.arms_shown["arm"][place]]
+
+
+def _credits(scene: Scene, pairs: Pairs, canonical: Ints) -> Credits:
+    """Return each unit's arms, each once, with the context of its first exposure.
+
+    Under the `sequential` arithmetic an arm listed twice stays twice, as a stateful updater
+    treats it.
+    """
+    row, arm = _arms_of(scene, pairs, canonical)
+    unit, shown = pairs.unit[row], pairs.shown[row]
+    if scene.policy.arithmetic == "sequential":
+        order = np.lexsort((np.arange(len(row)), scene.shown.pos[shown], unit))
+        return Credits(unit[order], arm[order], scene.shown.context[shown[order]])
+    order = np.lexsort((scene.shown.pos[shown], scene.shown.at[shown], arm, unit))
+    unit, arm = unit[order], arm[order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (unit[1:] != unit[:-1]) | (arm[1:] != arm[:-1])
+    return Credits(unit[first], arm[first], scene.shown.context[shown[order[first]]])
+
+
+def _weigh(  # noqa: PLR0913, PLR0917 - one step of one computation
+    scene: Scene, units: Units, owed: Credits, reward: Floats, canonical: Ints, arms: list[str]
+) -> tuple[Floats, Floats, int, Credits]:
+    """Return each credit's weight and reward, how many per-arm rewards named no exposed arm, and the credits left."""
+    split = scene.policy.credit in {"split", "salience_split"}
+    count = np.bincount(owed.unit, minlength=len(units.grade))
+    weight = 1.0 / count[owed.unit] if split else np.ones(len(owed.unit))
+    arm_reward = reward[owed.unit]
+    unexposed = 0
+    aside = scene.grades.aside[units.grade]
+    ends = np.cumsum(count)
+    names = {arm: number for number, arm in enumerate(arms)}
+    for unit in np.flatnonzero((aside >= 0) & (count > 0)).tolist():
+        mine = slice(int(ends[unit] - count[unit]), int(ends[unit]))
+        said: Aside = scene.facts.asides[int(aside[unit])]
+        own = owed.arm[mine]
+        if said.per_arm is not None:
+            given = _by_number(said.per_arm, names, canonical)
+            arm_reward[mine] = [given.get(arm, old) for arm, old in zip(own.tolist(), arm_reward[mine], strict=True)]
+            unexposed += len(given.keys() - set(own.tolist()))
+        if said.salience is not None and scene.policy.credit.startswith("salience"):
+            given = _by_number(said.salience, names, canonical)
+            matter = np.array([given.get(arm, 0.0) for arm in own.tolist()])
+            total = matter.sum() if split else 1.0
+            weight[mine] = matter / total if total > 0 else 0.0
+    kept = weight > 0
+    return weight[kept], arm_reward[kept], unexposed, Credits(*(column[kept] for column in owed))
+
+
+def _by_number(said: dict[str, float], names: dict[str, int], canonical: Ints) -> dict[int, float]:
+    """Return what a grade says of arms by canonical number; unknown arms get numbers of their own below -1."""
+    out: dict[int, float] = {}
+    for place, (arm, value) in enumerate(sorted(said.items())):
+        number = names.get(arm, -2 - place)
+        out.setdefault(int(canonical[number]) if 0 <= number < len(canonical) else number, value)
+    return out
+
+
+def _late_arms(scene: Scene, pairs: Pairs, canonical: Ints) -> int:
+    """Return how many (unit, arm) were dropped because every exposure of the arm came after the grade."""
+    if not pairs.late.any():
+        return 0
+    keys = []
+    for mask in (pairs.late, pairs.live):
+        chosen = Pairs(pairs.unit[mask], pairs.shown[mask], mask[mask], mask[mask])
+        row, arm = _arms_of(scene, chosen, canonical)
+        keys.append(np.unique(chosen.unit[row] << 32 | arm))
+    return int((~np.isin(keys[0], keys[1])).sum())
+
+
+def _pending(scene: Scene, units: Units, targets: Targets) -> int:
+    """Return how many runs were shown arms and are reached by no effective grade."""
+    listing = scene.shown.usable & (scene.shown.size > 0)
+    exposed = np.unique(scene.runs.of[scene.shown.name[listing]])
+    return int((~np.isin(exposed, targets.run[units.bin == NOBODY])).sum())
+
+
+def _crossovers(scene: Scene, canonical: Ints) -> int:
+    """Return how many (run, arm) were both shown and withheld."""
+    table = scene.facts.withheld
+    if not len(table):
+        return 0
+    row = np.searchsorted(scene.shown.row, table["row"])
+    inside = row < len(scene.shown.row)
+    inside[inside] = scene.shown.row[row[inside]] == table["row"][inside]
+    held_run = scene.runs.of[scene.shown.name[row[inside]]].astype(np.int64)
+    held = np.unique(held_run << 32 | canonical[table["arm"][inside]])
+    rows = np.flatnonzero(scene.shown.usable)
+    every = Pairs(rows, rows, np.ones(len(rows), np.bool_), np.ones(len(rows), np.bool_))
+    shown_row, arm = _arms_of(scene, every, canonical)
+    shown_run = scene.runs.of[scene.shown.name[rows[shown_row]]].astype(np.int64)
+    return int(np.isin(held, shown_run << 32 | arm).sum())
+
+
+def _first_us(scene: Scene, pairs: Pairs, paid: Mask, size: int) -> Ints:
+    first = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(first, pairs.unit[paid], scene.shown.at[pairs.shown[paid]])
+    return first

@@ -1,0 +1,180 @@
+"""Posteriors: the Beta beliefs that a policy's credits add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rightful import limits
+from rightful.policies import Policy
+from rightful.projections import sequential
+from rightful.projections.exact import scaled, value
+from rightful.projections.facts import Facts
+from rightful.projections.paying import Settlement
+from rightful.projections.scene import BINS, balances
+from rightful.projections.sums import Context, Key, Sums, sums_of
+
+
+class Posterior(msgspec.Struct, frozen=True):
+    """The belief about one arm.
+
+    Attributes:
+        alpha: Prior and weighted rewards.
+        beta: Prior and weighted shortfalls from 1.
+        n: Credits, undecayed.
+        mass: Sum of the credits' weights after decay.
+    """
+
+    alpha: float
+    beta: float
+    n: int
+    mass: float
+
+    @property
+    def mean(self) -> float:
+        """The expected reward, 0 to 1."""
+        return self.alpha / (self.alpha + self.beta)
+
+
+class ContextPosterior(Posterior, frozen=True, kw_only=True):
+    """The belief about one arm in one context.
+
+    Attributes:
+        arm: The arm.
+        context: Its dimensions, or one of them alone under `marginals`.
+    """
+
+    arm: str
+    context: Context
+
+
+class Lookup(Posterior, frozen=True, kw_only=True):
+    """The belief that a selector would use.
+
+    Attributes:
+        resolved: The context whose belief it is; () for the arm itself, None for an arm that
+            was never credited and stands at its prior.
+    """
+
+    resolved: Context | None
+
+
+class Posteriors(msgspec.Struct, frozen=True):
+    """What a policy makes of the log.
+
+    Attributes:
+        policy: The rule.
+        through: The position folded through.
+        decay_at_us: The time of the decay; microseconds since 1970, UTC.
+        arms: By arm, sorted; arms without credit stand at the prior and are not listed.
+        contexts: By arm and context, sorted.
+        counters: How many grades ended in each bin and what else was counted; non-zero ones only.
+    """
+
+    policy: Policy
+    through: int
+    decay_at_us: int
+    arms: Mapping[str, Posterior]
+    contexts: Sequence[ContextPosterior]
+    counters: Mapping[str, int]
+
+    def lookup(self, arm: str, context: Sequence[str | None] | None = None) -> Lookup:
+        """Return the belief that a selector uses for an arm in a context.
+
+        The exact context if it has `limits.LOOKUP_EVIDENCE` credits, else each single dimension
+        in order (under `marginals`), else the arm itself, else the prior; as gptme falls back.
+        """
+        if (whole := self.arms.get(arm)) is None:
+            return Lookup(*self.policy.prior, 0, 0.0, resolved=None)
+        known = {one.context: one for one in self.contexts if one.arm == arm}
+        asked = () if context is None else tuple(context)
+        for candidate in (asked, *((part,) for part in asked)):
+            found = known.get(candidate)
+            if candidate and found is not None and found.n >= limits.LOOKUP_EVIDENCE:
+                return Lookup(found.alpha, found.beta, found.n, found.mass, resolved=candidate)
+        return Lookup(whole.alpha, whole.beta, whole.n, whole.mass, resolved=())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return {
+            "policy": {**self.policy.as_dict(), "hash": self.policy.hash},
+            "through": self.through,
+            "arms": {arm: _numbers(one) for arm, one in self.arms.items()},
+            "contexts": [{"arm": one.arm, "context": list(one.context), **_numbers(one)} for one in self.contexts],
+            "counters": dict(self.counters),
+        }
+
+
+def _numbers(one: Posterior) -> dict[str, Any]:
+    return {"alpha": one.alpha, "beta": one.beta, "n": one.n, "mass": one.mass, "mean": one.mean}
+
+
+def posteriors_of(
+    facts: Facts, settlement: Settlement, policy: Policy, through: int, decay_at_us: int, sums: Sums | None = None
+) -> Posteriors:
+    """Return the beliefs of a settlement.
+
+    Args:
+        facts: The columns that were settled.
+        settlement: Every unit and credit; of a closed set of names only where `sums` are given.
+        policy: The rule.
+        through: The position settled through.
+        decay_at_us: The time of the decay; microseconds since 1970, UTC.
+        sums: What the credits add up to, if that is known.
+    """
+    if policy.arithmetic == "sequential":
+        running = sequential.run(facts, settlement, policy, through)
+        states = {key: Posterior(one.alpha, one.beta, one.n, one.mass) for key, one in running.items()}
+    else:
+        states = states_of(facts, sums or sums_of(facts, settlement, policy, decay_at_us), policy, through)
+    return shaped(states, policy, through, decay_at_us, counters_of(settlement))
+
+
+def shaped(
+    states: Mapping[Key, Posterior], policy: Policy, through: int, decay_at_us: int, counters: Mapping[str, int]
+) -> Posteriors:
+    """Return beliefs in the order in which they are shown."""
+    ordered = Sums(dict.fromkeys(states, (1, 0, 0))).rows()
+    arms: dict[str, Posterior] = {}
+    contexts = []
+    for arm, context, *_ in ordered:
+        one = states[arm, context]
+        if context is None:
+            arms[arm] = one
+        else:
+            contexts.append(ContextPosterior(one.alpha, one.beta, one.n, one.mass, arm=arm, context=context))
+    return Posteriors(policy, through, decay_at_us, arms, contexts, {key: n for key, n in counters.items() if n})
+
+
+def counters_of(settlement: Settlement) -> dict[str, int]:
+    """Return how many units ended in each bin, and what else was counted.
+
+    The bins are exclusive: their sum is the number of units.
+    """
+    counted = {f"{name}_grades": int((settlement.unit_bin == number).sum()) for number, name in enumerate(BINS)}
+    assert sum(counted.values()) == len(settlement.unit_bin), "every grade stream is in exactly one bin"
+    return {**counted, **settlement.counters}
+
+
+def states_of(facts: Facts, sums: Sums, policy: Policy, through: int) -> dict[Key, Posterior]:
+    """Return the belief of every arm and context from exact sums and the opening balances."""
+    a0, b0 = policy.prior
+    states = dict(sums.of)
+    openings: dict[Key, list[tuple[float, float, int]]] = {}
+    for one in balances(facts, through):
+        for arm, amounts in one.arms.items():
+            openings.setdefault((policy.arm_aliases.get(arm, arm), None), []).append(amounts)
+        for arm, context, *amounts_in in one.contexts:
+            openings.setdefault((policy.arm_aliases.get(arm, arm), context), []).append(tuple(amounts_in))  # type: ignore[arg-type]
+    unit = scaled(1.0)
+    out: dict[Key, Posterior] = {}
+    for key in states.keys() | openings.keys():
+        n, mass, success = states.get(key, (0, 0, 0))
+        opened = openings.get(key, [])
+        up = sum(scaled(alpha) - unit for alpha, _, _ in opened)
+        down = sum(scaled(beta) - unit for _, beta, _ in opened)
+        alpha, beta = value(success + up, a0), value(mass - success + down, b0)
+        out[key] = Posterior(alpha, beta, n + sum(count for _, _, count in opened), value(mass + up + down))
+    return out

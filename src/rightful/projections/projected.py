@@ -1,0 +1,185 @@
+"""Projected: the facts kept up with the log, and answers under any policy and at any position.
+
+The answer under the default join without decay is kept as exact sums. New rows change the
+answers of few names: those are settled as they were and as they are, and the difference is
+added. The result is the same number as a replay from the first row, because the sums are exact.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import datetime
+
+from rightful import times
+from rightful.errors import UsageError
+from rightful.ledger.log import Log
+from rightful.policies import Policy
+from rightful.projections.clock import latest_at_us, position_at
+from rightful.projections.facts import Facts
+from rightful.projections.fold import fold
+from rightful.projections.paying import Settlement
+from rightful.projections.posteriors import Posteriors, counters_of, posteriors_of, shaped, states_of
+from rightful.projections.settle import settle
+from rightful.projections.store import Store
+from rightful.projections.sums import Sums, sums_of
+
+MANY_NAMES = 20_000
+"""Beyond so many touched names a settlement of all is cheaper than two of the touched ones."""
+
+SAVE_ROWS = 20_000
+"""Rows folded since the last save before the projection is written again; it can be rebuilt."""
+
+Progress = Callable[[int, int], None]
+"""Told the position reached and the position aimed at."""
+
+
+class Standing:
+    """What one policy's credits add up to, kept up with the facts.
+
+    Attributes:
+        policy: The rule; joined `bound` and without decay, so that it can be kept up.
+        through: The position it holds for.
+        sums: The statistics.
+        counters: How many grades ended in each bin, and what else was counted.
+    """
+
+    def __init__(self, policy: Policy, through: int, sums: Sums, counters: dict[str, int]) -> None:
+        self.policy = policy
+        self.through = through
+        self.sums = sums
+        self.counters = counters
+
+    def shift(self, facts: Facts, settlement: Settlement, sign: int) -> None:
+        """Add a settlement of a closed set of names, or take it away."""
+        self.sums.add(sums_of(facts, settlement, self.policy, 0), sign)
+        for name, count in counters_of(settlement).items():
+            self.counters[name] = self.counters.get(name, 0) + sign * count
+
+
+class Projected:
+    """The projections of one ledger.
+
+    Args:
+        log: Where the rows are read.
+        store: Where the projections are kept between processes; None keeps them in memory only.
+    """
+
+    def __init__(self, log: Log, store: Store | None = None) -> None:
+        self.log = log
+        self.store = store
+        self.facts = Facts()
+        self._standing: dict[str, Standing] = {}
+        self._saved = 0
+        self._lock = threading.RLock()
+        self._loaded = store is None
+
+    def catch_up(self, progress: Progress | None = None) -> Facts:
+        """Fold what was added to the log since the last time, and return the facts.
+
+        Raises:
+            UpgradeError: A row was written by a newer program. What stands before it is kept.
+            DamagedRowError: A row does not fit its checksum.
+        """
+        with self._lock:
+            self._load()
+            facts, head = self.facts, self.log.head()
+            if facts.watermark >= head:
+                return facts
+            facts.touched, facts.all_touched = (set() if self._standing else None), False
+            before = facts.watermark
+            for page in self.log.scan(before, head):
+                fold(facts, page)
+                if progress is not None:
+                    progress(facts.watermark, head)
+            self._shift(before)
+            if self.store is not None and facts.watermark - self._saved >= SAVE_ROWS:
+                self.save()
+            return facts
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        assert self.store is not None
+        if (facts := self.store.load(self.log.head())) is not None:
+            self.facts = facts
+            self._saved = facts.watermark
+
+    def _shift(self, before: int) -> None:
+        """Keep the standing sums up with the rows behind a position."""
+        touched, self.facts.touched = self.facts.touched, None
+        if touched is None:
+            return
+        if self.facts.all_touched or len(touched) > MANY_NAMES:
+            self._standing.clear()
+            return
+        closed = self.facts.names.closure(touched)
+        for standing in self._standing.values():
+            standing.shift(self.facts, settle(self.facts, standing.policy, before, closed), -1)
+            standing.shift(self.facts, settle(self.facts, standing.policy, self.facts.watermark, closed), 1)
+            standing.through = self.facts.watermark
+
+    def save(self) -> None:
+        """Write the projections to their store, with their watermark, in one transaction."""
+        with self._lock:
+            if self.store is not None and self.facts.watermark > self._saved:
+                self.store.save(self.facts)
+                self._saved = self.facts.watermark
+
+    def prefix(self, as_of: int | str | datetime | None) -> int:
+        """Return the position that `as_of` means: a position, or the last one recorded by a time.
+
+        Raises:
+            UsageError: It lies beyond the log.
+        """
+        facts = self.catch_up()
+        if as_of is None:
+            return facts.watermark
+        if isinstance(as_of, int) and not isinstance(as_of, bool):
+            if not 0 <= as_of <= facts.watermark:
+                raise UsageError(
+                    f"position {as_of} is not in this ledger, which ends at {facts.watermark}; name one of it"
+                )
+            return as_of
+        return position_at(self.log, facts.watermark, times.us_from(as_of))
+
+    def settle(self, policy: Policy, through: int) -> Settlement:
+        """Return what a policy makes of the log up to a position."""
+        with self._lock:
+            return settle(self.facts, policy, through)
+
+    def posteriors(
+        self,
+        policy: Policy,
+        *,
+        as_of: int | str | datetime | None = None,
+        decay_at: datetime | str | float | None = None,
+    ) -> Posteriors:
+        """Return the beliefs under a policy.
+
+        Args:
+            policy: The rule.
+            as_of: A position, or a time: the longest prefix recorded by then. All of the log if None.
+            decay_at: The time of the decay: a datetime, RFC 3339 text, or seconds since 1970. The
+                largest event time up to the position if None.
+        """
+        with self._lock:
+            through = self.prefix(as_of)
+            facts = self.facts
+            at_us = latest_at_us(self.log, facts, through) if decay_at is None else times.us_from(decay_at)
+            if not _kept_up(policy) or through != facts.watermark:
+                return posteriors_of(facts, settle(facts, policy, through), policy, through, at_us)
+            standing = self._standing.get(policy.hash)
+            if standing is None:
+                settlement = settle(facts, policy, through)
+                sums = sums_of(facts, settlement, policy, at_us)
+                standing = Standing(policy, through, sums, counters_of(settlement))
+                self._standing[policy.hash] = standing
+            states = states_of(facts, standing.sums, policy, through)
+            return shaped(states, policy, through, at_us, standing.counters)
+
+
+def _kept_up(policy: Policy) -> bool:
+    """Say whether a policy's answer is a sum over closed sets of names."""
+    return policy.join == "bound" and policy.decay is None and policy.arithmetic == "exact"

@@ -1,0 +1,152 @@
+"""Runs: which session names the links join, for any prefix of the log.
+
+A run is a connected component of links with exactly one name that is never the `other` of a
+link; that name stands for the run. Everything else is ambiguous and credits nobody.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from rightful.projections.columns import Column, Ints, Mask
+from rightful.projections.facts import CWD_WINDOW, NATIVE, Facts
+
+
+class Quarantined(NamedTuple):
+    """Which rows do not count, by position.
+
+    Attributes:
+        unusable: Rows of an id in conflict; sorted.
+        void: Rows that were withdrawn, or that a settled conflict left out; sorted.
+    """
+
+    unusable: Ints
+    void: Ints
+
+
+class Runs(NamedTuple):
+    """Which run each name belongs to.
+
+    Attributes:
+        of: For each name, the number of the name that stands for its run.
+        ambiguous: For each name, whether its links do not say which run it belongs to.
+    """
+
+    of: Column
+    ambiguous: Mask
+
+
+class Links(NamedTuple):
+    """The links in force: columns of one row a pair."""
+
+    session: Ints
+    other: Ints
+    marked: Mask
+
+
+def quarantined(facts: Facts, through: int) -> Quarantined:
+    """Return which rows up to a position stand in conflict, and which were withdrawn.
+
+    An id in conflict pays nobody until withdrawals leave exactly one of its rows; so the order
+    of arrival decides nothing.
+    """
+    unusable: list[int] = []
+    void: list[int] = []
+    for event_id, revisions in facts.quarantine.items():
+        known = {revision: position for revision, position in revisions.items() if position <= through}
+        gone = {revision for position, revision in facts.withdrawn.get(event_id, ()) if position <= through}
+        left = [position for revision, position in known.items() if revision not in gone]
+        void += [position for revision, position in known.items() if revision in gone]
+        if len(left) > 1:
+            unusable += left
+    return Quarantined(np.array(sorted(unusable), np.int64), np.array(sorted(void), np.int64))
+
+
+def runs_of(facts: Facts, through: int, quarantine: Quarantined, among: Mask | None = None) -> Runs:
+    """Return the runs that the links up to a position make.
+
+    Args:
+        facts: The columns.
+        through: The last position that counts.
+        quarantine: Which rows do not count.
+        among: Names to look at, as a mask over all names; None for all. It must be closed under
+            `Names.closure`, or the answer is about half of a run.
+    """
+    size = len(facts.names)
+    of = np.arange(size, dtype=np.int32)
+    ambiguous = np.zeros(size, np.bool_)
+    links = _in_force(facts, through, quarantine, among)
+    as_session = np.bincount(links.session, minlength=size)
+    as_other = np.bincount(links.other, minlength=size)
+    simple = (as_session[links.session] == 1) & (as_other[links.session] == 0)
+    simple &= (as_other[links.other] == 1) & (as_session[links.other] == 0)
+    of[links.other[simple]] = links.session[simple]
+    rest = ~simple
+    _join(Links(links.session[rest], links.other[rest], links.marked[rest]), of, ambiguous)
+    for number in _twice_started(facts, through, quarantine):
+        ambiguous |= of == of[number]
+    of[ambiguous] = np.flatnonzero(ambiguous)
+    return Runs(of, ambiguous)
+
+
+def _in_force(facts: Facts, through: int, quarantine: Quarantined, among: Mask | None) -> Links:
+    table = facts.links
+    end = int(np.searchsorted(table["pos"], through, "right"))
+    pos, session, other = (table[name][:end].astype(np.int64) for name in ("pos", "session", "other"))
+    relation, evidence, unlink = (table[name][:end] for name in ("relation", "evidence", "unlink"))
+    keep = ~np.isin(pos, quarantine.unusable) & ~np.isin(pos, quarantine.void)
+    if among is not None:
+        keep &= among[session]
+    undone = {(int(session[row]), int(other[row])): int(pos[row]) for row in np.flatnonzero(keep & (unlink == 1))}
+    keep &= unlink == 0
+    for (one, two), at in undone.items():
+        keep &= ~((session == one) & (other == two) & (pos < at))
+    weak = evidence == CWD_WINDOW
+    strong = keep & ~weak
+    keep &= ~(weak & np.isin(other, other[strong]))
+    keep &= ~(weak & (relation == NATIVE) & np.isin(session, session[strong & (relation == NATIVE)]))
+    session, other, marked = session[keep], other[keep], relation[keep] != NATIVE
+    pair, first = np.unique(session << 32 | other, return_index=True)
+    marked_pairs = np.isin(pair, (session << 32 | other)[marked])
+    return Links(session[first], other[first], marked_pairs)
+
+
+def _join(links: Links, of: Column, ambiguous: Mask) -> None:
+    """Join the components that are more than one pair."""
+    parent: dict[int, int] = {}
+
+    def root(number: int) -> int:
+        parent.setdefault(number, number)
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
+
+    pairs = list(zip(links.session.tolist(), links.other.tolist(), links.marked.tolist(), strict=True))
+    for session, other, _ in pairs:
+        parent[root(session)] = root(other)
+    members: dict[int, list[int]] = defaultdict(list)
+    for number in list(parent):
+        members[root(number)].append(number)
+    others = {other for _, other, _ in pairs}
+    marked = {other for _, other, is_marked in pairs if is_marked}
+    for component in members.values():
+        owners = [number for number in component if number not in others]
+        natives = [number for number in component if number in others and number not in marked]
+        if len(owners) == 1 and len(natives) <= 1:
+            of[component] = owners[0]
+        else:
+            ambiguous[component] = True
+
+
+def _twice_started(facts: Facts, through: int, quarantine: Quarantined) -> Iterable[int]:
+    nonces: dict[int, set[str]] = defaultdict(set)
+    left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
+    for start in facts.starts:
+        if start.position <= through and start.position not in left_out:
+            nonces[start.name].add(start.nonce)
+    return [number for number, seen in nonces.items() if len(seen) > 1]

@@ -1,0 +1,176 @@
+"""The scene of a settlement: the exposures and grades up to a position, as columns.
+
+Rows of an id in conflict are marked, withdrawn ones are left out, and grades of graders that
+the policy does not name never come in: they are recorded and never pay.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import numpy as np
+
+from rightful.policies import Policy
+from rightful.projections.columns import Column, Floats, Ints, Mask
+from rightful.projections.facts import ERASED, ERASED_EXPOSURE, FILE_TIME, RETRACTION, Balance, Facts
+from rightful.projections.runs import Quarantined, Runs, quarantined, runs_of
+
+BINS = (
+    "credited", "unmatched", "empty", "ambiguous", "conflicting",
+    "retracted", "late_only", "unmapped", "in_balance", "erased",
+)  # fmt: skip
+"""The bins; each grade stream (each grade event under `additive`) is in exactly one."""
+
+(CREDITED, UNMATCHED, EMPTY, AMBIGUOUS, CONFLICTING, RETRACTED, LATE_ONLY, UNMAPPED, IN_BALANCE, ERASED_BIN) = range(10)
+
+NOBODY = -1
+
+
+class Shown(NamedTuple):
+    """The exposures under consideration, one row each, in log order."""
+
+    row: Ints
+    name: Ints
+    at: Ints
+    pos: Ints
+    context: Ints
+    file_time: Mask
+    usable: Mask
+    erased: Mask
+    start: Ints
+    size: Ints
+
+
+class Grades(NamedTuple):
+    """The grade rows under consideration, in log order."""
+
+    row: Ints
+    name: Ints
+    rank: Ints
+    grader: Ints
+    seq: Ints
+    at: Ints
+    pos: Ints
+    reward: Floats
+    outcome: Ints
+    target: Ints
+    aside: Ints
+    kind: Ints
+    conflicting: Mask
+
+
+class Scene(NamedTuple):
+    """Everything that a settlement looks at.
+
+    Attributes:
+        facts: The columns.
+        through: The last position that counts.
+        policy: The rule.
+        runs: Which run each name belongs to.
+        shown: The exposures.
+        grades: The grades of paying graders.
+        through_balance_us: Grades at or before this time are in a balance.
+    """
+
+    facts: Facts
+    through: int
+    policy: Policy
+    runs: Runs
+    shown: Shown
+    grades: Grades
+    through_balance_us: int
+
+
+def scene_of(facts: Facts, policy: Policy, through: int, names: Iterable[int] | None) -> Scene:
+    """Return the scene at a position, of all names or of a closed set of them."""
+    quarantine = quarantined(facts, through)
+    if names is None:
+        among = None
+        shown_rows = np.arange(np.searchsorted(facts.shown["pos"], through, "right"), dtype=np.int64)
+        grade_rows = np.arange(np.searchsorted(facts.grades["pos"], through, "right"), dtype=np.int64)
+    else:
+        chosen = list(names)
+        among = np.zeros(len(facts.names), np.bool_)
+        among[chosen] = True
+        shown_rows = _chain(facts.names.last_shown, facts.shown["prev"], chosen)
+        shown_rows = shown_rows[facts.shown["pos"][shown_rows] <= through]
+        grade_rows = _chain(facts.names.last_grade, facts.grades["prev"], chosen)
+        grade_rows = grade_rows[facts.grades["pos"][grade_rows] <= through]
+    balance = max((one.through_us for one in balances(facts, through, quarantine)), default=-1)
+    return Scene(
+        facts,
+        through,
+        policy,
+        runs_of(facts, through, quarantine, among),
+        _shown(facts, shown_rows, quarantine),
+        _grades(facts, policy, grade_rows, quarantine),
+        balance,
+    )
+
+
+def _chain(last: array[int], prev: Column, names: list[int]) -> Ints:
+    """Return the rows of some names, following each row to the one before it; in log order."""
+    rows: list[int] = []
+    for name in names:
+        row = last[name]
+        while row >= 0:
+            rows.append(row)
+            row = int(prev[row])
+    return np.array(sorted(rows), np.int64)
+
+
+def balances(facts: Facts, through: int, quarantine: Quarantined | None = None) -> list[Balance]:
+    """Return the opening balances in force: of each source the newest, without bytes that we published."""
+    quarantine = quarantined(facts, through) if quarantine is None else quarantine
+    left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
+    ours = {sha256 for position, sha256 in facts.published if position <= through}
+    newest: dict[str, Balance] = {}
+    for one in facts.balances:
+        if one.position > through or one.position in left_out or one.sha256 in ours:
+            continue
+        best = newest.get(one.source)
+        if best is None or (one.at_us, one.position) > (best.at_us, best.position):
+            newest[one.source] = one
+    return list(newest.values())
+
+
+def _gather(table: Column, rows: Ints) -> Ints:
+    return table[rows].astype(np.int64)
+
+
+def _shown(facts: Facts, rows: Ints, quarantine: Quarantined) -> Shown:
+    table = facts.shown
+    pos = _gather(table["pos"], rows)
+    keep = ~np.isin(pos, quarantine.void)
+    rows, pos = rows[keep], pos[keep]
+    flags = _gather(table["flags"], rows)
+    name, at, context, start, count = (_gather(table[one], rows) for one in ("name", "at", "ctx", "start", "count"))
+    erased = flags & ERASED_EXPOSURE != 0
+    usable = ~np.isin(pos, quarantine.unusable) & ~erased
+    return Shown(rows, name, at, pos, context, flags & FILE_TIME != 0, usable, erased, start, count)
+
+
+def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantined) -> Grades:
+    table = facts.grades
+    ranks = np.array([_rank(grader, policy.graders) for grader in facts.graders.values] or [0], np.int64)
+    pos = _gather(table["pos"], rows)
+    grader = _gather(table["grader"], rows)
+    kind = _gather(table["kind"], rows)
+    keep = ~np.isin(pos, quarantine.void) & ((ranks[grader] >= 0) | (kind == ERASED))
+    if policy.revision == "additive":
+        keep &= kind != RETRACTION
+    rows, pos, grader, kind = rows[keep], pos[keep], grader[keep], kind[keep]
+    name, seq, at, outcome, target, aside = (
+        _gather(table[one], rows) for one in ("name", "seq", "at", "outcome", "target", "aside")
+    )
+    conflicting = np.isin(pos, quarantine.unusable)
+    reward = table["reward"][rows]
+    return Grades(rows, name, ranks[grader], grader, seq, at, pos, reward, outcome, target, aside, kind, conflicting)
+
+
+def _rank(grader: str, patterns: tuple[str, ...]) -> int:
+    """Return a grader's place among those who pay, or -1: it is recorded and never pays."""
+    return next((at for at, pattern in enumerate(patterns) if fnmatchcase(grader, pattern)), -1)

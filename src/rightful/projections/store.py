@@ -1,0 +1,256 @@
+"""Where projections are kept between processes: their own LMDB environment, apart from the log.
+
+Everything in it can be deleted and is rebuilt from the log. Columns are stored in chunks of
+`CHUNK_ROWS`; the watermark stands in the same transaction as the columns, so a reader sees both
+or neither. Each value carries a CRC, and whatever does not fit (another version, another
+ledger, a longer log than there is, damage) is passed over as if nothing were stored.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import msgspec
+import numpy as np
+
+from rightful import limits
+from rightful.errors import StorageError
+from rightful.projections.columns import Table
+from rightful.projections.facts import Aside, Balance, Decayed, Facts, Pruned, Start
+from rightful.projections.names import Names
+from rightful.recorders import files, locks
+
+VERSION = 1
+"""Version of this form; raised by any change of what is folded or how it is stored."""
+
+CHUNK_ROWS = 65_536
+
+_TABLES = ("shown", "arms_shown", "withheld", "grades", "links")
+_LISTS: dict[str, Any] = {
+    "asides": list[Aside],
+    "starts": list[Start],
+    "decayed": list[Decayed],
+    "pruned": list[Pruned],
+    "balances": list[Balance],
+    "published": list[tuple[int, str]],
+    "quarantine": dict[str, dict[int, int]],
+    "withdrawn": dict[str, list[tuple[int, int]]],
+}
+_NUMBERINGS: dict[str, Any] = {
+    "arms": list[str],
+    "contexts": list[tuple[str | None, ...]],
+    "graders": list[str],
+    "outcomes": list[str],
+}
+_open_here = threading.Lock()  # LMDB allows one environment of a file in a process
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What the stored projection is.
+
+    Attributes:
+        version: `VERSION` of the program that wrote it.
+        ledger: The ledger's id.
+        watermark: The position it has folded.
+        rows: How many rows each table has.
+    """
+
+    version: int
+    ledger: str
+    watermark: int
+    rows: dict[str, int]
+
+
+class _UnfitError(Exception):
+    """What is stored cannot be used; it is rebuilt."""
+
+
+class Store:
+    """The stored projection of one ledger.
+
+    Args:
+        folder: Where it is kept; made when something is saved first.
+        ledger: The ledger's id, so that a copied folder is not taken for another's.
+    """
+
+    def __init__(self, folder: Path, ledger: str) -> None:
+        self.folder = folder
+        self.ledger = ledger
+
+    def load(self, head: int) -> Facts | None:
+        """Return the stored facts, or None where there are none that fit a log of `head` rows."""
+        if not (self.folder / files.STORE / files.DATA).exists():
+            return None
+        try:
+            with self._environment(readonly=True) as env, env.begin() as txn:
+                found = _head(txn)
+                if (found.version, found.ledger) != (VERSION, self.ledger) or found.watermark > head:
+                    return None
+                return _read(txn, found)
+        except (_UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError, ValueError, KeyError):
+            return None
+
+    def watermark(self) -> int:
+        """Return the position that is stored; 0 when nothing usable is."""
+        try:
+            with self._environment(readonly=True) as env, env.begin() as txn:
+                found = _head(txn)
+                return found.watermark if (found.version, found.ledger) == (VERSION, self.ledger) else 0
+        except (_UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError):
+            return 0
+
+    def save(self, facts: Facts) -> bool:
+        """Store the facts with their watermark, in one transaction.
+
+        Returns:
+            Whether they are stored. A full disk or a folder that cannot be written leaves what was
+            stored before; nothing of the ledger depends on it.
+        """
+        try:
+            self._make()
+            try:
+                self._write(facts)
+            except (_UnfitError, lmdb.InvalidError, lmdb.CorruptedError, StorageError):
+                self.delete()
+                self._make()
+                self._write(facts)
+        except (lmdb.Error, OSError, StorageError, _UnfitError):
+            return False
+        return True
+
+    def delete(self) -> None:
+        """Remove what is stored. Nothing is lost: it is rebuilt from the log."""
+        with _open_here:
+            shutil.rmtree(self.folder / files.STORE, ignore_errors=True)
+
+    def _make(self) -> None:
+        store = self.folder / files.STORE
+        if not self.folder.exists():
+            files.make_folder(self.folder)
+        with _open_here:
+            if not store.exists():
+                files.make_folder(store)
+            if not files.lock_file_is_whole(store):
+                files.make_lock_file(store)
+
+    def _write(self, facts: Facts) -> None:
+        with self._environment(readonly=False) as env, env.begin(write=True) as txn:
+            try:
+                before = _head(txn)
+            except _UnfitError:
+                before = Head(0, "", 0, {})
+            if (before.version, before.ledger) != (VERSION, self.ledger) or before.watermark > facts.watermark:
+                txn.drop(env.open_db(txn=txn), delete=False)
+                before = Head(VERSION, self.ledger, 0, {})
+            rows = _put_facts(txn, facts, before.rows)
+            _put(txn, "head", msgspec.json.encode(Head(VERSION, self.ledger, facts.watermark, rows)))
+
+    @contextmanager
+    def _environment(self, *, readonly: bool) -> Iterator[lmdb.Environment]:
+        store = self.folder / files.STORE
+        with _open_here:
+            turn = os.open(self.folder / "turn.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, locks.PRIVATE_FILE)
+            try:
+                fcntl.flock(turn, fcntl.LOCK_EX)
+                if (store / files.DATA).exists():
+                    files.inspect(self.folder, store)
+                env = lmdb.open(
+                    str(store),
+                    map_size=limits.MAP_BYTES,
+                    mode=locks.PRIVATE_FILE,
+                    create=not readonly,
+                    readonly=readonly,
+                    max_readers=limits.MAX_READERS,
+                    lib_version=0,
+                )
+                try:
+                    yield env
+                finally:
+                    env.close()
+            finally:
+                os.close(turn)
+
+
+def _put(txn: lmdb.Transaction[bytes], key: str, value: bytes) -> None:
+    txn.put(key.encode(), zlib.crc32(value).to_bytes(4, "big") + value)
+
+
+def _get(txn: lmdb.Transaction[bytes], key: str) -> bytes:
+    stored = txn.get(key.encode())
+    if stored is None or zlib.crc32(stored[4:]).to_bytes(4, "big") != stored[:4]:
+        raise _UnfitError(key)
+    return stored[4:]
+
+
+def _head(txn: lmdb.Transaction[bytes]) -> Head:
+    return msgspec.json.decode(_get(txn, "head"), type=Head)
+
+
+def _chunks(size: int, unchanged: int = 0) -> Iterator[tuple[int, slice]]:
+    """Yield the number and the rows of each chunk, from the first that has new rows."""
+    for number in range(unchanged // CHUNK_ROWS, -(-size // CHUNK_ROWS)):
+        yield number, slice(number * CHUNK_ROWS, (number + 1) * CHUNK_ROWS)
+
+
+def _put_facts(txn: lmdb.Transaction[bytes], facts: Facts, before: dict[str, int]) -> dict[str, int]:
+    rows: dict[str, int] = {}
+    for name in _TABLES:
+        table: Table = getattr(facts, name)
+        rows[name] = len(table)
+        for column in table.names:
+            values = table[column]
+            for number, part in _chunks(len(table), before.get(name, 0)):
+                _put(txn, f"{name}/{column}/{number:08d}", values[part].tobytes())
+    rows["names"] = len(facts.names)
+    for number, part in _chunks(len(facts.names), before.get("names", 0)):
+        _put(txn, f"names/texts/{number:08d}", msgspec.msgpack.encode(facts.names.texts[part]))
+    for column in Names.COLUMNS:
+        values = facts.names.column(column)
+        for number, part in _chunks(len(facts.names)):
+            _put(txn, f"names/{column}/{number:08d}", values[part].tobytes())
+    for name in _NUMBERINGS:
+        _put(txn, name, msgspec.msgpack.encode(getattr(facts, name).values))
+    for name in _LISTS:
+        _put(txn, name, msgspec.msgpack.encode(getattr(facts, name)))
+    _put(txn, "clock", facts.clock.tobytes())
+    return rows
+
+
+def _read(txn: lmdb.Transaction[bytes], head: Head) -> Facts:
+    facts = Facts()
+    facts.watermark = head.watermark
+    for name in _TABLES:
+        table: Table = getattr(facts, name)
+        size = head.rows[name]
+        table.load({column: _column(txn, f"{name}/{column}", table.dtype(column), size) for column in table.names})
+    size = head.rows["names"]
+    texts: list[str] = []
+    for number, _ in _chunks(size):
+        texts += msgspec.msgpack.decode(_get(txn, f"names/texts/{number:08d}"), type=list[str])
+    if len(texts) != size:
+        raise _UnfitError("names")
+    kinds = {column: facts.names.column(column).dtype for column in Names.COLUMNS}
+    facts.names.load(texts, {column: _column(txn, f"names/{column}", kinds[column], size) for column in Names.COLUMNS})
+    for name, form in _NUMBERINGS.items():
+        getattr(facts, name).load(msgspec.msgpack.decode(_get(txn, name), type=form))
+    for name, form in _LISTS.items():
+        setattr(facts, name, msgspec.msgpack.decode(_get(txn, name), type=form))
+    facts.clock.frombytes(_get(txn, "clock"))
+    return facts
+
+
+def _column(txn: lmdb.Transaction[bytes], key: str, dtype: np.dtype[Any], size: int) -> Any:  # noqa: ANN401 - a column
+    parts = [np.frombuffer(_get(txn, f"{key}/{number:08d}"), dtype) for number, _ in _chunks(size)]
+    column = np.concatenate(parts) if parts else np.empty(0, dtype)
+    if len(column) != size:
+        raise _UnfitError(key)
+    return column

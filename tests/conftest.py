@@ -1,0 +1,3 @@
+"""Fixtures for every room."""
+
+from __future__ import annotations
