@@ -24,6 +24,7 @@ from rightful.errors import InvalidEventError
 _UNSAFE = re.compile("[\x00\x1a\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 _RESERVED = re.compile(r"\$+(?:float|int)\Z")
+_READABLE_DIGITS = 4_000  # Python refuses to read 4,300 (CVE-2020-10735)
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 
 
@@ -62,7 +63,7 @@ def escape(value: object, place: str = "$", depth: int = 0) -> tuple[Any, bool]:
 
 
 def _digits(value: int) -> str:
-    return str(value) if abs(value) < 10**4000 else hex(value)
+    return str(value) if abs(value) < 10**_READABLE_DIGITS else hex(value)
 
 
 def _escape_text(text: str) -> tuple[str, bool]:
@@ -97,7 +98,11 @@ def restore(value: Any) -> Any:  # noqa: ANN401 - content is any JSON value
         case {"$float": str() as number} if len(value) == 1:
             return float(number)
         case {"$int": str() as number} if len(value) == 1:
-            return int(number, 0) if len(number) < limits.KEY_BYTES or number.lower().lstrip("-").startswith("0x") else number
+            return (
+                int(number, 0)
+                if len(number) < limits.KEY_BYTES or number.lower().lstrip("-").startswith("0x")
+                else number
+            )
         case dict():
             return {_restore_key(key): restore(item) for key, item in value.items()}
         case _:
@@ -118,7 +123,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _int(digits: str) -> int | _BigInt:
-    return int(digits) if len(digits) <= 4_000 else _BigInt(digits)
+    return int(digits) if len(digits) <= _READABLE_DIGITS else _BigInt(digits)
 
 
 def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value

@@ -151,7 +151,7 @@ def _pairs(scene: Scene, units: Units, targets: Targets, sources: Sources | None
     return Pairs(unit, shown, usable & ~late, late)
 
 
-def _bins(  # noqa: PLR0913, PLR0917 - the rule looks at all of them
+def _bins(
     scene: Scene, units: Units, pairs: Pairs, joined: Targets | Sources, unmapped: Mask, *, bound: bool
 ) -> Ints:
     """Return the one reason for which each unit ends where it does; the first that fits."""
@@ -235,7 +235,7 @@ def _credits(scene: Scene, pairs: Pairs, canonical: Ints) -> Credits:
     return Credits(unit[first], arm[first], scene.shown.context[shown[order[first]]])
 
 
-def _weigh(  # noqa: PLR0913, PLR0917 - one step of one computation
+def _weigh(
     scene: Scene, units: Units, owed: Credits, reward: Floats, canonical: Ints, arms: list[str]
 ) -> tuple[Floats, Floats, int, Credits]:
     """Return each credit's weight and reward, how many per-arm rewards named no exposed arm, and the credits left."""
