@@ -7,14 +7,34 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import msgspec
+from msgspec import Struct, structs
 
 from rightful import content, limits, times
 from rightful.errors import InvalidEventError
-from rightful.events import TYPES, Event, EventWithdrawn, GradeRecorded, SessionEvent, SessionLinked, SessionUnlinked
+from rightful.events import (
+    TYPES,
+    BalanceOpened,
+    BanditPruned,
+    Event,
+    EventWithdrawn,
+    ExposureRecorded,
+    GradeRecorded,
+    SessionEvent,
+    SessionLinked,
+    SessionUnlinked,
+)
 from rightful.identity import NOT_A_SESSION, canonical_id, event_id, split_session
 
-_PLACE = re.compile(r"(?P<what>.*) - at `(?P<place>[^`]*)`\Z", re.DOTALL)
+_PLACE = re.compile(r"(?P<what>.*) - at (?:`key` in )?`(?P<place>[^`]*)`\Z", re.DOTALL)
 _FIELD = re.compile(r"field `(?P<name>[^`]*)`\Z")
+
+
+_NESTED: dict[type[Event], tuple[str, ...]] = {
+    ExposureRecorded: ("arms", "withheld"),
+    BanditPruned: ("contexts",),
+    BalanceOpened: ("arms", "contexts"),
+}
+"""The fields that hold structs. msgspec takes a struct as it is, unchecked, so they are taken apart first."""
 
 
 class Checked(NamedTuple):
@@ -50,6 +70,8 @@ def check(proposed: Event | Mapping[str, Any]) -> Checked:
     else:
         raise InvalidEventError(f"Expected `object`, got `{type(proposed).__name__}`")
     event, escaped = _convert(wire)
+    if isinstance(event, EventWithdrawn):
+        event = structs.replace(event, id=canonical_id(event.id))
     return Checked(_identify(event), event, _check_rules(event), escaped)
 
 
@@ -66,7 +88,10 @@ def _wire_of(event: Event) -> dict[str, Any]:
 def _convert(wire: dict[str, Any]) -> tuple[Event, bool]:
     name = wire.get("type")
     if not isinstance(name, str):
-        raise InvalidEventError("Object missing required field `type`" if name is None else f"Expected `str`, got `{type(name).__name__}`", "$.type")
+        raise InvalidEventError(
+            "Object missing required field `type`" if name is None else f"Expected `str`, got `{type(name).__name__}`",
+            "$.type",
+        )
     kind = TYPES.get(name)
     if kind is None:
         raise InvalidEventError(f"Invalid value {name[:64]!r}", "$.type")
@@ -75,12 +100,27 @@ def _convert(wire: dict[str, Any]) -> tuple[Event, bool]:
         if wire.get(field) is not None:
             wire[field], hit = content.escape(wire[field], f"$.{field}")
             escaped = escaped or hit
+    for field in _NESTED.get(kind, ()):
+        if field in wire:
+            wire[field] = _plain(wire[field], f"$.{field}")
     try:
-        return msgspec.convert(wire, kind, from_attributes=True), escaped
+        return msgspec.convert(wire, kind), escaped
     except msgspec.ValidationError as error:
         raise _placed(str(error)) from None
     except (RecursionError, OverflowError, UnicodeError) as error:
         raise InvalidEventError(f"Expected a plain event: {type(error).__name__}") from None
+
+
+def _plain(value: object, place: str) -> object:
+    match value:
+        case list() | tuple():
+            return [structs.asdict(item) if isinstance(item, Struct) else item for item in value]
+        case dict():
+            return {key: structs.asdict(item) if isinstance(item, Struct) else item for key, item in value.items()}
+        case None:
+            return value
+        case _:
+            raise InvalidEventError(f"Expected `array` or `object`, got `{type(value).__name__}`", place)
 
 
 def _placed(text: str) -> InvalidEventError:
@@ -95,7 +135,6 @@ def _placed(text: str) -> InvalidEventError:
 
 def _identify(event: Event) -> str:
     if isinstance(event, EventWithdrawn):
-        canonical_id(event.id)
         return event_id(event.producer, event.key)
     if event.key is None:
         if event.id is None:
@@ -111,6 +150,8 @@ def _check_rules(event: Event) -> int:
     at_us = times.us_of(event.at)
     if not limits.AT_MIN_US <= at_us <= limits.AT_MAX_US:
         raise InvalidEventError("Expected a time from 1970 to 2200", "$.at")
+    if event.turn is not None and not event.turn.isascii():
+        _check_text(event.turn, "$.turn")
     if isinstance(event, SessionEvent):
         _check_session(event.session, "$.session")
     match event:
@@ -135,12 +176,16 @@ def _check_grade(event: GradeRecorded) -> None:
 def _check_session(name: str, place: str) -> None:
     if split_session(name)[1] in NOT_A_SESSION:
         raise InvalidEventError(f"Expected a session, got {name!r}, which names nobody", place)
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        raise InvalidEventError("Expected a session without lone surrogates", place) from None
-    if size > limits.SESSION_BYTES:
+    if _check_text(name, place) > limits.SESSION_BYTES:
         raise InvalidEventError(f"Expected a session of at most {limits.SESSION_BYTES} bytes", place)
+
+
+def _check_text(text: str, place: str) -> int:
+    """Return how many bytes of UTF-8 a name takes."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidEventError("Expected a name without lone surrogates", place) from None
 
 
 def from_wire(wire: Mapping[str, Any] | bytes | str) -> Event:
