@@ -22,7 +22,7 @@ from rightful.events import ArmShown, Event, Evidence, Relation
 from rightful.identity import PRODUCER, composite_key
 from rightful.ledger.log import Clock, Log, now_us
 from rightful.ledger.recorded import Receipt
-from rightful.producers.grading import Grading, valid
+from rightful.producers.regrading import Grading, valid
 
 Shown = Mapping[str, float | None] | Iterable[str | ArmShown]
 """Arms as a caller has them: names, or each name with its probability of injection."""

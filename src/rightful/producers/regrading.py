@@ -1,0 +1,144 @@
+"""Grades of producers that have no sequence number: read the last value, append the next on that condition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
+
+from rightful.errors import ConditionFailedError, InvalidEventError, UsageError
+from rightful.events import GradeRecorded, GradeRetracted
+from rightful.identity import composite_key
+from rightful.ledger.log import Log
+from rightful.ledger.recorded import Receipt, Recorded
+
+TYPES: Final = ("grade.recorded", "grade.retracted")
+ATTEMPTS: Final = 100
+"""How often a grade is decided anew because others were faster; each time one of them got through."""
+
+_VALUE = ("reward", "outcome", "per_arm", "salience", "exposure_session", "decay_rate", "alias", "extra")
+
+
+class Last(NamedTuple):
+    """What a grader said last of a session, and when that was read.
+
+    Attributes:
+        read_at: The position that the log was read through.
+        seq: The next free seq.
+        event: The grade or retraction with the highest seq; None when there is none, or it is in conflict.
+        recorded: The row of it.
+    """
+
+    read_at: int
+    seq: int
+    event: GradeRecorded | GradeRetracted | None
+    recorded: Recorded | None
+
+
+class Grading:
+    """Appends the grades of one producer.
+
+    Args:
+        log: The ledger's log.
+        producer: The producer's name.
+    """
+
+    def __init__(self, log: Log, producer: str) -> None:
+        self._log = log
+        self._producer = producer
+
+    def grade(self, fields: Mapping[str, Any], at: datetime, *, seq: int | None, key: str | None) -> Receipt:
+        """Append a grade, or find that it stands there already; see `Producer.grade`."""
+        return self._decided(GradeRecorded, "grade", fields, at, seq=seq, key=key)
+
+    def retract(self, fields: Mapping[str, Any], at: datetime, *, seq: int | None, key: str | None) -> Receipt:
+        """Append a retraction, or find that it stands there already; see `Producer.retract`."""
+        return self._decided(GradeRetracted, "retraction", fields, at, seq=seq, key=key)
+
+    def _decided(
+        self,
+        kind: type[GradeRecorded | GradeRetracted],
+        word: str,
+        fields: Mapping[str, Any],
+        at: datetime,
+        *,
+        seq: int | None,
+        key: str | None,
+    ) -> Receipt:
+        session, rubric = fields["session"], fields.get("rubric", "overall")
+        if seq is not None:
+            key = key or composite_key(session, rubric, word, seq)
+            return self._append(kind(producer=self._producer, at=at, key=key, seq=seq, **fields))
+        last = self.last(session, rubric)
+        for _ in range(ATTEMPTS):
+            event = kind(
+                producer=self._producer, at=at, key=_next_key(key, word, last, session, rubric), seq=last.seq, **fields
+            )
+            if last.recorded is not None and _equal(event, last.event):
+                return Receipt(last.recorded.id, "duplicate", last.recorded.position, last.recorded.first)
+            if kind is GradeRetracted and last.event is None:
+                raise UsageError(f"{self._producer}/{rubric} has not graded {session}; there is nothing to take back.")
+            try:
+                return self._append(event, unless=_grades_of(session), after=last.read_at)
+            except ConditionFailedError:
+                last = self.last(session, rubric)
+        raise ConditionFailedError(last.read_at)
+
+    def _append(self, event: GradeRecorded | GradeRetracted, **condition: Any) -> Receipt:  # noqa: ANN401 - as `Log.append`
+        [receipt] = self._log.append([event], **condition)
+        return valid(receipt)
+
+    def last(self, session: str, rubric: str) -> Last:
+        """Return what this grader said last of a session."""
+        read_at = self._log.head()
+        newest: Recorded | None = None
+        highest = erased = 0
+        disputed: set[str] = set()
+        for row in self._log.read(session=session, types=TYPES, until=read_at):
+            event = row.event
+            if event is None:
+                erased += 1  # it had a seq that is not known any more
+            if not isinstance(event, GradeRecorded | GradeRetracted):
+                continue
+            if event.producer != self._producer or event.rubric != rubric:
+                continue
+            if row.outcome == "conflict":
+                disputed.add(row.id)
+            if event.seq >= highest:
+                highest, newest = event.seq, row
+        if newest is None or newest.id in disputed:
+            return Last(read_at, highest + erased + 1, None, None)
+        return Last(read_at, highest + erased + 1, newest.event, newest)  # type: ignore[arg-type]
+
+
+def valid(receipt: Receipt) -> Receipt:
+    """Return a receipt that is not of an invalid event.
+
+    Raises:
+        InvalidEventError: It is; nothing was written.
+    """
+    if receipt.outcome == "invalid":
+        what, _, place = (receipt.reason or "").rpartition(" - at `")
+        raise InvalidEventError(what, place.rstrip("`"))
+    return receipt
+
+
+def _next_key(key: str | None, word: str, last: Last, session: str, rubric: str) -> str:
+    if key is None:
+        return composite_key(session, rubric, word, last.seq)
+    return key if last.seq == 1 else composite_key(key, last.seq)
+
+
+def _equal(event: GradeRecorded | GradeRetracted, last: GradeRecorded | GradeRetracted | None) -> bool:
+    """Say whether a grader says what it said last: seq, time and ids apart. A retraction is one whatever its reason."""
+    if type(event) is not type(last):
+        return False
+    if isinstance(event, GradeRetracted):
+        return True
+    return all(getattr(event, name) == getattr(last, name) for name in _VALUE)
+
+
+def _grades_of(session: str) -> DCBQuery:
+    return DCBQuery(items=[DCBQueryItem(types=list(TYPES), tags=[f"session:{session}"])])
