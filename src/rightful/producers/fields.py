@@ -1,0 +1,107 @@
+"""The fields of other people's files: session ids, times and digests, read strictly."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from rightful import limits, times
+from rightful.errors import InvalidEventError
+from rightful.identity import NOT_A_SESSION, composite_key, is_session
+
+_PLACED = re.compile(r"(?P<what>.*) - at `(?P<place>[^`]*)`\Z", re.DOTALL)
+
+
+def shaped(value: Mapping[str, Any], kind: type[Any]) -> Any:  # noqa: ANN401 - the struct that was asked for
+    """Return an object as the struct of its shape; fields that the struct does not name are passed over.
+
+    Raises:
+        InvalidEventError: It has not that shape; the place says where.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        found = _PLACED.match(text)
+        raise InvalidEventError(found["what"], found["place"]) if found else InvalidEventError(text) from None
+
+
+def session_of(namespace: str, value: str, place: str, *, suffix: str = "") -> str:
+    """Return the session name of a tool's id.
+
+    Args:
+        namespace: Whose id it is.
+        value: The id, exactly as the tool wrote it.
+        place: Where it stands.
+        suffix: What makes a reusable id unique.
+
+    Raises:
+        InvalidEventError: The id names nobody, or cannot be a session's name.
+    """
+    if value in NOT_A_SESSION or not value.strip():
+        raise InvalidEventError(f"Expected a session id, got {value!r}, which names nobody", place)
+    name = f"{namespace}:{value}{suffix}"
+    if not is_session(name):
+        raise InvalidEventError(f"Expected a session id, got {value[:64]!r}, which cannot be a name", place)
+    return name
+
+
+def key_of(*parts: str | int | None) -> str:
+    """Return a key of several parts.
+
+    Raises:
+        InvalidEventError: A part holds bytes that were not UTF-8, so no other program could make the key again.
+    """
+    try:
+        return composite_key(*parts)
+    except UnicodeEncodeError:
+        raise InvalidEventError("Expected text in UTF-8, got other bytes") from None
+
+
+def epoch_us(seconds: float, place: str) -> int:
+    """Return seconds since 1970 as microseconds.
+
+    Raises:
+        InvalidEventError: They are not a time from 1970 to 2200.
+    """
+    if not math.isfinite(seconds) or not limits.AT_MIN_US <= seconds * 1_000_000 <= limits.AT_MAX_US:
+        raise InvalidEventError(f"Expected seconds since 1970, got {seconds}", place)
+    return round(seconds * 1_000_000)
+
+
+def moment_us(text: str, place: str) -> tuple[int, bool]:
+    """Return an ISO 8601 time as microseconds since 1970, and whether it had an offset.
+
+    A time without offset is read as UTC, as gptme-sessions writes it.
+
+    Raises:
+        InvalidEventError: It is no time.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+        aware = at.tzinfo is not None
+        return times.us_of(at if aware else at.replace(tzinfo=UTC)), aware
+    except (ValueError, OverflowError):
+        raise InvalidEventError(f"Expected a time, got {text[:64]!r}", place) from None
+
+
+def digest(value: object) -> str:
+    """Return SHA-256 of JSON content in one canonical form, in hexadecimal.
+
+    Line ends, spacing, the order of keys and the encoding of the file make no difference.
+
+    Raises:
+        InvalidEventError: It is nested too deep.
+    """
+    try:
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    except RecursionError:
+        raise InvalidEventError(f"Expected JSON nested at most {limits.NESTING_DEPTH} levels deep") from None
+    return hashlib.sha256(text.encode()).hexdigest()

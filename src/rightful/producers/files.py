@@ -1,0 +1,346 @@
+"""Files as they are found in the wild: read line by line, never trusted, never waited for.
+
+A line ends at a newline byte only (U+2028 inside a text is no line end). What cannot be read
+becomes a `Problem` with its line, and the lines beside it are still read. One line may hold
+several objects: gptme-sessions appends to a last line that has no newline, which glues two
+rows, and a torn last line is glued to the next row in the same way.
+
+Only regular files are read, so a FIFO or a device never blocks. A path that was named is
+followed through symbolic links; inside a folder links are not followed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from rightful import content, limits
+from rightful.errors import InvalidEventError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+SUFFIXES = (".json", ".jsonl")
+"""What a folder is searched for; a file that is named may be called anything."""
+
+NO_OBJECT = "Expected `object`, got"
+"""How the problem begins of JSON that is whole and is no object."""
+
+_CHUNK = 1 << 16
+_BRACKETS = (b"{", b"[")
+_TORN = re.compile(r'[\w.+-]*(?=\{")')
+_SPACE = re.compile(r"[ \t\r\n\ufeff]*")
+_LITERALS = json.JSONDecoder(parse_int=str)
+
+
+class Problem(NamedTuple):
+    """What stands in a file and was not taken as it is.
+
+    Attributes:
+        line: The line, from 1; None when it is about the file as a whole.
+        what: What is so.
+        lost: Something was not imported. False for what was imported and is worth knowing.
+    """
+
+    line: int | None
+    what: str
+    lost: bool = True
+
+
+class Found(NamedTuple):
+    """One JSON object of a file.
+
+    Attributes:
+        line: The line it begins on, from 1.
+        value: The object.
+    """
+
+    line: int
+    value: dict[str, Any]
+
+
+class OpenFile(NamedTuple):
+    """A regular file that is open for reading.
+
+    Attributes:
+        path: As it was named or found.
+        stream: Its bytes.
+        size: Its size when it was opened; bytes.
+        mtime_us: When it was last written; microseconds since 1970, UTC.
+    """
+
+    path: str
+    stream: BinaryIO
+    size: int
+    mtime_us: int
+
+
+@contextmanager
+def opened(path: str, *, follow: bool = True) -> Iterator[OpenFile]:
+    """Open a regular file for reading.
+
+    Args:
+        path: The file.
+        follow: Whether its last part may be a symbolic link.
+
+    Raises:
+        OSError: It cannot be opened, or is no regular file.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as stream:
+        facts = os.fstat(stream.fileno())
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        yield OpenFile(path, stream, facts.st_size, facts.st_mtime_ns // 1_000)
+
+
+def objects_of(stream: BinaryIO, *, limit: int = limits.EVENT_BYTES) -> Iterator[Found | Problem]:
+    """Yield the JSON objects of JSON lines, or of one indented JSON document, and the problems.
+
+    Args:
+        stream: Bytes: UTF-8 with or without byte order mark, with bad bytes (kept as lone
+            surrogates), UTF-16 or UTF-32.
+        limit: The longest line that is read; bytes.
+    """
+    number = 0
+    try:
+        reader = _as_utf8(stream)
+        first = reader.readline(limit + 1)
+        if first.strip() in _BRACKETS:
+            data = first + reader.read(limit)
+            if (value := _document(data, limit)) is not None:
+                yield _object(value, 1)
+                return
+            reader = io.BufferedReader(_Source(reader, data))
+            first = reader.readline(limit + 1)
+        for number, line in enumerate(_lines(first, reader, limit), 1):
+            yield from _of_line(line, number, limit)
+    except OSError as error:
+        yield Problem(number + 1, f"could not be read: {error.strerror}")
+        return
+    if number == 0:
+        yield Problem(None, "the file is empty", lost=False)
+
+
+def _document(data: bytes, limit: int) -> object | None:
+    if len(data) > limit:
+        return None
+    try:
+        return content.parse_json(data.decode("utf-8", "surrogateescape"))  # type: ignore[no-any-return]
+    except InvalidEventError:
+        return None
+
+
+def _lines(line: bytes, reader: io.BufferedReader, limit: int) -> Iterator[bytes]:
+    """Yield lines from the one already read on; a longer one than the limit with its first bytes only."""
+    while line:
+        yield line
+        while len(line) > limit and not line.endswith(b"\n"):
+            line = reader.readline(limit + 1)
+        line = reader.readline(limit + 1)
+
+
+def _of_line(line: bytes, number: int, limit: int) -> Iterator[Found | Problem]:
+    if len(line) > limit and not line.endswith(b"\n"):
+        yield Problem(number, f"longer than {limit} bytes; not read")
+        return
+    text = line.decode("utf-8", "surrogateescape").strip(" \t\r\n\ufeff")
+    if not text:
+        return
+    try:
+        value = content.parse_json(text)
+    except InvalidEventError:
+        yield from _of_pieces(text, number)
+    else:
+        yield _object(value, number)
+
+
+def _object(value: object, line: int) -> Found | Problem:
+    if isinstance(value, dict):
+        return Found(line, value)
+    kind = {list: "array", str: "str", bool: "bool", int: "int", float: "float"}.get(type(value), "null")
+    return Problem(line, f"{NO_OBJECT} `{kind}`")
+
+
+def _of_pieces(text: str, number: int) -> Iterator[Found | Problem]:
+    """Read a line that is not one JSON value: glued objects, torn ones, or none at all."""
+    pieces, rest = _values(text, 0)
+    items: list[Found | Problem] = [_piece(piece, number) for piece in pieces]
+    if rest is not None:
+        items.append(Problem(number, rest.why))
+        items += [_piece(piece, number) for piece in _behind_torn(text, rest)]
+    yield from items
+    found = sum(isinstance(item, Found) for item in items)
+    if found and len(items) > 1:
+        yield Problem(number, f"several objects are glued on this line; read from it: {found}", lost=False)
+
+
+def _piece(text: str, number: int) -> Found | Problem:
+    try:
+        return _object(content.parse_json(text), number)
+    except InvalidEventError as error:
+        return Problem(number, _sentence(error))
+
+
+def _sentence(error: InvalidEventError) -> str:
+    """The error without the place `$`, which would say nothing about a line."""
+    return error.what if error.place == "$" else str(error)
+
+
+class _Rest(NamedTuple):
+    """What of a line cannot be read: from where, up to where the reader came, and why it stopped."""
+
+    start: int
+    stop: int
+    why: str
+
+
+def _values(text: str, at: int) -> tuple[list[str], _Rest | None]:
+    """Cut a line into the texts of its JSON values, up to what cannot be read."""
+    pieces: list[str] = []
+    while at < len(text):
+        try:
+            _, end = _LITERALS.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            return pieces, _Rest(at, error.pos, _why(error))
+        except RecursionError:
+            why = f"Expected JSON nested at most {limits.NESTING_DEPTH} levels deep"
+            return pieces, _Rest(at, len(text), why)
+        pieces.append(text[at:end])
+        space = _SPACE.match(text, end)
+        at = end if space is None else space.end()
+    return pieces, None
+
+
+def _why(error: json.JSONDecodeError) -> str:
+    if error.pos >= len(error.doc) or error.msg.startswith("Unterminated string"):
+        return "Expected JSON, got a line that is cut short"
+    return f"Expected JSON: {error.msg}, column {error.colno}"
+
+
+def _behind_torn(text: str, rest: _Rest) -> list[str]:
+    """Return the objects glued behind a torn one, only where they cannot be a part of it.
+
+    A `{` that the grammar does not allow where it stands, or that stands in a string whose
+    closing quote is really the first quote of the next object, begins a new object. All that
+    follows must be whole objects, or nothing is taken.
+    """
+    if text[rest.stop - 2 : rest.stop] == '{"':
+        start = rest.stop - 2
+    elif (torn := _TORN.match(text, rest.stop)) is not None:
+        start = torn.end()
+    else:
+        return []
+    if start <= rest.start:
+        return []
+    pieces, unread = _values(text, start)
+    return pieces if unread is None and all(piece.startswith("{") for piece in pieces) else []
+
+
+def _as_utf8(stream: BinaryIO) -> io.BufferedReader:
+    """Return a stream's text as UTF-8 without byte order mark, whichever UTF it is in."""
+    head = stream.read(4)
+    if head.startswith(codecs.BOM_UTF8):
+        return io.BufferedReader(_Source(stream, head[3:]), _CHUNK)
+    encoding = _wide(head)
+    if encoding is None:
+        return io.BufferedReader(_Source(stream, head), _CHUNK)
+    source = io.BufferedReader(_Source(stream, head), _CHUNK)
+    return io.BufferedReader(_Source(source, b"", codecs.getincrementaldecoder(encoding)("replace")), _CHUNK)
+
+
+def _wide(head: bytes) -> str | None:
+    for mark, encoding in (
+        (codecs.BOM_UTF32_LE, "utf-32"),
+        (codecs.BOM_UTF32_BE, "utf-32"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if head.startswith(mark):
+            return encoding
+    match [byte == 0 for byte in head]:
+        case [False, True, True, True]:
+            return "utf-32-le"
+        case [True, True, True, False]:
+            return "utf-32-be"
+        case [False, True, False, True]:
+            return "utf-16-le"
+        case [True, False, True, False]:
+            return "utf-16-be"
+        case _:
+            return None
+
+
+class _Source(io.RawIOBase):
+    """A stream with bytes put back before it, decoded and encoded as UTF-8 where need be."""
+
+    def __init__(self, stream: BinaryIO, head: bytes, decoder: codecs.IncrementalDecoder | None = None) -> None:
+        self._stream = stream
+        self._head = head
+        self._decoder = decoder
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fill the buffer with what comes next; 0 at the end."""
+        space = memoryview(buffer).cast("B")
+        ended = False
+        while not self._head and not ended:
+            chunk = self._stream.read(_CHUNK)
+            ended = not chunk
+            self._head = chunk if self._decoder is None else self._decoder.decode(chunk, ended).encode()
+        count = min(len(space), len(self._head))
+        space[:count] = self._head[:count]
+        self._head = self._head[count:]
+        return count
+
+
+def walk(folder: str, *, limit: int = limits.WALK_ENTRIES) -> Iterator[str | tuple[str, Problem]]:
+    """Yield the JSON files below a folder in the order of their names, and what was passed over.
+
+    Links are not followed, so there are no loops and nothing outside the folder is read.
+
+    Args:
+        folder: Where to begin.
+        limit: How many entries are looked at.
+
+    Yields:
+        A file's path, or a path and why it was not read.
+    """
+    seen = 0
+    waiting = [folder]
+    while waiting:
+        current = waiting.pop()
+        try:
+            with os.scandir(current) as listing:
+                entries = sorted(islice(listing, limit - seen + 1), key=lambda entry: entry.name)
+        except OSError as error:
+            yield current, Problem(None, f"could not be read: {error.strerror}")
+            continue
+        for entry in entries:
+            seen += 1
+            if seen > limit:
+                yield folder, Problem(None, f"more than {limit} entries; the rest was not read")
+                return
+            if not entry.is_dir(follow_symlinks=False) and entry.name.endswith(SUFFIXES):
+                yield _file(entry)
+        waiting.extend(entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
+
+
+def _file(entry: os.DirEntry[str]) -> str | tuple[str, Problem]:
+    if entry.is_symlink():
+        return entry.path, Problem(None, "a symbolic link; not followed inside a folder", lost=False)
+    if not entry.is_file(follow_symlinks=False):
+        return entry.path, Problem(None, "not a regular file; not read", lost=False)
+    return entry.path

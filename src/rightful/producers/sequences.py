@@ -1,0 +1,109 @@
+"""What a grader said before: the `seq` of producers that have none of their own.
+
+Such a producer reads the last value of its grade: an equal one is a duplicate, another one is
+a regrade with the next `seq`, appended on condition that nobody graded the session meanwhile
+(design: attribution).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
+
+from rightful.events import GradeRecorded, GradeRetracted
+
+if TYPE_CHECKING:
+    from rightful.ledger.log import Log
+
+GRADES = ("grade.recorded", "grade.retracted")
+"""The types that have a `seq`."""
+
+
+class Said(NamedTuple):
+    """What a grade says, apart from its `seq`.
+
+    Attributes:
+        reward: The reward, 0 to 1.
+        outcome: The outcome word.
+        exposure_session: Whose exposure earns it, where the grader names it.
+    """
+
+    reward: float | None
+    outcome: str | None
+    exposure_session: str | None = None
+
+
+class Grade(NamedTuple):
+    """One grade of a grader for a session.
+
+    Attributes:
+        id: Its event id.
+        seq: The grader's number.
+        said: What it says; None for a retraction.
+    """
+
+    id: str
+    seq: int
+    said: Said | None
+
+
+class Grader:
+    """All that one grader said about one session, by ascending position."""
+
+    def __init__(self) -> None:
+        self._grades: list[Grade] = []
+        self._ids: dict[str, Grade] = {}
+
+    def add(self, grade: Grade) -> None:
+        """Add the next grade."""
+        self._grades.append(grade)
+        self._ids.setdefault(grade.id, grade)
+
+    def known(self, event_id: str) -> Grade | None:
+        """Return the grade of that id."""
+        return self._ids.get(event_id)
+
+    def last(self) -> Grade | None:
+        """Return the grade with the highest seq."""
+        return max(self._grades, key=lambda grade: grade.seq, default=None)
+
+    def last_of(self, exposure_session: str | None) -> Grade | None:
+        """Return the grade with the highest seq among those for one exposure session."""
+        of = (one for one in self._grades if one.said and one.said.exposure_session == exposure_session)
+        return max(of, key=lambda grade: grade.seq, default=None)
+
+    @property
+    def next_seq(self) -> int:
+        """The seq of the next grade, from 1."""
+        last = self.last()
+        return 1 if last is None else last.seq + 1
+
+
+def graders_of(log: Log, session: str, producer: str, *, until: int) -> dict[str, Grader]:
+    """Return what a producer said about a session, by rubric.
+
+    Args:
+        log: What is read.
+        session: The session's full name.
+        producer: The producer's name.
+        until: The last position that counts.
+    """
+    graders: dict[str, Grader] = {}
+    for row in log.read(session=session, types=GRADES, until=until):
+        match row.event:
+            case GradeRecorded(producer=wrote) as event if wrote == producer:
+                said = Said(event.reward, event.outcome, event.exposure_session)
+                graders.setdefault(event.rubric, Grader()).add(Grade(row.id, event.seq, said))
+            case GradeRetracted(producer=wrote) as event if wrote == producer:
+                graders.setdefault(event.rubric, Grader()).add(Grade(row.id, event.seq, None))
+            case _:
+                pass
+    return graders
+
+
+def graded_again(sessions: Iterable[str]) -> DCBQuery:
+    """Return the query that any grade of these sessions fits."""
+    tags = dict.fromkeys(f"session:{session}" for session in sessions)
+    return DCBQuery(items=[DCBQueryItem(types=list(GRADES), tags=[tag]) for tag in tags])

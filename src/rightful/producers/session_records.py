@@ -1,0 +1,288 @@
+"""The session records of gptme-sessions: one JSON object a session, in `session-records.jsonl`.
+
+| of a row | becomes |
+|---|---|
+| `session_id` and `start_time`, else `timestamp` | the session `workspace:<session_id>@<that>`, since ids are reused |
+| `harness`, `model` | `session.started` |
+| `trajectory_path` (in old rows `journal_path`) | `session.linked` to the tool's own name, if it shows |
+| `trajectory_grade`, else `grades.productivity`, and `outcome` | the grade `session-records/overall` |
+| every other of `grades`, and `llm_judge_score` | a grade with that rubric |
+| `exit_code` and all the rest | `session.ended`; the rest as `extra` |
+
+The store rewrites its whole file, so a row may come again with other grades. An id comes from
+what the row says: a grade that equals the last one, or that stood there before with the same
+time, is a duplicate; any other is a regrade. The order of arrival decides which is newest, and
+importing an older copy of the file changes nothing. A grade that goes back to an earlier value
+without a new time cannot be told from an older copy, and stays a duplicate.
+
+A time without offset is read as UTC. A grade's time is the latest that the row gives, since it
+was given after all the row tells of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from rightful import limits, times, wire
+from rightful.errors import InvalidEventError
+from rightful.identity import event_id
+from rightful.producers.fields import digest, key_of, moment_us, session_of, shaped
+from rightful.producers.files import Problem
+from rightful.producers.importing import Origin, Plan, Wire
+from rightful.producers.sequences import Grade, Grader, Said, graded_again, graders_of
+
+if TYPE_CHECKING:
+    from rightful.ledger.log import Log
+    from rightful.producers.files import Found
+
+PRODUCER = "session-records"
+"""The producer of what a row says."""
+
+NAMESPACE = "workspace"
+"""The namespace of the sessions it names."""
+
+_OVERALL = "overall"
+_TIMES = ("start_time", "timestamp", "end_time")
+_TAKEN = frozenset(
+    {
+        "session_id",
+        "harness",
+        "model",
+        "exit_code",
+        "outcome",
+        "grades",
+        "trajectory_grade",
+        "llm_judge_score",
+        *_TIMES,
+    }
+)
+_MARKS = frozenset({"outcome", "grades", "trajectory_grade", "harness", "trajectory_path", "journal_path"})
+_OTHERS = frozenset({"lessons", "withheld"})  # the hook's logs, and lesson-thompson/sessions.jsonl
+_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_NATIVE = (
+    ("codex", re.compile(rf"(?:\A|/)rollout-[^/]*?(?P<id>{_UUID})\.jsonl\Z")),
+    ("copilot", re.compile(rf"/session-state/(?P<id>{_UUID})/events\.jsonl\Z")),
+    ("claude-code", re.compile(r"/\.claude/projects/[^/]+/(?P<id>[^/]+)\.jsonl\Z")),
+    ("claude-code", re.compile(rf"(?:\A|/)(?P<id>{_UUID})\.jsonl\Z")),
+    ("gptme", re.compile(r"(?:\A|/)(?P<id>[^/]+)/conversation\.jsonl\Z")),
+    ("gptme", re.compile(r"/(?P<id>[^/]+)/(?:branches|views)/[^/]+\.jsonl\Z")),
+)
+
+
+class _Row(msgspec.Struct):
+    session_id: str
+
+
+class _When(NamedTuple):
+    """The times of a row; microseconds since 1970, UTC."""
+
+    first_us: int
+    last_us: int
+    basis: str | None
+    name: str
+    last: str
+
+    def stamp(self, at_us: int) -> Wire:
+        stamp: Wire = {"at": times.text_of(at_us)}
+        return stamp if self.basis is None else stamp | {"at_basis": self.basis}
+
+
+class SessionRecords:
+    """The kind `session-records`."""
+
+    NAME = "session-records"
+
+    def recognises(self, value: Mapping[str, Any]) -> bool:
+        """Say whether an object is a session record."""
+        return "session_id" in value and not _MARKS.isdisjoint(value) and _OTHERS.isdisjoint(value)
+
+    def reader(self, origin: Origin) -> SessionRecordsReader:
+        """Return the reader of one file."""
+        return SessionRecordsReader(origin)
+
+
+class SessionRecordsReader:
+    """Reads one file.
+
+    Args:
+        origin: The file; its time stands for that of a row that gives none.
+    """
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._told_of_naive = False
+
+    def events(self, found: Found) -> Iterator[Wire | Problem]:
+        """Yield what one row says.
+
+        Raises:
+            InvalidEventError: It does not say whose it is, or when it was and no file does.
+        """
+        row = found.value
+        session_id = shaped(row, _Row).session_id
+        when, notes = self._when(row)
+        session = session_of(NAMESPACE, session_id, "$.session_id", suffix=f"@{when.name}" if when.name else "")
+        for note in notes:
+            yield Problem(found.line, note, lost=False)
+        yield from _started(row, session, when)
+        yield from _linked(row, session, when)
+        yield from _ended(row, session, when)
+        for event in _graded(row, session, when):
+            yield event if isinstance(event, dict) else Problem(found.line, str(event))
+
+    def _when(self, row: Mapping[str, Any]) -> tuple[_When, list[str]]:
+        """Return a row's times, and what was odd about them."""
+        read: list[int] = []
+        notes: list[str] = []
+        for field in _TIMES:
+            if row.get(field) is None:
+                continue
+            try:
+                at_us, aware = moment_us(str(row[field]), f"$.{field}")
+            except InvalidEventError as error:
+                notes.append(f"{error}; the row's other times were taken")
+                continue
+            read.append(at_us)
+            if not aware and not self._told_of_naive:
+                self._told_of_naive = True
+                notes.append(f"`{field}` has no offset; such times of this file were read as UTC")
+        texts = [str(row.get(field) or "") for field in _TIMES]
+        name = texts[0] or texts[1]
+        if read:
+            return _When(read[0], max(read), None, name, max(texts)), notes
+        if self._origin.mtime_us is None:
+            raise InvalidEventError("Expected `timestamp`: the row gives no time, and a pipe has none", "$.timestamp")
+        notes.append("the row gives no time: the file's was taken, and the session's name has none")
+        return _When(self._origin.mtime_us, self._origin.mtime_us, "file", name, ""), notes
+
+    def plan(self, log: Log, events: list[Wire]) -> Plan:
+        """Return the events with the `seq` of each grade, and the condition that they rest on."""
+        head = log.head()
+        graders: dict[str, dict[str, Grader]] = {}
+        planned, new = [], []
+        for event in events:
+            if event["type"] != "grade.recorded":
+                planned.append(event)
+                continue
+            session = event["session"]
+            if session not in graders:
+                graders[session] = graders_of(log, session, PRODUCER, until=head)
+            grade, is_new = _numbered(event, graders[session].setdefault(event["rubric"], Grader()))
+            planned.append(grade)
+            if is_new:
+                new.append(session)
+        return Plan(planned, graded_again(new) if new else None, head)
+
+
+def _numbered(event: Wire, grader: Grader) -> tuple[Wire, bool]:
+    """Return a grade with its seq, and whether it is new."""
+    said = Said(event.get("reward"), event.get("outcome"))
+    own_id = event_id(PRODUCER, event["key"])
+    last = grader.last()
+    before = grader.known(own_id) or (last if last is not None and last.said == said else None)
+    grade = before or Grade(own_id, grader.next_seq, said)
+    if before is None:
+        grader.add(grade)
+    rest = {name: item for name, item in event.items() if name != "key"}
+    return rest | {"id": grade.id, "seq": grade.seq}, before is None
+
+
+def _event(kind: str, session: str, when: _When, at_us: int, *key: str) -> Wire:
+    stamp = when.stamp(at_us)
+    return {"type": kind, "producer": PRODUCER, "key": key_of(session, kind, *key), "session": session} | stamp
+
+
+def _started(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire]:
+    facts = {name: row[name] for name in ("harness", "model") if row.get(name) is not None}
+    yield _event("session.started", session, when, when.first_us, digest(facts)) | facts
+
+
+def _linked(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire]:
+    native = native_name(row)
+    if native is not None:
+        link = {"other": native, "as": "native", "evidence": "pointer"}
+        yield _event("session.linked", session, when, when.first_us, native) | link
+
+
+def native_name(row: Mapping[str, Any]) -> str | None:
+    """Return the name under which the tool itself knows a row's session, where its path shows one.
+
+    A path is read as text. Whether a file stands there is not asked, and no path is made of an id.
+    """
+    path = row.get("trajectory_path")
+    journal = row.get("journal_path")
+    if path is None and isinstance(journal, str) and not journal.endswith(".md"):
+        path = journal  # the store's own reading of old rows
+    if not isinstance(path, str):
+        return None
+    path = path.replace("\\", "/")
+    for namespace, form in _NATIVE:
+        if (hit := form.search(path)) is not None:
+            try:
+                return session_of(namespace, hit["id"], "$.trajectory_path")
+            except InvalidEventError:
+                return None
+    return None
+
+
+def _ended(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire]:
+    rest = {name: item for name, item in row.items() if name not in _TAKEN and item is not None}
+    exit_code = row.get("exit_code")
+    if not rest and exit_code is None and row.get("end_time") is None:
+        return
+    facts: Wire = {} if exit_code is None else {"exit_code": exit_code}
+    if rest:
+        facts["extra"] = rest
+    yield _event("session.ended", session, when, when.last_us, digest(facts)) | facts
+
+
+def _graded(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire | InvalidEventError]:
+    """Yield a row's grades without their seq, and what cannot be one."""
+    dimensions = row.get("grades")
+    if dimensions is not None and not isinstance(dimensions, dict):
+        yield InvalidEventError(f"Expected `object`, got `{type(dimensions).__name__}`", "$.grades")
+        dimensions = None
+    others = {name: value for name, value in (dimensions or {}).items() if value is not None}
+    if row.get("llm_judge_score") is not None:
+        others.setdefault("alignment", row["llm_judge_score"])
+    if len(others) > limits.ARMS_COUNT:
+        yield InvalidEventError(f"Expected at most {limits.ARMS_COUNT} dimensions", "$.grades")
+        others = {}
+    place, reward = "$.trajectory_grade", row.get("trajectory_grade")
+    if reward is None:
+        place, reward = "$.grades.productivity", others.pop("productivity", None)
+    outcome = row.get("outcome")
+    if outcome == "unknown":
+        outcome = None
+    if reward is not None or outcome is not None:
+        yield _grade(session, when, _OVERALL, reward, outcome, place)
+    for rubric, value in others.items():
+        if rubric == _OVERALL:
+            what = "Expected another dimension than `overall`, which would pass for the overall grade"
+            yield InvalidEventError(what, "$.grades.overall")
+        else:
+            yield _grade(session, when, rubric, value, None, f"$.grades.{rubric}")
+
+
+def _grade(
+    session: str,
+    when: _When,
+    rubric: str,
+    reward: Any,  # noqa: ANN401 - checked below
+    outcome: Any,  # noqa: ANN401 - checked below
+    place: str,
+) -> Wire | InvalidEventError:
+    """Return one grade without its seq, if it is one: what is no grade must not take a seq."""
+    reward = float(reward) if reward in (0, 1) and not isinstance(reward, bool) else reward
+    said = {name: value for name, value in (("reward", reward), ("outcome", outcome)) if value is not None}
+    try:
+        key = _event("grade.recorded", session, when, when.last_us, rubric, digest([said, when.last]))
+        grade = key | {"rubric": rubric} | said
+        wire.check(grade | {"seq": 1})
+    except InvalidEventError as error:
+        return InvalidEventError(error.what, place if error.place == "$.reward" else error.place)
+    return grade
