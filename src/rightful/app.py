@@ -15,12 +15,17 @@ import msgspec
 from rightful import limits, times
 from rightful.errors import UsageError
 from rightful.ledger.log import Clock, Log, now_us
+from rightful.policies import policy_of
 
 if TYPE_CHECKING:
     from rightful.events import Event
     from rightful.ledger.follow import Following
     from rightful.ledger.recorded import Receipt, Recorded
+    from rightful.policies import Policy
     from rightful.producers.api import Producer
+    from rightful.projections.posteriors import Posteriors
+    from rightful.projections.projected import Projected
+    from rightful.reports.audit import Audit
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -52,7 +57,8 @@ def open(  # noqa: A001 - `rightful.open` is the name that others rely on
     from rightful.recorders.recorder import LMDBRecorder
 
     recorder = LMDBRecorder(path, create=create, readonly=readonly)
-    return Ledger(Log(recorder, path=str(path), clock=clock), path, ledger_id=recorder.ledger_id, clock=clock)
+    log = Log(recorder, path=str(path), clock=clock)
+    return Ledger(log, path, ledger_id=recorder.ledger_id, clock=clock, readonly=readonly)
 
 
 def folder_of(path_or_url: str | os.PathLike[str]) -> Path:
@@ -98,11 +104,15 @@ class Ledger:
         log: What it stands on: conditional appends and stored rows are found there.
     """
 
-    def __init__(self, log: Log, path: Path, *, ledger_id: str = "", clock: Clock = now_us) -> None:
+    def __init__(
+        self, log: Log, path: Path, *, ledger_id: str = "", clock: Clock = now_us, readonly: bool = False
+    ) -> None:
         self.path = path
         self.id = ledger_id
         self.log = log
         self._clock = clock
+        self._readonly = readonly
+        self._projected: Projected | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -111,7 +121,9 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Give back what it holds. Closing twice is nothing."""
+        """Give back what it holds, and keep the projections for the next time. Closing twice is nothing."""
+        if self._projected is not None:
+            self._projected.save()
         self.log.recorder.close()
 
     def append(
@@ -196,3 +208,68 @@ class Ledger:
             events=head,
             last_recorded_at=times.at_of(last[-1].envelope.recorded_at_us) if last else None,
         )
+
+    def projected(self) -> Projected:
+        """Return the projections, which answer under any policy and at any position."""
+        if self._projected is None:
+            from rightful.projections.projected import Projected
+            from rightful.projections.store import Store
+
+            store = Store(self.path / "projections", self.id, writable=not self._readonly)
+            self._projected = Projected(self.log, store)
+        return self._projected
+
+    def posteriors(
+        self,
+        policy: str | Mapping[str, Any] | Policy = "bound",
+        *,
+        as_of: int | str | datetime | None = None,
+        decay_at: datetime | str | float | None = None,
+    ) -> Posteriors:
+        """Return the beliefs that a policy's credits add up to.
+
+        Args:
+            policy: A preset's name, a JSON object or a policy.
+            as_of: A position, or a time: the longest prefix whose every row was recorded by then.
+                All of the ledger if None.
+            decay_at: The time of the decay: a datetime, RFC 3339 text, or seconds since 1970. The
+                largest event time up to the position if None.
+
+        Raises:
+            PolicyError: It is no policy.
+            UsageError: `as_of` lies beyond the ledger, or a time cannot be read.
+            UpgradeError: A row was written by a newer program. Upgrade and ask again.
+            DamagedRowError: A row does not fit its checksum.
+        """
+        return self.projected().posteriors(policy_of(policy), as_of=as_of, decay_at=decay_at)
+
+    def audit(
+        self,
+        policy: str | Mapping[str, Any] | Policy,
+        against: str | Mapping[str, Any] | Policy = "bound",
+        *,
+        as_of: int | str | datetime | None = None,
+        decay_at: datetime | str | float | None = None,
+    ) -> Audit:
+        """Return what a policy does with the credit that another one gives on the same log.
+
+        Args:
+            policy: What to audit: a preset's name, a JSON object or a policy.
+            against: The reference, in the same forms.
+            as_of: As of `posteriors`.
+            decay_at: As of `posteriors`.
+
+        Raises:
+            PolicyError: One of the two is no policy.
+            UsageError: `as_of` lies beyond the ledger, or a time cannot be read.
+            UpgradeError: A row was written by a newer program. Upgrade and ask again.
+        """
+        from rightful.reports.audit import audit
+
+        return audit(self.projected(), _named(policy), _named(against), as_of=as_of, decay_at=decay_at)
+
+
+def _named(asked: str | Mapping[str, Any] | Policy) -> tuple[str, Policy]:
+    """Return a policy with what to call it: its preset's name, else its hash."""
+    policy = policy_of(asked)
+    return (asked if isinstance(asked, str) else policy.hash), policy

@@ -151,9 +151,7 @@ def _pairs(scene: Scene, units: Units, targets: Targets, sources: Sources | None
     return Pairs(unit, shown, usable & ~late, late)
 
 
-def _bins(
-    scene: Scene, units: Units, pairs: Pairs, joined: Targets | Sources, unmapped: Mask, *, bound: bool
-) -> Ints:
+def _bins(scene: Scene, units: Units, pairs: Pairs, joined: Targets | Sources, unmapped: Mask, *, bound: bool) -> Ints:
     """Return the one reason for which each unit ends where it does; the first that fits."""
     size = len(units.grade)
     reached = {

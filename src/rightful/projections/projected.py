@@ -74,6 +74,12 @@ class Projected:
         self._lock = threading.RLock()
         self._loaded = store is None
 
+    def behind(self) -> int:
+        """Return how many rows of the log are not folded yet."""
+        with self._lock:
+            self._load()
+            return self.log.head() - self.facts.watermark
+
     def catch_up(self, progress: Progress | None = None) -> Facts:
         """Fold what was added to the log since the last time, and return the facts.
 

@@ -80,11 +80,13 @@ class Store:
     Args:
         folder: Where it is kept; made when something is saved first.
         ledger: The ledger's id, so that a copied folder is not taken for another's.
+        writable: Whether anything may be saved.
     """
 
-    def __init__(self, folder: Path, ledger: str) -> None:
+    def __init__(self, folder: Path, ledger: str, *, writable: bool = True) -> None:
         self.folder = folder
         self.ledger = ledger
+        self.writable = writable
 
     def load(self, head: int) -> Facts | None:
         """Return the stored facts, or None where there are none that fit a log of `head` rows."""
@@ -115,6 +117,8 @@ class Store:
             Whether they are stored. A full disk or a folder that cannot be written leaves what was
             stored before; nothing of the ledger depends on it.
         """
+        if not self.writable:
+            return False
         try:
             self._make()
             try:

@@ -1,0 +1,283 @@
+"""Audit: what another attribution rule makes of the same log, held against a reference.
+
+Names and formulas are those of section 4 of the posterior reference: *foreign* means that the
+credit went to another run; where the names of two namespaces are not linked that cannot be
+told, and the rate is a pair of bounds instead of a guess.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from rightful.policies import Policy
+from rightful.projections.columns import Floats, Ints
+from rightful.projections.facts import Facts
+from rightful.projections.joins import FOREIGN, UNVERIFIABLE
+from rightful.projections.paying import Settlement
+from rightful.projections.posteriors import Posteriors
+from rightful.projections.projected import Projected
+from rightful.projections.scene import BINS, CREDITED
+from rightful.reports.best import p_best, selection_shift
+from rightful.reports.beta import Comparison, compare
+
+
+class ArmShift(msgspec.Struct, frozen=True):
+    """How one arm's belief differs.
+
+    Attributes:
+        arm: The arm.
+        policy: (alpha, beta) under the audited policy.
+        bound: (alpha, beta) under the reference.
+        delta_mean: Mean under the policy less mean under the reference; reward, -1 to 1.
+        tv: Total variation, 0 to 1.
+        hellinger: Hellinger distance, 0 to 1.
+        kl_bound_to_policy: KL(reference || policy); nats.
+        w1: Wasserstein-1 distance; reward, 0 to 1.
+    """
+
+    arm: str
+    policy: tuple[float, float]
+    bound: tuple[float, float]
+    delta_mean: float
+    tv: float
+    hellinger: float
+    kl_bound_to_policy: float
+    w1: float
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy does with the credit that a reference gives. Rates are None where nothing was credited.
+
+    Attributes:
+        policy: The audited policy's name, or its hash where it has none.
+        reference: The reference's name or hash.
+        policy_hash: The audited policy's hash.
+        reference_hash: The reference's hash.
+        through: The position that both were computed through.
+        grades: How many grades the policy looked at.
+        policy_credited_grades: How many of them it credited.
+        bound_credited_grades: How many the reference credited.
+        foreign_grades: How many it credited to another run than the graded one.
+        unverifiable_grades: How many it credited where that cannot be told.
+        foreign_credit_rate: Foreign ones among those that can be told.
+        foreign_credit_rate_bounds: The rate if all the others were own, or foreign.
+        foreign_reward: Sum of the foreign grades' rewards.
+        foreign_reward_share: Its share of all credited rewards.
+        policy_mass: Evidence given by the policy: sum of weights, before decay.
+        bound_mass: Evidence given by the reference.
+        spurious_mass: What the policy gives and the reference does not.
+        missing_mass: What the reference gives and the policy does not.
+        misassigned_fraction: Spurious mass by policy mass.
+        lost_fraction: Missing mass by reference mass.
+        overlap: Mass that both give by mass that either gives.
+        per_arm: Each arm's shift, by name.
+        p_best_bound: Probability of being the best arm, under the reference.
+        p_best_policy: The same under the policy.
+        selection_shift: Least share of Thompson picks that differ.
+        rank_bound: Arms by mean under the reference, best first.
+        rank_policy: Arms by mean under the policy, best first.
+        best_changes: Whether the best arm is another one.
+        bins_policy: How many grades ended in each bin under the policy.
+        bins_bound: How many under the reference.
+    """
+
+    policy: str
+    reference: str
+    policy_hash: str
+    reference_hash: str
+    through: int
+    grades: int
+    policy_credited_grades: int
+    bound_credited_grades: int
+    foreign_grades: int
+    unverifiable_grades: int
+    foreign_credit_rate: float | None
+    foreign_credit_rate_bounds: tuple[float, float] | None
+    foreign_reward: float
+    foreign_reward_share: float | None
+    policy_mass: float
+    bound_mass: float
+    spurious_mass: float
+    missing_mass: float
+    misassigned_fraction: float | None
+    lost_fraction: float | None
+    overlap: float | None
+    per_arm: tuple[ArmShift, ...]
+    p_best_bound: dict[str, float]
+    p_best_policy: dict[str, float]
+    selection_shift: float
+    rank_bound: tuple[str, ...]
+    rank_policy: tuple[str, ...]
+    best_changes: bool
+    bins_policy: dict[str, int]
+    bins_bound: dict[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+
+    def verdict(self) -> str:
+        """Return the first words: what went where, in words."""
+        if not self.policy_credited_grades:
+            return f"{self.policy} credits none of {self.grades} grades."
+        checked = self.policy_credited_grades - self.unverifiable_grades
+        rate = _percent(self.foreign_credit_rate)
+        words = [f"{self.foreign_grades} of {checked} credited grades{rate} went to another session's lessons"]
+        if self.unverifiable_grades and self.foreign_credit_rate_bounds is not None:
+            low, high = self.foreign_credit_rate_bounds
+            words.append(f"{self.unverifiable_grades} could not be checked ({low:.0%} to {high:.0%})")
+        best = "The best lesson changes" if self.best_changes else "The best lesson stays"
+        if self.best_changes and self.rank_policy and self.rank_bound:
+            best += f" from {self.rank_bound[0]} to {self.rank_policy[0]}"
+        return f"{'; '.join(words)}. {best}."
+
+
+def _percent(rate: float | None) -> str:
+    return "" if rate is None else f" ({rate:.0%})"
+
+
+class _Side(NamedTuple):
+    """One policy's answer."""
+
+    name: str
+    policy: Policy
+    settlement: Settlement
+    posteriors: Posteriors
+
+
+def audit(
+    projected: Projected,
+    policy: tuple[str, Policy],
+    reference: tuple[str, Policy],
+    *,
+    as_of: int | str | datetime | None = None,
+    decay_at: datetime | str | float | None = None,
+) -> Audit:
+    """Compare two policies on one log.
+
+    Args:
+        projected: The projections of the ledger.
+        policy: Name and rule to audit.
+        reference: Name and rule to hold it against.
+        as_of: A position, or a time: the prefix recorded by then. All of the log if None.
+        decay_at: The time of the decay; the largest event time up to the position if None.
+    """
+    through = projected.prefix(as_of)
+    audited, held_against = (
+        _Side(
+            name,
+            rule,
+            projected.settle(rule, through),
+            projected.posteriors(rule, as_of=through, decay_at=decay_at),
+        )
+        for name, rule in (policy, reference)
+    )
+    return _compared(projected.facts, audited, held_against, through)
+
+
+def _compared(facts: Facts, policy: _Side, bound: _Side, through: int) -> Audit:
+    paid = policy.settlement.unit_bin == CREDITED
+    kind = policy.settlement.unit_kind
+    reward = policy.settlement.unit_reward
+    foreign, unknown = paid & (kind == FOREIGN), paid & (kind == UNVERIFIABLE)
+    credited, foreigners, unchecked = int(paid.sum()), int(foreign.sum()), int(unknown.sum())
+    masses = _masses(facts, policy.settlement, bound.settlement)
+    shifts, beliefs = _shifts(policy, bound)
+    best_policy, best_bound = p_best(beliefs[0]), p_best(beliefs[1])
+    ranks = [_rank(belief) for belief in beliefs]
+    return Audit(
+        policy=policy.name,
+        reference=bound.name,
+        policy_hash=policy.policy.hash,
+        reference_hash=bound.policy.hash,
+        through=through,
+        grades=len(paid),
+        policy_credited_grades=credited,
+        bound_credited_grades=int((bound.settlement.unit_bin == CREDITED).sum()),
+        foreign_grades=foreigners,
+        unverifiable_grades=unchecked,
+        foreign_credit_rate=_share(foreigners, credited - unchecked),
+        foreign_credit_rate_bounds=(foreigners / credited, (foreigners + unchecked) / credited) if credited else None,
+        foreign_reward=_total(reward[foreign]),
+        foreign_reward_share=_share(_total(reward[foreign]), _total(reward[paid])),
+        per_arm=shifts,
+        p_best_bound=best_bound,
+        p_best_policy=best_policy,
+        selection_shift=selection_shift(best_policy, best_bound),
+        rank_bound=ranks[1],
+        rank_policy=ranks[0],
+        best_changes=ranks[0][:1] != ranks[1][:1],
+        bins_policy=_bins(policy.settlement),
+        bins_bound=_bins(bound.settlement),
+        **masses,
+    )
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _total(values: Floats) -> float:
+    import math
+
+    return math.fsum(values.tolist())
+
+
+def _bins(settlement: Settlement) -> dict[str, int]:
+    count = np.bincount(settlement.unit_bin, minlength=len(BINS)).tolist()
+    return {name: count[number] for number, name in enumerate(BINS) if count[number]}
+
+
+def _masses(facts: Facts, policy: Settlement, bound: Settlement) -> dict[str, Any]:
+    """Compare the evidence that each gives for (grade, arm)."""
+    names = {arm: number for number, arm in enumerate(dict.fromkeys([*facts.arms.values, *policy.arms, *bound.arms]))}
+    p_keys, p_mass = _by_credit(policy, names)
+    b_keys, b_mass = _by_credit(bound, names)
+    keys = np.union1d(p_keys, b_keys)
+    p, b = np.zeros(len(keys)), np.zeros(len(keys))
+    p[np.searchsorted(keys, p_keys)] = p_mass
+    b[np.searchsorted(keys, b_keys)] = b_mass
+    policy_mass, bound_mass = _total(p), _total(b)
+    spurious, missing = _total(np.maximum(p - b, 0.0)), _total(np.maximum(b - p, 0.0))
+    return {
+        "policy_mass": policy_mass,
+        "bound_mass": bound_mass,
+        "spurious_mass": spurious,
+        "missing_mass": missing,
+        "misassigned_fraction": _share(spurious, policy_mass),
+        "lost_fraction": _share(missing, bound_mass),
+        "overlap": _share(_total(np.minimum(p, b)), _total(np.maximum(p, b))),
+    }
+
+
+def _by_credit(settlement: Settlement, names: dict[str, int]) -> tuple[Ints, Floats]:
+    number = np.array([names[arm] for arm in settlement.arms] or [0], np.int64)
+    grade = settlement.unit_grade[settlement.credit_unit]
+    keys, slot = np.unique(grade * (len(names) + 1) + number[settlement.credit_arm], return_inverse=True)
+    mass = np.bincount(slot, weights=settlement.credit_weight, minlength=len(keys))
+    return keys, mass.astype(np.float64)
+
+
+def _shifts(policy: _Side, bound: _Side) -> tuple[tuple[ArmShift, ...], list[dict[str, tuple[float, float]]]]:
+    """Return every arm's shift, and the beliefs of both sides about all arms that either credits."""
+    arms = sorted(policy.posteriors.arms.keys() | bound.posteriors.arms.keys())
+    beliefs: list[dict[str, tuple[float, float]]] = []
+    for side in (policy, bound):
+        known = side.posteriors.arms
+        beliefs.append(
+            {arm: (known[arm].alpha, known[arm].beta) if arm in known else side.policy.prior for arm in arms}
+        )
+    shifts = []
+    for arm in arms:
+        p, b = beliefs[0][arm], beliefs[1][arm]
+        away: Comparison = compare(b, p)
+        shifts.append(ArmShift(arm, p, b, -away.delta_mean, away.tv, away.hellinger, away.kl, away.w1))
+    return tuple(shifts), beliefs
+
+
+def _rank(belief: dict[str, tuple[float, float]]) -> tuple[str, ...]:
+    return tuple(sorted(belief, key=lambda arm: (-belief[arm][0] / sum(belief[arm]), arm)))
