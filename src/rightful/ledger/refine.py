@@ -40,6 +40,7 @@ GROWING: dict[str, type[Event]] = {
 """The types whose facts grow; of any other type, two contents under one id are a conflict."""
 
 _ESCAPE = "\x1a"
+_NOTHING: tuple[object, ...] = (None, "", {})  # in the order in which one gives way to the next
 
 
 def refines(event_type: str, newer: bytes, older: bytes) -> bool:
@@ -77,7 +78,7 @@ def _call(new: Any, old: Any) -> bool:  # noqa: ANN401 - as above
     return (
         not old.complete
         and new.call == old.call
-        and (not old.name or new.name == old.name)
+        and (new.name == old.name or (not old.name and _grows(new.name, old.name)))
         and _grows(new.arguments, old.arguments)
         and _rest(new, old)
     )
@@ -115,8 +116,8 @@ _RULES: dict[str, Callable[[Any, Any], bool]] = {
 
 def _grows(new: object, old: object) -> bool:
     """Say whether a value is another one or more of it: nothing to a value, a prefix, a superset."""
-    if old is None or old in ("", {}):
-        return True
+    if old in _NOTHING:
+        return new not in _NOTHING or _NOTHING.index(new) >= _NOTHING.index(old)
     match old:
         case str():
             return isinstance(new, str) and _is_prefix(old, new)

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from tests.ledger.conftest import START_US
+from tests.ledger.facts import call, exposure, grade
+from tests.ledger.memory import MemoryRecorder
+
+from rightful import limits
+from rightful.errors import DamagedRowError
+from rightful.events import GradeRecorded, ToolCallSnapshotted
+from rightful.identity import event_id
+from rightful.ledger.log import Log
+from rightful.ledger.recorded import RawEvent
+from rightful.times import at_of
+
+
+def change(recorder: MemoryRecorder, position: int, **fields: object) -> None:
+    event = recorder.events[position - 1]
+    event.data = msgspec.json.encode(msgspec.json.decode(event.data) | fields)
+
+
+@pytest.fixture
+def filled(log: Log) -> Log:
+    log.append([exposure("1"), grade("2"), grade("3", session="t:b")])
+    log.append([exposure("4"), grade("2", reward=0.1), exposure("5", session="t:b")])
+    return log
+
+
+def positions(log: Log, **asked: object) -> list[int]:
+    return [row.position for row in log.read(**asked)]  # type: ignore[arg-type]
+
+
+def test_a_recorded_event_says_where_when_and_how_it_stands(filled: Log) -> None:
+    second, fifth = (row for row in filled.read() if row.position in {2, 5})
+
+    assert second.event == GradeRecorded(
+        producer="hook",
+        id=event_id("hook", "2"),
+        session="t:a",
+        at=at_of(1_785_579_300_000_000),
+        reward=0.8,
+        seq=1,
+    )
+    assert (second.recorded_at, second.outcome, second.revision, second.first) == (at_of(START_US), "appended", 1, 2)
+    assert (fifth.outcome, fifth.revision, fifth.first, fifth.id) == ("conflict", 2, 2, second.id)
+    assert (fifth.type, fifth.session) == ("grade.recorded", "t:a")
+
+
+def test_all_is_read_in_order(filled: Log) -> None:
+    assert positions(filled) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 6, 7])
+def test_reading_begins_behind_a_position(filled: Log, after: int) -> None:
+    assert positions(filled, after=after) == list(range(after + 1, 7))
+    assert positions(filled, after=after, session="t:a") == [at for at in (1, 2, 4, 5) if at > after]
+
+
+@pytest.mark.parametrize("until", [0, 1, 5, 6, 7])
+def test_reading_ends_with_a_position(filled: Log, until: int) -> None:
+    assert positions(filled, until=until) == list(range(1, min(until, 6) + 1))
+    assert positions(filled, until=until, session="t:b") == [at for at in (3, 6) if at <= until]
+
+
+def test_reading_can_be_of_types_and_of_a_session(filled: Log) -> None:
+    assert positions(filled, types=["grade.recorded"]) == [2, 3, 5]
+    assert positions(filled, types=(name for name in ["grade.recorded"]), session="t:a") == [2, 5]
+    assert positions(filled, types=[]) == []
+    assert positions(filled, session="t:c") == []
+
+
+def test_a_session_is_read_by_its_index_and_not_by_a_scan(filled: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(MemoryRecorder, "rows")
+
+    assert positions(filled, session="t:b") == [3, 6]
+
+
+@pytest.mark.parametrize("session", [None, "t:a"])
+def test_pages_follow_each_other_without_gap_or_overlap(
+    log: Log, recorder: MemoryRecorder, monkeypatch: pytest.MonkeyPatch, session: str | None
+) -> None:
+    monkeypatch.setattr(limits, "PAGE_ROWS", 4)
+    for count in range(10):
+        log.append([grade(f"{count}")])
+        assert positions(log, session=session) == list(range(1, count + 2))
+    assert positions(log, session=session, after=3, until=9) == [4, 5, 6, 7, 8, 9]
+    assert [len(page) for page in log.scan()] == [4, 4, 2]
+    assert [len(page) for page in log.scan(1, 6)] == [4, 1]
+
+
+def test_no_read_transaction_takes_more_than_a_page(log: Log, recorder: MemoryRecorder) -> None:
+    """PAGE_ROWS in one, and what is one past it in the next."""
+    log.append([grade(f"{count}") for count in range(limits.PAGE_ROWS)])
+    assert [len(page) for page in log.scan()] == [limits.PAGE_ROWS]
+
+    log.append([grade("one more")])
+    assert [len(page) for page in log.scan()] == [limits.PAGE_ROWS, 1]
+
+
+def test_what_is_appended_while_reading_is_read_too(log: Log) -> None:
+    log.append([grade("a")])
+    rows = log.read()
+    assert next(rows).position == 1
+
+    log.append([grade("b")])
+
+    assert [row.position for row in rows] == [2]
+
+
+def test_content_comes_back_as_it_was_sent(log: Log) -> None:
+    arguments = {"a": "\x00\ud800", "$float": [2**80, -0.0, None], "b": {"c": "\x1a"}}
+    log.append([call(arguments)])
+
+    [row] = log.read()
+
+    assert isinstance(row.event, ToolCallSnapshotted)
+    assert row.event.arguments == arguments
+
+
+def test_an_erased_row_reads_as_no_event_and_still_says_what_it_was(filled: Log, recorder: MemoryRecorder) -> None:
+    recorder.erase(2)
+
+    row = next(row for row in filled.read() if row.position == 2)
+
+    assert row.event is None
+    assert (row.type, row.session, row.id) == ("grade.recorded", "t:a", event_id("hook", "2"))
+    assert [one.body for page in filled.scan(1, 2) for one in page] == [None]
+
+
+@pytest.mark.parametrize("newer", [{"type": "run.dreamt"}, {"schema": 2}, {"v": 2}])
+def test_a_row_that_is_newer_than_the_program_reads_raw(
+    filled: Log, recorder: MemoryRecorder, newer: dict[str, object]
+) -> None:
+    change(recorder, 2, **newer)
+
+    row = next(row for row in filled.read() if row.position == 2)
+
+    assert row.event == RawEvent(
+        str(newer.get("type", "grade.recorded")), int(str(newer.get("schema", 1))), b'{"reward":0.8,"seq":1}'
+    )
+
+
+# -- damage ------------------------------------------------------------------------------------
+
+
+def flip(recorder: MemoryRecorder, position: int, at: int) -> None:
+    payload = bytearray(recorder.events[position - 1].payload or b"")
+    payload[at] ^= 1
+    recorder.events[position - 1].payload = bytes(payload)
+
+
+@pytest.mark.parametrize("at", [0, 31, 32, -1])
+def test_a_payload_that_does_not_fit_its_commitment_is_never_shown(
+    filled: Log, recorder: MemoryRecorder, at: int
+) -> None:
+    flip(recorder, 2, at)
+    reads: list[Callable[[], object]] = [
+        lambda: list(filled.read()),
+        lambda: list(filled.read(session="t:a")),
+        lambda: list(filled.scan()),
+    ]
+
+    for read in reads:
+        with pytest.raises(DamagedRowError, match="position 2 of here is damaged: its payload does not fit"):
+            read()
+
+
+def test_an_envelope_that_cannot_be_read_names_its_position(filled: Log, recorder: MemoryRecorder) -> None:
+    recorder.events[3].data = b'{"v":1'
+
+    with pytest.raises(DamagedRowError, match="position 4 of here is damaged: its envelope cannot be read"):
+        list(filled.scan())
+
+
+def test_a_body_that_is_not_of_its_type_names_its_position(filled: Log, recorder: MemoryRecorder) -> None:
+    change(recorder, 1, type="grade.recorded")
+
+    with pytest.raises(DamagedRowError, match=r"position 1 of here is damaged: its body is no grade\.recorded"):
+        next(filled.read())
