@@ -135,24 +135,18 @@ class LessonHookReader:
         return Plan(events)
 
     def _of_state(self, value: Mapping[str, Any]) -> Iterator[Wire]:
-        injected = shaped(value, _State).injected
+        injected = injected_of(value)
         safe, dot, suffix = self._origin.name.rpartition(".")
         if not dot or suffix != "json":
             raise InvalidEventError("Expected a file named <session>.json: a state file does not say whose it is")
         session = session_of(NAMESPACE, safe, "$")
-        at_us = self._state_time(value)
-        for path in dict.fromkeys(injected):
+        at_us = last_pretool_us(value) or self._origin.mtime_us or 0
+        for path in injected:
             yield _exposure("state", session, key_of(safe, path), at_us) | {
                 "alias": True,
                 "at_basis": "file",
                 "arms": [{"arm": path}],
             }
-
-    def _state_time(self, value: Mapping[str, Any]) -> int:
-        last = value.get("last_pretool")
-        if isinstance(last, int | float) and not isinstance(last, bool) and math.isfinite(last) and last > 0:
-            return epoch_us(last, "$.last_pretool")
-        return self._origin.mtime_us or 0
 
     def _of_trajectory(self, value: Mapping[str, Any]) -> Wire:
         line = shaped(value, _Trajectory)
@@ -192,6 +186,27 @@ class LessonHookReader:
         content = digest([artifact, session, value])
         self._seen[content] += 1
         return _exposure(artifact, session, key_of(session, content, self._seen[content]), at_us)
+
+
+def injected_of(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the lessons of a state file, each once, in its order.
+
+    Raises:
+        InvalidEventError: It has not the shape of a state file.
+    """
+    return tuple(dict.fromkeys(shaped(value, _State).injected))
+
+
+def last_pretool_us(value: Mapping[str, Any]) -> int | None:
+    """Return a state file's own time; microseconds since 1970, UTC; None if it gives none.
+
+    Raises:
+        InvalidEventError: It is beyond all time.
+    """
+    last = value.get("last_pretool")
+    if isinstance(last, int | float) and not isinstance(last, bool) and math.isfinite(last) and last > 0:
+        return epoch_us(last, "$.last_pretool")
+    return None
 
 
 def _exposure(artifact: str, session: str, key: str, at_us: int) -> Wire:

@@ -150,14 +150,13 @@ class SessionRecordsReader:
             if not aware and not self._told_of_naive:
                 self._told_of_naive = True
                 notes.append(f"`{field}` has no offset; such times of this file were read as UTC")
-        texts = [str(row.get(field) or "") for field in _TIMES]
-        name = texts[0] or texts[1]
         if read:
-            return _When(read[0], max(read), None, name, max(texts)), notes
+            latest = max(str(row.get(field) or "") for field in _TIMES)
+            return _When(read[0], max(read), None, started_text(row), latest), notes
         if self._origin.mtime_us is None:
             raise InvalidEventError("Expected `timestamp`: the row gives no time, and a pipe has none", "$.timestamp")
-        notes.append("the row gives no time: the file's was taken, and the session's name has none")
-        return _When(self._origin.mtime_us, self._origin.mtime_us, "file", name, ""), notes
+        notes.append("the row gives no time: the file's was taken, and the session's name has no start in it")
+        return _When(self._origin.mtime_us, self._origin.mtime_us, "file", started_text(row), ""), notes
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
         """Return the events with the `seq` of each grade, and the condition that they rest on."""
@@ -252,12 +251,9 @@ def _graded(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire 
     if len(others) > limits.ARMS_COUNT:
         yield InvalidEventError(f"Expected at most {limits.ARMS_COUNT} dimensions", "$.grades")
         others = {}
-    place, reward = "$.trajectory_grade", row.get("trajectory_grade")
-    if reward is None:
-        place, reward = "$.grades.productivity", others.pop("productivity", None)
-    outcome = row.get("outcome")
-    if outcome == "unknown":
-        outcome = None
+    reward, outcome, place = overall(row)
+    if row.get("trajectory_grade") is None:
+        others.pop("productivity", None)
     if reward is not None or outcome is not None:
         yield _grade(session, when, _OVERALL, reward, outcome, place)
     for rubric, value in others.items():
@@ -266,6 +262,21 @@ def _graded(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire 
             yield InvalidEventError(what, "$.grades.overall")
         else:
             yield _grade(session, when, rubric, value, None, f"$.grades.{rubric}")
+
+
+def overall(row: Mapping[str, Any]) -> tuple[Any, Any, str]:
+    """Return the reward and the outcome of a row's overall grade, unchecked, and where the reward stands."""
+    place, reward = "$.trajectory_grade", row.get("trajectory_grade")
+    grades = row.get("grades")
+    if reward is None and isinstance(grades, dict):
+        place, reward = "$.grades.productivity", grades.get("productivity")
+    outcome = row.get("outcome")
+    return reward, None if outcome == "unknown" else outcome, place
+
+
+def started_text(row: Mapping[str, Any]) -> str:
+    """Return what makes a row's reusable id unique: its `start_time`, else its `timestamp`; "" without both."""
+    return str(row.get("start_time") or row.get("timestamp") or "")
 
 
 def _grade(

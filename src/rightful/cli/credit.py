@@ -1,0 +1,169 @@
+"""Credit one session's lessons with its grade: that session's, or nobody's.
+
+Takes the arguments of a lesson updater that joined each grade with the newest exposure file.
+Reads the exposure record `<safe name>.json` of the exposure session, else of the workspace
+session, and appends the exposure and the grade. Running it twice credits once. A record that is
+missing, empty, malformed or ambiguous is said to be so and credits nobody. Where there is no ledger, one is made only if --ledger names it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+from rightful.cli import common
+from rightful.errors import LedgerNotFoundError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.app import Ledger
+    from rightful.ledger.recorded import Receipt
+    from rightful.producers.credit import Asked, Exposure, Records
+    from rightful.producers.sequences import Said
+
+_CODES = {"invalid": common.INVALID, "conflict": common.CONFLICT}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument(
+        "--session-state-dir",
+        metavar="DIR",
+        default=os.path.join(os.environ.get("TMPDIR") or "/tmp", "claude-lesson-match"),  # noqa: PTH118, S108 - the hook's own default
+        help="the lesson hook's state files; default the hook's own folder, %(default)s",
+    )
+    parser.add_argument(
+        "--bandit-dir",
+        metavar="DIR",
+        help="where the updater kept its bandit-state.json; it is never written, and you are told if one stands there",
+    )
+    parser.add_argument(
+        "--session-records",
+        metavar="FILE",
+        help="session records: the workspace session's grade is taken from it if neither --grade nor --outcome "
+        "is given, and its ids show whether another session fits the exposure record's name",
+    )
+    parser.add_argument("--workspace-session-id", metavar="W", help="the session whose grade it is")
+    parser.add_argument("--exposure-session-id", metavar="E", help="the session that saw the lessons; else W")
+    parser.add_argument("--outcome", metavar="WORD", help="productive, noop, failed …; the policy maps it to a reward")
+    parser.add_argument("--grade", metavar="X", type=float, help="the reward, 0 to 1; it decides over the outcome")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be credited, and touch nothing")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Say what is credited, and append it."""
+    from rightful.producers import credit
+
+    asked = credit.asked_for(args.workspace_session_id, args.exposure_session_id)
+    records = credit.read_records(args.session_records)
+    said = _said(args, asked, records)
+    if records.problem:
+        common.complain(f"{records.problem}; it was not used.")
+    if args.dry_run:
+        exposure = credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
+        return _answer(args, asked, said, exposure, [])
+    try:
+        ledger = _opened(args)
+    except LedgerNotFoundError as error:
+        exposure = credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
+        common.complain(f"nothing was recorded: {error}")
+        _answer(args, asked, said, exposure, [])
+        return common.DONE if exposure.state != "found" else error.exit_code
+    with ledger:
+        names = ledger.projected().catch_up().names
+        written = (name for name, alias in zip(names.texts, names.alias, strict=True) if not alias)
+        others = [*records.ids(asked), *credit.known_ids(asked, written)]
+        exposure = credit.read_exposure(args.session_state_dir, asked, others)
+        receipts = _append(ledger, asked, exposure, said)
+    return _answer(args, asked, said, exposure, receipts)
+
+
+def _said(args: argparse.Namespace, asked: Asked, records: Records) -> Said:
+    """Return the grade that was given, or that the session records hold."""
+    from rightful.producers.sequences import Said
+
+    if args.grade is not None and not (math.isfinite(args.grade) and 0.0 <= args.grade <= 1.0):
+        raise UsageError(f"--grade {args.grade} is no reward from 0 to 1; nothing was credited. Give one.")
+    if args.outcome is not None and not args.outcome.strip():
+        raise UsageError("--outcome is empty; nothing was credited. Give a word, or leave it out.")
+    if args.grade is not None or args.outcome is not None:
+        outcome = None if args.outcome == "unknown" else args.outcome
+        return Said(args.grade, outcome, asked.exposure_session)
+    if args.session_records is None or asked.workspace_id is None:
+        raise UsageError(
+            "no grade is given; nothing was credited. Give --grade or --outcome, or --session-records "
+            "and --workspace-session-id to look it up."
+        )
+    return records.said(asked.workspace_id)._replace(exposure_session=asked.exposure_session)
+
+
+def _opened(args: argparse.Namespace) -> Ledger:
+    from rightful import app
+
+    return app.open(args.ledger, create=True) if args.ledger else common.opened(args)
+
+
+def _append(ledger: Ledger, asked: Asked, exposure: Exposure, said: Said) -> list[Receipt]:
+    from rightful.ledger.log import now_us
+    from rightful.producers import credit
+
+    if not exposure.stands or (said.reward is None and said.outcome is None):
+        return []
+    return credit.append(ledger.log, asked, *credit.events_of(asked, exposure, said, now_us()))
+
+
+def _answer(args: argparse.Namespace, asked: Asked, said: Said, exposure: Exposure, receipts: list[Receipt]) -> int:
+    if args.json:
+        common.print_json(_document(args, asked, said, exposure, receipts))
+    else:
+        common.say(f"Session: {asked.id}")
+        common.say(f"Outcome: {_outcome(args, said)}")
+        common.say(_lessons(exposure))
+        if args.dry_run:
+            common.say("(dry run — no state updated)")
+    for receipt in receipts:
+        if receipt.outcome in _CODES:
+            common.complain(f"{receipt.outcome}: {receipt.reason}")
+    if (bandit := _bandit_file(args)) is not None:
+        stands = "stands there and was not changed" if os.path.exists(bandit) else "does not stand there; none was made"  # noqa: PTH110
+        common.complain(f"{bandit} {stands}: posteriors are computed from the ledger (`rightful posteriors`).")
+    return common.worst(_CODES.get(receipt.outcome, common.DONE) for receipt in receipts)
+
+
+def _outcome(args: argparse.Namespace, said: Said) -> str:
+    word = said.outcome or args.outcome
+    if said.reward is not None:
+        grade = f"grade={said.reward:.3f}"
+        return f"{word} ({grade} overrides binary reward)" if word else f"not given ({grade})"
+    return f"{word} (binary reward)" if said.outcome else f"{word} (no grade; nobody is credited)"
+
+
+def _lessons(exposure: Exposure) -> str:
+    if exposure.state != "found":
+        return f"Lessons (0): the exposure record is {exposure.state}: {exposure.why}; nobody is credited"
+    return f"Lessons ({len(exposure.arms)}): {', '.join(_file_name(arm) for arm in exposure.arms)}"
+
+
+def _file_name(arm: str) -> str:
+    return arm.rstrip("/").rpartition("/")[2] or arm
+
+
+def _bandit_file(args: argparse.Namespace) -> str | None:
+    return None if args.bandit_dir is None else os.path.join(args.bandit_dir, "bandit-state.json")  # noqa: PTH118
+
+
+def _document(
+    args: argparse.Namespace, asked: Asked, said: Said, exposure: Exposure, receipts: list[Receipt]
+) -> dict[str, Any]:
+    return {
+        "session": asked.id,
+        "outcome": said.outcome,
+        "grade": said.reward,
+        "exposure": {"state": exposure.state, "why": exposure.why or None, "session": asked.shown_to},
+        "lessons": list(exposure.arms),
+        "dry_run": args.dry_run,
+        "bandit_file": _bandit_file(args),
+        "receipts": [receipt._asdict() for receipt in receipts],
+    }

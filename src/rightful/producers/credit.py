@@ -1,0 +1,323 @@
+"""One session's credit: what `rightful credit` reads, decides and appends.
+
+It takes the arguments of the lesson updater that joined a grade with the newest exposure file.
+Here the caller names the session, and its record is read or nobody is credited.
+
+The exposure record of a session is `<safe>.json` in the hook's state folder, where `<safe>` is
+the hook's sanitised form of its id. That form is lossy, so the record is refused when another
+session fits the name: another file of the folder, a row of the session records, or a session
+that the ledger knows. No path is ever built from an id but this one, and it has no separator.
+
+The grade's key is [W, E, "grade"] with the ids as they were given (null for one that was not),
+and [W, E, "grade", seq] from seq 2 on, since another grade is another fact and needs another
+id. The same grade again is a duplicate of the last one for W and E. Where no record says what
+the session was shown, the grade is not recorded either: its name could still fit another
+session's exposure as an alias, which would be paid, or made ambiguous, on replay.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
+
+from rightful import times, wire
+from rightful.errors import ConditionFailedError, InvalidEventError, UsageError
+from rightful.events import Unit, Word
+from rightful.identity import SANITISERS, event_id, split_session
+from rightful.producers.fields import digest, key_of, session_of, shaped
+from rightful.producers.files import Found, Problem, objects_of, opened
+from rightful.producers.lesson_hook import injected_of, last_pretool_us
+from rightful.producers.sequences import Grade, Grader, Said, graded_again, graders_of
+from rightful.producers.session_records import native_name, overall, started_text
+
+if TYPE_CHECKING:
+    from rightful.ledger.log import Log
+    from rightful.ledger.recorded import Receipt
+
+PRODUCER = "credit"
+"""The producer of its exposures and grades."""
+
+_safe = SANITISERS["hook"]
+_TRIES = 50  # decisions anew when other writers grade the same session meanwhile
+
+State = Literal["found", "missing", "empty", "malformed", "ambiguous"]
+
+
+class Asked(NamedTuple):
+    """Whose credit it is.
+
+    Attributes:
+        workspace_id: The workspace's id of the session, as given.
+        exposure_id: The lesson hook's id of the session, as given.
+    """
+
+    workspace_id: str | None
+    exposure_id: str | None
+
+    @property
+    def id(self) -> str:
+        """The id whose exposure record is read."""
+        return self.exposure_id or self.workspace_id or ""
+
+    @property
+    def shown_to(self) -> str:
+        """The session that the exposure is of."""
+        if self.exposure_id is not None:
+            return f"claude-code:{self.exposure_id}"
+        return f"workspace:{self.workspace_id}"
+
+    @property
+    def graded(self) -> str:
+        """The session that the grade is of."""
+        return self.shown_to if self.workspace_id is None else f"workspace:{self.workspace_id}"
+
+    @property
+    def exposure_session(self) -> str | None:
+        """The session that the grade names as the one whose exposure earns it."""
+        return None if self.exposure_id is None else self.shown_to
+
+
+def asked_for(workspace_id: str | None, exposure_id: str | None) -> Asked:
+    """Return whose credit it is.
+
+    Raises:
+        UsageError: Neither id is given. There is no rule that picks a session.
+        InvalidEventError: An id names nobody, such as `unknown` or an empty one.
+    """
+    if workspace_id is None and exposure_id is None:
+        raise UsageError(
+            "no session is named, and none is picked; nothing was credited. Name it with "
+            "--exposure-session-id ID (the lesson hook's id) or --workspace-session-id ID."
+        )
+    if workspace_id is not None:
+        session_of("workspace", workspace_id, "--workspace-session-id")
+    if exposure_id is not None:
+        session_of("claude-code", exposure_id, "--exposure-session-id")
+    return Asked(workspace_id, exposure_id)
+
+
+class Exposure(NamedTuple):
+    """What the exposure record says.
+
+    Attributes:
+        state: `found`, or why it credits nobody.
+        why: That in words.
+        arms: The lessons it lists, each once, in its order.
+        at_us: Its own time, else the file's; microseconds since 1970, UTC.
+    """
+
+    state: State
+    why: str = ""
+    arms: tuple[str, ...] = ()
+    at_us: int = 0
+
+    @property
+    def stands(self) -> bool:
+        """Whether there is a fact to record: what was shown, be it nothing."""
+        return self.state == "found" or (self.state == "empty" and self.at_us > 0)
+
+
+def read_exposure(folder: str, asked: Asked, others: Iterable[str]) -> Exposure:
+    """Read the exposure record of a session.
+
+    Args:
+        folder: The lesson hook's state folder.
+        asked: Whose record.
+        others: Ids of sessions that are known from elsewhere; taken when the record stands.
+    """
+    name = f"{_safe(asked.id)}.json"
+    path = os.path.join(folder, name)  # noqa: PTH118 - shown as it was given
+    try:
+        with opened(path, follow=False) as file:
+            found = list(objects_of(file.stream))
+            mtime_us = file.mtime_us
+        rivals = sorted({*_files_that_fit(folder, asked.id), *_ids_that_fit(asked.id, others)})
+    except FileNotFoundError:
+        return Exposure("missing", f"there is no {name} in {folder}")
+    except NotADirectoryError:
+        return Exposure("missing", f"{folder} is no folder")
+    except OSError as error:
+        return Exposure("malformed", f"{path} could not be read: {error.strerror}")
+    if rivals:
+        return Exposure("ambiguous", f"{name} could also be the record of {', '.join(map(repr, rivals))}")
+    return _parsed(path, found, mtime_us)
+
+
+def _files_that_fit(folder: str, session_id: str) -> Iterator[str]:
+    """Yield the raw names in the folder that have the same sanitised form, as ids."""
+    safe = _safe(session_id)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            stem, dot, suffix = entry.name.rpartition(".")
+            if dot and suffix == "json" and stem != safe and _safe(stem) == safe:
+                yield stem
+
+
+def _ids_that_fit(session_id: str, others: Iterable[str]) -> Iterator[str]:
+    safe = _safe(session_id)
+    return (other for other in others if other != session_id and _safe(other) == safe)
+
+
+def _parsed(path: str, found: list[Found | Problem], mtime_us: int) -> Exposure:
+    match found:
+        case [Found(value=value)]:
+            pass
+        case [Problem(line=None, lost=False)]:
+            return Exposure("empty", f"{path} holds nothing")
+        case [Problem(what=what), *_]:
+            return Exposure("malformed", f"{path}: {what}")
+        case _:
+            return Exposure("malformed", f"{path} holds more than one object")
+    try:
+        arms = injected_of(value)
+        at_us = last_pretool_us(value) or mtime_us
+        exposure = Exposure("found" if arms else "empty", "" if arms else f"{path} lists no lesson", arms, at_us)
+        wire.check(_exposure_event("check:form", exposure))
+    except InvalidEventError as error:
+        return Exposure("malformed", f"{path}: {error}")
+    return exposure
+
+
+class Records(NamedTuple):
+    """What the session records say that matters here.
+
+    Attributes:
+        rows: The rows, by file order.
+        problem: Why the file could not be read.
+    """
+
+    rows: tuple[Mapping[str, Any], ...] = ()
+    problem: str | None = None
+
+    def ids(self, asked: Asked) -> Iterator[str]:
+        """Yield the ids of the kind that was asked for."""
+        for row in self.rows:
+            if asked.exposure_id is None:
+                yield str(row["session_id"])
+            elif (native := native_name(row)) is not None and native.startswith("claude-code:"):
+                yield split_session(native)[1]
+
+    def said(self, workspace_id: str | None) -> Said:
+        """Return the last overall grade of a workspace session.
+
+        Raises:
+            UsageError: There is none, or several sessions have that id.
+        """
+        names = {f"{row['session_id']}@{started_text(row)}": row for row in self.rows}
+        fit = {name: row for name, row in names.items() if workspace_id in (name, row["session_id"])}
+        if len(fit) > 1:
+            listed = ", ".join(sorted(fit))
+            raise UsageError(
+                f"{len(fit)} sessions of the session records are called {workspace_id!r}: {listed}; nothing was "
+                f"credited. Give one of these names as --workspace-session-id, or give --grade or --outcome."
+            )
+        for row in fit.values():
+            reward, outcome, place = overall(row)
+            if reward is not None or outcome is not None:
+                return _said(reward, outcome, place)
+        reason = f" ({self.problem})" if self.problem else ""
+        raise UsageError(
+            f"there is no grade for {workspace_id!r}{reason}; nothing was credited. Give --grade or --outcome."
+        )
+
+
+class _Grade(msgspec.Struct):
+    reward: Unit | None
+    outcome: Word | None
+
+
+def _said(reward: object, outcome: object, place: str) -> Said:
+    """Return a row's grade checked.
+
+    Raises:
+        InvalidEventError: It is none.
+    """
+    try:
+        grade = shaped({"reward": reward, "outcome": outcome}, _Grade)
+    except InvalidEventError as error:
+        raise InvalidEventError(error.what, place if error.place == "$.reward" else error.place) from None
+    return Said(grade.reward, grade.outcome)
+
+
+def read_records(path: str | None) -> Records:
+    """Read a session records file as far as it can be read."""
+    if path is None:
+        return Records()
+    try:
+        with opened(path) as file:
+            found = [item.value for item in objects_of(file.stream) if isinstance(item, Found)]
+    except OSError as error:
+        return Records(problem=f"{path} could not be read: {error.strerror}")
+    return Records(tuple(row for row in found if isinstance(row.get("session_id"), str)))
+
+
+def known_ids(asked: Asked, names: Iterable[str]) -> Iterator[str]:
+    """Yield the ids among session names that are of the kind that was asked for."""
+    wanted = split_session(asked.shown_to)[0]
+    for name in names:
+        namespace, value = split_session(name)
+        if namespace == wanted:
+            yield value if asked.exposure_id is not None else _unqualified(value, asked.id)
+
+
+def _unqualified(value: str, asked: str) -> str:
+    """Take the start off a workspace session's name, unless that was asked for."""
+    return value if value == asked or "@" not in value else value.rpartition("@")[0]
+
+
+def events_of(asked: Asked, exposure: Exposure, said: Said, at_us: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the exposure and the grade of a credit; the grade has no seq and no key yet."""
+    grade: dict[str, Any] = {
+        "type": "grade.recorded",
+        "producer": PRODUCER,
+        "session": asked.graded,
+        "at": times.text_of(at_us),
+    }
+    grade |= {name: value for name, value in said._asdict().items() if value is not None}
+    return _exposure_event(asked.shown_to, exposure), grade
+
+
+def _exposure_event(session: str, exposure: Exposure) -> dict[str, Any]:
+    arms = sorted(exposure.arms)  # the hook writes a set, whose order changes with each write
+    return {
+        "type": "exposure.recorded",
+        "producer": PRODUCER,
+        "key": key_of(session, "exposure", digest(arms)),
+        "session": session,
+        "at": times.text_of(exposure.at_us),
+        "at_basis": "file",
+        "arms": [{"arm": arm} for arm in arms],
+    }
+
+
+def append(log: Log, asked: Asked, exposure: dict[str, Any], grade: dict[str, Any]) -> list[Receipt]:
+    """Append a credit's exposure and grade; the grade gets its seq from what this grader said last.
+
+    Raises:
+        ConditionFailedError: Other writers graded the session again and again meanwhile. Nothing was written.
+    """
+    said = Said(grade.get("reward"), grade.get("outcome"), grade.get("exposure_session"))
+    for tries_left in reversed(range(_TRIES)):
+        head = log.head()
+        grader = graders_of(log, asked.graded, PRODUCER, until=head).get("overall", Grader())
+        numbered = _numbered(asked, said, grader)
+        whole = grade | {"id": numbered.id, "seq": numbered.seq}
+        try:
+            return log.append([exposure, whole], unless=graded_again([asked.graded]), after=head)
+        except ConditionFailedError:
+            if not tries_left:
+                raise
+    raise AssertionError
+
+
+def _numbered(asked: Asked, said: Said, grader: Grader) -> Grade:
+    newest, last = grader.last(), grader.last_of(said.exposure_session)
+    if newest is not None and newest.said is not None and last is not None and last.said == said:
+        return last
+    seq = grader.next_seq
+    parts: list[str | int | None] = [asked.workspace_id, asked.exposure_id, "grade"]
+    key = key_of(*parts) if seq == 1 else key_of(*parts, seq)
+    return Grade(event_id(PRODUCER, key), seq, said)
