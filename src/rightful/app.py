@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rightful.producers.api import Producer
     from rightful.projections.posteriors import Posteriors
     from rightful.projections.projected import Projected
+    from rightful.projections.store import Store
     from rightful.reports.audit import Audit
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -87,12 +88,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         id: Its own UUID; a copy keeps it.
         events: How many rows it holds; the last position.
         last_recorded_at: When the last one was written; None when there is none.
+        watermark: The position that the stored projections have folded; 0 when there are none.
     """
 
     path: str
     id: str
     events: int
     last_recorded_at: datetime | None
+    watermark: int
 
 
 class Ledger:
@@ -122,9 +125,11 @@ class Ledger:
 
     def close(self) -> None:
         """Give back what it holds, and keep the projections for the next time. Closing twice is nothing."""
-        if self._projected is not None:
-            self._projected.save()
-        self.log.recorder.close()
+        try:
+            if self._projected is not None:
+                self._projected.save()
+        finally:
+            self.log.recorder.close()
 
     def append(
         self, events: Iterable[Event | Mapping[str, Any]], *, timeout_s: float | None = limits.WAIT_S
@@ -207,17 +212,21 @@ class Ledger:
             id=self.id,
             events=head,
             last_recorded_at=times.at_of(last[-1].envelope.recorded_at_us) if last else None,
+            watermark=self._store().watermark(),
         )
 
     def projected(self) -> Projected:
         """Return the projections, which answer under any policy and at any position."""
         if self._projected is None:
             from rightful.projections.projected import Projected
-            from rightful.projections.store import Store
 
-            store = Store(self.path / "projections", self.id, writable=not self._readonly)
-            self._projected = Projected(self.log, store)
+            self._projected = Projected(self.log, self._store())
         return self._projected
+
+    def _store(self) -> Store:
+        from rightful.projections.store import Store
+
+        return Store(self.path / "projections", self.id, writable=not self._readonly)
 
     def posteriors(
         self,

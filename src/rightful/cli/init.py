@@ -31,13 +31,13 @@ def run(args: argparse.Namespace) -> int:
     path = asked or str(common.home(Path.cwd()) / common.FOLDER)
     created = _made(path)
     with app.open(path, readonly=True) as ledger:
-        status = ledger.status()
+        folder, own_id, events = str(ledger.path), ledger.id, ledger.log.head()
     if args.json:
-        common.print_json({"path": status.path, "id": status.id, "created": created})
+        common.print_json({"path": folder, "id": own_id, "created": created})
     elif created:
-        common.say(f"{status.path} is a ledger now.")
+        common.say(f"{folder} is a ledger now.")
     else:
-        common.say(f"{status.path} is a ledger already, with {status.events} events; nothing was changed.")
+        common.say(f"{folder} is a ledger already, with {events} events; nothing was changed.")
     return common.DONE
 
 

@@ -33,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
             "id": status.id,
             "events": status.events,
             "last_recorded_at": status.last_recorded_at,
+            "watermark": status.watermark,
             "bytes": _bytes_on_disk(folder),
             "openers": [who for who in locks.holders(folder / "ledger.lock") if who != f"pid {os.getpid()}"],
         }
@@ -59,6 +60,7 @@ def _show(facts: dict[str, Any]) -> None:
             "id": facts["id"],
             "events": f"{facts['events']:,}",
             "last recorded": last.isoformat(" ", "seconds") if last else "never",
+            "projected": f"{facts['watermark']:,} of {facts['events']:,}",
             "on disk": tables.size(facts["bytes"]),
             "also open in": ", ".join(facts["openers"]) or "no other process",
         }

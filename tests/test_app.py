@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.ledger.facts import exposure, grade
+
+import rightful
+from rightful.errors import (
+    ClosedError,
+    InvalidEventError,
+    LedgerNotFoundError,
+    ReadOnlyStoreError,
+    StorageError,
+    UsageError,
+)
+from rightful.times import at_of
+
+START_US = 1_785_500_000_000_000
+ENV = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with rightful.open(tmp_path / "ledger", create=True, clock=lambda: START_US) as ledger:
+        ledger.append([exposure("1"), grade("2")])
+    return tmp_path / "ledger"
+
+
+# -- opening -----------------------------------------------------------------------------------
+
+
+def test_nothing_is_made_unless_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(LedgerNotFoundError, match=r"there is no ledger at .*; nothing was made"):
+        rightful.open(tmp_path / "ledger")
+    with pytest.raises(LedgerNotFoundError):
+        rightful.open(tmp_path / "ledger", readonly=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_making_what_is_there_opens_it(path: Path) -> None:
+    with rightful.open(path, create=True) as ledger:
+        assert ledger.status().events == 2
+
+
+@pytest.mark.parametrize("form", ["{}", "lmdb://{}", "LMDB://{}"])
+def test_a_path_can_be_text_or_a_url(path: Path, form: str) -> None:
+    with rightful.open(form.format(path)) as ledger:
+        assert ledger.path == path
+        assert ledger.log.head() == 2
+
+
+@pytest.mark.parametrize("url", ["postgresql://host/db", "umadb://host", "http://x"])
+def test_a_url_of_another_kind_is_refused_and_says_what_can_be_opened(url: str) -> None:
+    with pytest.raises(UsageError, match=r"is no ledger that can be opened; give the path of a folder, or lmdb://"):
+        rightful.open(url, create=True)
+
+
+@pytest.mark.parametrize("empty", ["", "lmdb://"])
+def test_an_empty_path_is_refused(empty: str) -> None:
+    with pytest.raises(UsageError, match="the ledger's path is empty"):
+        rightful.open(empty, create=True)
+
+
+def test_making_and_only_reading_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be made and be read-only"):
+        rightful.open(tmp_path / "ledger", create=True, readonly=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_that_is_only_read_takes_nothing(path: Path) -> None:
+    with rightful.open(path, readonly=True) as ledger:
+        assert [row.position for row in ledger.read()] == [1, 2]
+        with pytest.raises(ReadOnlyStoreError):
+            ledger.append([grade("3")])
+        assert ledger.log.head() == 2
+
+
+def test_the_folder_is_nobody_elses_to_read(path: Path) -> None:
+    modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.iterdir()}
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert {name: mode for name, mode in modes.items() if mode not in {0o600, 0o700}} == {}
+
+
+def test_a_closed_ledger_does_nothing_and_says_so(path: Path) -> None:
+    ledger = rightful.open(path)
+    ledger.close()
+    ledger.close()
+
+    for use in (lambda: ledger.append([grade("3")]), lambda: list(ledger.read()), ledger.status):
+        with pytest.raises(ClosedError):
+            use()
+
+
+def test_two_handles_in_one_process_see_each_others_rows(path: Path) -> None:
+    with rightful.open(path) as one, rightful.open(path) as other:
+        one.append([grade("3")])
+        assert [row.position for row in other.read(after=2)] == [3]
+        one.close()
+        other.append([grade("4")])
+        assert other.log.head() == 4
+
+
+def test_the_ledger_is_closed_even_when_its_block_fails(path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), rightful.open(path) as ledger:
+        raise ZeroDivisionError
+    with pytest.raises(ClosedError):
+        ledger.log.head()
+
+
+# -- the façade --------------------------------------------------------------------------------
+
+
+def test_append_read_and_follow_go_to_the_log(path: Path) -> None:
+    with rightful.open(path) as ledger:
+        [receipt] = ledger.append([grade("3", session="t:b")])
+
+        assert (receipt.outcome, receipt.position) == ("appended", 3)
+        assert [row.position for row in ledger.read(session="t:b")] == [3]
+        assert [row.position for row in ledger.read(types=["grade.recorded"], until=2)] == [2]
+        assert [row.position for row in ledger.follow(1, timeout_s=0)] == [2, 3]
+        assert [row.position for row in ledger.follow(session="t:a", types=["grade.recorded"], timeout_s=0)] == [2]
+
+
+def test_following_hears_of_what_another_process_appends(path: Path) -> None:
+    program = (
+        "import sys, rightful; from tests.ledger.facts import grade; "
+        "rightful.open(sys.argv[1]).append([grade('from elsewhere')])"
+    )
+    with rightful.open(path) as ledger:
+        following = ledger.follow(2, timeout_s=60)
+        subprocess.run([sys.executable, "-c", program, str(path)], check=True, env=ENV)
+        assert next(following).position == 3
+
+
+def test_the_given_clock_says_when_rows_are_recorded_and_facts_happened(tmp_path: Path) -> None:
+    with rightful.open(tmp_path / "ledger", create=True, clock=lambda: START_US) as ledger:
+        ledger.producer("hook").started("t:a")
+        [row] = ledger.read()
+
+    assert row.recorded_at == at_of(START_US)
+    assert row.event.at == at_of(START_US)  # type: ignore[union-attr]
+
+
+def test_a_producers_name_must_have_its_form(path: Path) -> None:
+    with rightful.open(path) as ledger, pytest.raises(InvalidEventError, match=r"\$\.producer"):
+        ledger.producer("no spaces")
+
+
+def test_status_says_what_the_ledger_holds(path: Path) -> None:
+    with rightful.open(path) as ledger:
+        before = ledger.status()
+        ledger.posteriors()
+    with rightful.open(path) as ledger:
+        after = ledger.status()
+
+    assert (before.path, before.events, before.last_recorded_at) == (str(path), 2, at_of(START_US))
+    assert (before.watermark, after.watermark) == (0, 2)
+    assert after.id == before.id == ledger.id
+    assert len(before.id) == 36
+
+
+def test_an_empty_ledger_has_no_last_row(tmp_path: Path) -> None:
+    with rightful.open(tmp_path / "ledger", create=True) as ledger:
+        assert ledger.status().last_recorded_at is None
+        assert list(ledger.read()) == []
+
+
+def test_the_recorder_is_closed_even_when_the_projections_cannot_be_kept(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise StorageError("no room")
+
+    ledger = rightful.open(path)
+    monkeypatch.setattr(ledger.projected(), "save", fail)
+
+    with pytest.raises(StorageError):
+        ledger.close()
+    with pytest.raises(ClosedError):
+        ledger.log.head()
+
+
+# -- the package -------------------------------------------------------------------------------
+
+
+def loaded_by(program: str) -> set[str]:
+    code = f"{program}\nimport sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=ENV)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_loads_nothing_of_it_until_it_is_used() -> None:
+    assert {name for name in loaded_by("import rightful") if name.startswith("rightful")} == {"rightful"}
+
+
+def test_using_the_ledger_loads_nothing_that_only_people_or_projections_need() -> None:
+    loaded = loaded_by("import rightful; rightful.open; rightful.Ledger; rightful.Receipt; rightful.GradeRecorded")
+
+    assert "rightful.app" in loaded
+    assert loaded & {"numpy", "rich", "structlog", "rightful.projections"} == set()
+
+
+@pytest.mark.parametrize("name", rightful.__all__)
+def test_each_public_name_is_found_and_is_itself(name: str) -> None:
+    found = getattr(rightful, name)
+
+    assert found is getattr(rightful, name)
+    assert found.__name__ == name
+    assert found.__module__.startswith("rightful.")
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'rightful' has no attribute 'nonsense'"):
+        _ = rightful.nonsense
+    assert not hasattr(rightful, "Struct")
