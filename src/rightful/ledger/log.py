@@ -143,7 +143,7 @@ class Log:
         """
         while until is None or after < until:
             limit = limits.PAGE_ROWS if until is None else min(limits.PAGE_ROWS, until - after)
-            page = list(checked(self.recorder.rows(after, limit), self.path))
+            page = checked(self.recorder.rows(after, limit), self.path)
             if not page:
                 return
             yield page
@@ -180,7 +180,7 @@ class Log:
         while True:
             found = list(self.recorder.read(query, after=after, limit=limits.PAGE_ROWS))
             rows = [Row(one.position, one.event.data, getattr(one.event, "payload", None)) for one in found]
-            page = list(checked((row for row in rows if until is None or row.position <= until), self.path))
+            page = checked([row for row in rows if until is None or row.position <= until], self.path)
             if page:
                 yield page
             if len(found) < limits.PAGE_ROWS or len(page) < len(found):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -96,8 +96,8 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
 
 
-def checked(rows: Iterable[Row], path: str) -> Iterator[Stored]:
-    """Yield rows decoded, each payload checked against its commitment.
+def checked(rows: Sequence[Row], path: str) -> list[Stored]:
+    """Return a page of rows decoded, each payload checked against its commitment.
 
     Args:
         rows: Rows whose envelope fits its leaf hash.
@@ -106,16 +106,27 @@ def checked(rows: Iterable[Row], path: str) -> Iterator[Stored]:
     Raises:
         DamagedRowError: An envelope cannot be read, or a payload does not fit its commitment.
     """
-    decode = envelopes.decode
-    sha256 = hashlib.sha256
-    for position, data, payload in rows:
+    positions, records, payloads = zip(*rows, strict=True) if rows else ((), (), ())
+    decode, sha256 = envelopes.decode, hashlib.sha256
+    try:
+        found = [decode(record) for record in records]
+    except msgspec.DecodeError:
+        raise _unreadable(rows, path) from None
+    kept = [None if payload is None else sha256(payload).hexdigest() for payload in payloads]
+    if kept != [one.commitment for one in found]:
+        for position, envelope, fits in zip(positions, found, kept, strict=True):
+            if fits is not None and fits != envelope.commitment:
+                raise DamagedRowError(path, position, "its payload does not fit its commitment")
+    return list(map(Stored, positions, found, payloads))
+
+
+def _unreadable(rows: Sequence[Row], path: str) -> DamagedRowError:
+    for position, record, _ in rows:
         try:
-            envelope = decode(data)
+            envelopes.decode(record)
         except msgspec.DecodeError as error:
-            raise DamagedRowError(path, position, f"its envelope cannot be read ({error})") from None
-        if payload is not None and sha256(payload).hexdigest() != envelope.commitment:
-            raise DamagedRowError(path, position, "its payload does not fit its commitment")
-        yield Stored(position, envelope, payload)
+            return DamagedRowError(path, position, f"its envelope cannot be read ({error})")
+    raise AssertionError("one of the rows could not be read")
 
 
 def recorded(row: Stored, path: str) -> Recorded:

@@ -19,6 +19,7 @@ from rightful.projections.names import Names
 GRADE, RETRACTION, ERASED = 0, 1, 2
 FILE_TIME, ERASED_EXPOSURE = 1, 2
 UNKNOWN = "unknown"
+_NAN = float("nan")
 CLOCK_ROWS = 1_024
 
 
@@ -121,7 +122,7 @@ class Facts:
         self.arms_shown = Table(arm="i4")
         self.withheld = Table(row="i4", arm="i4")
         self.grades = Table(
-            name="i4", grader="i4", seq="i8", at="i8", pos="u4", reward="f8",
+            name="i4", grader="i4", at="i8", pos="u4", seq="i8", reward="f8",
             outcome="i4", target="i4", aside="i4", kind="u1", prev="i4",
         )  # fmt: skip
         self.links = Table(pos="u4", session="i4", other="i4", relation="u1", evidence="u1", unlink="u1")
@@ -134,8 +135,17 @@ class Facts:
         self.quarantine: dict[str, dict[int, int]] = {}
         self.withdrawn: dict[str, list[tuple[int, int]]] = {}
         self.clock = array("q")
+        self._block_end = 0
+        self._latest_us = 0
         self.touched: set[int] | None = None
         self.all_touched = False
+
+    def load_clock(self, blocks: bytes, watermark: int) -> None:
+        """Take a stored clock in place of what is here."""
+        self.watermark = watermark
+        self.clock = array("q", blocks)
+        self._block_end = len(self.clock) * CLOCK_ROWS
+        self._latest_us = self.clock[-1] if self.clock else 0
 
     def touch(self, number: int) -> None:
         """Note that a name's credits may have changed."""
@@ -144,69 +154,68 @@ class Facts:
 
     def exposure(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """An exposure: its arms, what was withheld."""
-        name = self.names.number(_session(envelope), position, alias=body is not None and body.alias)
-        row = len(self.shown)
-        start = len(self.arms_shown)
         if body is None:
-            arms: tuple[Any, ...] = ()
-            flags, context = ERASED_EXPOSURE, -1
-        else:
-            arms = body.arms
-            flags = FILE_TIME if envelope.at_basis else 0
-            context = -1 if body.context is None else self.contexts.number(body.context)
-            number = self.arms.number
-            for shown in arms:
-                self.arms_shown.append(number(shown.arm))
-            for held in body.withheld:
-                self.withheld.append(row, number(held.arm))
+            name = self.names.number(_session(envelope), position)
+            self._add_shown(name, envelope.at_us, position, -1, ERASED_EXPOSURE, ())
+            return
+        name = self.names.number(_session(envelope), position, alias=body.alias)
+        context = body.context
+        context = -1 if context is None else self.contexts.number(context)
+        flags = FILE_TIME if envelope.at_basis else 0
+        row = self._add_shown(name, envelope.at_us, position, context, flags, body.arms)
+        for held in body.withheld:
+            self.withheld.append(row, self.arms.number(held.arm))
+
+    def _add_shown(self, name: int, at_us: int, position: int, context: int, flags: int, arms: tuple[Any, ...]) -> int:
+        number, start = self.arms.number, len(self.arms_shown)
+        self.arms_shown.extend(array("i", [number(one.arm) for one in arms]))
         last = self.names.last_shown
-        self.shown.append(name, envelope.at_us, position, context, flags, start, len(arms), last[name])
+        row = self.shown.append(name, at_us, position, context, flags, start, len(arms), last[name])
         last[name] = row
-        self.touch(name)
+        if self.touched is not None:
+            self.touched.add(name)
+        return row
 
     def grade(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """A grade: its reward, its target, what it says of single arms."""
         if body is None:
-            self._add_grade(envelope, "overall", 0, position, ERASED)
+            self._add_grade(envelope, "overall", (position, 0, _NAN, -1, -1, -1, ERASED), alias=False)
             return
-        if body.reward is None and body.outcome == UNKNOWN:
-            self.names.number(_session(envelope), position, alias=body.alias)
-            return
-        target = -1
+        reward = body.reward
+        word = body.outcome
+        if reward is None:
+            if word == UNKNOWN:
+                self.names.number(_session(envelope), position, alias=body.alias)
+                return
+            reward = _NAN
+        target = aside = -1
         if body.exposure_session is not None:
             target = self.names.target(body.exposure_session)
-        aside = -1
         if body.per_arm is not None or body.salience is not None or body.decay_rate is not None:
             aside = len(self.asides)
             self.asides.append(Aside(body.per_arm, body.salience, body.decay_rate))
-        name = self._add_grade(envelope, body.rubric, body.seq, position, GRADE, body, target, aside)
+        outcome = -1 if word is None else self.outcomes.number(word)
+        said = (position, body.seq, reward, outcome, target, aside, GRADE)
+        name = self._add_grade(envelope, body.rubric, said, alias=body.alias)
         if target >= 0:
             self.names.couple(name, target)
 
     def retraction(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """A grade taken back."""
         if body is not None:
-            self._add_grade(envelope, body.rubric, body.seq, position, RETRACTION, body)
+            said = (position, body.seq, _NAN, -1, -1, -1, RETRACTION)
+            self._add_grade(envelope, body.rubric, said, alias=body.alias)
 
-    def _add_grade(  # noqa: PLR0913, PLR0917 - one row has many columns
-        self, envelope: Envelope, rubric: str, seq: int, position: int, kind: int,
-        body: Any = None, target: int = -1, aside: int = -1,  # noqa: ANN401 - the body's struct
-    ) -> int:  # fmt: skip
-        name = self.names.number(_session(envelope), position, alias=body is not None and body.alias)
-        grader = self.graders.number(f"{envelope.producer}/{rubric}")
-        reward, outcome = float("nan"), -1
-        if kind == GRADE:
-            if body.reward is not None:
-                reward = body.reward
-            if body.outcome is not None:
-                outcome = self.outcomes.number(body.outcome)
+    def _add_grade(
+        self, envelope: Envelope, rubric: str, said: tuple[int, int, float, int, int, int, int], *, alias: bool
+    ) -> int:
+        """Add a row of `grades`: name, grader and time, what it says, the name's row before it."""
+        name = self.names.number(_session(envelope), said[0], alias=alias)
+        grader = self.graders.number((envelope.producer, rubric))
         last = self.names.last_grade
-        row = len(self.grades)
-        self.grades.append(
-            name, grader, seq, envelope.at_us, position, reward, outcome, target, aside, kind, last[name]
-        )
-        last[name] = row
-        self.touch(name)
+        last[name] = self.grades.append(name, grader, envelope.at_us, *said, last[name])
+        if self.touched is not None:
+            self.touched.add(name)
         return name
 
     def link(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
@@ -286,13 +295,14 @@ class Facts:
         rows[envelope.revision] = position
 
     def tick(self, at_us: int, position: int) -> None:
-        """Keep the largest event time of each block of positions."""
-        block = (position - 1) // CLOCK_ROWS
-        clock = self.clock
-        if block >= len(clock):
-            clock.append(max(at_us, clock[-1]) if clock else at_us)
-        elif at_us > clock[block]:
-            clock[block] = at_us
+        """Take note that a row is folded, and keep the largest event time of each block of positions."""
+        self.watermark = position
+        if position > self._block_end:
+            self._block_end += CLOCK_ROWS
+            self.clock.append(max(at_us, self._latest_us))
+            self._latest_us = self.clock[-1]
+        elif at_us > self._latest_us:
+            self.clock[-1] = self._latest_us = at_us
 
 
 def _session(envelope: Envelope) -> str:

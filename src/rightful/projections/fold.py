@@ -8,9 +8,9 @@ runner dispatches by type, because a `match` over nineteen classes costs more th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
-from rightful.envelope import SALT_BYTES, VERSION, Envelope, body_kind, body_of
+from rightful.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope, body_kind, body_of
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
 from rightful.ledger.recorded import Stored
@@ -57,30 +57,32 @@ def fold(facts: Facts, rows: Iterable[Stored]) -> None:
     Raises:
         UpgradeError: A row is of a newer type or version. The facts stand before that row.
     """
-    for row in rows:
-        envelope, position = row.envelope, row.position
-        step = STEPS.get(envelope.type)
+    for position, envelope, payload in rows:
+        step = _known_steps.get(envelope.type)
         if step is not None and envelope.outcome in FOLDED:
-            body = None if row.payload is None else _body(envelope, row.payload, position)
-            step(facts, envelope, body, position)
+            if payload is None:
+                body = None
+            elif envelope.schema == step.schema and envelope.v == VERSION:
+                body = step.decode(payload[SALT_BYTES:])
+            else:
+                body = body_of(envelope, payload[SALT_BYTES:], position)
+            step.take(facts, envelope, body, position)
             if envelope.outcome == "conflict":
                 facts.conflict(envelope, position)
         else:
-            _mention(facts, envelope, row.payload, position)
+            _mention(facts, envelope, payload, position)
         facts.tick(envelope.at_us, position)
-        facts.watermark = position
 
 
-_decoders: dict[str, Callable[[bytes], Any]] = {}
+class _Known(NamedTuple):
+    """A step with what it needs to read a body of the newest version."""
+
+    take: Step
+    decode: Callable[[bytes], Any]
+    schema: int
 
 
-def _body(envelope: Envelope, payload: bytes, position: int) -> Any:  # noqa: ANN401 - one struct a type
-    if envelope.schema == 1 and envelope.v == VERSION:
-        decode = _decoders.get(envelope.type)
-        if decode is None:
-            decode = _decoders[envelope.type] = body_kind(TYPES[envelope.type]).decode
-        return decode(payload[SALT_BYTES:])
-    return body_of(envelope, payload[SALT_BYTES:], position)
+_known_steps = {name: _Known(step, body_kind(TYPES[name]).decode, SCHEMAS[name]) for name, step in STEPS.items()}
 
 
 def _mention(facts: Facts, envelope: Envelope, payload: bytes | None, position: int) -> None:
@@ -88,5 +90,7 @@ def _mention(facts: Facts, envelope: Envelope, payload: bytes | None, position: 
         raise UpgradeError(position, envelope.type, envelope.schema)
     if envelope.session is None:
         return
-    alias = payload is not None and b'"alias":true' in payload and _body(envelope, payload, position).alias
+    alias = False
+    if payload is not None and b'"alias":true' in payload:
+        alias = body_of(envelope, payload[SALT_BYTES:], position).alias
     facts.touch(facts.names.number(envelope.session, position, alias=alias))

@@ -21,6 +21,7 @@ NOT_MENTIONED = 2**32 - 1
 _TAIL_NAMES = 4_096
 _FEW_NAMES = 256
 _COARSE = re.compile(r"[^a-zA-Z0-9]")
+_COARSE_ASCII = bytes(at if chr(at).isascii() and chr(at).isalnum() else ord("_") for at in range(256))
 
 
 class Names:
@@ -60,7 +61,8 @@ class Names:
         number = self._numbers.get(f"\0{text}" if alias else text)
         if number is None:
             return self._add(text, position, alias=alias)
-        self.first[number] = min(self.first[number], position)
+        if self.first[number] == NOT_MENTIONED:
+            self.first[number] = position
         return number
 
     def target(self, text: str) -> int:
@@ -83,7 +85,7 @@ class Names:
         self.last_grade.append(-1)
         self._parent.append(number)
         self._ring.append(number)
-        self._coarse.append(hash(_coarse_of(text)))
+        self._coarse.append(_coarse_of(text))
         return number
 
     def couple(self, one: int, other: int) -> None:
@@ -179,10 +181,12 @@ class Names:
         self._numbers = {
             f"\0{text}" if alias else text: at for at, (text, alias) in enumerate(zip(texts, self.alias, strict=True))
         }
-        self._coarse = array("q", [hash(_coarse_of(text)) for text in texts])
+        self._coarse = array("q", [_coarse_of(text) for text in texts])
         self._sorted = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def _coarse_of(text: str) -> str:
-    """Return what all sanitisers of a name agree on: two names that alias each other share it."""
-    return _COARSE.sub("_", text)
+def _coarse_of(text: str) -> int:
+    """Return a hash of what all sanitisers of a name agree on: two names that alias each other share it."""
+    if text.isascii():
+        return hash(text.encode().translate(_COARSE_ASCII))
+    return hash(_COARSE.sub("_", text).encode())

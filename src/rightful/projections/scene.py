@@ -155,7 +155,7 @@ def _shown(facts: Facts, rows: Ints, quarantine: Quarantined) -> Shown:
 
 def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantined) -> Grades:
     table = facts.grades
-    ranks = np.array([_rank(grader, policy.graders) for grader in facts.graders.values] or [0], np.int64)
+    ranks = np.array([_rank("/".join(grader), policy.graders) for grader in facts.graders.values] or [0], np.int64)
     pos = _gather(table["pos"], rows)
     grader = _gather(table["grader"], rows)
     kind = _gather(table["kind"], rows)

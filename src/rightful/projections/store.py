@@ -48,7 +48,7 @@ _LISTS: dict[str, Any] = {
 _NUMBERINGS: dict[str, Any] = {
     "arms": list[str],
     "contexts": list[tuple[str | None, ...]],
-    "graders": list[str],
+    "graders": list[tuple[str, str]],
     "outcomes": list[str],
 }
 _open_here = threading.Lock()  # LMDB allows one environment of a file in a process
@@ -231,7 +231,6 @@ def _put_facts(txn: lmdb.Transaction[bytes], facts: Facts, before: dict[str, int
 
 def _read(txn: lmdb.Transaction[bytes], head: Head) -> Facts:
     facts = Facts()
-    facts.watermark = head.watermark
     for name in _TABLES:
         table: Table = getattr(facts, name)
         size = head.rows[name]
@@ -248,7 +247,7 @@ def _read(txn: lmdb.Transaction[bytes], head: Head) -> Facts:
         getattr(facts, name).load(msgspec.msgpack.decode(_get(txn, name), type=form))
     for name, form in _LISTS.items():
         setattr(facts, name, msgspec.msgpack.decode(_get(txn, name), type=form))
-    facts.clock.frombytes(_get(txn, "clock"))
+    facts.load_clock(_get(txn, "clock"), head.watermark)
     return facts
 
 
