@@ -3,7 +3,8 @@
 Takes the arguments of a lesson updater that joined each grade with the newest exposure file.
 Reads the exposure record `<safe name>.json` of the exposure session, else of the workspace
 session, and appends the exposure and the grade. Running it twice credits once. A record that is
-missing, empty, malformed or ambiguous is said to be so and credits nobody. Where there is no ledger, one is made only if --ledger names it.
+missing, empty, malformed or ambiguous is said to be so and credits nobody. Where there is no
+ledger, one is made only if --ledger names it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,138 @@
+"""Show the main job on a small workspace: import, posteriors, audit.
+
+Writes ten sessions in the real formats of a lesson hook and of session records into a fresh
+folder (a temporary one, unless DIR is given), imports them into a new ledger there, and shows
+what the newest-file rule did with their credit. Your own ledger is not touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shlex
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rightful.cli import common
+from rightful.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.producers.demo_workspace import Workspace
+
+_BEFORE = """\
+Ten agent sessions worked side by side in {folder}.
+A lesson hook noted which lessons each was shown, and session records hold their grades. A lesson
+updater used to join each grade with the *newest* exposure file, and kept only alpha and beta.
+"""
+
+_AFTER = """\
+What to look at
+  The ledger      {ledger}: every exposure and grade, never changed; ask it anything again.
+  The workspace   {folder}/state and {folder}/tmp: the files, as the tools wrote them.
+  Try             rightful --ledger {quoted} posteriors --policy historical-newest
+                  rightful --ledger {quoted} status
+  Run an import again: nothing is added."""
+
+
+class Step(NamedTuple):
+    """One command of the demo.
+
+    Attributes:
+        before: What it is for.
+        words: The command, without `rightful --ledger PATH`.
+        after: What it showed.
+    """
+
+    before: str
+    words: list[str]
+    after: str
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("folder", metavar="DIR", nargs="?", help="a folder that is new or empty; else a temporary one")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the workspace, run the commands, and say what they show."""
+    from rightful import app
+    from rightful.producers import demo_workspace
+
+    if args.ledger:
+        raise UsageError("the demo makes a ledger of its own in its folder; nothing was done. Leave out --ledger.")
+    folder = _fresh(args.folder)
+    workspace = demo_workspace.write(folder)
+    ledger = folder / common.FOLDER
+    app.open(ledger, create=True).close()
+    if args.json:
+        return _as_json(folder, ledger, _steps(workspace))
+    common.say(_BEFORE.format(folder=folder))
+    codes = [_show(step, ledger) for step in _steps(workspace)]
+    common.say(_AFTER.format(folder=folder, ledger=ledger, quoted=shlex.quote(str(ledger))))
+    return common.worst(codes)
+
+
+def _fresh(asked: str | None) -> Path:
+    if asked is None:
+        return Path(tempfile.mkdtemp(prefix="rightful-demo-"))
+    folder = Path(asked).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty; nothing was written. Name a new folder.")
+    return folder
+
+
+def _steps(workspace: Workspace) -> list[Step]:
+    hook = [str(path) for path in workspace.lesson_hook]
+    return [
+        Step(
+            "1. Import what the lesson hook wrote: who was shown what.",
+            ["import", "lesson-hook", *hook],
+            "Each line is an exposure. A state file has only a sanitised name, so it enters as an alias.",
+        ),
+        Step(
+            "2. Import the session records: who earned what.",
+            ["import", "session-records", str(workspace.session_records)],
+            "Each row is a session, its grade, and a link to the name under which the hook knows it.",
+        ),
+        Step(
+            "3. Replay: what a bandit should believe, each grade paying the lessons of its own session.",
+            ["posteriors"],
+            "Quoting paths earns 0.75, retrying blindly 0.25. The codex session was shown nothing, so its\n"
+            "grade pays nobody; the session without a grade waits.",
+        ),
+        Step(
+            "4. Audit: what the newest-file rule made of the same grades.",
+            ["audit", "historical-newest"],
+            "Nearly every grade went to whoever had just started, and the rule believes in retrying blindly.",
+        ),
+    ]
+
+
+def _show(step: Step, ledger: Path) -> int:
+    from rightful import cli
+
+    common.say(step.before)
+    common.say(f"$ rightful --ledger {shlex.join([str(ledger), *step.words])}\n")
+    code = cli.main(["--ledger", str(ledger), *step.words])
+    common.say(f"\n=> {step.after}\n")
+    return code
+
+
+def _as_json(folder: Path, ledger: Path, steps: list[Step]) -> int:
+    from rightful import cli
+
+    answers: list[dict[str, Any]] = []
+    for step in steps:
+        with contextlib.redirect_stdout(io.StringIO()) as answer:
+            code = cli.main(["--ledger", str(ledger), *step.words, "--json"])
+        shown = json.loads(answer.getvalue()) if answer.getvalue() else None
+        answers.append(
+            {"command": ["rightful", "--ledger", str(ledger), *step.words], "exit_code": code, "answer": shown}
+        )
+    common.print_json({"folder": str(folder), "ledger": str(ledger), "steps": answers})
+    return common.worst(answer["exit_code"] for answer in answers)
