@@ -146,7 +146,10 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _version() -> int:
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
-    print("rightful", version("rightful"))
+    try:
+        print("rightful", version("rightful"))
+    except PackageNotFoundError:
+        print("rightful, run from its source and not installed")
     return 0

@@ -105,7 +105,7 @@ def _location(path: Path) -> str:
     try:
         with path.open("rb") as file:
             return os.fsdecode(file.read(_LOCATION_BYTES)).strip()
-    except OSError:
+    except (OSError, ValueError):  # a NUL in a path is a ValueError
         return ""
 
 

@@ -63,6 +63,7 @@ def _ingest(ledger: Ledger, batch: list[Line], answer: _Answer) -> None:
     receipts = iter(ledger.append([event for event in parsed if not isinstance(event, Receipt)]))
     for line, event in zip(batch, parsed, strict=True):
         answer.add(line.number, event if isinstance(event, Receipt) else next(receipts))
+    answer.flush()
 
 
 def _parsed(line: Line) -> Any:  # noqa: ANN401 - any JSON value, or the receipt of a bad line
@@ -94,8 +95,13 @@ class _Answer:
         if receipt.outcome in _CODES:
             document["line"] = number
             common.complain(f"line {number}: {receipt.outcome}: {receipt.reason}")
-        self._print("," * bool(self.counts) + common.json_text(document))
+        separator = "," if self.counts else ""
         self.counts[receipt.outcome] += 1
+        self._print(separator + common.json_text(document))
+
+    def flush(self) -> None:
+        """Give what was answered to the one who reads it; he may be waiting for it."""
+        self._print("", flush=True)
 
     def close(self) -> None:
         """End the answer.
@@ -109,10 +115,10 @@ class _Answer:
         if self._broken is not None:
             raise self._broken
 
-    def _print(self, text: str) -> None:
+    def _print(self, text: str, *, flush: bool = False) -> None:
         if not self._whole or self._broken is not None:
             return
         try:
-            sys.stdout.write(text)
+            print(text, end="", flush=flush)
         except BrokenPipeError as error:
             self._broken = error

@@ -73,6 +73,6 @@ def _line(number: int, begun: bytearray, part: bytes, *, too_long: bool) -> Iter
 def _is_idle(file: BinaryIO) -> bool:
     try:
         ready, _, _ = select.select([file], [], [], 0)
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):
         return False  # no file that can be waited for: it is never idle
     return not ready

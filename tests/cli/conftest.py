@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from rightful.cli import main
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, and no ledger named by the one who runs the tests."""
+    monkeypatch.delenv("RIGHTFUL_LEDGER", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process."""
+
+    def run(*words: str | Path) -> Done:
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        return Done(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def ledger(here: Path, run: Run) -> Path:
+    """A ledger in the working folder, which every command finds."""
+    assert run("init").code == 0
+    return here / ".rightful"
