@@ -37,7 +37,7 @@ OUTCOMES = ("appended", "refined", "reemitted", "stale", "conflict")
 """The outcomes under which a row is stored."""
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What the ledger states about an event, for ever. Its bytes are the leaf of the tree.
 
     Attributes:
@@ -127,6 +127,7 @@ def body_kind(kind: type[Event]) -> BodyKind:
         frozen=True,
         kw_only=True,
         omit_defaults=True,
+        gc=False,  # read from JSON, so it is in no cycle
         module=__name__,
     )
     names = [field.name for field in fields]

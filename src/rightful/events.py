@@ -24,7 +24,7 @@ Count = Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)]
 Unit = Annotated[float, Meta(ge=0.0, le=1.0)]
 Gamma = Annotated[float, Meta(gt=0.0, le=1.0)]
 Positive = Annotated[float, Meta(gt=0.0, le=1e15)]
-Arm = Annotated[str, Meta(min_length=1, max_length=limits.ARM_CHARS, pattern=r"^[^\x00-\x1f\x7f-\x9f]+\Z")]
+Arm = Annotated[str, Meta(min_length=1, max_length=limits.ARM_CHARS)]  # control characters: `wire.check`, once
 Word = Annotated[str, Meta(min_length=1, max_length=limits.WORD_CHARS)]
 Rubric = Annotated[str, Meta(min_length=1, max_length=limits.WORD_CHARS, pattern=r"^[^/\x00-\x1f\x7f-\x9f]+\Z")]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -131,7 +131,7 @@ class SessionUnlinked(SessionEvent, frozen=True, kw_only=True, tag="session.unli
     note: str | None = None
 
 
-class ArmShown(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ArmShown(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """An arm put in front of a session, or withheld from it.
 
     Attributes:

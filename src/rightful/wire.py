@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -25,6 +25,7 @@ from rightful.events import (
 )
 from rightful.identity import NOT_A_SESSION, canonical_id, event_id, split_session
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLACE = re.compile(r"(?P<what>.*) - at (?:`key` in )?`(?P<place>[^`]*)`\Z", re.DOTALL)
 _FIELD = re.compile(r"field `(?P<name>[^`]*)`\Z")
 
@@ -154,23 +155,47 @@ def _check_rules(event: Event) -> int:
         _check_text(event.turn, "$.turn")
     if isinstance(event, SessionEvent):
         _check_session(event.session, "$.session")
+    _check_names(event)
+    return at_us
+
+
+def _check_names(event: Event) -> None:
     match event:
+        case ExposureRecorded():
+            _check_arms([one.arm for one in event.arms], "$.arms[{}].arm")
+            if event.withheld:
+                _check_arms([one.arm for one in event.withheld], "$.withheld[{}].arm")
         case GradeRecorded():
             _check_grade(event)
+        case BanditPruned():
+            _check_arms(event.arms, "$.arms[{}]")
+            _check_arms([one.arm for one in event.contexts], "$.contexts[{}].arm")
+        case BalanceOpened():
+            _check_arms([*event.arms], "$.arms[...]")
+            _check_arms([one.arm for one in event.contexts], "$.contexts[{}].arm")
         case SessionLinked() | SessionUnlinked():
             _check_session(event.other, "$.other")
             if event.other == event.session:
                 raise InvalidEventError("Expected another session than `session`", "$.other")
         case _:
             pass
-    return at_us
 
 
 def _check_grade(event: GradeRecorded) -> None:
     if event.reward is None and event.outcome is None:
         raise InvalidEventError("Expected `reward` or `outcome`", "$.reward")
+    if event.per_arm is not None:
+        _check_arms([*event.per_arm], "$.per_arm[...]")
+    if event.salience is not None:
+        _check_arms([*event.salience], "$.salience[...]")
     if event.exposure_session is not None:
         _check_session(event.exposure_session, "$.exposure_session")
+
+
+def _check_arms(arms: Sequence[str], place: str) -> None:
+    if _CONTROL.search("".join(arms)):
+        at = next(at for at, arm in enumerate(arms) if _CONTROL.search(arm))
+        raise InvalidEventError("Expected an arm without control characters", place.format(at))
 
 
 def _check_session(name: str, place: str) -> None:

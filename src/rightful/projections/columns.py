@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,20 +59,28 @@ class Table:
         if len(self._pending) > _FLUSH_BYTES:
             self.flush()
 
+    def extend_columns(self, **columns: Sequence[float] | Column) -> None:
+        """Add many rows, given by column."""
+        self.flush()
+        self._store({name: np.asarray(columns[name], self._row[name]) for name in self.names})
+        self._rows = self._size
+
     def flush(self) -> None:
         """Move what is pending into the columns."""
-        if not self._pending:
-            return
-        rows = np.frombuffer(self._pending, self._row)
-        grown = self._size + len(rows)
-        for name in self.names:
+        if self._pending:
+            rows = np.frombuffer(self._pending, self._row)
+            self._store({name: rows[name] for name in self.names})
+            self._pending = bytearray()
+
+    def _store(self, rows: Mapping[str, Column]) -> None:
+        grown = self._size + len(rows[self.names[0]])
+        for name, values in rows.items():
             column = self._columns[name]
             if grown > len(column):
                 column = np.empty(max(grown, len(column) * 5 // 4, 1_024), self._row[name])
                 column[: self._size] = self._columns[name][: self._size]
                 self._columns[name] = column
-            column[self._size : grown] = rows[name]
-        self._pending = bytearray()
+            column[self._size : grown] = values
         self._size = grown
 
     def __getitem__(self, name: str) -> Column:
@@ -93,3 +101,41 @@ class Table:
     def dtype(self, name: str) -> np.dtype[Any]:
         """Return a column's type."""
         return self._row[name]
+
+
+class Places:
+    """Where each value of a column stands: found by an index, and by a dict for the newest rows.
+
+    Args:
+        table: The table.
+        name: The column, of small whole numbers.
+    """
+
+    _TAIL_ROWS = 50_000
+
+    def __init__(self, table: Table, name: str) -> None:
+        self._table = table
+        self._name = name
+        self._values: Ints = np.empty(0, np.int64)
+        self._order: Ints = np.empty(0, np.int64)
+        self._tail: dict[int, list[int]] = {}
+        self._seen = 0
+
+    def rows(self, values: list[int]) -> Ints:
+        """Return the rows that have one of the values, ascending."""
+        self._catch_up()
+        wanted = np.array(values, np.int64)
+        low, high = np.searchsorted(self._values, wanted, "left"), np.searchsorted(self._values, wanted, "right")
+        found = [self._order[start:end] for start, end in zip(low.tolist(), high.tolist(), strict=True)]
+        found.append(np.array([row for value in values for row in self._tail.get(value, ())], np.int64))
+        return np.sort(np.concatenate(found))
+
+    def _catch_up(self) -> None:
+        column = self._table[self._name]
+        if len(column) - len(self._values) > self._TAIL_ROWS:
+            self._order = np.argsort(column, kind="stable")
+            self._values = column[self._order]
+            self._tail, self._seen = {}, len(column)
+        for row, value in enumerate(column[self._seen :].tolist(), self._seen):
+            self._tail.setdefault(value, []).append(row)
+        self._seen = len(column)

@@ -13,7 +13,7 @@ import msgspec
 
 from rightful import times
 from rightful.envelope import Envelope
-from rightful.projections.columns import Table
+from rightful.projections.columns import Places, Table
 from rightful.projections.names import Names
 
 GRADE, RETRACTION, ERASED = 0, 1, 2
@@ -72,6 +72,7 @@ class Decayed(NamedTuple):
     """A `bandit.decayed`."""
 
     position: int
+    at_us: int
     gamma: float
 
 
@@ -79,6 +80,7 @@ class Pruned(NamedTuple):
     """A `bandit.pruned`."""
 
     position: int
+    at_us: int
     arms: list[str]
     contexts: list[tuple[str, tuple[str | None, ...]]]
 
@@ -104,7 +106,9 @@ class Facts:
         shown: One row an exposure: name, time, position, context, flags, where its arms stand.
         arms_shown: The arms of all exposures, one after the other.
         withheld: (row of `shown`, arm) of what was held back.
+        shown_of: Finds a name's rows of `shown`.
         grades: One row a grade or retraction.
+        grades_of: Finds a name's rows of `grades`.
         links: One row a link or unlink: position, session, other, relation, evidence, unlink.
         quarantine: For each id in conflict, {revision: position} of its rows.
         withdrawn: For each id, the (position, revision) that were withdrawn.
@@ -118,13 +122,15 @@ class Facts:
         self.contexts = Numbering()
         self.graders = Numbering()
         self.outcomes = Numbering()
-        self.shown = Table(name="i4", at="i8", pos="u4", ctx="i4", flags="u1", start="u4", count="u2", prev="i4")
+        self.shown = Table(name="i4", at="i8", pos="u4", ctx="i4", flags="u1", start="u4", count="u2")
+        self.shown_of = Places(self.shown, "name")
         self.arms_shown = Table(arm="i4")
         self.withheld = Table(row="i4", arm="i4")
         self.grades = Table(
             name="i4", grader="i4", at="i8", pos="u4", seq="i8", reward="f8",
-            outcome="i4", target="i4", aside="i4", kind="u1", prev="i4",
+            outcome="i4", target="i4", aside="i4", kind="u1",
         )  # fmt: skip
+        self.grades_of = Places(self.grades, "name")
         self.links = Table(pos="u4", session="i4", other="i4", relation="u1", evidence="u1", unlink="u1")
         self.asides: list[Aside] = []
         self.starts: list[Start] = []
@@ -152,6 +158,11 @@ class Facts:
         if self.touched is not None:
             self.touched.add(number)
 
+    def touch_all(self, numbers: list[int]) -> None:
+        """Note that the credits of several names may have changed."""
+        if self.touched is not None:
+            self.touched.update(number for number in numbers if number >= 0)
+
     def exposure(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """An exposure: its arms, what was withheld."""
         if body is None:
@@ -169,9 +180,7 @@ class Facts:
     def _add_shown(self, name: int, at_us: int, position: int, context: int, flags: int, arms: tuple[Any, ...]) -> int:
         number, start = self.arms.number, len(self.arms_shown)
         self.arms_shown.extend(array("i", [number(one.arm) for one in arms]))
-        last = self.names.last_shown
-        row = self.shown.append(name, at_us, position, context, flags, start, len(arms), last[name])
-        last[name] = row
+        row = self.shown.append(name, at_us, position, context, flags, start, len(arms))
         if self.touched is not None:
             self.touched.add(name)
         return row
@@ -209,11 +218,10 @@ class Facts:
     def _add_grade(
         self, envelope: Envelope, rubric: str, said: tuple[int, int, float, int, int, int, int], *, alias: bool
     ) -> int:
-        """Add a row of `grades`: name, grader and time, what it says, the name's row before it."""
+        """Add a row of `grades`: name, grader and time, then what it says."""
         name = self.names.number(_session(envelope), said[0], alias=alias)
         grader = self.graders.number((envelope.producer, rubric))
-        last = self.names.last_grade
-        last[name] = self.grades.append(name, grader, envelope.at_us, *said, last[name])
+        self.grades.append(name, grader, envelope.at_us, *said)
         if self.touched is not None:
             self.touched.add(name)
         return name
@@ -249,14 +257,14 @@ class Facts:
         """What another updater decayed."""
         self.mention(envelope, body, position)
         if body is not None:
-            self.decayed.append(Decayed(position, body.gamma))
+            self.decayed.append(Decayed(position, envelope.at_us, body.gamma))
 
     def prune(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """What another updater dropped."""
         self.mention(envelope, body, position)
         if body is not None:
             contexts = [(one.arm, one.context) for one in body.contexts]
-            self.pruned.append(Pruned(position, list(body.arms), contexts))
+            self.pruned.append(Pruned(position, envelope.at_us, list(body.arms), contexts))
 
     def balance(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """What a bandit file held when the ledger began."""
@@ -303,6 +311,15 @@ class Facts:
             self._latest_us = self.clock[-1]
         elif at_us > self._latest_us:
             self.clock[-1] = self._latest_us = at_us
+
+    def tick_all(self, at_us: list[int], position: int) -> None:
+        """As `tick` for rows from a position on."""
+        done = 0
+        while done < len(at_us):
+            end = done + CLOCK_ROWS - (position + done - 1) % CLOCK_ROWS
+            self.tick(max(at_us[done:end]), position + done)
+            done = end
+        self.watermark = max(self.watermark, position + len(at_us) - 1)
 
 
 def _session(envelope: Envelope) -> str:

@@ -7,13 +7,14 @@ runner dispatches by type, because a `match` over nineteen classes costs more th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from rightful.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope, body_kind, body_of
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
 from rightful.ledger.recorded import Stored
+from rightful.projections.batches import add_exposures, add_grades, is_plain
 from rightful.projections.facts import Facts
 
 Step = Callable[[Facts, Envelope, Any, int], None]
@@ -51,12 +52,40 @@ FOLDED = frozenset({"appended", "conflict"})
 """Outcomes that state something new: the others repeat or refine what a row already says."""
 
 
-def fold(facts: Facts, rows: Iterable[Stored]) -> None:
+def fold(facts: Facts, rows: Sequence[Stored]) -> None:
     """Add rows to the facts, in order of position; each row once.
 
     Raises:
         UpgradeError: A row is of a newer type or version. The facts stand before that row.
     """
+    if is_plain(rows):
+        _fold_plain(facts, rows)
+    else:
+        _fold_each(facts, rows)
+
+
+def _fold_plain(facts: Facts, rows: Sequence[Stored]) -> None:
+    """Fold rows that state something new and nothing unusual, type by type."""
+    names = facts.names.numbers(rows)
+    kinds: dict[str, list[tuple[Stored, int]]] = {}
+    for pair in zip(rows, names, strict=True):
+        kinds.setdefault(pair[0].envelope.type, []).append(pair)
+    for kind, pairs in kinds.items():
+        step = _known_steps.get(kind)
+        if step is None:
+            facts.touch_all(names)
+        elif step.take is Facts.exposure:
+            add_exposures(facts, pairs, step.decode)
+        elif step.take is Facts.grade:
+            add_grades(facts, pairs, step.decode)
+        else:
+            for (position, envelope, payload), _ in pairs:
+                assert payload is not None, "a plain row has its payload"
+                step.take(facts, envelope, step.decode(payload[SALT_BYTES:]), position)
+    facts.tick_all([envelope.at_us for _, envelope, _ in rows], rows[0].position if rows else 0)
+
+
+def _fold_each(facts: Facts, rows: Sequence[Stored]) -> None:
     for position, envelope, payload in rows:
         step = _known_steps.get(envelope.type)
         if step is not None and envelope.outcome in FOLDED:

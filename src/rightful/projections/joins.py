@@ -170,7 +170,7 @@ def _kinds(scene: Scene, units: Units, targets: Targets, source: Ints) -> Ints:
     paid = np.maximum(source, 0)
     run = scene.runs.of[paid].astype(np.int64)
     own = (run == units.run) | (run == targets.run)
-    space = np.array(scene.facts.names.space, np.int64)
+    space = scene.facts.names.spaces()
     first = np.array(scene.facts.names.first, np.int64)
     known = np.flatnonzero(first <= scene.through)
     spaces = np.unique(scene.runs.of[known].astype(np.int64) << 16 | space[known])

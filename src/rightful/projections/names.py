@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from rightful.identity import is_alias_of, split_session
+from rightful.ledger.recorded import Stored
 from rightful.projections.columns import Column, Ints, Mask
 
 NOT_MENTIONED = 2**32 - 1
@@ -31,25 +32,19 @@ class Names:
         texts: The names, by number.
         alias: 1 where the name was read from a sanitised form.
         first: The position of the first row that names it as `session` or `other`.
-        space: The number of its namespace.
-        last_shown: Its newest row of `facts.shown`, or -1; each row points at the one before.
-        last_grade: Its newest row of `facts.grades`, or -1.
-        spaces: The namespaces, by number.
     """
 
-    COLUMNS = ("alias", "first", "space", "last_shown", "last_grade", "_parent", "_ring")
+    COLUMNS = ("alias", "first", "_parent", "_ring")
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.alias = array("B")
         self.first = array("I")
-        self.space = array("h")
-        self.last_shown = array("i")
-        self.last_grade = array("i")
-        self.spaces: dict[str, int] = {}
         self._numbers: dict[str, int] = {}
         self._parent = array("i")
         self._ring = array("i")
+        self._spaces: dict[str, int] = {}
+        self._space = array("i")
         self._coarse = array("q")
         self._sorted: tuple[Ints, Ints] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -61,9 +56,23 @@ class Names:
         number = self._numbers.get(f"\0{text}" if alias else text)
         if number is None:
             return self._add(text, position, alias=alias)
-        if self.first[number] == NOT_MENTIONED:
-            self.first[number] = position
+        self.first[number] = min(self.first[number], position)  # a page is not read in order of position
         return number
+
+    def numbers(self, rows: Sequence[Stored]) -> list[int]:
+        """Return the numbers of the sessions of several rows, as `number` of each; -1 where there is none."""
+        find, first = self._numbers.get, self.first
+        out = []
+        for position, envelope, _ in rows:
+            session = envelope.session
+            number = -1 if session is None else find(session)
+            if number is None:
+                assert session is not None, "it was sought"
+                number = self._add(session, position, alias=False)
+            elif number >= 0 and first[number] > position:
+                first[number] = position
+            out.append(number)
+        return out
 
     def target(self, text: str) -> int:
         """Return the number of a name that a grade gives as its `exposure_session`."""
@@ -80,21 +89,22 @@ class Names:
         self.texts.append(text)
         self.alias.append(alias)
         self.first.append(first)
-        self.space.append(self.spaces.setdefault(split_session(text)[0], len(self.spaces)))
-        self.last_shown.append(-1)
-        self.last_grade.append(-1)
-        self._parent.append(number)
-        self._ring.append(number)
-        self._coarse.append(_coarse_of(text))
         return number
 
     def couple(self, one: int, other: int) -> None:
         """Note that what is known of one name can change what the other earns."""
+        self._grow_couples()
         a, b = self._root(one), self._root(other)
         if a == b:
             return
         self._parent[max(a, b)] = min(a, b)
         self._ring[one], self._ring[other] = self._ring[other], self._ring[one]
+
+    def _grow_couples(self) -> None:
+        if len(self._parent) < len(self.texts):
+            alone = array("i", range(len(self._parent), len(self.texts)))
+            self._parent += alone
+            self._ring += alone
 
     def _root(self, number: int) -> int:
         parent = self._parent
@@ -109,6 +119,7 @@ class Names:
         Coupled names and names that one sanitised form could make of each other, until nothing
         is added.
         """
+        self._grow_couples()
         found: set[int] = set()
         waiting = list(numbers)
         while waiting:
@@ -150,7 +161,12 @@ class Names:
         wanted = np.array(self._coarse, np.int64)[numbers]
         return np.searchsorted(values, wanted, "right") - np.searchsorted(values, wanted, "left") > 1
 
+    def prepare(self) -> None:
+        """Index the names, so that the first `closure` need not."""
+        self._sort(0)
+
     def _sort(self, tail: int) -> None:
+        self._coarse.extend(map(_coarse_of, self.texts[len(self._coarse) :]))
         if len(self._coarse) - len(self._sorted[0]) > tail:
             coarse = np.array(self._coarse, np.int64)
             order = np.argsort(coarse, kind="stable")
@@ -165,8 +181,16 @@ class Names:
         found += [at for at in range(len(values), len(self._coarse)) if self._coarse[at] == wanted]
         return [at for at in found if at != number]
 
+    def spaces(self) -> Ints:
+        """Return the number of each name's namespace."""
+        spaces = self._spaces
+        for text in self.texts[len(self._space) :]:
+            self._space.append(spaces.setdefault(split_session(text)[0], len(spaces)))
+        return np.array(self._space, np.int64)
+
     def column(self, name: str) -> Column:
         """Return a column as a numpy array; a copy."""
+        self._grow_couples()
         return np.array(getattr(self, name))
 
     def load(self, texts: list[str], columns: dict[str, Column]) -> None:
@@ -175,14 +199,9 @@ class Names:
         for name in self.COLUMNS:
             mine: array[int] = getattr(self, name)
             setattr(self, name, array(mine.typecode, columns[name].astype(mine.typecode).tobytes()))
-        self.spaces = {}
-        for text in texts:
-            self.spaces.setdefault(split_session(text)[0], len(self.spaces))
         self._numbers = {
             f"\0{text}" if alias else text: at for at, (text, alias) in enumerate(zip(texts, self.alias, strict=True))
         }
-        self._coarse = array("q", [_coarse_of(text) for text in texts])
-        self._sorted = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def _coarse_of(text: str) -> int:

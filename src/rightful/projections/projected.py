@@ -182,6 +182,7 @@ class Projected:
                 sums = sums_of(facts, settlement, policy, at_us)
                 standing = Standing(policy, through, sums, counters_of(settlement))
                 self._standing[policy.hash] = standing
+                facts.names.prepare()
             states = states_of(facts, standing.sums, policy, through)
             return shaped(states, policy, through, at_us, standing.counters)
 

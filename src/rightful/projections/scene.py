@@ -6,7 +6,6 @@ the policy does not name never come in: they are recorded and never pay.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -95,9 +94,9 @@ def scene_of(facts: Facts, policy: Policy, through: int, names: Iterable[int] | 
         chosen = list(names)
         among = np.zeros(len(facts.names), np.bool_)
         among[chosen] = True
-        shown_rows = _chain(facts.names.last_shown, facts.shown["prev"], chosen)
+        shown_rows = facts.shown_of.rows(chosen)
         shown_rows = shown_rows[facts.shown["pos"][shown_rows] <= through]
-        grade_rows = _chain(facts.names.last_grade, facts.grades["prev"], chosen)
+        grade_rows = facts.grades_of.rows(chosen)
         grade_rows = grade_rows[facts.grades["pos"][grade_rows] <= through]
     balance = max((one.through_us for one in balances(facts, through, quarantine)), default=-1)
     return Scene(
@@ -109,17 +108,6 @@ def scene_of(facts: Facts, policy: Policy, through: int, names: Iterable[int] | 
         _grades(facts, policy, grade_rows, quarantine),
         balance,
     )
-
-
-def _chain(last: array[int], prev: Column, names: list[int]) -> Ints:
-    """Return the rows of some names, following each row to the one before it; in log order."""
-    rows: list[int] = []
-    for name in names:
-        row = last[name]
-        while row >= 0:
-            rows.append(row)
-            row = int(prev[row])
-    return np.array(sorted(rows), np.int64)
 
 
 def balances(facts: Facts, through: int, quarantine: Quarantined | None = None) -> list[Balance]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rightful.policies import Policy
-from rightful.projections.facts import Facts
+from rightful.policies import EventDecay, Policy
+from rightful.projections.facts import Decayed, Facts, Pruned
 from rightful.projections.paying import Settlement
 from rightful.projections.runs import quarantined
-from rightful.projections.scene import balances
+from rightful.projections.scene import IN_BALANCE, balances
 from rightful.projections.sums import Key
 
 
@@ -33,13 +33,20 @@ def run(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> d
     a0, b0 = policy.prior
     state: dict[Key, Running] = {}
     for one in balances(facts, through):
-        for arm, (alpha, beta, n) in one.arms.items():
-            state[policy.arm_aliases.get(arm, arm), None] = Running(a0 + (alpha - 1.0), b0 + (beta - 1.0), n, 0.0)
+        for arm, amounts in one.arms.items():
+            _open(state, (policy.arm_aliases.get(arm, arm), None), policy, *amounts)
         for arm, context, alpha, beta, n in one.contexts:
-            state[policy.arm_aliases.get(arm, arm), context] = Running(a0 + (alpha - 1.0), b0 + (beta - 1.0), n, 0.0)
+            _open(state, (policy.arm_aliases.get(arm, arm), context), policy, alpha, beta, n)
     for _, change in sorted(_changes(facts, settlement, policy, through), key=lambda pair: pair[0]):
         change.apply(state, (a0, b0))
     return state
+
+
+def _open(state: dict[Key, Running], key: Key, policy: Policy, alpha: float, beta: float, n: int) -> None:
+    """Add what a balance holds of one arm."""
+    old = state.get(key, Running(*policy.prior, 0, 0.0))
+    up, down = alpha - 1.0, beta - 1.0
+    state[key] = Running(old.alpha + up, old.beta + down, old.n + n, old.mass + (up + down))
 
 
 class _Update(NamedTuple):
@@ -70,11 +77,10 @@ class _Decay(NamedTuple):
 
 
 class _Prune(NamedTuple):
-    arms: list[str]
-    contexts: list[Key]
+    keys: list[Key]
 
     def apply(self, state: dict[Key, Running], prior: tuple[float, float]) -> None:  # noqa: ARG002 - one signature
-        for key in [*((arm, None) for arm in self.arms), *self.contexts]:
+        for key in self.keys:
             state.pop(key, None)
 
 
@@ -83,16 +89,24 @@ def _changes(
 ) -> Iterator[tuple[int, _Update | _Decay | _Prune]]:
     quarantine = quarantined(facts, through)
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
-    for decayed in facts.decayed:
-        if decayed.position <= through and decayed.position not in left_out:
-            yield decayed.position, _Decay(decayed.gamma)
-    for pruned in facts.pruned:
-        if pruned.position <= through and pruned.position not in left_out:
-            yield pruned.position, _Prune(pruned.arms, list(pruned.contexts))
-    yield from _updates(facts, settlement, policy)
+    if isinstance(policy.decay, EventDecay):
+        balanced_us = max((one.through_us for one in balances(facts, through, quarantine)), default=-1)
+        said: list[Decayed | Pruned] = [*facts.decayed, *facts.pruned]
+        for one in said:
+            if one.position <= through and one.position not in left_out and one.at_us > balanced_us:
+                yield one.position, _change(one, policy)
+    yield from _updates(facts, settlement, policy, left_out)
 
 
-def _updates(facts: Facts, settlement: Settlement, policy: Policy) -> Iterator[tuple[int, _Update]]:
+def _change(said: Decayed | Pruned, policy: Policy) -> _Decay | _Prune:
+    if isinstance(said, Decayed):
+        return _Decay(said.gamma)
+    canonical = policy.arm_aliases.get
+    keys: list[Key] = [(canonical(arm, arm), None) for arm in said.arms]
+    return _Prune([*keys, *((canonical(arm, arm), context) for arm, context in said.contexts)])
+
+
+def _updates(facts: Facts, settlement: Settlement, policy: Policy, left_out: set[int]) -> Iterator[tuple[int, _Update]]:
     owed: dict[int, list[tuple[Key, Key | None, float, float]]] = {}
     contexts = facts.contexts.values
     columns = (
@@ -106,9 +120,10 @@ def _updates(facts: Facts, settlement: Settlement, policy: Policy) -> Iterator[t
     grades = facts.grades
     for unit, row in enumerate(settlement.unit_grade.tolist()):
         aside = grades.get("aside", row)
-        decay = facts.asides[aside].decay_rate if aside >= 0 else None
-        if policy.decay is None:
-            decay = None
+        position, decay = grades.get("pos", row), None
+        happened = settlement.unit_bin[unit] != IN_BALANCE and position not in left_out
+        if aside >= 0 and happened and isinstance(policy.decay, EventDecay):
+            decay = facts.asides[aside].decay_rate
         mine = owed.get(unit, [])
         if mine or decay is not None:
-            yield grades.get("pos", row), _Update(decay, mine)
+            yield position, _Update(decay, mine)
