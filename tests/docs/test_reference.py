@@ -135,3 +135,17 @@ def test_every_command_and_option_has_help(command: str) -> None:
 
 def test_no_command_is_described_that_does_not_exist() -> None:
     assert re.findall(r"^## `(.+)`$", page("cli.md"), re.MULTILINE) == list(cli.COMMANDS)
+
+
+def test_every_file_of_a_ledger_is_listed(tmp_path: Path) -> None:
+    folder = tmp_path / "ledger"
+    line = tmp_path / "line"
+    line.write_text('{"type":"session.ended","producer":"p","key":"1","session":"t:a","at":"2026-08-01T10:15:00Z"}')
+    assert cli.main(["init", str(folder)]) == 0
+    assert cli.main(["--ledger", str(folder), "ingest", str(line)]) == 0
+    assert cli.main(["--ledger", str(folder), "posteriors", "--json"]) == 0
+    listed = set(rows(page("files.md")))
+
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert {name for name in found if not name.startswith("projections/")} | {"projections/"} == listed
+    assert any(name.startswith("projections/") for name in found)
