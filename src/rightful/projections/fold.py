@@ -96,10 +96,10 @@ def _fold_each(facts: Facts, rows: Sequence[Stored]) -> None:
             else:
                 body = body_of(envelope, payload[SALT_BYTES:], position)
             step.take(facts, envelope, body, position)
-            if envelope.outcome == "conflict":
-                facts.conflict(envelope, position)
         else:
             _mention(facts, envelope, payload, position)
+        if envelope.outcome == "conflict":
+            facts.conflict(envelope, position)
         facts.tick(envelope.at_us, position)
 
 
