@@ -74,7 +74,7 @@ def add_grades(facts: Facts, pairs: Pairs, decode: Callable[[bytes], Any]) -> No
         aside=[_aside(facts, body) for _, _, body in rows],
         kind=np.full(len(rows), GRADE),
     )
-    facts.touch_all([name for _, name, _ in rows])
+    facts.touch_all([name for _, name in pairs])
 
 
 def _target(facts: Facts, name: int, body: Any) -> int:  # noqa: ANN401 - the body's struct

@@ -194,7 +194,7 @@ class Facts:
         word = body.outcome
         if reward is None:
             if word == UNKNOWN:
-                self.names.number(_session(envelope), position, alias=body.alias)
+                self.mention(envelope, body, position)
                 return
             reward = _NAN
         target = aside = -1
@@ -211,9 +211,11 @@ class Facts:
 
     def retraction(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """A grade taken back."""
-        if body is not None:
-            said = (position, body.seq, _NAN, -1, -1, -1, RETRACTION)
-            self._add_grade(envelope, body.rubric, said, alias=body.alias)
+        if body is None:
+            self.mention(envelope, body, position)
+            return
+        said = (position, body.seq, _NAN, -1, -1, -1, RETRACTION)
+        self._add_grade(envelope, body.rubric, said, alias=body.alias)
 
     def _add_grade(
         self, envelope: Envelope, rubric: str, said: tuple[int, int, float, int, int, int, int], *, alias: bool
@@ -229,6 +231,7 @@ class Facts:
     def link(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """A link, or the withdrawal of a pair's links."""
         if body is None:
+            self.mention(envelope, body, position)
             return
         session = self.names.number(_session(envelope), position, alias=body.alias)
         other = self.names.number(body.other, position)
