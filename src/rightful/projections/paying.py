@@ -96,7 +96,7 @@ def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -
     paid = pairs.live & (bins[pairs.unit] == CREDITED)
     canonical, arms = _canonical(scene.facts, scene.policy)
     owed = _credits(scene, Pairs(pairs.unit[paid], pairs.shown[paid], paid[paid], paid[paid]), canonical)
-    weight, arm_reward, unexposed, owed = _weigh(scene, units, owed, reward, canonical, arms)
+    weight, arm_reward, unexposed, owed = _weigh(scene, units, owed, reward, arms)
     nobody = np.full(len(bins), NOBODY, np.int64)
     counters = {
         "late_exposures": _late_arms(scene, pairs, canonical) if sources is None else 0,
@@ -234,7 +234,7 @@ def _credits(scene: Scene, pairs: Pairs, canonical: Ints) -> Credits:
 
 
 def _weigh(
-    scene: Scene, units: Units, owed: Credits, reward: Floats, canonical: Ints, arms: list[str]
+    scene: Scene, units: Units, owed: Credits, reward: Floats, arms: list[str]
 ) -> tuple[Floats, Floats, int, Credits]:
     """Return each credit's weight and reward, how many per-arm rewards named no exposed arm, and the credits left."""
     split = scene.policy.credit in {"split", "salience_split"}
@@ -250,11 +250,11 @@ def _weigh(
         said: Aside = scene.facts.asides[int(aside[unit])]
         own = owed.arm[mine]
         if said.per_arm is not None:
-            given = _by_number(said.per_arm, names, canonical)
+            given = _by_number(said.per_arm, names, scene.policy)
             arm_reward[mine] = [given.get(arm, old) for arm, old in zip(own.tolist(), arm_reward[mine], strict=True)]
             unexposed += len(given.keys() - set(own.tolist()))
         if said.salience is not None and scene.policy.credit.startswith("salience"):
-            given = _by_number(said.salience, names, canonical)
+            given = _by_number(said.salience, names, scene.policy)
             matter = np.array([given.get(arm, 0.0) for arm in own.tolist()])
             total = matter.sum() if split else 1.0
             weight[mine] = matter / total if total > 0 else 0.0
@@ -262,13 +262,12 @@ def _weigh(
     return weight[kept], arm_reward[kept], unexposed, Credits(*(column[kept] for column in owed))
 
 
-def _by_number(said: dict[str, float], names: dict[str, int], canonical: Ints) -> dict[int, float]:
+def _by_number(said: dict[str, float], names: dict[str, int], policy: Policy) -> dict[int, float]:
     """Return what a grade says of arms by canonical number; unknown arms get numbers of their own below -1."""
-    out: dict[int, float] = {}
-    for place, (arm, value) in enumerate(sorted(said.items())):
-        number = names.get(arm, -2 - place)
-        out.setdefault(int(canonical[number]) if 0 <= number < len(canonical) else number, value)
-    return out
+    by_arm: dict[str, float] = {}
+    for arm, value in sorted(said.items()):
+        by_arm.setdefault(policy.arm_aliases.get(arm, arm), value)
+    return {names.get(arm, -2 - place): value for place, (arm, value) in enumerate(by_arm.items())}
 
 
 def _late_arms(scene: Scene, pairs: Pairs, canonical: Ints) -> int:
@@ -298,6 +297,7 @@ def _crossovers(scene: Scene, canonical: Ints) -> int:
     row = np.searchsorted(scene.shown.row, table["row"])
     inside = row < len(scene.shown.row)
     inside[inside] = scene.shown.row[row[inside]] == table["row"][inside]
+    inside[inside] = scene.shown.usable[row[inside]]
     held_run = scene.runs.of[scene.shown.name[row[inside]]].astype(np.int64)
     held = np.unique(held_run << 32 | canonical[table["arm"][inside]])
     rows = np.flatnonzero(scene.shown.usable)
