@@ -60,11 +60,11 @@ def _first_grade(grades: Grades, run: Ints, live: Ints) -> Ints:
 def _effective(scene: Scene, run: Ints, live: Ints) -> tuple[Ints, Ints]:
     """Return the effective grade of each run and whether it is retracted or in conflict.
 
-    Of one grader the highest `seq` counts; of several graders the one that the policy ranks
-    first and that has not taken its grade back.
+    Of one grader the highest `seq` counts, and of equal ones the latest; of several graders the
+    one that the policy ranks first and that has not taken its grade back.
     """
     grades = scene.grades
-    order = live[np.lexsort((grades.seq[live], grades.grader[live], run[live]))]
+    order = live[np.lexsort((grades.at[live], grades.seq[live], grades.grader[live], run[live]))]
     top = _last_of_groups(run[order], grades.grader[order])
     rows = order[top]
     state = np.where(grades.kind[rows] == RETRACTION, RETRACTED, NOBODY)
