@@ -13,7 +13,8 @@ from rightful.projections import sequential
 from rightful.projections.exact import scaled, value
 from rightful.projections.facts import Facts
 from rightful.projections.paying import Settlement
-from rightful.projections.scene import BINS, balances
+from rightful.projections.scene import balances
+from rightful.projections.settle import counters_of
 from rightful.projections.sums import Context, Key, Sums, sums_of
 
 
@@ -90,7 +91,7 @@ class Posteriors(msgspec.Struct, frozen=True):
             return Lookup(*self.policy.prior, 0, 0.0, resolved=None)
         known = {one.context: one for one in self.contexts if one.arm == arm}
         asked = () if context is None else tuple(context)
-        for candidate in (asked, *((part,) for part in asked)):
+        for candidate in (asked, *((part,) for part in asked if part is not None)):
             found = known.get(candidate)
             if candidate and found is not None and found.n >= limits.LOOKUP_EVIDENCE:
                 return Lookup(found.alpha, found.beta, found.n, found.mass, resolved=candidate)
@@ -111,24 +112,21 @@ def _numbers(one: Posterior) -> dict[str, Any]:
     return {"alpha": one.alpha, "beta": one.beta, "n": one.n, "mass": one.mass, "mean": one.mean}
 
 
-def posteriors_of(
-    facts: Facts, settlement: Settlement, policy: Policy, through: int, decay_at_us: int, sums: Sums | None = None
-) -> Posteriors:
-    """Return the beliefs of a settlement.
+def posteriors_of(facts: Facts, settlement: Settlement, policy: Policy, through: int, decay_at_us: int) -> Posteriors:
+    """Return the beliefs of a settlement of all names.
 
     Args:
         facts: The columns that were settled.
-        settlement: Every unit and credit; of a closed set of names only where `sums` are given.
+        settlement: Every unit and credit.
         policy: The rule.
         through: The position settled through.
         decay_at_us: The time of the decay; microseconds since 1970, UTC.
-        sums: What the credits add up to, if that is known.
     """
     if policy.arithmetic == "sequential":
         running = sequential.run(facts, settlement, policy, through)
         states = {key: Posterior(one.alpha, one.beta, one.n, one.mass) for key, one in running.items()}
     else:
-        states = states_of(facts, sums or sums_of(facts, settlement, policy, decay_at_us), policy, through)
+        states = states_of(facts, sums_of(facts, settlement, policy, decay_at_us), policy, through)
     return shaped(states, policy, through, decay_at_us, counters_of(settlement))
 
 
@@ -146,16 +144,6 @@ def shaped(
         else:
             contexts.append(ContextPosterior(one.alpha, one.beta, one.n, one.mass, arm=arm, context=context))
     return Posteriors(policy, through, decay_at_us, arms, contexts, {key: n for key, n in counters.items() if n})
-
-
-def counters_of(settlement: Settlement) -> dict[str, int]:
-    """Return how many units ended in each bin, and what else was counted.
-
-    The bins are exclusive: their sum is the number of units.
-    """
-    counted = {f"{name}_grades": int((settlement.unit_bin == number).sum()) for number, name in enumerate(BINS)}
-    assert sum(counted.values()) == len(settlement.unit_bin), "every grade stream is in exactly one bin"
-    return {**counted, **settlement.counters}
 
 
 def states_of(facts: Facts, sums: Sums, policy: Policy, through: int) -> dict[Key, Posterior]:
