@@ -12,17 +12,20 @@ from collections.abc import Callable
 from datetime import datetime
 
 from rightful import times
-from rightful.errors import UsageError
+from rightful.errors import RightfulError, UsageError
 from rightful.ledger.log import Log
 from rightful.policies import Policy
 from rightful.projections.clock import latest_at_us, position_at
 from rightful.projections.facts import Facts
 from rightful.projections.fold import fold
 from rightful.projections.paying import Settlement
-from rightful.projections.posteriors import Posteriors, counters_of, posteriors_of, shaped, states_of
-from rightful.projections.settle import settle
+from rightful.projections.posteriors import Posteriors, posteriors_of, shaped, states_of
+from rightful.projections.settle import adds_up, counters_of, settle, tally
 from rightful.projections.store import Store
 from rightful.projections.sums import Sums, sums_of
+
+KEPT_POLICIES = 8
+"""Policies whose answer is kept up with new rows."""
 
 MANY_NAMES = 20_000
 """Beyond so many touched names a settlement of all is cheaper than two of the touched ones."""
@@ -92,16 +95,31 @@ class Projected:
             facts, head = self.facts, self.log.head()
             if facts.watermark >= head:
                 return facts
-            facts.touched, facts.all_touched = (set() if self._standing else None), False
-            before = facts.watermark
-            for page in self.log.scan(before, head):
-                fold(facts, page)
-                if progress is not None:
-                    progress(facts.watermark, head)
-            self._shift(before)
+            try:
+                self._fold(head, progress)
+            except RightfulError:
+                self._standing.clear()  # which names the rows so far have touched is not known any more
+                raise
+            except BaseException:
+                self._start_again()  # a page may be folded in half
+                raise
             if self.store is not None and facts.watermark - self._saved >= SAVE_ROWS:
                 self.save()
             return facts
+
+    def _fold(self, head: int, progress: Progress | None) -> None:
+        facts = self.facts
+        facts.touched, facts.all_touched = (set() if self._standing else None), False
+        before = facts.watermark
+        for page in self.log.scan(before, head):
+            fold(facts, page)
+            if progress is not None:
+                progress(facts.watermark, head)
+        self._shift(before)
+
+    def _start_again(self) -> None:
+        self.facts, self._saved, self._loaded = Facts(), 0, self.store is None
+        self._standing.clear()
 
     def _load(self) -> None:
         if self._loaded:
@@ -174,19 +192,23 @@ class Projected:
             through = self.prefix(as_of)
             facts = self.facts
             at_us = latest_at_us(self.log, facts, through) if decay_at is None else times.us_from(decay_at)
-            if not _kept_up(policy) or through != facts.watermark:
+            if not adds_up(policy):
                 return posteriors_of(facts, settle(facts, policy, through), policy, through, at_us)
-            standing = self._standing.get(policy.hash)
-            if standing is None:
-                settlement = settle(facts, policy, through)
-                sums = sums_of(facts, settlement, policy, at_us)
-                standing = Standing(policy, through, sums, counters_of(settlement))
-                self._standing[policy.hash] = standing
-                facts.names.prepare()
-            states = states_of(facts, standing.sums, policy, through)
-            return shaped(states, policy, through, at_us, standing.counters)
+            if policy.decay is None and through == facts.watermark:
+                standing = self._stand(policy)
+                sums, counters = standing.sums, standing.counters
+            else:
+                sums, counters = tally(facts, policy, through, at_us)
+            return shaped(states_of(facts, sums, policy, through), policy, through, at_us, counters)
 
-
-def _kept_up(policy: Policy) -> bool:
-    """Say whether a policy's answer is a sum over closed sets of names."""
-    return policy.join == "bound" and policy.decay is None and policy.arithmetic == "exact"
+    def _stand(self, policy: Policy) -> Standing:
+        """Return the kept-up answer of a policy; of the oldest ones only the last few are kept."""
+        standing = self._standing.pop(policy.hash, None)
+        if standing is None:
+            through = self.facts.watermark
+            standing = Standing(policy, through, *tally(self.facts, policy, through, 0))
+            self.facts.names.prepare()
+        self._standing[policy.hash] = standing
+        while len(self._standing) > KEPT_POLICIES:
+            del self._standing[next(iter(self._standing))]
+        return standing
