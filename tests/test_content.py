@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rightful import limits
+from rightful.content import escape, parse_json, restore
+from rightful.errors import InvalidEventError
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**25), 10**25)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(codec=None) | st.sampled_from("\x00\x1a\ud800")),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3) | st.sampled_from(["$float", "$int", "$$int", "$"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_whatever_content_is_comes_back_as_it_was(value: Any) -> None:
+    kept, escaped = escape(value)
+
+    assert restore(kept) == value
+    assert escaped or kept == value
+
+
+@given(JSON)
+def test_what_is_kept_is_json_in_utf8(value: Any) -> None:
+    kept, _ = escape(value)
+
+    assert json.loads(json.dumps(kept, ensure_ascii=False, allow_nan=False).encode()) == kept
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("\ud800", "\x1ad800"),
+        ("a\x00b", "a\x1a0000b"),
+        ("\x1a0000", "\x1a001a0000"),
+        (float("inf"), {"$float": "inf"}),
+        (float("-inf"), {"$float": "-inf"}),
+        (2**64, {"$int": "18446744073709551616"}),
+        (-(2**63) - 1, {"$int": "-9223372036854775809"}),
+        ({"$float": 1}, {"$$float": 1}),
+        ({"$$int": "x"}, {"$$$int": "x"}),
+        ({"\x00": ["\x00"]}, {"\x1a0000": ["\x1a0000"]}),
+    ],
+    ids=str,
+)
+def test_each_escape_is_the_documented_one_is_flagged_and_reversed(value: Any, kept: Any) -> None:
+    assert escape(value) == (kept, True)
+    assert restore(kept) == value
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, 0, 2**64 - 1, -(2**63), 0.1, "x\n\x7f\u202e", [], {}, {"$": 1}, {"$floats": 1}]
+)
+def test_what_json_can_hold_is_kept_as_it_is_and_not_flagged(value: Any) -> None:
+    assert escape(value) == (value, False)
+
+
+def test_not_a_number_is_kept_too() -> None:
+    assert escape([float("nan")]) == ([{"$float": "nan"}], True)
+    assert math.isnan(restore({"$float": "nan"}))
+
+
+@pytest.mark.parametrize("digits", [4_000, 4_001, 5_000])
+def test_an_integer_of_any_length_is_kept(digits: int) -> None:
+    value = 10 ** (digits - 1) + 7
+
+    assert restore(escape(value)[0]) == value
+
+
+def test_an_integer_longer_than_python_reads_comes_back_as_its_digits() -> None:
+    text = "9" * 6_000
+
+    [value] = parse_json(f"[{text}]")
+
+    assert restore(escape(value)[0]) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "what", "place"),
+    [
+        (b"x", "Expected JSON content, got `bytes`", "$.content"),
+        ({"a": [1, {2}]}, "Expected JSON content, got `set`", "$.content.a[1]"),
+        ({1: 2}, "Expected `str` keys, got `int`", "$.content"),
+        ([object()], "Expected JSON content, got `object`", "$.content[0]"),
+    ],
+    ids=str,
+)
+def test_what_is_no_json_is_refused_at_its_place(value: Any, what: str, place: str) -> None:
+    with pytest.raises(InvalidEventError) as caught:
+        escape(value, "$.content")
+    assert (caught.value.what, caught.value.place) == (what, place)
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}], ids=["list", "dict"])
+def test_content_nests_as_deep_as_the_limit_says_and_not_one_deeper(wrap: Any) -> None:
+    value: Any = 0
+    for _ in range(limits.NESTING_DEPTH):
+        value = wrap(value)
+
+    assert escape(value) == (value, False)
+    with pytest.raises(InvalidEventError, match="Expected content nested at most 64 levels deep"):
+        escape(wrap(value))
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b'{"a":1}', {"a": 1}),
+        ('{"a":1}', {"a": 1}),
+        (b'\xef\xbb\xbf{"a":1}', {"a": 1}),
+        ('{"a":"é"}'.encode("utf-16"), {"a": "é"}),
+        ('{"a":"é"}'.encode("utf-32-le"), {"a": "é"}),
+        (b"[Infinity,-Infinity]", [math.inf, -math.inf]),
+        (b'["\\ud800"]', ["\ud800"]),
+        (b'["\xff"]', ["\udcff"]),
+        (b"[1e400]", [math.inf]),
+    ],
+    ids=str,
+)
+def test_json_is_read_as_it_is_found_in_the_wild(text: bytes | str, value: Any) -> None:
+    assert parse_json(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (b"", "Expected JSON: Expecting value, line 1 column 1"),
+        (b'{"a":1', "Expected JSON: Expecting ',' delimiter, line 1 column 7"),
+        (b'{"a":1}x', "Expected JSON: Extra data, line 1 column 8"),
+        (b'{"a":"\n"}', "Expected JSON: Invalid control character at, line 1 column 7"),
+        (b'{"a":1,"b":2,"a":3}', "Expected each key once, got 'a' twice"),
+        (b'[{"x":{"b":2,"b":3}}]', "Expected each key once, got 'b' twice"),
+        (b"\x00\x00\xff", "Expected JSON: "),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_read_says_what_and_where(text: bytes, what: str) -> None:
+    with pytest.raises(InvalidEventError) as caught:
+        parse_json(text)
+    assert caught.value.what.startswith(what)
+    assert caught.value.place == "$"
+
+
+def test_json_too_deep_to_read_is_refused_and_exhausts_nothing() -> None:
+    with pytest.raises(InvalidEventError, match="Expected JSON nested at most 64 levels deep"):
+        parse_json(b"[" * 100_000)

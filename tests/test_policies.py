@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rightful.errors import PolicyError
+from rightful.policies import PRESETS, ArmDecay, EventDecay, Policy, SessionDecay, TimeDecay, policy_of
+
+# Golden: a posterior that was published says which policy made it, for ever.
+HASHES = {
+    "bound": "d9db8dfd61ec1629484424d10ffabcfec3b1c7332de12ce1d1151dc57210e6ed",
+    "historical-newest": "b86bc1b34203a808d9390b323e2c04c8be2e21b77f2a2bcbc17a135df2af69af",
+    "gptme": "17dc5c618f306b690a87c6d30e4aca588a8f61799ef2dd242bdf9c46cbf9ac9c",
+}
+
+
+def test_the_hashes_of_the_presets_are_for_ever() -> None:
+    assert {name: policy.hash for name, policy in PRESETS.items()} == HASHES
+
+
+def test_nothing_said_is_the_preset_bound() -> None:
+    assert policy_of({}) == policy_of("bound") == Policy()
+    assert policy_of({}).hash == HASHES["bound"]
+
+
+def test_the_presets_are_what_they_are_said_to_be() -> None:
+    newest, gptme = PRESETS["historical-newest"], PRESETS["gptme"]
+
+    assert (newest.join, newest.revision, newest.causal_order) == ("newest", "additive", "strict")
+    assert (gptme.join, gptme.revision, gptme.causal_order) == ("bound", "additive", "lenient")
+    assert (gptme.arithmetic, gptme.decay) == ("sequential", EventDecay())
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    assert Policy().as_dict() == {
+        "join": "bound",
+        "revision": "last_wins",
+        "credit": "full",
+        "decay": None,
+        "prior": (1.0, 1.0),
+        "causal_order": "strict",
+        "skew_s": 0.0,
+        "marginals": False,
+        "graders": ("human/overall", "credit/overall", "session-records/overall", "*/overall"),
+        "outcomes": {"productive": 1.0, "noop": 0.0, "failed": 0.0, "violated_policy": 0.0},
+        "arm_aliases": {},
+        "arithmetic": "exact",
+    }
+
+
+@pytest.mark.parametrize(
+    ("wire", "decay"),
+    [
+        ({"mode": "time", "half_life": 3600}, TimeDecay(3600.0)),
+        ({"mode": "session", "gamma": 0.9}, SessionDecay(0.9)),
+        ({"mode": "arm", "gamma": 1}, ArmDecay(1.0)),
+        (None, None),
+        ("none", None),
+    ],
+    ids=str,
+)
+def test_each_decay_can_be_asked_for(wire: Any, decay: Any) -> None:
+    assert policy_of({"decay": wire}).decay == decay
+
+
+def test_numbers_hash_as_floats_and_keys_in_any_order() -> None:
+    one = policy_of({"prior": [1, 2], "outcomes": {"a": 1, "b": 0}})
+    other = policy_of({"outcomes": {"b": 0.0, "a": 1.0}, "prior": [1.0, 2.0]})
+
+    assert one == other
+    assert one.hash == other.hash
+    assert one.hash != policy_of({"prior": [1, 3], "outcomes": {"a": 1, "b": 0}}).hash
+
+
+def test_a_policy_comes_back_from_its_own_json() -> None:
+    policy = policy_of({"join": "newest", "decay": {"mode": "time", "half_life": 5}, "arm_aliases": {"a": "b"}})
+
+    assert policy_of(policy.as_dict()) == policy
+
+
+def test_a_policy_that_was_made_in_python_is_checked_too() -> None:
+    with pytest.raises(PolicyError, match=r"Expected `float` > 0\.0 - at `\$\.prior\[0\]`"):
+        policy_of(Policy(prior=(0.0, 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        ("newest", "there is no preset 'newest'; there are bound, historical-newest, gptme"),
+        (5, "Expected a name or an object, got `int`"),
+        ({"joins": "bound"}, "Object contains unknown field `joins`"),
+        ({"join": "nearest"}, "Invalid enum value 'nearest' - at `$.join`"),
+        ({"prior": [1]}, "Expected `array` of length 2, got 1 - at `$.prior`"),
+        ({"prior": [1, float("nan")]}, "Expected `float` > 0.0 - at `$.prior[1]`"),
+        ({"prior": [True, 1]}, "Expected `float`, got `bool` - at `$.prior[0]`"),
+        ({"decay": {"mode": "time", "half_life": 0}}, "Expected `float` > 0.0 - at `$.decay.half_life`"),
+        ({"decay": {"mode": "arm", "gamma": 1.1}}, "Expected `float` <= 1.0 - at `$.decay.gamma`"),
+        ({"decay": {"mode": "weekly"}}, "Invalid value 'weekly' - at `$.decay.mode`"),
+        ({"skew_s": -1}, "Expected `float` >= 0.0 - at `$.skew_s`"),
+        ({"outcomes": {"good": 2}}, "Expected `float` <= 1.0 - at `$.outcomes[...]`"),
+        (
+            {"arm_aliases": {"a": "b", "b": "c"}},
+            "'a' is an alias of 'b', which is an alias itself - at `$.arm_aliases`",
+        ),
+        (
+            {"arithmetic": "sequential", "decay": {"mode": "arm", "gamma": 0.5}},
+            "`sequential` arithmetic takes no decay but `events` - at `$.decay`",
+        ),
+        (
+            {"decay": {"mode": "events"}},
+            "decay `events` depends on the order of the log and needs `sequential` - at `$.arithmetic`",
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_no_policy_says_what_and_where(asked: Any, what: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        policy_of(asked)
+    assert caught.value.what == what
+    assert str(caught.value) == f"this is no policy: {what}. Nothing was computed; mend the policy and ask again."
