@@ -135,6 +135,28 @@ class Names:
             waiting.extend(self._same_coarse(number))
         return sorted(found)
 
+    def labels(self) -> Ints:
+        """Return one number a name, the same for all names of one `closure`."""
+        self.prepare()
+        self._grow_couples()
+        root = np.array(self._parent, np.int64)
+        while not np.array_equal(above := root[root], root):
+            root = above
+        values, order = self._sorted
+        starts = np.flatnonzero(np.append(True, values[1:] != values[:-1])) if len(values) else order
+        group = np.cumsum(np.append(0, values[1:] != values[:-1])) if len(values) else order
+        label = root
+        while len(label):
+            lowest = label.copy()
+            lowest[order] = np.minimum.reduceat(label[order], starts)[group]
+            by_root = lowest.copy()
+            np.minimum.at(by_root, root, lowest)
+            lowest = by_root[root]
+            if np.array_equal(lowest, label):
+                break
+            label = lowest
+        return label
+
     def fitting(self, number: int, through: int) -> list[int]:
         """Return the other names, mentioned up to `through`, of which this one can be an alias or reverse.
 

@@ -83,30 +83,38 @@ class Scene(NamedTuple):
     through_balance_us: int
 
 
-def scene_of(facts: Facts, policy: Policy, through: int, names: Iterable[int] | None) -> Scene:
-    """Return the scene at a position, of all names or of a closed set of them."""
+def scene_of(
+    facts: Facts, policy: Policy, through: int, names: Iterable[int] | Mask | None, runs: Runs | None = None
+) -> Scene:
+    """Return the scene at a position.
+
+    Args:
+        facts: The columns.
+        policy: The rule.
+        through: The last position that counts.
+        names: All names if None; else a closed set of them, as numbers or as a mask over all.
+        runs: Which run each name belongs to, if that is known.
+    """
     quarantine = quarantined(facts, through)
-    if names is None:
-        among = None
-        shown_rows = np.arange(np.searchsorted(facts.shown["pos"], through, "right"), dtype=np.int64)
-        grade_rows = np.arange(np.searchsorted(facts.grades["pos"], through, "right"), dtype=np.int64)
-    else:
+    among: Mask | None = None
+    if isinstance(names, np.ndarray):
+        among = names
+        shown_rows, grade_rows = (np.flatnonzero(among[table["name"]]) for table in (facts.shown, facts.grades))
+    elif names is not None:
         chosen = list(names)
         among = np.zeros(len(facts.names), np.bool_)
         among[chosen] = True
-        shown_rows = facts.shown_of.rows(chosen)
-        shown_rows = shown_rows[facts.shown["pos"][shown_rows] <= through]
-        grade_rows = facts.grades_of.rows(chosen)
-        grade_rows = grade_rows[facts.grades["pos"][grade_rows] <= through]
-    balance = max((one.through_us for one in balances(facts, through, quarantine)), default=-1)
+        shown_rows, grade_rows = facts.shown_of.rows(chosen), facts.grades_of.rows(chosen)
+    else:
+        shown_rows, grade_rows = (np.arange(len(table), dtype=np.int64) for table in (facts.shown, facts.grades))
     return Scene(
         facts,
         through,
         policy,
-        runs_of(facts, through, quarantine, among),
-        _shown(facts, shown_rows, quarantine),
-        _grades(facts, policy, grade_rows, quarantine),
-        balance,
+        runs or runs_of(facts, through, quarantine, among),
+        _shown(facts, shown_rows[facts.shown["pos"][shown_rows] <= through], quarantine),
+        _grades(facts, policy, grade_rows[facts.grades["pos"][grade_rows] <= through], quarantine),
+        max((one.through_us for one in balances(facts, through, quarantine)), default=-1),
     )
 
 

@@ -8,28 +8,87 @@ disjoint closed sets add up to the settlement of all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
-from rightful.policies import Policy
+import numpy as np
+
+from rightful.policies import ArmDecay, Policy, SessionDecay
+from rightful.projections.columns import Mask
 from rightful.projections.facts import Facts
 from rightful.projections.joins import bound_targets, newest_sources
 from rightful.projections.paying import Settlement, pay
-from rightful.projections.scene import scene_of
+from rightful.projections.runs import Runs, quarantined, runs_of
+from rightful.projections.scene import BINS, scene_of
+from rightful.projections.sums import Sums, sums_of
 from rightful.projections.units import units_of
 
+BLOCK_ROWS = 1 << 18
+"""Exposures and grades that are settled at once; what a settlement needs grows with them."""
 
-def settle(facts: Facts, policy: Policy, through: int, names: Iterable[int] | None = None) -> Settlement:
+
+def settle(
+    facts: Facts, policy: Policy, through: int, names: Iterable[int] | Mask | None = None, runs: Runs | None = None
+) -> Settlement:
     """Return what a policy makes of the log up to a position.
 
     Args:
         facts: The columns, folded through `through` at least.
         policy: The rule.
         through: The last position that counts.
-        names: A set of names closed under `Names.closure`; None for all. Only for the `bound`
-            join: the newest session is sought among all.
+        names: A set of names closed under `Names.closure`, as numbers or as a mask; None for all.
+            Only for the `bound` join: the newest session is sought among all.
+        runs: Which run each name belongs to, if that is known.
     """
-    scene = scene_of(facts, policy, through, names)
+    scene = scene_of(facts, policy, through, names, runs)
     units = units_of(scene)
     targets = bound_targets(scene, units)
     sources = None if policy.join == "bound" else newest_sources(scene, units, targets)
     return pay(scene, units, targets, sources)
+
+
+def adds_up(policy: Policy) -> bool:
+    """Say whether a policy's answer is the sum of its answers for disjoint closed sets of names."""
+    ordered = isinstance(policy.decay, SessionDecay | ArmDecay) or policy.arithmetic == "sequential"
+    return policy.join == "bound" and not ordered
+
+
+def tally(facts: Facts, policy: Policy, through: int, decay_at_us: int) -> tuple[Sums, dict[str, int]]:
+    """Return what a policy's credits add up to, and its counters, without keeping the credits.
+
+    Settles one block of names after the other, so that memory does not grow with the log; for
+    policies that `adds_up`.
+    """
+    assert adds_up(policy), "the blocks of this policy depend on each other"
+    sums, counters = Sums(), Counter[str]()
+    runs = runs_of(facts, through, quarantined(facts, through))
+    for block in _blocks(facts):
+        settlement = settle(facts, policy, through, block, runs)
+        sums.add(sums_of(facts, settlement, policy, decay_at_us))
+        counters.update(counters_of(settlement))
+    return sums, dict(counters)
+
+
+def counters_of(settlement: Settlement) -> dict[str, int]:
+    """Return how many units ended in each bin, and what else was counted.
+
+    The bins are exclusive: their sum is the number of units.
+    """
+    count = np.bincount(settlement.unit_bin, minlength=len(BINS)).tolist()
+    assert sum(count[: len(BINS)]) == len(settlement.unit_bin), "every grade stream is in exactly one bin"
+    return {**{f"{name}_grades": count[number] for number, name in enumerate(BINS)}, **settlement.counters}
+
+
+def _blocks(facts: Facts) -> Iterator[Mask | None]:
+    """Yield closed sets of names with about `BLOCK_ROWS` rows each; None for all of them at once."""
+    if len(facts.shown) + len(facts.grades) <= BLOCK_ROWS:
+        yield None
+        return
+    label = facts.names.labels()
+    rows = np.bincount(facts.shown["name"], minlength=len(label)) + np.bincount(
+        facts.grades["name"], minlength=len(label)
+    )
+    of_label = np.cumsum(np.bincount(label, weights=rows, minlength=len(label))).astype(np.int64) // BLOCK_ROWS
+    block = of_label[label]
+    for number in np.unique(block).tolist():
+        yield block == number
