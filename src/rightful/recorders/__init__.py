@@ -1,0 +1,1 @@
+"""Where rows are stored: the library's port, and one recorder an engine."""

@@ -8,12 +8,10 @@ short read transactions that nobody else's code runs in; a check of the readers 
 from __future__ import annotations
 
 import os
-import shutil
 import threading
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import lmdb
@@ -34,8 +32,12 @@ from rightful.recorders.faults import storage_error
 FORMAT = 1
 """Version of the tables' form, in each store's own record."""
 
-_ABOUT = b"about"
-_META = b"meta"
+ABOUT = b"about"
+"""Key of what a store says of itself, in its table `meta`."""
+
+META = b"meta"
+"""The table that every store has."""
+
 _SPARE_TABLES = 4  # a newer format may have more
 
 
@@ -63,11 +65,6 @@ class Kind(NamedTuple):
 
     name: str
     tables: Mapping[str, bool]
-
-
-_SORTED: Mapping[bool, Mapping[str, bool]] = MappingProxyType(
-    {True: MappingProxyType({"dupsort": True, "dupfixed": True}), False: MappingProxyType({})}
-)
 
 
 class Environment:
@@ -154,9 +151,9 @@ class Environment:
 
     def _open_tables(self) -> None:
         env = self._raw()
-        meta = self._table(_META)
+        meta = self._table(META)
         with env.begin() as txn:
-            self.about = self._checked(None if meta is None else txn.get(_ABOUT, db=meta))
+            self.about = self._checked(None if meta is None else txn.get(ABOUT, db=meta))
         tables = {name: self._table(name.encode(), dup=dup) for name, dup in self.kind.tables.items()}
         missing = sorted(name for name, table in tables.items() if table is None)
         if missing:
@@ -165,7 +162,7 @@ class Environment:
 
     def _table(self, name: bytes, *, dup: bool = False) -> Any:  # noqa: ANN401 - lmdb hides the class
         try:
-            return self._raw().open_db(name, create=False, **_SORTED[dup])
+            return self._raw().open_db(name, create=False, dupsort=dup, dupfixed=dup)
         except lmdb.NotFoundError:
             return None
 
@@ -376,43 +373,3 @@ class Reading:
             self._env.leave_read()
         if isinstance(error, lmdb.Error):
             raise storage_error(self._env.root, error) from error
-
-
-def create(root: Path, kind: Kind) -> None:
-    """Make an empty store of a kind, whole or not at all, unless there is one.
-
-    Raises:
-        StorageError: There is no room, or no permission.
-    """
-    try:
-        if not root.exists():
-            root.parent.mkdir(mode=locks.PRIVATE_FOLDER, parents=True, exist_ok=True)
-            files.make_folder(root)
-        turn = locks.Flock.open(root / "writer.lock")
-        try:
-            turn.exclusive()  # another process may be making it
-            if not (root / files.STORE).exists():
-                _make(root, kind)
-        finally:
-            turn.close()
-    except (lmdb.Error, OSError) as error:
-        raise storage_error(root, error) from error
-
-
-def _make(root: Path, kind: Kind) -> None:
-    half = root / files.HALF_MADE
-    shutil.rmtree(half, ignore_errors=True)  # of a process that was killed while it made it
-    files.make_folder(half)
-    files.make_data_file(half)
-    files.make_lock_file(half)
-    tables = len(kind.tables) + 1
-    with lmdb.open(str(half), map_size=limits.MAP_BYTES, max_dbs=tables, max_readers=limits.MAX_READERS, lib_version=0) as env:
-        with env.begin(write=True) as txn:
-            meta = env.open_db(_META, txn=txn)
-            for name, dup in kind.tables.items():
-                env.open_db(name.encode(), txn=txn, **_SORTED[dup])
-            about = About(FORMAT, kind.name, str(uuid.uuid4()))
-            txn.put(_ABOUT, msgspec.json.encode(about), db=meta)
-    files.sync_folder(half)
-    half.rename(root / files.STORE)
-    files.sync_folder(root)

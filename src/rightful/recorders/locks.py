@@ -167,8 +167,8 @@ def holders(path: Path) -> tuple[str, ...]:
     except OSError:
         return ()
     inode = f"{os.major(seen.st_dev):02x}:{os.minor(seen.st_dev):02x}:{seen.st_ino}"
-    rows = (line.split() for line in table.splitlines())
-    pids = {int(row[4]) for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == inode}
+    rows = (line.split() for line in table.splitlines() if " FLOCK " in line)
+    pids = {int(row[4]) for row in rows if inode in row}
     return tuple(f"pid {pid}" for pid in sorted(pids) if pid > 0)
 
 

@@ -104,9 +104,7 @@ class LedgerRecorder(DCBRecorder):
         """Return the last position; 0 when there is none."""
 
     @abstractmethod
-    def wait_beyond(
-        self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None
-    ) -> int:
+    def wait_beyond(self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None) -> int:
         """Wait until a row stands after the position, whoever writes it, and return the head.
 
         Returns:

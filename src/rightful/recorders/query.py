@@ -63,9 +63,7 @@ def read_page(tables: Tables, query: DCBQuery | None, after: int, until: int | N
         return Page(found, through, head)
 
 
-def positions(
-    tables: Tables, txn: lmdb.Transaction[bytes], query: DCBQuery, after: int, until: int
-) -> Iterator[int]:
+def positions(tables: Tables, txn: lmdb.Transaction[bytes], query: DCBQuery, after: int, until: int) -> Iterator[int]:
     """Return the positions after `after`, through `until`, that fit, ascending."""
     if _fits_all(query):
         return iter(range(after + 1, until + 1))
@@ -91,9 +89,7 @@ def raw_rows(
     return [value for _, value in pairs], _payloads(tables, txn, start, wanted)
 
 
-def _payloads(
-    tables: Tables, txn: lmdb.Transaction[bytes], start: bytes, wanted: list[bytes]
-) -> list[bytes | None]:
+def _payloads(tables: Tables, txn: lmdb.Transaction[bytes], start: bytes, wanted: list[bytes]) -> list[bytes | None]:
     """Return the payload of each position; None where it was erased or there never was one."""
     if not wanted:
         return []

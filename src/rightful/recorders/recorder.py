@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Sequence
 from hashlib import sha256
 from types import TracebackType
-from typing import Final
+from typing import Self
 
 from eventsourcing.dcb.api import DCBAppendCondition, DCBEvent, DCBQuery
 from eventsourcing.persistence import IntegrityError, ProgrammingError
@@ -22,10 +21,6 @@ from rightful.recorders.query import raw_rows
 from rightful.recorders.subscription import Response, Subscription
 from rightful.recorders.tables import KINDS, Tables
 from rightful.tree import HASH_BYTES, LEAF
-
-_GLANCE_MIN_S: Final = 0.001
-_GLANCE_MAX_S: Final = 0.032
-"""How often a waiting thread looks for commits of other processes; seconds, growing."""
 
 
 class LMDBRecorder(LedgerRecorder):
@@ -114,9 +109,7 @@ class LMDBRecorder(LedgerRecorder):
         self._open()
         return self._tables
 
-    def read(
-        self, query: DCBQuery | None = None, *, after: int | None = None, limit: int | None = None
-    ) -> Response:
+    def read(self, query: DCBQuery | None = None, *, after: int | None = None, limit: int | None = None) -> Response:
         """Return the events that fit, ascending; as `DCBRecorder.read`.
 
         Raises:
@@ -153,28 +146,10 @@ class LMDBRecorder(LedgerRecorder):
         with tables.env.read() as txn:
             return tables.size(txn), tables.root(txn)
 
-    def wait_beyond(
-        self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None
-    ) -> int:
-        """As `LedgerRecorder.wait_beyond`.
-
-        Commits of this process wake it; for those of others it glances at LMDB's counter.
-        """
-        store = self._open()
-        until = None if timeout_s is None else time.monotonic() + timeout_s
-        glance_s, seen = _GLANCE_MIN_S, -1
-        while True:
-            news = store.news.count
-            if (commit := store.env.last_transaction()) != seen:
-                seen, glance_s = commit, _GLANCE_MIN_S
-                if (head := self.head()) > position:
-                    return head
-            left_s = glance_s if until is None else min(glance_s, until - time.monotonic())
-            if left_s <= 0 or (stop is not None and stop.is_set()):
-                return self.head()
-            store.news.wait(news, left_s)
-            glance_s = min(2 * glance_s, _GLANCE_MAX_S)
-            self._open()
+    def wait_beyond(self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None) -> int:
+        """As `LedgerRecorder.wait_beyond`."""
+        self._open().wait_until(lambda: self.head() > position, timeout_s, stop)
+        return self.head()
 
     def wake(self) -> None:
         """Have waiting threads look whether they should stop."""
@@ -191,7 +166,7 @@ class LMDBRecorder(LedgerRecorder):
             registry.release(store)
             store.news.announce()
 
-    def __enter__(self) -> LMDBRecorder:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

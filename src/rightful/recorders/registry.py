@@ -11,17 +11,23 @@ from __future__ import annotations
 import os
 import select
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from rightful.errors import ForeignStoreError, LedgerNotFoundError, ReadOnlyStoreError
-from rightful.recorders import environment, files
+from rightful.recorders import creation, files
 from rightful.recorders.environment import Environment, Kind
 from rightful.recorders.faults import storage_error
 from rightful.recorders.writer import News, SessionMaker, Writer
 
 _HANDSHAKE_MS: Final = 5_000
 """How long a parent waits for its child to have closed what it inherited; milliseconds."""
+
+_GLANCE_MIN_S: Final = 0.001
+_GLANCE_MAX_S: Final = 0.032
+"""How often a waiting thread looks for commits of other processes; seconds, growing."""
 
 
 class Store:
@@ -45,6 +51,30 @@ class Store:
         if self._writer is None:
             raise ReadOnlyStoreError(str(self.env.root))
         return self._writer.submit(work, timeout_s)
+
+    def wait_until(
+        self, reached: Callable[[], bool], timeout_s: float | None = None, stop: threading.Event | None = None
+    ) -> bool:
+        """Wait until something that commits change is so.
+
+        Commits of this process wake it; for those of others it glances at LMDB's counter.
+
+        Returns:
+            Whether it is so; False when the time was over or `stop` was set first.
+        """
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        glance_s, seen = _GLANCE_MIN_S, (-1, -1)
+        while True:
+            now = self.news.count, self.env.last_transaction()
+            if now != seen:
+                seen, glance_s = now, _GLANCE_MIN_S
+                if reached():
+                    return True
+            left_s = glance_s if until is None else min(glance_s, until - time.monotonic())
+            if left_s <= 0 or (stop is not None and stop.is_set()):
+                return False
+            self.news.wait(seen[0], left_s)
+            glance_s = min(2 * glance_s, _GLANCE_MAX_S)
 
     def allow_writing(self) -> None:
         """Give it a writer, if it has none."""
@@ -104,7 +134,7 @@ def acquire(
     root = Path(os.path.realpath(path))
     with _registry.lock:
         if create and not (root / files.STORE).exists():
-            environment.create(root, kind)
+            creation.create(root, kind)
         key = _identity(root)
         store = _registry.stores.get(key)
         if store is None:
@@ -183,7 +213,7 @@ def _await_child(reading: int, writing: int) -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _registry  # noqa: PLW0603 - the parent's is left behind, with its locks
+    global _registry  # the parent's is left behind, with its locks
     parents, _registry = _registry, _Registry()
     for store in parents.stores.values():
         store.forget(still=store in parents.still)

@@ -124,6 +124,8 @@ class Writer:
         self._outside = threading.Event()  # set while it touches nothing of LMDB
         self._outside.set()
         self._company = 1
+        self._told = 0.0  # when the last answers were given
+        self._prompt = False
         self._commits = 0
 
     # -- the callers' side -----------------------------------------------------------------
@@ -184,6 +186,7 @@ class Writer:
 
     def _loop(self) -> None:
         while (first := self._queue.get()) is not None:
+            self._prompt = time.monotonic() - self._told < limits.PROMPT_S
             batch = [first]
             self._linger(batch)
             try:
@@ -192,12 +195,36 @@ class Writer:
                 self._fail(batch, storage_error(self._env.root, error))
                 continue
             try:
-                self._serve(batch)
+                self._use_turn(batch)
             finally:
                 self._turnstile.leave()
-            self._tell(batch)
         self._refuse_the_rest()
         self._turnstile.close()
+
+    def _use_turn(self, batch: list[Request]) -> None:
+        """Commit, and go on as long as callers come straight back and the turn is not over."""
+        until = time.monotonic() + limits.TURN_S
+        while batch:
+            self._serve(batch)
+            self._tell(batch)
+            self._told = time.monotonic()
+            batch = self._come_back() if self._told < until else []
+
+    def _come_back(self) -> list[Request]:
+        """Return the work of callers that came straight back after their answer, if they do that."""
+        if not self._prompt:
+            return []
+        try:
+            request = self._queue.get(timeout=limits.PROMPT_S)
+        except Empty:
+            self._prompt = False
+            return []
+        if request is None:
+            self._queue.put(None)
+            return []
+        batch = [request]
+        self._linger(batch)
+        return batch
 
     def _linger(self, batch: list[Request]) -> None:
         """Wait for the callers of the last commit to come back, since they mostly do."""
@@ -262,7 +289,7 @@ class Writer:
         try:
             self._apply(txn, batch)
             worth_it = self._session.finish()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - the caller gets it, as the cause
             txn.abort()
             cause = storage_error(self._env.root, error) if isinstance(error, lmdb.Error) else error
             raise SpoiledError from cause

@@ -1,0 +1,61 @@
+"""How an empty store comes to be: whole, or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from pathlib import Path
+
+import lmdb
+import msgspec
+
+from rightful import limits
+from rightful.recorders import files, locks
+from rightful.recorders.environment import ABOUT, FORMAT, META, About, Kind
+from rightful.recorders.faults import storage_error
+
+
+def create(root: Path, kind: Kind) -> None:
+    """Make an empty store of a kind, whole or not at all, unless there is one.
+
+    Raises:
+        StorageError: There is no room, or no permission.
+    """
+    try:
+        if not root.exists():
+            root.parent.mkdir(mode=locks.PRIVATE_FOLDER, parents=True, exist_ok=True)
+            files.make_folder(root)
+        turn = locks.Flock.open(root / "writer.lock")
+        try:
+            turn.exclusive()  # another process may be making it
+            if not (root / files.STORE).exists():
+                _make(root, kind)
+        finally:
+            turn.close()
+    except (lmdb.Error, OSError) as error:
+        raise storage_error(root, error) from error
+
+
+def _make(root: Path, kind: Kind) -> None:
+    """Make the store beside its place and move it there, so that a kill leaves nothing half."""
+    half = root / files.HALF_MADE
+    shutil.rmtree(half, ignore_errors=True)  # of a process that was killed while it made it
+    files.make_folder(half)
+    files.make_data_file(half)
+    files.make_lock_file(half)
+    env = lmdb.open(
+        str(half),
+        map_size=limits.MAP_BYTES,
+        max_dbs=len(kind.tables) + 1,
+        max_readers=limits.MAX_READERS,
+        lib_version=0,
+    )
+    with env, env.begin(write=True) as txn:
+        meta = env.open_db(META, txn=txn)
+        for name, dup in kind.tables.items():
+            env.open_db(name.encode(), txn=txn, dupsort=dup, dupfixed=dup)
+        about = About(FORMAT, kind.name, str(uuid.uuid4()))
+        txn.put(ABOUT, msgspec.json.encode(about), db=meta)
+    files.sync_folder(half)
+    half.rename(root / files.STORE)
+    files.sync_folder(root)

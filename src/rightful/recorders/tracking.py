@@ -1,0 +1,226 @@
+"""Views that are kept in LMDB: their state and how far they have read, in one transaction."""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+import lmdb
+from eventsourcing.persistence import (
+    IntegrityError,
+    ProgrammingError,
+    Tracking,
+    TrackingRecorder,
+    WaitInterruptedError,
+)
+
+from rightful import limits
+from rightful.errors import ClosedError
+from rightful.recorders import registry
+from rightful.recorders.environment import Environment, Kind
+from rightful.recorders.tables import word_key
+from rightful.recorders.writer import Request
+
+VIEWS: Final = Kind("views", MappingProxyType({"tracking": False, "state": False}))
+"""A store of views; it can be deleted and built again."""
+
+_ID: Final = struct.Struct(">Q")
+_KEY_BYTES: Final = 511
+"""Longest key of LMDB 0.9; bytes."""
+
+T = TypeVar("T")
+
+
+class ViewState:
+    """The state of one view inside a transaction: bytes under bytes. It ends with it."""
+
+    __slots__ = ("_prefix", "_table", "_txn", "touched")
+
+    def __init__(self, env: Environment, txn: lmdb.Transaction[bytes], name: str) -> None:
+        self._txn = txn
+        self._table: Any = env.tables["state"]
+        self._prefix = name.encode() + b"\0"
+        self.touched = False
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return what stands under the key; None when nothing does."""
+        return self._txn.get(self._key(key), db=self._table)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Put a value under the key, in place of what stands there."""
+        self.touched = True
+        self._txn.put(self._key(key), value, db=self._table)
+
+    def delete(self, key: bytes) -> bool:
+        """Remove what stands under the key; tell whether anything did."""
+        self.touched = True
+        return self._txn.delete(self._key(key), db=self._table)
+
+    def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys that begin so, ascending, and their values."""
+        start = self._prefix + prefix
+        with self._txn.cursor(db=self._table) as cursor:
+            if not cursor.set_range(start):
+                return
+            for key, value in cursor:
+                if not key.startswith(start):
+                    return
+                yield key[len(self._prefix) :], value
+
+    def _key(self, key: bytes) -> bytes:
+        whole = self._prefix + key
+        if len(whole) > _KEY_BYTES:
+            msg = f"a view's name and key have {_KEY_BYTES - 1} bytes at most, these have {len(whole) - 1}"
+            raise ProgrammingError(msg)
+        return whole
+
+
+class _Session:
+    """What the writer of views does in a transaction."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._touched = self._touching = False
+
+    def begin(self, txn: lmdb.Transaction[bytes]) -> None:
+        """Begin with nothing written."""
+        self._txn = txn
+        self._touched = self._touching = False
+
+    def apply(self, request: Request) -> Any:  # noqa: ANN401 - as the work
+        """Move the position on, then change the state."""
+        name, tracking, work = request.work
+        self._touching = False
+        if tracking is not None:
+            self._track(name, tracking)
+        state = ViewState(self._env, self._txn, name)
+        try:
+            return None if work is None else work(state)
+        finally:
+            self._touching = self._touching or state.touched
+            self._touched = self._touched or self._touching
+
+    def _track(self, name: str, tracking: Tracking) -> None:
+        key = tracking_key(name, tracking.application_name)
+        record = self._txn.get(key, db=self._env.tables["tracking"])
+        if record is not None and _ID.unpack(record)[0] >= tracking.notification_id:
+            msg = f"{tracking.application_name} is already tracked to {_ID.unpack(record)[0]}, so not {tracking}"
+            raise IntegrityError(msg)
+        self._touching = self._touched = True
+        self._txn.put(key, _ID.pack(tracking.notification_id), db=self._env.tables["tracking"])
+
+    def spoiled(self) -> bool:
+        """Tell whether the work that just failed had begun to write."""
+        return self._touching
+
+    def finish(self) -> bool:
+        """Tell whether there is anything to commit."""
+        return self._touched
+
+    def stands(self, txn: lmdb.Transaction[bytes]) -> bool:
+        """Rely on the number of the transaction: the turn is ours, so it names ours."""
+        return txn is not None
+
+
+def tracking_key(name: str, application_name: str) -> bytes:
+    """Return the key of a view's position in an application."""
+    return word_key(f"{name}\0{application_name}")
+
+
+class LMDBTrackingRecorder(TrackingRecorder):
+    """A view in LMDB. A subclass keeps its state with `transact` and reads it with `query`.
+
+    Args:
+        path: The folder of the store of views; several views may share it.
+        name: The view's name; it keeps views in one store apart.
+
+    Raises:
+        StorageError: The store cannot be made or opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, name: str = "view") -> None:
+        self._lock = threading.Lock()
+        self._store: registry.Store | None = None
+        self._name = name
+        self._path = os.fspath(path)
+        self._store = registry.acquire(path, VIEWS, _Session, create=True)
+
+    def transact(self, tracking: Tracking | None, work: Callable[[ViewState], T] | None = None) -> T | None:
+        """Move the position on and change the state, both or neither; durable on return.
+
+        Args:
+            tracking: How far the view has read with this change; None leaves it.
+            work: Changes the state. It runs on the writer's thread and may be called again.
+
+        Raises:
+            IntegrityError: The position is not beyond the last one. Nothing was changed.
+            StorageError: The store failed, or others held it. Nothing was changed.
+            OutcomeUnknownError: It may be changed; ask `max_tracking_id`.
+        """
+        result: T | None = self._open().submit((self._name, tracking, work), limits.WAIT_S)
+        return result
+
+    def query(self, work: Callable[[ViewState], T]) -> T:
+        """Return what `work` reads of the state in one short read transaction."""
+        env = self._open().env
+        with env.read() as txn:
+            return work(ViewState(env, txn, self._name))
+
+    def insert_tracking(self, tracking: Tracking) -> None:
+        """Move the position on without changing the state.
+
+        Raises:
+            IntegrityError: The position is not beyond the last one.
+        """
+        self.transact(tracking)
+
+    def max_tracking_id(self, application_name: str) -> int | None:
+        """Return how far the view has read an application; None when it has not begun."""
+        env = self._open().env
+        with env.read() as txn:
+            record = txn.get(tracking_key(self._name, application_name), db=env.tables["tracking"])
+        return None if record is None else int(_ID.unpack(record)[0])
+
+    def wait(
+        self,
+        application_name: str,
+        notification_id: int | None,
+        timeout: float = 1.0,
+        interrupt: threading.Event | None = None,
+    ) -> None:
+        """Wait until the view has read that far; a commit of this process wakes it at once.
+
+        Raises:
+            TimeoutError: It has not, in `timeout` seconds.
+            WaitInterruptedError: `interrupt` was set before.
+        """
+
+        def reached() -> bool:
+            return self.has_tracking_id(application_name, notification_id)
+
+        if self._open().wait_until(reached, timeout, interrupt):
+            return
+        if interrupt is not None and interrupt.is_set():
+            raise WaitInterruptedError
+        msg = f"{self._name} has not read {application_name!r} up to {notification_id} within {timeout:g} s"
+        raise TimeoutError(msg)
+
+    def close(self) -> None:
+        """Give the store back. Closing twice is nothing."""
+        with self._lock:
+            store, self._store = self._store, None
+        if store is not None:
+            registry.release(store)
+            store.news.announce()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _open(self) -> registry.Store:
+        if self._store is None:
+            raise ClosedError(self._path)
+        return self._store
