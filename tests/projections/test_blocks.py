@@ -1,0 +1,52 @@
+"""Blocks of names: many small settlements add up to one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from rightful.policies import policy_of
+from rightful.projections import settle as settling
+from rightful.projections.facts import Facts
+from rightful.projections.projected import Projected
+from rightful.projections.settle import counters_of, settle, tally
+from rightful.projections.sums import sums_of
+from tests import strategies
+from tests.projections.fake import FakeLog
+from tests.strategies import Wire
+
+BOUND = policy_of("bound")
+
+
+def facts_of(events: list[Wire]) -> Facts:
+    log = FakeLog()
+    log.append(events)
+    return Projected(log).catch_up()  # type: ignore[arg-type]
+
+
+@settings(max_examples=200, deadline=None)
+@given(strategies.logs())
+def test_blocks_of_one_row_add_up_to_the_whole(events: list[Wire]) -> None:
+    facts = facts_of(events)
+    whole = settle(facts, BOUND, facts.watermark)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settling, "BLOCK_ROWS", 1)
+        sums, counters = tally(facts, BOUND, facts.watermark, 0)
+
+    assert list(sums.rows()) == list(sums_of(facts, whole, BOUND, 0).rows())
+    assert +Counter(counters) == +Counter(counters_of(whole))
+
+
+@settings(max_examples=200, deadline=None)
+@given(strategies.logs())
+def test_a_label_is_shared_by_exactly_the_names_of_one_closure(events: list[Wire]) -> None:
+    names = facts_of(events).names
+
+    labels = names.labels()
+
+    for number in range(len(names)):
+        assert np.flatnonzero(labels == labels[number]).tolist() == names.closure([number])
