@@ -2,8 +2,8 @@
 
 The log odds of a Beta have a smooth, log-concave density without end points, however sharp or
 loose the posterior. So the axis is cut into panels as fine as the sharpest posterior that still
-has weight there, each with 12 Gauss-Legendre nodes; distribution functions are integrated from
-panel to panel. The error is some 1e-11 where a grid of 4,097 midpoints gives 1e-5, and sees
+has weight there, each with 16 Gauss-Legendre nodes; distribution functions are integrated from
+panel to panel. The error is some 1e-12 where a grid of 4,097 midpoints gives 1e-5, and sees
 nothing of Beta(5e5, 5e5).
 """
 
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 _DROP = 32.0
 """Where a density is e**-32 of its peak nothing is left to integrate; nats."""
 
-_SHARPEST = 1e18
-"""Evidence beyond which two neighbouring floats are many deviations apart; units of evidence mass."""
-
-_NODES = 12
+_NODES = 16
 _PACE = 3.0
 """Width of a panel in units of the length on which the density changes e-fold."""
 
@@ -95,9 +92,6 @@ class _Shape(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def _shape(a: float, b: float) -> _Shape:
-    excess = min(a, b) / _SHARPEST
-    if excess > 1.0:
-        a, b = a / excess, b / excess
     return _Shape(a, b, math.log(a) - math.log(b), _edge(a, b), -_edge(b, a))
 
 
@@ -170,7 +164,7 @@ def _density(shape: _Shape, offset: NDArray[np.float64]) -> NDArray[np.float64]:
     a, b, s = (shape.a, shape.b, offset) if shape.a <= shape.b else (shape.b, shape.a, -offset)
     n, p, q = a + b, a / (a + b), b / (a + b)
     near = np.log1p(p * np.expm1(np.minimum(s, 1.0)))
-    far = np.logaddexp(math.log(q), math.log(a) - math.log(n) + s)
+    far = np.logaddexp(math.log1p(-p), math.log(a) - math.log(n) + s)
     fall = n * np.where(s < 1.0, near, far) - a * s
     if a > _SERIES_FROM:
         series = 1.0 + s * ((q - p) / 3.0 + s * (1.0 - 6.0 * p * q) / 12.0)

@@ -21,6 +21,7 @@ from rightful.reports.special import (
     root,
     saddle,
     stirling,
+    stirling_bend,
     stirling_slope,
     tails,
 )
@@ -32,6 +33,8 @@ Curve = Callable[[float], tuple[float, float]]
 """Value and slope of something at given log odds."""
 
 _FAR = 2.0**60
+_CLOSE = 1e-4
+"""Parameters nearer than this, relative to their size: their difference is left to a derivative."""
 _TWO = 2
 
 
@@ -61,9 +64,13 @@ def _crossing_logits(a: Beta, b: Beta) -> list[float]:
     left = -math.copysign(1.0, up) if up else math.copysign(1.0, down)
     right = -math.copysign(1.0, down) if down else -left
 
+    home = centre(*max(a, b, key=sum))  # the sharper one, where the logarithms do not cancel
+    there = log_density(*a, home) - log_density(*b, home)
+
     def ratio(t: float) -> tuple[float, float]:
         point = at_logit(t)
-        return log_density(*a, point) - log_density(*b, point), up * point.y - down * point.x
+        height = there + up * (point.log_x - home.log_x) + down * (point.log_y - home.log_y)
+        return height, up * point.y - down * point.x
 
     if left != right:
         ends = _outermost(ratio, 0.0, left, -1.0), _outermost(ratio, 0.0, right, 1.0)
@@ -182,7 +189,10 @@ def kl(a: Beta, b: Beta) -> float:
 
 def _bregman(p: float, q: float) -> float:
     """`ln Gamma(q) - ln Gamma(p) - (q - p) psi(p)` less its leading part `q ln(q / p) - (q - p)`."""
-    return -0.5 * log_ratio(q, p) + stirling(q) - stirling(p) - (q - p) * stirling_slope(p)
+    step = q - p
+    if abs(step) < _CLOSE * p:
+        return -0.5 * log_ratio(q, p) + 0.5 * step**2 * stirling_bend(p + step / 3.0)
+    return -0.5 * log_ratio(q, p) + stirling(q) - stirling(p) - step * stirling_slope(p)
 
 
 def _coins(a: Beta, b: Beta) -> float:
@@ -216,8 +226,9 @@ def hellinger_squared(a: Beta, b: Beta) -> float:
 def _concave(p: float, q: float) -> float:
     """`ln Gamma` of the mean less the mean of `ln Gamma`, without its leading part."""
     middle, half = 0.5 * (p + q), 0.5 * (p - q)
-    ratio = (half / middle) ** 2
-    spread = math.log1p(-ratio) if ratio < 0.5 else math.log(p / middle) + math.log(q / middle)  # noqa: PLR2004
+    if abs(half) < _CLOSE * middle:
+        return 0.25 * math.log1p(-((half / middle) ** 2)) - 0.5 * half**2 * stirling_bend(middle)
+    spread = math.log(p / middle) + math.log(q / middle)
     return 0.25 * spread + stirling(middle) - 0.5 * (stirling(p) + stirling(q))
 
 

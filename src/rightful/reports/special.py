@@ -26,8 +26,8 @@ _SERIES_FROM = 10.0
 _SHARP = 300.0
 """Both parameters above it: a tail is nearly Gaussian, and one quadrature beats a long fraction."""
 _NEAR = 0.9
-_LEAST = 1e-300
-"""Smaller parameters are computed as this one; no number a posterior gives can tell them apart."""
+_LEAST = 1e-12
+_MOST = 1e15
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 
 
@@ -73,16 +73,20 @@ def mirrored(point: Point) -> Point:
 
 
 def checked(alpha: float, beta: float) -> tuple[float, float]:
-    """Return the two parameters if they are those of a posterior.
+    """Return the two parameters if they are those of a posterior, within what can be computed.
+
+    More evidence than 1e15 counts as 1e15 with the same mean, and a parameter below 1e-12 as 1e-12:
+    rewards are counted one by one, so no ledger comes near either.
 
     Raises:
-        UsageError: One is zero, negative, NaN or infinite, or their sum overflows.
+        UsageError: One is zero, negative, NaN or infinite. Mend the prior or what produced it.
     """
-    if not (alpha > 0.0 and beta > 0.0 and math.isfinite(alpha + beta)):
+    if not (0.0 < alpha < math.inf and 0.0 < beta < math.inf):
         raise errors.UsageError(
             f"expected a posterior with finite alpha and beta above 0, got ({alpha!r}, {beta!r}); nothing was computed"
         )
-    return max(float(alpha), _LEAST), max(float(beta), _LEAST)
+    excess = max(1.0, alpha / _MOST, beta / _MOST)
+    return max(alpha / excess, _LEAST), max(beta / excess, _LEAST)
 
 
 def centre(a: float, b: float) -> Point:
@@ -134,6 +138,18 @@ def stirling_slope(z: float) -> float:
     square = 1.0 / (z * z)
     terms = [-(2 * k + 1) * term for k, term in enumerate(_STIRLING)]
     return square * functools.reduce(lambda total, term: total * square + term, reversed(terms))
+
+
+def stirling_bend(z: float) -> float:
+    """Give the second derivative of `stirling`: `trigamma(z) - 1 / z - 1 / (2 z**2)` (DLMF 5.15.8)."""
+    if z < _SERIES_FROM:
+        steps = math.ceil(_SERIES_FROM - z)
+        far = z + steps
+        passed = math.fsum((z + i) ** -2.0 for i in range(steps))
+        return stirling_bend(far) + 1.0 / far + 0.5 / far**2 + passed - 1.0 / z - 0.5 / z**2
+    square = 1.0 / (z * z)
+    terms = [(2 * k + 1) * (2 * k + 2) * term for k, term in enumerate(_STIRLING)]
+    return square / z * functools.reduce(lambda total, term: total * square + term, reversed(terms))
 
 
 def digamma(z: float) -> float:
@@ -242,7 +258,7 @@ def _fraction(a: float, b: float, point: Point) -> float:
     for n in range(1, 10_000):
         s = a + 2 * n - 1.0
         weight = n * (b - n) * x
-        alpha = (a + n - 1.0) / s * ((whole + n - 1.0) * x / s) * weight
+        alpha = (a + (n - 1)) / s * ((whole + (n - 1)) * x / s) * weight
         beta = n + weight / s + (a + n) / (s + 2.0) * (away + n * (1.0 + point.y))
         above, numerator = numerator, alpha * above + beta * numerator
         below, denominator = denominator, alpha * below + beta * denominator
