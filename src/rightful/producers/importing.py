@@ -245,7 +245,7 @@ class _Run:
         """Say why a file is not imported: what is wrong with it, or that nobody knows its form."""
         for item in islice(items, _PEEK):
             if isinstance(item, Problem):
-                self._tell(item._replace(lost=not item.what.startswith(NO_OBJECT)))
+                self._tell(item._replace(lost=item.lost and not item.what.startswith(NO_OBJECT)))
             else:
                 names = ", ".join(kind.NAME for kind in kinds)
                 keys = ", ".join(f"`{key[:32]}`" for key in islice(item.value, 5)) or "no keys"

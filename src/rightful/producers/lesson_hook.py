@@ -29,11 +29,11 @@ import msgspec
 from rightful import times
 from rightful.errors import InvalidEventError
 from rightful.producers.fields import digest, epoch_us, key_of, moment_us, session_of, shaped
+from rightful.producers.files import Found, Problem
 from rightful.producers.importing import Origin, Plan, Wire
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
-    from rightful.producers.files import Found
 
 NAMESPACE = "claude-code"
 """The namespace of the sessions it names."""
@@ -110,7 +110,7 @@ class LessonHookReader:
         self._origin = origin
         self._seen: Counter[str] = Counter()
 
-    def events(self, found: Found) -> Iterator[Wire]:
+    def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield the exposures of one object.
 
         Raises:
@@ -118,7 +118,7 @@ class LessonHookReader:
         """
         match _artifact(found.value):
             case "state":
-                yield from self._of_state(found.value)
+                yield from self._of_state(found.value, found.line)
             case "trajectory":
                 yield self._of_trajectory(found.value)
             case "dropout":
@@ -134,7 +134,7 @@ class LessonHookReader:
         del log
         return Plan(events)
 
-    def _of_state(self, value: Mapping[str, Any]) -> Iterator[Wire]:
+    def _of_state(self, value: Mapping[str, Any], line: int) -> Iterator[Wire | Problem]:
         injected = injected_of(value)
         safe, dot, suffix = self._origin.name.rpartition(".")
         if not dot or suffix != "json":
@@ -142,7 +142,12 @@ class LessonHookReader:
         session = session_of(NAMESPACE, safe, "$")
         at_us = last_pretool_us(value) or self._origin.mtime_us or 0
         for path in injected:
-            yield _exposure("state", session, key_of(safe, path), at_us) | {
+            try:
+                key = key_of(safe, path)
+            except InvalidEventError as error:
+                yield Problem(line, str(error))
+                continue
+            yield _exposure("state", session, key, at_us) | {
                 "alias": True,
                 "at_basis": "file",
                 "arms": [{"arm": path}],

@@ -46,6 +46,7 @@ NAMESPACE = "workspace"
 """The namespace of the sessions it names."""
 
 _OVERALL = "overall"
+_RUBRIC_FORM = f"a dimension of 1 to {limits.WORD_CHARS} characters without `/` and control characters"
 _TIMES = ("start_time", "timestamp", "end_time")
 _TAKEN = frozenset(
     {
@@ -295,5 +296,7 @@ def _grade(
         grade = key | {"rubric": rubric} | said
         wire.check(grade | {"seq": 1})
     except InvalidEventError as error:
+        if error.place == "$.rubric":
+            return InvalidEventError(f"Expected {_RUBRIC_FORM}, got {rubric[:64]!r}", "$.grades")
         return InvalidEventError(error.what, place if error.place == "$.reward" else error.place)
     return grade

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rightful import app
+from rightful.app import Ledger
+from rightful.producers.importing import FileReport, Kind, import_paths
+from rightful.producers.lesson_hook import LessonHook
+from rightful.producers.session_records import SessionRecords
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "imports"
+MTIME_S = 1_785_600_000
+
+KINDS: dict[str, list[Kind]] = {
+    "lesson-hook": [LessonHook()],
+    "session-records": [SessionRecords()],
+    "auto": [LessonHook(), SessionRecords()],
+}
+
+Importer = Callable[..., list[FileReport]]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with app.open(tmp_path / "ledger", create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def imported(ledger: Ledger) -> Importer:
+    """Import paths and return the report of each file."""
+
+    def run(kind: str, *paths: Path | str, stdin: bytes = b"") -> list[FileReport]:
+        texts = [str(path) for path in paths]
+        return list(import_paths(ledger.log, KINDS[kind], texts, stdin=io.BytesIO(stdin)))
+
+    return run
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    """A copy of the golden files with a fixed time."""
+    copy = tmp_path / "golden"
+    shutil.copytree(GOLDEN, copy)
+    for path in copy.rglob("*.json*"):
+        os.utime(path, (MTIME_S, MTIME_S))
+    return copy
+
+
+def said(report: FileReport) -> dict[str, Any]:
+    """A report without its path."""
+    document = report.as_dict()
+    del document["path"]
+    return document

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.producers.conftest import KINDS, Importer, said
+
+from rightful import limits
+from rightful.app import Ledger
+from rightful.errors import BusyError
+from rightful.producers.importing import import_paths
+
+SAMPLES = Path(__file__).parents[3] / "shared" / "samples"
+RECORD = {"session_id": "s", "start_time": "2026-08-01T10:00:00Z", "trajectory_grade": 0.5}
+LINE = {"ts": 5.0, "session_id": "s", "lessons": [{"path": "x.md"}], "tool_seq": []}
+
+
+def write(path: Path, *rows: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_a_folder_is_imported_file_by_file_in_order_and_again_adds_nothing(
+    ledger: Ledger, imported: Importer, golden: Path
+) -> None:
+    once = imported("lesson-hook", golden / "lesson-trajectories", golden / "lesson-dropout")
+    again = imported("lesson-hook", golden)
+
+    assert [Path(report.path).name for report in once] == [
+        "2026-08-01.jsonl",
+        "2026-08-01-running-blue-fox.jsonl",
+        "7fbe4341-0d57-4016-8374-1ed5e8da4b1b.jsonl",
+        "a6be8a33b7c987f4ffb76d9c9805c7eb.jsonl",
+        "ca7989fa-4c90-4f22-820d-169a7bf5e2cb.jsonl",
+    ]
+    assert sum(report.appended for report in once) == 6
+    assert sum(report.duplicate for report in again) == 6
+
+
+def test_standard_input_is_imported_like_a_file(imported: Importer) -> None:
+    [report] = imported("lesson-hook", "-", stdin=json.dumps(LINE).encode())
+
+    assert (report.path, said(report)) == ("-", {"appended": 1, "duplicate": 0, "problems": []})
+
+
+def test_auto_tells_each_file_by_its_content_and_says_what_it_passed_over(
+    ledger: Ledger, imported: Importer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "ws"
+    write(folder / "a.jsonl", LINE)
+    write(folder / "b.jsonl", {"a": 1}, RECORD)
+    write(folder / "c.json", {"arms": {}, "total_sessions": 3})
+    write(folder / "d.json", [1])
+    write(folder / "e.json")
+    (folder / "f.json").write_text('{"injected": ["/ho')
+    write(folder / "g.jsonl", {"session_id": "s", "lessons": []})
+
+    reports = imported("auto", folder)
+
+    assert [(Path(report.path).name, report.appended, report.exit_code) for report in reports] == [
+        ("a.jsonl", 1, 0),
+        ("b.jsonl", 2, 2),
+        ("c.json", 0, 0),
+        ("d.json", 0, 0),
+        ("e.json", 0, 0),
+        ("f.json", 0, 2),
+        ("g.jsonl", 0, 0),
+    ]
+    assert [[problem.what for problem in report.problems] for report in reports[1:]] == [
+        ["Object missing required field `session_id` - at `$`"],
+        ["passed over: an object with `arms`, `total_sessions` is not of lesson-hook, session-records"],
+        ["Expected `object`, got `array`"],
+        ["the file is empty"],
+        ["Expected JSON, got a line that is cut short"],
+        ["passed over: an object with `session_id`, `lessons` is not of lesson-hook, session-records"],
+    ]
+
+
+def test_a_foreign_file_of_a_folder_is_passed_over_and_a_named_one_is_read_line_by_line(
+    imported: Importer, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "ws" / "c.jsonl", {"arms": {}}, {"arms": {}})
+
+    [found] = imported("session-records", tmp_path / "ws")
+    [named] = imported("session-records", path)
+
+    assert [problem.what for problem in found.problems] == [
+        "passed over: an object with `arms` is not of session-records"
+    ]
+    assert [problem.line for problem in named.problems] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("none.jsonl", "could not be read: No such file or directory"),
+        ("pipe.jsonl", "could not be read: not a regular file"),
+        ("a\0b", "this cannot be a path"),
+    ],
+)
+def test_a_path_that_cannot_be_read_is_reported_and_the_others_are_imported(
+    imported: Importer, tmp_path: Path, name: str, what: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    path = write(tmp_path / "good.jsonl", LINE)
+
+    bad, good = imported("lesson-hook", f"{tmp_path}/{name}", path)
+
+    assert said(bad) == {"appended": 0, "duplicate": 0, "problems": [{"line": None, "what": what}]}
+    assert bad.exit_code == 2
+    assert good.appended == 1
+
+
+def test_a_named_link_is_followed_and_gives_the_session_its_own_name(
+    ledger: Ledger, imported: Importer, tmp_path: Path
+) -> None:
+    write(tmp_path / "real.json", {"injected": ["x.md"], "last_pretool": 5})
+    (tmp_path / "s.json").symlink_to("real.json")
+
+    imported("lesson-hook", tmp_path / "s.json")
+
+    assert [one.session for one in ledger.read()] == ["claude-code:s"]
+
+
+def test_a_conflict_is_reported_with_its_line_and_exits_with_3(
+    ledger: Ledger, imported: Importer, tmp_path: Path
+) -> None:
+    forged = {"type": "exposure.recorded", "producer": "lesson-hook-state", "key": '["u","x.md"]'}
+    ledger.append([forged | {"session": "claude-code:z", "at": "2026-08-01T10:00:00Z", "arms": []}])
+    [report] = imported("lesson-hook", write(tmp_path / "u.json", {"injected": ["x.md", "y.md"], "last_pretool": 5}))
+
+    assert (report.appended, report.conflicts, report.exit_code) == (1, 1, 3)
+    assert [problem.line for problem in report.problems] == [1]
+    assert report.problems[0].what.startswith("conflicts with what stands under its id: ")
+
+
+def test_events_are_written_in_transactions_of_a_bounded_size(
+    ledger: Ledger, imported: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    original = ledger.log.append
+
+    def counted(events: Any, **condition: Any) -> Any:
+        batch = list(events)
+        sizes.append(len(batch))
+        return original(batch, **condition)
+
+    monkeypatch.setattr(ledger.log, "append", counted)
+    rows = [LINE | {"ts": number} for number in range(limits.IMPORT_EVENTS + 1)]
+
+    [report] = imported("lesson-hook", write(tmp_path / "t.jsonl", *rows))
+
+    assert report.appended == limits.IMPORT_EVENTS + 1
+    assert sizes == [limits.IMPORT_EVENTS, 1]
+
+
+def test_the_problems_of_one_file_are_listed_up_to_their_limit_and_counted_beyond(
+    imported: Importer, tmp_path: Path
+) -> None:
+    [full] = imported("lesson-hook", write(tmp_path / "full.jsonl", *({} for _ in range(limits.PROBLEMS_COUNT))))
+    [over] = imported("lesson-hook", write(tmp_path / "over.jsonl", *({} for _ in range(limits.PROBLEMS_COUNT + 2))))
+
+    assert [full.problems[-1].line, len(full.problems)] == [limits.PROBLEMS_COUNT, limits.PROBLEMS_COUNT]
+    assert over.problems[-1] == (None, "2 more problems of this file are not listed", True)
+    assert len(over.problems) == limits.PROBLEMS_COUNT + 1
+
+
+def test_progress_is_told_after_each_transaction(ledger: Ledger, tmp_path: Path) -> None:
+    path = write(tmp_path / "t.jsonl", *(LINE | {"ts": number} for number in range(limits.IMPORT_EVENTS + 1)))
+    told: list[tuple[str, int, int]] = []
+
+    def tell(path: str, done: int, size: int) -> None:
+        told.append((path, done, size))
+
+    list(import_paths(ledger.log, KINDS["lesson-hook"], [str(path)], stdin=io.BytesIO(), progress=tell))
+
+    size = path.stat().st_size
+    assert [(at, whole) for at, _, whole in told] == [(str(path), size)] * 2
+    assert 0 < told[0][1] <= told[1][1] == size
+
+
+def test_an_import_that_storage_stops_can_be_run_again_without_a_double(
+    ledger: Ledger, imported: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "t.jsonl", *(LINE | {"ts": number} for number in range(limits.IMPORT_EVENTS + 1)))
+    original = ledger.log.append
+    calls = iter([original])
+
+    def once(events: Any, **condition: Any) -> Any:
+        append = next(calls, None)
+        if append is None:
+            raise BusyError("ledger", 30.0)
+        return append(events, **condition)
+
+    monkeypatch.setattr(ledger.log, "append", once)
+    with pytest.raises(BusyError):
+        imported("lesson-hook", path)
+    monkeypatch.setattr(ledger.log, "append", original)
+
+    [report] = imported("lesson-hook", path)
+
+    assert (report.appended, report.duplicate) == (1, limits.IMPORT_EVENTS)
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="the shared samples are not part of a checkout")
+def test_the_shared_samples_import_once(ledger: Ledger, imported: Importer, tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES, tmp_path / "samples")
+
+    once = imported("auto", tmp_path / "samples")
+    again = imported("auto", tmp_path / "samples")
+
+    assert sum(report.appended for report in once) > 20
+    assert sum(report.appended for report in again) == 0
+    assert [report.problems for report in again] == [report.problems for report in once]
