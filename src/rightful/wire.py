@@ -30,7 +30,7 @@ _PLACE = re.compile(r"(?P<what>.*) - at (?:`key` in )?`(?P<place>[^`]*)`\Z", re.
 _FIELD = re.compile(r"field `(?P<name>[^`]*)`\Z")
 
 
-_NESTED: dict[type[Event], tuple[str, ...]] = {
+NESTED: dict[type[Event], tuple[str, ...]] = {
     ExposureRecorded: ("arms", "withheld"),
     BanditPruned: ("contexts",),
     BalanceOpened: ("arms", "contexts"),
@@ -101,7 +101,7 @@ def _convert(wire: dict[str, Any]) -> tuple[Event, bool]:
         if wire.get(field) is not None:
             wire[field], hit = content.escape(wire[field], f"$.{field}")
             escaped = escaped or hit
-    for field in _NESTED.get(kind, ()):
+    for field in NESTED.get(kind, ()):
         if field in wire:
             wire[field] = _plain(wire[field], f"$.{field}")
     try:
@@ -214,11 +214,15 @@ def _check_text(text: str, place: str) -> int:
 
 
 def from_wire(wire: Mapping[str, Any] | bytes | str) -> Event:
-    """Return the event of a wire object, or of one JSON line.
+    """Return the event of a wire object, or of one JSON line, as it can be appended.
 
     Raises:
         InvalidEventError: It does not fit its type; `place` says where.
     """
     if isinstance(wire, bytes | str):
         wire = cast("Mapping[str, Any]", content.parse_json(wire))
-    return check(wire).event
+    checked = check(wire)
+    if not checked.escaped:
+        return checked.event
+    kept = {field: content.restore(getattr(checked.event, field)) for field in checked.event.CONTENT}
+    return structs.replace(checked.event, **kept)
