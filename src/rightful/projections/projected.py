@@ -18,6 +18,8 @@ from rightful.policies import Policy
 from rightful.projections.clock import latest_at_us, position_at
 from rightful.projections.facts import Facts
 from rightful.projections.fold import fold
+from rightful.projections.kept import POLICY as KEPT
+from rightful.projections.kept import Kept, kept_of
 from rightful.projections.paying import Settlement
 from rightful.projections.posteriors import Posteriors, posteriors_of, shaped, states_of
 from rightful.projections.settle import adds_up, counters_of, settle, tally
@@ -73,6 +75,7 @@ class Projected:
         self.store = store
         self.facts = Facts()
         self._standing: dict[str, Standing] = {}
+        self._kept: Kept | None = None
         self._saved = 0
         self._lock = threading.RLock()
         self._loaded = store is None
@@ -120,15 +123,18 @@ class Projected:
     def _start_again(self) -> None:
         self.facts, self._saved, self._loaded = Facts(), 0, self.store is None
         self._standing.clear()
+        self._kept = None
 
     def _load(self) -> None:
         if self._loaded:
             return
         self._loaded = True
         assert self.store is not None
-        if (facts := self.store.load(self.log.head())) is not None:
-            self.facts = facts
-            self._saved = facts.watermark
+        if (stored := self.store.load(self.log.head())) is not None:
+            self.facts, self._kept = stored
+            self._saved = self.facts.watermark
+            standing = Standing(KEPT, self._saved, self._kept.sums.copy(), dict(self._kept.counters))
+            self._standing[KEPT.hash] = standing
 
     def _shift(self, before: int) -> None:
         """Keep the standing sums up with the rows behind a position."""
@@ -147,9 +153,13 @@ class Projected:
     def save(self) -> None:
         """Write the projections to their store, with their watermark, in one transaction."""
         with self._lock:
-            if self.store is not None and self.facts.watermark > self._saved:
-                self.store.save(self.facts)
-                self._saved = self.facts.watermark
+            if self.store is None or not self.store.writable or self.facts.watermark <= self._saved:
+                return
+            standing = self._standing.get(KEPT.hash)
+            known = standing is not None and standing.through == self.facts.watermark
+            kept = kept_of(self.facts, standing.sums, standing.counters) if standing and known else kept_of(self.facts)
+            self.store.save(self.facts, kept)
+            self._saved = self.facts.watermark
 
     def prefix(self, as_of: int | str | datetime | None) -> int:
         """Return the position that `as_of` means: a position, or the last one recorded by a time.
@@ -171,6 +181,9 @@ class Projected:
     def settle(self, policy: Policy, through: int) -> Settlement:
         """Return what a policy makes of the log up to a position."""
         with self._lock:
+            kept = self._kept
+            if kept is not None and kept.settlement is not None and (policy, through) == (KEPT, kept.watermark):
+                return kept.settlement
             return settle(self.facts, policy, through)
 
     def posteriors(

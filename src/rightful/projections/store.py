@@ -26,6 +26,7 @@ from rightful import limits
 from rightful.errors import StorageError
 from rightful.projections.columns import Table
 from rightful.projections.facts import Aside, Balance, Decayed, Facts, Pruned, Start
+from rightful.projections.kept import Kept, from_values, to_values
 from rightful.projections.names import Names
 from rightful.recorders import files, locks
 
@@ -62,12 +63,14 @@ class Head(msgspec.Struct, frozen=True):
         ledger: The ledger's id.
         watermark: The position it has folded.
         rows: How many rows each table has.
+        kept: The names of the parts of the answer.
     """
 
     version: int
     ledger: str
     watermark: int
     rows: dict[str, int]
+    kept: list[str]
 
 
 class _UnfitError(Exception):
@@ -88,8 +91,8 @@ class Store:
         self.ledger = ledger
         self.writable = writable
 
-    def load(self, head: int) -> Facts | None:
-        """Return the stored facts, or None where there are none that fit a log of `head` rows."""
+    def load(self, head: int) -> tuple[Facts, Kept] | None:
+        """Return the stored facts and answer, or None where there are none that fit a log of `head` rows."""
         if not (self.folder / files.STORE / files.DATA).exists():
             return None
         try:
@@ -97,7 +100,8 @@ class Store:
                 found = _head(txn)
                 if (found.version, found.ledger) != (VERSION, self.ledger) or found.watermark > head:
                     return None
-                return _read(txn, found)
+                facts = _read(txn, found)
+                return facts, from_values({name: _get(txn, f"kept/{name}") for name in found.kept}, facts)
         except (_UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError, ValueError, KeyError):
             return None
 
@@ -110,8 +114,8 @@ class Store:
         except (_UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError):
             return 0
 
-    def save(self, facts: Facts) -> bool:
-        """Store the facts with their watermark, in one transaction.
+    def save(self, facts: Facts, kept: Kept) -> bool:
+        """Store the facts and the answer at their watermark, in one transaction.
 
         Returns:
             Whether they are stored. A full disk or a folder that cannot be written leaves what was
@@ -122,11 +126,11 @@ class Store:
         try:
             self._make()
             try:
-                self._write(facts)
+                self._write(facts, kept)
             except (_UnfitError, lmdb.InvalidError, lmdb.CorruptedError, StorageError):
                 self.delete()
                 self._make()
-                self._write(facts)
+                self._write(facts, kept)
         except (lmdb.Error, OSError, StorageError, _UnfitError):
             return False
         return True
@@ -146,17 +150,22 @@ class Store:
             if not files.lock_file_is_whole(store):
                 files.make_lock_file(store)
 
-    def _write(self, facts: Facts) -> None:
+    def _write(self, facts: Facts, kept: Kept) -> None:
         with self._environment(readonly=False) as env, env.begin(write=True) as txn:
             try:
                 before = _head(txn)
             except _UnfitError:
-                before = Head(0, "", 0, {})
+                before = Head(0, "", 0, {}, [])
             if (before.version, before.ledger) != (VERSION, self.ledger) or before.watermark > facts.watermark:
                 txn.drop(env.open_db(txn=txn), delete=False)
-                before = Head(VERSION, self.ledger, 0, {})
+                before = Head(VERSION, self.ledger, 0, {}, [])
             rows = _put_facts(txn, facts, before.rows)
-            _put(txn, "head", msgspec.json.encode(Head(VERSION, self.ledger, facts.watermark, rows)))
+            values = to_values(kept)
+            for name in {*before.kept} - values.keys():
+                txn.delete(f"kept/{name}".encode())
+            for name, value in values.items():
+                _put(txn, f"kept/{name}", value)
+            _put(txn, "head", msgspec.json.encode(Head(VERSION, self.ledger, facts.watermark, rows, list(values))))
 
     @contextmanager
     def _environment(self, *, readonly: bool) -> Iterator[lmdb.Environment]:

@@ -47,6 +47,10 @@ class Sums:
             else:
                 self.of[key] = new
 
+    def copy(self) -> Sums:
+        """Return the same statistics, to be changed apart."""
+        return Sums(dict(self.of))
+
     def rows(self) -> Iterator[tuple[str, Context | None, int, int, int]]:
         """Yield (arm, context, n, mass, success), sorted."""
         for arm, context in sorted(self.of, key=_key_order):
