@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "rightful.events")
 """The UUID namespace of event ids: 6f755e93-65bf-5c91-8aee-d0333c05205d."""
 
+_NAMESPACE_BYTES = NAMESPACE.bytes
+
 PRODUCER = r"^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,127}\Z"
 """Form of a producer's name."""
 
@@ -54,7 +56,7 @@ def event_id(producer: str, key: str) -> str:
         raise InvalidEventError("Expected `key` without lone surrogates", "$.key") from None
     if len(name) > limits.KEY_BYTES + len(producer) + 1:
         raise InvalidEventError(f"Expected `key` of at most {limits.KEY_BYTES} bytes", "$.key")
-    digest = bytearray(hashlib.sha1(NAMESPACE.bytes + name, usedforsecurity=False).digest()[:16])
+    digest = bytearray(hashlib.sha1(_NAMESPACE_BYTES + name, usedforsecurity=False).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x50
     digest[8] = digest[8] & 0x3F | 0x80
     text = digest.hex()
