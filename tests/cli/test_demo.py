@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+from rightful.producers import demo_workspace
+
+
+def test_the_demo_shows_the_newest_file_rule_going_wrong(run: Run, here: Path) -> None:
+    done = run("demo", here / "demo")
+
+    assert (done.code, done.err) == (0, "")
+    assert "7 of 8 credited grades (88%) went to another session's lessons" in done.out
+    assert f"$ rightful --ledger {here}/demo/.rightful audit historical-newest" in done.out
+    assert (here / "demo" / "state" / "sessions" / "session-records.jsonl").is_file()
+
+
+def test_what_the_demo_says_in_words_is_what_its_numbers_say(run: Run, here: Path) -> None:
+    document = run("demo", here / "demo", "--json").document
+
+    hook, records, posteriors, audit = (step["answer"] for step in document["steps"])
+    assert [step["exit_code"] for step in document["steps"]] == [0, 0, 0, 0]
+    assert [report["appended"] for report in hook] == [1, 8, 1]
+    assert [report["problems"] for report in [*hook, *records]] == [[], [], [], []]
+    means = {Path(arm).stem: one["mean"] for arm, one in posteriors["arms"].items()}
+    assert means == pytest.approx({"quote-paths": 0.75, "small-commits": 0.75, "retry-blindly": 0.25})
+    assert posteriors["counters"] == {"credited_grades": 8, "unmatched_grades": 1, "pending_sessions": 1}
+    assert (audit["foreign_grades"], audit["unverifiable_grades"]) == (7, 1)
+
+
+def test_the_demo_says_the_same_each_time(run: Run, here: Path) -> None:
+    first, second = (run("demo", here / name).out.replace(str(here / name), "DIR") for name in ("a", "b"))
+
+    assert first == second
+
+
+def test_a_workspace_is_written_alike_each_time(here: Path) -> None:
+    for name in ("a", "b"):
+        demo_workspace.write(here / name)
+
+    files = [sorted(path.relative_to(here / name) for path in (here / name).rglob("*.json*")) for name in ("a", "b")]
+    assert files[0] == files[1]
+    for file in files[0]:
+        assert (here / "a" / file).read_bytes() == (here / "b" / file).read_bytes()
+    [state] = [file for file in files[0] if file.suffix == ".json"]
+    assert os.stat(here / "a" / state).st_mtime == os.stat(here / "b" / state).st_mtime  # noqa: PTH116 - as read
+
+
+def test_the_demo_takes_a_temporary_folder_and_says_where_it_is(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(here))
+
+    done = run("demo")
+
+    [folder] = here.iterdir()
+    assert done.code == 0
+    assert f"worked side by side in {folder}." in done.out
+
+
+def test_a_folder_that_holds_anything_is_refused(run: Run, here: Path) -> None:
+    (here / "mine.txt").write_text("mine")
+
+    done = run("demo", here)
+
+    assert (done.code, done.err) == (
+        2,
+        f"rightful: {here} is not empty; nothing was written. Name a new folder.\n",
+    )
+    assert [path.name for path in here.iterdir()] == ["mine.txt"]
+
+
+def test_the_demo_never_writes_into_a_ledger_that_was_named(run: Run, ledger: Path) -> None:
+    done = run("--ledger", ledger, "demo")
+
+    assert done.code == 2
+    assert run("status", "--json").document["events"] == 0

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Run
+
+from rightful import app
+from rightful.cli import import_
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "imports"
+
+
+def write(path: Path, *rows: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def shown(session_id: str, arm: str, ts: float, **fields: Any) -> dict[str, Any]:
+    return {"ts": ts, "session_id": session_id, "tool_seq": [], "lessons": [{"path": arm}]} | fields
+
+
+def record(session_id: str, minute: int, native: str | None, grade: float) -> dict[str, Any]:
+    return {
+        "session_id": session_id,
+        "start_time": "2026-08-01T10:00:00+00:00",
+        "end_time": f"2026-08-01T10:{minute}:00+00:00",
+        "trajectory_path": None if native is None else f"/home/dev/.claude/projects/-p/{native}.jsonl",
+        "trajectory_grade": grade,
+    }
+
+
+A, B = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+TEN = 1_785_578_400.0  # 2026-08-01T10:00Z
+
+
+def test_each_file_is_reported_with_its_problems(ledger: Path, run: Run) -> None:
+    done = run("import", "lesson-hook", GOLDEN / "lesson-trajectories", GOLDEN / "state" / "truncated.json", "--json")
+
+    assert done.code == 2
+    assert done.document == [
+        {
+            "path": f"{GOLDEN}/lesson-trajectories/2026-08-01.jsonl",
+            "appended": 2,
+            "duplicate": 0,
+            "problems": [
+                {"line": 3, "what": "Expected a session id, got 'unknown', which names nobody - at `$.session_id`"}
+            ],
+        },
+        {
+            "path": f"{GOLDEN}/state/truncated.json",
+            "appended": 0,
+            "duplicate": 0,
+            "problems": [{"line": 1, "what": "Expected JSON, got a line that is cut short"}],
+        },
+    ]
+
+
+def test_people_get_the_problems_on_stderr_with_file_and_line(ledger: Path, run: Run) -> None:
+    path = GOLDEN / "lesson-trajectories" / "2026-08-01.jsonl"
+
+    done = run("import", "lesson-hook", path)
+    again = run("import", "lesson-hook", path)
+
+    assert done.out == f"{path}: 2 appended\n1 file: 2 appended; 1 problem.\n"
+    assert done.err == (
+        f"rightful: {path}:3: Expected a session id, got 'unknown', which names nobody - at `$.session_id`\n"
+    )
+    assert again.out == f"{path}: 2 there already\n1 file: 2 there already; 1 problem.\n"
+
+
+def test_what_is_worth_a_note_is_no_problem(ledger: Path, run: Run, here: Path) -> None:
+    path = write(here / "a.jsonl", {"session_id": "g1", "trajectory_grade": 0.5})
+
+    done = run("import", "session-records", path)
+
+    assert (done.code, done.out) == (0, f"{path}: 2 appended\n1 file: 2 appended; 0 problems.\n")
+    assert done.err.startswith(f"rightful: {path}:1: the row gives no time")
+
+
+def test_a_name_in_a_problem_cannot_steer_the_terminal(ledger: Path, run: Run, here: Path) -> None:
+    done = run("import", "lesson-hook", here / "a\x1b[2Jb")
+
+    assert done.err == f"rightful: {here}/a\\x1b[2Jb: could not be read: No such file or directory\n"
+
+
+def test_standard_input_is_imported(ledger: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = json.dumps(shown("a", "x.md", TEN)).encode()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(line)))
+
+    assert run("import", "auto", "-", "--json").document == [
+        {"path": "-", "appended": 1, "duplicate": 0, "problems": []}
+    ]
+
+
+def test_standard_input_can_be_named_once(ledger: Path, run: Run) -> None:
+    done = run("import", "auto", "-", "-")
+
+    assert (done.code, done.err) == (
+        2,
+        "rightful: stdin can be read once; nothing was imported. Name `-` once.\n",
+    )
+
+
+def test_an_unknown_kind_is_wrong_usage(ledger: Path, run: Run) -> None:
+    assert run("import", "cookies", "x").code == 2
+
+
+def test_an_import_makes_no_ledger(run: Run, here: Path) -> None:
+    done = run("import", "auto", GOLDEN)
+
+    assert done.code == 4
+    assert list(here.iterdir()) == []
+
+
+def test_every_kind_that_is_offered_is_there() -> None:
+    assert [kind.NAME for kind in import_.kinds("auto")] == list(import_.KINDS)
+
+
+def alphas(run: Run) -> dict[str, float]:
+    return {arm: one["alpha"] for arm, one in run("posteriors", "--json").document["arms"].items()}
+
+
+def trajectories(here: Path, a_ts: float, b_ts: float, *, b_first: bool = False) -> Path:
+    rows = [shown(A, "a.md", a_ts), shown(B, "b.md", b_ts)]
+    return write(here / "t.jsonl", *(rows[::-1] if b_first else rows))
+
+
+@pytest.mark.parametrize("b_first", [False, True])
+def test_a_grade_reaches_its_own_session_though_anothers_exposure_is_newer(
+    ledger: Path, run: Run, here: Path, b_first: bool
+) -> None:
+    """The two-file case, older by content time and by append order."""
+    run("import", "lesson-hook", trajectories(here, TEN, TEN + 60, b_first=b_first))
+    run("import", "session-records", write(here / "r.jsonl", record("w", 30, A, 0.8)))
+
+    assert alphas(run) == {"a.md": 1.8}
+    newest = run("posteriors", "--policy", "historical-newest", "--json").document["arms"]
+    assert {arm: one["alpha"] for arm, one in newest.items()} == {"b.md": 1.8}
+
+
+def state_files(here: Path, a_mtime: int, b_mtime: int) -> Path:
+    for native, arm, mtime in ((A, "a.md", a_mtime), (B, "b.md", b_mtime)):
+        path = write(here / "state" / f"{native}.json", {"injected": [arm], "last_pretool": 0})
+        os.utime(path, (mtime, mtime))
+    return here / "state"
+
+
+@pytest.mark.parametrize("newer", ["a", "b"])
+def test_a_state_file_is_found_as_an_alias_by_a_grade_that_names_the_session(
+    ledger: Path, run: Run, here: Path, newer: str
+) -> None:
+    """The two-file case, older by file time: the grade names A, whatever was written last."""
+    times = (int(TEN) + 60, int(TEN)) if newer == "a" else (int(TEN), int(TEN) + 60)
+    run("import", "lesson-hook", state_files(here, *times))
+    grade = {"type": "grade.recorded", "producer": "judge", "key": "1", "seq": 1, "reward": 0.8}
+    at = {"session": f"claude-code:{A}", "at": "2026-08-01T10:30:00Z"}
+    with app.open(ledger) as opened:
+        opened.append([grade | at])
+
+    assert alphas(run) == {"a.md": 1.8}
+
+
+MISSING: dict[str, Callable[[Path], object]] = {
+    "missing": lambda here: write(here / "t.jsonl", shown(B, "b.md", TEN)),
+    "empty": lambda here: write(here / "t.jsonl", shown(A, "a.md", TEN, lessons=[]), shown(B, "b.md", TEN)),
+    "malformed": lambda here: write(here / "t.jsonl", shown(A, "a.md", TEN, lessons="a.md"), shown(B, "b.md", TEN)),
+}
+
+
+@pytest.mark.parametrize("how", MISSING)
+def test_a_grade_whose_own_exposure_says_nothing_pays_nobody(ledger: Path, run: Run, here: Path, how: str) -> None:
+    MISSING[how](here)
+    run("import", "lesson-hook", here / "t.jsonl")
+    run("import", "session-records", write(here / "r.jsonl", record("w", 30, A, 0.8)))
+
+    assert alphas(run) == {}
+
+
+def test_a_link_that_comes_later_than_the_grade_brings_the_credit_and_a_withdrawal_takes_it(
+    ledger: Path, run: Run, here: Path
+) -> None:
+    records = here / "r.jsonl"
+    run("import", "lesson-hook", trajectories(here, TEN, TEN + 60))
+    run("import", "session-records", write(records, record("w", 30, None, 0.8)))
+    assert alphas(run) == {}
+
+    run("import", "session-records", write(records, record("w", 30, A, 0.8)))
+    assert alphas(run) == {"a.md": 1.8}
+
+    unlinked = {"type": "session.unlinked", "producer": "me", "key": "1", "at": "2026-08-01T11:00:00Z"}
+    names = {"session": "workspace:w@2026-08-01T10:00:00+00:00", "other": f"claude-code:{A}"}
+    with app.open(ledger) as opened:
+        opened.append([unlinked | names])
+    assert alphas(run) == {}
+
+
+def test_a_regrade_pays_once_with_the_newest_grade(ledger: Path, run: Run, here: Path) -> None:
+    run("import", "lesson-hook", trajectories(here, TEN, TEN + 60))
+    for grade in (0.8, 0.25, 0.8):
+        run("import", "session-records", write(here / "r.jsonl", record("w", 30, A, grade)))
+
+    assert alphas(run) == {"a.md": 1.25}
