@@ -1,0 +1,400 @@
+"""An oracle of attribution: slow, plain, written from the design's sections 4 and 6 alone.
+
+It knows nothing of columns, closures or sums kept up: it takes the rows as their reader sees them,
+goes through dicts and lists, and counts in `fractions.Fraction`. Where the design leaves a choice
+open, the code's is taken over, since it is a reasonable one:
+
+- An alias is sought too where a grade's `exposure_session` shows nothing under its exact name.
+- A name is *in the ledger* once a row carries it as its session or a link as its `other`.
+- A second unmarked native name is counted over the whole run, not for each owner.
+- A `cwd-window` link loses to any other evidence for the same `other`, or for the owner's native name.
+- Of equal contents at one `seq` the one with the latest time counts, then the last one written.
+- A retracted grader does not stand in the way of the next in the policy's list; one in conflict does.
+- Retracted and conflicting come before in-balance, that before unmapped, that before the bins of the join.
+- A grade that reaches a countable exposure without arms is empty, even if later ones came too late.
+- Under `salience_*` an arm that the grade does not name weighs nothing; without salience all weigh alike.
+- An arm's context is that of its first countable exposure; the age of a run is that of its first one.
+- `newest` seeks the exposures of one name, not of its run, and takes all times as they are.
+- A withdrawal counts whatever position it has, and whether or not its own id is in conflict.
+- An erased grade is a unit of its own, since its grader is no longer known.
+- What another updater decayed or dropped at or before a balance's `through` is in the balance too.
+- A call in conflict decays nothing; all other calls do, whichever bin they end in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from functools import partial
+from typing import Any, TypeAlias
+
+from tests.oracle_facts import Context, Grade, Line, Name, Shown, Told, name_of, space_of
+
+from rightful import events
+from rightful.policies import ArmDecay, EventDecay, Policy, SessionDecay, TimeDecay
+
+Key: TypeAlias = tuple[str, Context | None]
+
+BINS = (
+    "credited", "unmatched", "empty", "ambiguous", "conflicting",
+    "retracted", "late_only", "unmapped", "in_balance", "erased",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(eq=False)
+class Unit:
+    """One grade that pays, or the reason why it does not."""
+
+    grade: Grade
+    run: Name
+    slot: int
+    bin: str | None
+    target: Name
+    effective: bool = dataclasses.field(init=False)
+    unclear: bool = False
+    tied: bool = False
+    source: Name | None = None
+    reached: list[Shown] = dataclasses.field(default_factory=list)
+    live: list[Shown] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.effective = self.bin is None  # and so it reaches exposures
+
+
+@dataclasses.dataclass
+class Credit:
+    """What one unit gives one arm."""
+
+    unit: Unit
+    arm: str
+    context: Context | None
+    weight: Fraction
+    reward: float
+
+
+@dataclasses.dataclass
+class Belief:
+    """The answer about one arm, or one arm in a context."""
+
+    alpha: Any
+    beta: Any
+    n: int
+    mass: Any
+
+
+@dataclasses.dataclass
+class Answer:
+    """All beliefs, the counters that are not zero, and how many units there are."""
+
+    beliefs: dict[Key, Belief]
+    counters: dict[str, int]
+    units: int
+
+
+def replay(lines: Iterable[Line], policy: Policy, decay_at_us: int | None = None) -> Answer:
+    """What a policy makes of these rows."""
+    told = Told(lines, policy)
+    if decay_at_us is None:
+        decay_at_us = max((line.at for line in told.lines), default=0)
+    return _Oracle(told, policy, decay_at_us).answer()
+
+
+class _Oracle:
+    """One question: these rows, under this policy."""
+
+    def __init__(self, told: Told, policy: Policy, decay_at_us: int) -> None:
+        self.told = told
+        self.policy = policy
+        self.decay_at_us = decay_at_us
+        self.newest = policy.join == "newest"
+        self.late: set[tuple[int, str]] = set()
+        self.unexposed = 0
+
+    def answer(self) -> Answer:
+        units = [*(self._additive() if self.policy.revision == "additive" else self._effective()), *self._erased()]
+        for unit in units:
+            self._aim(unit)
+            if self.newest:
+                self._aim_newest(unit)
+            if unit.effective:
+                self._reach(unit)
+        payers = self._payers(units)
+        for unit in units:
+            unit.bin = unit.bin or self._bin(unit, payers)
+        owed = [one for unit in units for one in self._credits(unit)]
+        beliefs = self._running(units, owed) if self.policy.arithmetic == "sequential" else self._summed(owed)
+        return Answer(beliefs, self._counters(units), len(units))
+
+    # Effective grades.
+
+    def _additive(self) -> list[Unit]:
+        given = [one for one in self.told.grades if not one.retraction]
+        runs = [self.told.run(one.name) for one in given]
+        return [
+            Unit(one, run, one.position, "conflicting" if one.quarantined else None, run)
+            for one, run in zip(given, runs, strict=True)
+        ]
+
+    def _erased(self) -> list[Unit]:
+        units = []
+        for line in self.told.erased:
+            row = line.row
+            grade = Grade(name_of(row), line.at, row.position, "", 0, False, False, None)
+            units.append(Unit(grade, grade.name, row.position, "erased", grade.name))
+        return units
+
+    def _effective(self) -> list[Unit]:
+        runs: dict[Name, dict[str, list[Grade]]] = {}
+        for grade in self.told.grades:
+            runs.setdefault(self.told.run(grade.name), {}).setdefault(grade.grader, []).append(grade)
+        return [self._of_run(run, streams) for run, streams in runs.items()]
+
+    def _of_run(self, run: Name, streams: dict[str, list[Grade]]) -> Unit:
+        grades = [grade for stream in streams.values() for grade in stream]
+        slots = [one.position for one in grades if not one.retraction] or [one.position for one in grades]
+        tops = [(self.told.rank(grader) or 0, *self._top(stream)) for grader, stream in streams.items()]
+        standing = [one for one in tops if one[2] != "retracted"]
+        rank, grade, state = min(standing or tops, key=lambda one: one[0])
+        rivals = sum(one[0] == rank for one in standing) > 1
+        return Unit(grade, run, min(slots), "conflicting" if rivals else state, run)
+
+    @staticmethod
+    def _top(stream: list[Grade]) -> tuple[Grade, str | None]:
+        highest = [one for one in stream if one.seq == max(other.seq for other in stream)]
+        chosen = max(highest, key=lambda one: (one.at, one.position))
+        if len({one.says for one in highest}) > 1 or any(one.quarantined for one in highest):
+            return chosen, "conflicting"
+        return chosen, "retracted" if chosen.retraction else None
+
+    # Joins.
+
+    def _aim(self, unit: Unit) -> None:
+        """The bound join: the session it names, else its own run, else a unique alias."""
+        told, wanted = self.told, unit.grade.name
+        named = getattr(unit.grade.event, "exposure_session", None)
+        if named is not None:
+            wanted = (named, False)
+            unit.target = told.run(wanted)
+            unit.reached = [one for one in told.shown if one.name == wanted]
+        elif wanted in told.ambiguous:
+            unit.unclear = True
+            return
+        elif not wanted[1]:
+            unit.reached = [one for one in told.shown if told.run(one.name) == unit.run]
+        if not unit.reached:
+            fits = told.fitting(wanted)
+            unit.unclear = len(fits) > 1
+            if len(fits) == 1:
+                unit.reached = [one for one in told.shown if one.name == fits[0]]
+                unit.target = told.run(fits[0]) if unit.reached else unit.target
+
+    def _aim_newest(self, unit: Unit) -> None:
+        """The newest-file rule as of the grade's time: the session that had listed an arm and was written last."""
+        shown = [one for one in self.told.shown if one.usable and one.at <= unit.grade.at]
+        written: dict[Name, int] = {}
+        for name in {one.name for one in shown}:
+            listed = [one.at for one in shown if one.name == name and one.arms]
+            if listed:
+                written[name] = max(one.at for one in shown if one.name == name)
+        newest = [name for name, at in written.items() if at == max(written.values())]
+        unit.source = newest[0] if len(newest) == 1 else None
+        unit.tied = len(newest) > 1
+        unit.reached = [one for one in shown if one.name == unit.source]
+
+    def _reach(self, unit: Unit) -> None:
+        usable = [one for one in unit.reached if one.usable]
+        unit.live = [one for one in usable if not self._is_late(one, unit)]
+        kept = {arm for one in unit.live for arm in one.arms}
+        self.late |= {(id(unit), arm) for one in usable for arm in one.arms if arm not in kept}
+
+    def _is_late(self, shown: Shown, unit: Unit) -> bool:
+        if self.newest or self.policy.causal_order == "lenient" or shown.file_time:
+            return False
+        return shown.at > unit.grade.at + round(self.policy.skew_s * 1_000_000)
+
+    # Bins.
+
+    @staticmethod
+    def _payers(units: list[Unit]) -> dict[int, set[Name]]:
+        payers: dict[int, set[Name]] = {}
+        for unit in units:
+            for one in unit.live:
+                payers.setdefault(one.position, set()).add(unit.run)
+        return payers
+
+    def _bin(self, unit: Unit, payers: dict[int, set[Name]]) -> str:
+        if unit.grade.at <= self.told.balanced_until():
+            return "in_balance"
+        if self._reward(unit) is None:
+            return "unmapped"
+        if unit.tied if self.newest else unit.unclear:
+            return "ambiguous"
+        if not unit.reached:
+            return "unmatched"
+        if not self.newest and any(len(payers[one.position]) > 1 for one in unit.live):
+            return "ambiguous"
+        if unit.live:
+            return "credited" if any(one.arms for one in unit.live) else "empty"
+        if any(one.usable for one in unit.reached):
+            return "late_only"
+        return "erased" if any(one.erased for one in unit.reached) else "conflicting"
+
+    def _reward(self, unit: Unit) -> float | None:
+        event = unit.grade.event
+        return self.policy.outcomes.get(event.outcome) if event.reward is None else float(event.reward)
+
+    # Credits.
+
+    def _credits(self, unit: Unit) -> list[Credit]:
+        if unit.bin != "credited":
+            return []
+        sequential = self.policy.arithmetic == "sequential"
+        order = sorted(unit.live, key=lambda one: (0 if sequential else one.at, one.position))
+        listed = [(arm, one.context) for one in order for arm in one.arms]
+        if not sequential:
+            listed = list({arm: (arm, context) for arm, context in reversed(listed)}.values())
+        return self._weighed(unit, listed)
+
+    def _weighed(self, unit: Unit, listed: list[tuple[str, Context | None]]) -> list[Credit]:
+        event, rule, arms = unit.grade.event, self.policy.credit, [arm for arm, _ in listed]
+        base = self._reward(unit) or 0.0
+        rewards = self._by_arm(event.per_arm or {})
+        self.unexposed += len(rewards.keys() - set(arms))
+        weights = [Fraction(1)] * len(arms)
+        if rule.startswith("salience") and event.salience is not None:
+            said = self._by_arm(event.salience)
+            weights = [Fraction(said.get(arm, 0.0)) for arm in arms]
+        if rule in {"split", "salience_split"} and sum(weights) > 0:
+            weights = [weight / sum(weights) for weight in weights]
+        return [
+            Credit(unit, arm, context, weight, rewards.get(arm, base))
+            for (arm, context), weight in zip(listed, weights, strict=True)
+            if weight > 0
+        ]
+
+    def _by_arm(self, said: dict[str, float]) -> dict[str, float]:
+        out: dict[str, float] = {}
+        for arm in sorted(said):
+            out.setdefault(self.told.arm(arm), said[arm])
+        return out
+
+    # Beliefs.
+
+    def _openings(self) -> Iterable[tuple[Key, Any]]:
+        for one in self.told.balances():
+            yield from (((self.told.arm(arm), None), state) for arm, state in one.arms.items())
+            yield from (((self.told.arm(state.arm), state.context), state) for state in one.contexts)
+
+    def _summed(self, owed: list[Credit]) -> dict[Key, Belief]:
+        beliefs: dict[Key, Belief] = {}
+        for credit in owed:
+            weight, reward = credit.weight * self._decay(credit, owed), Fraction(credit.reward)
+            for key in self._keys(credit):
+                self._add(beliefs, key, 1, weight * reward, weight * (1 - reward))
+        for key, state in self._openings():
+            self._add(beliefs, key, state.n, Fraction(state.alpha) - 1, Fraction(state.beta) - 1)
+        return beliefs
+
+    def _add(self, beliefs: dict[Key, Belief], key: Key, n: int, up: Any, down: Any) -> None:
+        exact = self.policy.arithmetic == "exact"
+        a0, b0 = (Fraction(one) if exact else one for one in self.policy.prior)
+        old = beliefs.get(key, Belief(a0, b0, 0, Fraction(0) if exact else 0.0))
+        beliefs[key] = Belief(old.alpha + up, old.beta + down, old.n + n, old.mass + (up + down))
+
+    def _keys(self, credit: Credit) -> list[Key]:
+        keys: list[Key] = [(credit.arm, None)]
+        if credit.context is not None:
+            keys.append((credit.arm, credit.context))
+            if self.policy.marginals and len(credit.context) > 1:
+                values = dict.fromkeys(value for value in credit.context if value is not None)
+                keys += [(credit.arm, (value,)) for value in values]
+        return keys
+
+    def _decay(self, credit: Credit, owed: list[Credit]) -> Fraction:
+        slot = credit.unit.slot
+        match self.policy.decay:
+            case TimeDecay(half_life=half_life):
+                age_us = max(0, self.decay_at_us - min(one.at for one in credit.unit.live))
+                return Fraction(2.0 ** -(age_us / 1_000_000 / half_life))
+            case SessionDecay(gamma=gamma):
+                return Fraction(gamma) ** len({one.unit.slot for one in owed if one.unit.slot > slot})
+            case ArmDecay(gamma=gamma):
+                return Fraction(gamma) ** sum(one.arm == credit.arm and one.unit.slot > slot for one in owed)
+            case _:
+                return Fraction(1)
+
+    # The sequential arithmetic: float operations in log order.
+
+    def _running(self, units: list[Unit], owed: list[Credit]) -> dict[Key, Belief]:
+        state: dict[Key, Belief] = {}
+        for key, one in self._openings():
+            self._add(state, key, one.n, one.alpha - 1.0, one.beta - 1.0)
+        calls: list[tuple[int, Callable[[], None]]] = []
+        for unit in units:
+            mine = [one for one in owed if one.unit is unit]
+            calls.append((unit.grade.position, partial(self._call, state, unit, mine)))
+        if isinstance(self.policy.decay, EventDecay):
+            calls += self._said_by_others(state)
+        for _, call in sorted(calls, key=lambda one: one[0]):
+            call()
+        return state
+
+    def _call(self, state: dict[Key, Belief], unit: Unit, owed: list[Credit]) -> None:
+        rate = getattr(unit.grade.event, "decay_rate", None)
+        happened = not unit.grade.quarantined and unit.bin != "in_balance"
+        if isinstance(self.policy.decay, EventDecay) and rate is not None and happened:
+            self._forget(state, rate)
+        for credit in owed:
+            weight = float(credit.weight)
+            keys: list[Key] = [(credit.arm, None), *([] if credit.context is None else [(credit.arm, credit.context)])]
+            for key in keys:
+                old = state.get(key, Belief(*self.policy.prior, 0, 0.0))
+                alpha, beta = old.alpha + weight * credit.reward, old.beta + weight * (1.0 - credit.reward)
+                state[key] = Belief(alpha, beta, old.n + 1, old.mass + weight)
+
+    def _forget(self, state: dict[Key, Belief], gamma: float) -> None:
+        a0, b0 = self.policy.prior
+        for key, old in state.items():
+            alpha, beta = a0 + gamma * (old.alpha - a0), b0 + gamma * (old.beta - b0)
+            state[key] = Belief(alpha, beta, old.n, old.mass * gamma)
+
+    def _drop(self, state: dict[Key, Belief], pruned: events.BanditPruned) -> None:
+        for arm in pruned.arms:
+            state.pop((self.told.arm(arm), None), None)
+        for one in pruned.contexts:
+            state.pop((self.told.arm(one.arm), one.context), None)
+
+    def _said_by_others(self, state: dict[Key, Belief]) -> Iterable[tuple[int, Callable[[], None]]]:
+        for line in self.told.sound:
+            event = line.row.event
+            if line.at <= self.told.balanced_until():
+                continue
+            if isinstance(event, events.BanditDecayed):
+                yield line.row.position, partial(self._forget, state, event.gamma)
+            elif isinstance(event, events.BanditPruned):
+                yield line.row.position, partial(self._drop, state, event)
+
+    # Counters.
+
+    def _counters(self, units: list[Unit]) -> dict[str, int]:
+        run = self.told.run
+        usable = [one for one in self.told.shown if one.usable]
+        given = {(run(one.name), arm) for one in usable for arm in one.arms}
+        held = {(run(one.name), arm) for one in usable for arm in one.withheld}
+        exposed = {run(one.name) for one in usable if one.arms}
+        counted = {f"{name}_grades": sum(unit.bin == name for unit in units) for name in BINS}
+        counted["pending_sessions"] = len(exposed - {unit.target for unit in units if unit.effective})
+        counted["late_exposures"] = len(self.late)
+        counted["crossover_arms"] = len(given & held)
+        counted["per_arm_unexposed"] = self.unexposed
+        counted["foreign_grades"] = sum(unit.bin == "credited" and self._is_foreign(unit) for unit in units)
+        return {name: count for name, count in counted.items() if count}
+
+    def _is_foreign(self, unit: Unit) -> bool:
+        """Another run; where its namespace is not linked to the graded run, it cannot be told."""
+        if unit.source is None or unit.unclear:
+            return False
+        mine = {unit.run, unit.target}
+        spaces = {space_of(name) for name in self.told.known if self.told.run(name) in mine}
+        return self.told.run(unit.source) not in mine and space_of(unit.source) in spaces

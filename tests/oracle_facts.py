@@ -1,0 +1,254 @@
+"""The first half of the oracle: what the rows say of names, runs, exposures and grades.
+
+Plain Python over the rows as their reader sees them, written from the design's sections 4 to 6;
+`tests/oracle.py` says which open choices it takes over from the code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+
+from rightful import events
+from rightful.ledger.recorded import Recorded
+from rightful.policies import Policy
+from rightful.times import us_of
+
+Name: TypeAlias = tuple[str, bool]
+"""A session's text, and whether it was read from a sanitised form."""
+
+Context: TypeAlias = tuple[str | None, ...]
+
+LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A row as the oracle takes it: what its reader sees, and its time."""
+
+    row: Recorded
+    at: int
+
+
+@dataclasses.dataclass
+class Shown:
+    """One exposure."""
+
+    name: Name
+    at: int
+    position: int
+    arms: list[str]
+    withheld: list[str]
+    context: Context | None
+    file_time: bool
+    usable: bool
+    erased: bool
+
+
+@dataclasses.dataclass
+class Grade:
+    """One grade or retraction."""
+
+    name: Name
+    at: int
+    position: int
+    grader: str
+    seq: int
+    retraction: bool
+    quarantined: bool
+    event: Any
+
+    @property
+    def says(self) -> tuple[Any, ...]:
+        """Its content, without its time."""
+        if self.retraction:
+            return (True,)
+        event = self.event
+        more = (event.per_arm, event.salience, event.decay_rate)
+        return (False, event.reward, event.outcome, event.exposure_session, repr(more))
+
+
+def sanitised(value: str) -> set[str]:
+    """The closed list: the hook's, the cursor's and the slug's form of a value."""
+
+    def replaced(kept: str, by: str) -> str:
+        return "".join(letter if letter in LETTERS or letter in kept else by for letter in value)
+
+    return {replaced("_-", "_"), replaced("._-", "_"), replaced("", "-")}
+
+
+def space_of(name: Name) -> str:
+    return name[0].partition(":")[0]
+
+
+def name_of(row: Recorded) -> Name:
+    assert row.session is not None
+    return row.session, bool(getattr(row.event, "alias", False))
+
+
+class Told:
+    """What the rows say, before any policy but for its graders and arm aliases."""
+
+    def __init__(self, lines: Iterable[Line], policy: Policy) -> None:
+        self.lines = list(lines)
+        self.policy = policy
+        self.unusable: set[int] = set()
+        self.void: set[int] = set()
+        self._settle_conflicts()
+        stating = [line for line in self.lines if line.row.outcome in {"appended", "conflict"}]
+        self.stating = [line for line in stating if line.row.position not in self.void]
+        self.sound = [line for line in self.stating if line.row.position not in self.unusable]
+        self.known = self._names(stating)
+        self.run_of: dict[Name, Name] = {}
+        self.ambiguous: set[Name] = set()
+        self._join_runs(self._links())
+        self._doubt_reused_names()
+        self.shown = [self._exposure(line) for line in self.stating if line.row.type == "exposure.recorded"]
+        self.erased = [line for line in self.stating if line.row.type == "grade.recorded" and line.row.event is None]
+        self.grades = [grade for line in self.stating if (grade := self._grade(line)) is not None]
+
+    def arm(self, arm: str) -> str:
+        return self.policy.arm_aliases.get(arm, arm)
+
+    def run(self, name: Name) -> Name:
+        return self.run_of.get(name, name)
+
+    def rank(self, grader: str) -> int | None:
+        for place, pattern in enumerate(self.policy.graders):
+            if fnmatchcase(grader, pattern):
+                return place
+        return None
+
+    def fitting(self, name: Name) -> list[Name]:
+        """Every other name of which this one can be an alias, or which can be one of it."""
+        value = name[0].partition(":")[2]
+        fits = []
+        for other in self.known:
+            other_value = other[0].partition(":")[2]
+            alike = value in sanitised(other_value) or other_value in sanitised(value)
+            if other != name and space_of(other) == space_of(name) and alike:
+                fits.append(other)
+        return fits
+
+    # Repeats: an id in conflict pays nobody until withdrawals leave one of its rows.
+
+    def _settle_conflicts(self) -> None:
+        positions: dict[str, dict[int, int]] = {}
+        for line in self.lines:
+            if line.row.outcome == "conflict":
+                positions.setdefault(line.row.id, {1: line.row.first})[line.row.revision] = line.row.position
+        for event_id, of_id in positions.items():
+            gone = set()
+            for line in self.lines:
+                event = line.row.event
+                if line.row.outcome in {"appended", "conflict"} and isinstance(event, events.EventWithdrawn):
+                    gone |= {event.revision} if event.id == event_id else set()
+            left = [position for revision, position in of_id.items() if revision not in gone]
+            self.void.update(position for revision, position in of_id.items() if revision in gone)
+            if len(left) > 1:
+                self.unusable.update(left)
+
+    # Names, links, runs.
+
+    def _names(self, stating: list[Line]) -> set[Name]:
+        names = {name_of(line.row) for line in self.lines if line.row.session is not None}
+        for line in stating:
+            if isinstance(line.row.event, events.SessionLinked | events.SessionUnlinked):
+                names.add((line.row.event.other, False))
+        return names
+
+    def _links(self) -> list[tuple[Name, Name, str, str]]:
+        links: list[tuple[Name, Name, str, str]] = []
+        for line in self.sound:
+            event = line.row.event
+            if isinstance(event, events.SessionLinked):
+                links.append((name_of(line.row), (event.other, False), event.as_, event.evidence))
+            elif isinstance(event, events.SessionUnlinked):
+                pair = (name_of(line.row), (event.other, False))
+                links = [link for link in links if link[:2] != pair]
+        strong = [link for link in links if link[3] != "cwd-window"]
+        kept = []
+        for session, other, relation, evidence in links:
+            rivals = [link for link in strong if link[1] == other]
+            if relation == "native":
+                rivals += [link for link in strong if link[0] == session and link[2] == "native"]
+            if evidence != "cwd-window" or not rivals:
+                kept.append((session, other, relation, evidence))
+        return kept
+
+    def _join_runs(self, links: list[tuple[Name, Name, str, str]]) -> None:
+        others = {link[1] for link in links}
+        marked = {link[1] for link in links if link[2] != "native"}
+        waiting = {name for link in links for name in link[:2]}
+        while waiting:
+            component = {waiting.pop()}
+            while grown := {name for link in links if component & {*link[:2]} for name in link[:2]} - component:
+                component |= grown
+            waiting -= component
+            owners = component - others
+            if len(owners) == 1 and len((component & others) - marked) <= 1:
+                self.run_of.update(dict.fromkeys(component, next(iter(owners))))
+            else:
+                self.ambiguous |= component
+
+    def _doubt_reused_names(self) -> None:
+        nonces: dict[Name, set[str]] = {}
+        for line in self.sound:
+            event = line.row.event
+            if isinstance(event, events.SessionStarted) and event.run_nonce is not None:
+                nonces.setdefault(name_of(line.row), set()).add(event.run_nonce)
+        doubtful = {self.run(name) for name, seen in nonces.items() if len(seen) > 1}
+        self.ambiguous |= {name for name in self.known if self.run(name) in doubtful}
+        for name in self.ambiguous:
+            self.run_of.pop(name, None)
+
+    # Exposures, grades, balances.
+
+    def _exposure(self, line: Line) -> Shown:
+        row, event = line.row, line.row.event
+        if not isinstance(event, events.ExposureRecorded):
+            return Shown(name_of(row), line.at, row.position, [], [], None, False, False, True)
+        return Shown(
+            name_of(row),
+            line.at,
+            row.position,
+            [self.arm(one.arm) for one in event.arms],
+            [self.arm(one.arm) for one in event.withheld],
+            event.context,
+            event.at_basis == "file",
+            row.position not in self.unusable,
+            False,
+        )
+
+    def _grade(self, line: Line) -> Grade | None:
+        row, event = line.row, line.row.event
+        if not isinstance(event, events.GradeRecorded | events.GradeRetracted):
+            return None
+        if isinstance(event, events.GradeRecorded) and event.reward is None and event.outcome == "unknown":
+            return None
+        grader = f"{event.producer}/{event.rubric}"
+        if self.rank(grader) is None:
+            return None
+        retraction = isinstance(event, events.GradeRetracted)
+        quarantined = row.position in self.unusable
+        return Grade(name_of(row), line.at, row.position, grader, event.seq, retraction, quarantined, event)
+
+    def balances(self) -> list[events.BalanceOpened]:
+        """Of each source the newest, without bytes that we published."""
+        ours = {
+            line.row.event.new_sha256 for line in self.lines if isinstance(line.row.event, events.PosteriorPublished)
+        }
+        newest: dict[str, tuple[int, int, events.BalanceOpened]] = {}
+        for line in self.sound:
+            event = line.row.event
+            if isinstance(event, events.BalanceOpened) and event.sha256 not in ours:
+                stands = (line.at, line.row.position)
+                if event.source not in newest or stands > newest[event.source][:2]:
+                    newest[event.source] = (*stands, event)
+        return [one for _, _, one in newest.values()]
+
+    def balanced_until(self) -> int:
+        return max((us_of(one.through) for one in self.balances() if isinstance(one.through, datetime)), default=-1)
