@@ -11,8 +11,9 @@ from tests.ledger.facts import call, exposure, fact, grade, message
 
 from rightful import limits, wire
 from rightful.errors import InvalidEventError
-from rightful.events import ArmShown, EventWithdrawn, ExposureRecorded, GradeRecorded
+from rightful.events import EventWithdrawn, ExposureRecorded, GradeRecorded
 from rightful.identity import event_id
+from rightful.parts import ArmShown
 from rightful.times import at_of
 
 AT = datetime(2026, 8, 1, 10, 15, tzinfo=UTC)

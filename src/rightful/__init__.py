@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from rightful.app import Ledger, open  # noqa: A004 - the name that others rely on
     from rightful.errors import InvalidEventError, RightfulError
     from rightful.events import (
-        ArmShown,
         Event,
         EventWithdrawn,
         ExposureRecorded,
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     )
     from rightful.identity import composite_key, event_id
     from rightful.ledger.recorded import RawEvent, Receipt, Recorded
+    from rightful.parts import ArmShown
     from rightful.policies import Policy
     from rightful.producers.api import Producer
     from rightful.projections.posteriors import Posteriors
@@ -65,6 +65,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "errors": ("InvalidEventError", "RightfulError"),
     "identity": ("composite_key", "event_id"),
     "ledger.recorded": ("RawEvent", "Receipt", "Recorded"),
+    "parts": ("ArmShown",),
     "policies": ("Policy",),
     "producers.api": ("Producer",),
     "projections.posteriors": ("Posteriors",),

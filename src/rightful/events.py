@@ -7,30 +7,32 @@ holds what every fact has. msgspec checks the types and ranges when a fact enter
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
 from rightful import limits
-from rightful.identity import PRODUCER, SESSION
-
-Producer = Annotated[str, Meta(pattern=PRODUCER)]
-Session = Annotated[str, Meta(pattern=SESSION)]
-Time = Annotated[datetime, Meta(tz=True)]
-Turn = Annotated[str, Meta(min_length=1, max_length=limits.TURN_CHARS)]
-Index = Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)]
-Count = Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)]
-Unit = Annotated[float, Meta(ge=0.0, le=1.0)]
-Gamma = Annotated[float, Meta(gt=0.0, le=1.0)]
-Positive = Annotated[float, Meta(gt=0.0, le=1e15)]
-Arm = Annotated[str, Meta(min_length=1, max_length=limits.ARM_CHARS)]  # control characters: `wire.check`, once
-Word = Annotated[str, Meta(min_length=1, max_length=limits.WORD_CHARS)]
-Rubric = Annotated[str, Meta(min_length=1, max_length=limits.WORD_CHARS, pattern=r"^[^/\x00-\x1f\x7f-\x9f]+\Z")]
-Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-Context = Annotated[tuple[str | None, ...], Meta(max_length=limits.CONTEXT_COUNT)]
-Relation = Literal["native", "resume", "retry", "subagent"]
-Evidence = Literal["native-id", "sentinel", "pointer", "directory", "cwd-window", "manual"]
+from rightful.parts import (
+    Arm,
+    ArmContext,
+    Arms,
+    BalanceArm,
+    BalanceContext,
+    Context,
+    Count,
+    Evidence,
+    Gamma,
+    Index,
+    Producer,
+    Relation,
+    Rubric,
+    Session,
+    Sha256,
+    Time,
+    Turn,
+    Unit,
+    Word,
+)
 
 
 class Event(Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
@@ -131,21 +133,6 @@ class SessionUnlinked(SessionEvent, frozen=True, kw_only=True, tag="session.unli
     note: str | None = None
 
 
-class ArmShown(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """An arm put in front of a session, or withheld from it.
-
-    Attributes:
-        arm: The arm's name as its writer knows it.
-        p_inject: The probability with which it would have been injected, 0 to 1; None if not known.
-    """
-
-    arm: Arm
-    p_inject: Unit | None = None
-
-
-Arms = Annotated[tuple[ArmShown, ...], Meta(max_length=limits.ARMS_COUNT)]
-
-
 class ExposureRecorded(SessionEvent, frozen=True, kw_only=True, tag="exposure.recorded"):
     """Arms were put in front of a session. An empty list is a fact too: nothing was shown.
 
@@ -209,48 +196,11 @@ class BanditDecayed(SessionEvent, frozen=True, kw_only=True, tag="bandit.decayed
     gamma: Gamma
 
 
-class ArmContext(Struct, frozen=True, forbid_unknown_fields=True):
-    """One arm in one context."""
-
-    arm: Arm
-    context: Context
-
-
 class BanditPruned(SessionEvent, frozen=True, kw_only=True, tag="bandit.pruned"):
     """Another updater dropped arms from its state; for parity replays."""
 
     arms: tuple[Arm, ...] = ()
     contexts: tuple[ArmContext, ...] = ()
-
-
-class BalanceArm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An arm's state as a bandit file had it.
-
-    Attributes:
-        alpha: As in the file, prior included.
-        beta: As in the file, prior included.
-        n: How often it was selected.
-        rewards: How many of its rewards the file counted as successes.
-        last_updated: The file's text.
-    """
-
-    alpha: Positive
-    beta: Positive
-    n: Count
-    rewards: Count | None = None
-    last_updated: str | None = None
-
-
-class BalanceContext(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An arm's state in one context as a bandit file had it; see `BalanceArm`."""
-
-    arm: Arm
-    context: Context
-    alpha: Positive
-    beta: Positive
-    n: Count
-    rewards: Count | None = None
-    last_updated: str | None = None
 
 
 class BalanceOpened(Event, frozen=True, kw_only=True, tag="balance.opened"):

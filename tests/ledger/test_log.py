@@ -10,14 +10,15 @@ import pytest
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from tests.ledger.conftest import START_US
 from tests.ledger.facts import call, exposure, grade
-from tests.ledger.memory import MemoryRecorder
+from tests.ledger.memory import MemoryRecorder, MemoryView
 
 from rightful import envelope, limits
 from rightful.errors import BusyError, ConditionFailedError, OutcomeUnknownError, UsageError
-from rightful.events import ArmShown, ExposureRecorded
+from rightful.events import ExposureRecorded
 from rightful.identity import event_id
 from rightful.ledger.log import Log, now_us
 from rightful.ledger.recorded import Receipt
+from rightful.parts import ArmShown
 from rightful.recorders.port import Decision
 from rightful.times import at_of, us_of
 
@@ -257,6 +258,23 @@ def test_a_decision_that_is_made_again_answers_for_the_last_time_alone(clock: Ca
 
     assert outcomes(log.append([call("a"), call("ab"), call("a")])) == ["appended", "refined", "duplicate"]
     assert [row.position for row in log.read()] == [1, 2]
+
+
+class Retrying(MemoryRecorder):
+    """Calls the decision, loses the commit to somebody else's row, and calls it again."""
+
+    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S) -> int:
+        if self.commits == 0:
+            decision(MemoryView(self.events))
+            self.commits = 1
+            Log(self).append([grade("a")])
+        return super().decide(decision, timeout_s=timeout_s)
+
+
+def test_receipts_are_those_of_the_decision_that_was_written() -> None:
+    receipts = Log(Retrying()).append([grade("a"), grade("b")])
+
+    assert [(receipt.outcome, receipt.position) for receipt in receipts] == [("duplicate", 1), ("appended", 2)]
 
 
 def test_a_row_of_a_newer_envelope_does_not_stop_appending(log: Log, recorder: MemoryRecorder) -> None:

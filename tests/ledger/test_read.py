@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -89,6 +90,24 @@ def test_pages_follow_each_other_without_gap_or_overlap(
     assert positions(log, session=session, after=3, until=9) == [4, 5, 6, 7, 8, 9]
     assert [len(page) for page in log.scan()] == [4, 4, 2]
     assert [len(page) for page in log.scan(1, 6)] == [4, 1]
+
+
+def test_nothing_is_read_beyond_the_position_to_end_with(
+    log: Log, recorder: MemoryRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PAGE_ROWS", 4)
+    log.append([grade(f"{count}") for count in range(20)])
+    asked: list[int | None] = []
+    read = recorder.read
+
+    def counted(*query: Any, after: int | None, limit: int | None) -> Any:
+        asked.append(after)
+        return read(*query, after=after, limit=limit)
+
+    monkeypatch.setattr(recorder, "read", counted)
+
+    assert positions(log, session="t:a", until=6) == [1, 2, 3, 4, 5, 6]
+    assert asked == [0, 4]
 
 
 def test_no_read_transaction_takes_more_than_a_page(log: Log, recorder: MemoryRecorder) -> None:

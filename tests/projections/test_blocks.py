@@ -7,6 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests import strategies
+from tests.projections.fake import FakeLog
+from tests.strategies import Wire
 
 from rightful.policies import policy_of
 from rightful.projections import settle as settling
@@ -14,9 +17,6 @@ from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
 from rightful.projections.settle import counters_of, settle, tally
 from rightful.projections.sums import sums_of
-from tests import strategies
-from tests.projections.fake import FakeLog
-from tests.strategies import Wire
 
 BOUND = policy_of("bound")
 

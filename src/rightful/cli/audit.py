@@ -21,17 +21,20 @@ _BAR_CHARS = 40
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the two policies, the position and the time of decay."""
     parser.add_argument(
-        "policy", nargs="?", default="historical-newest", metavar="POLICY",
+        "policy", nargs="?", metavar="POLICY",
         help="what to audit: a preset, a JSON file or object; default historical-newest",
     )  # fmt: skip
-    parser.add_argument("--against", default="bound", metavar="POLICY", help="the reference; default bound")
+    parser.add_argument(
+        "--against", metavar="POLICY",
+        help="the reference, default bound; without POLICY, the rule to audit against bound",
+    )  # fmt: skip
     asking.add_position(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison."""
     asking.refuse_unknown_time(args.decay_at)
-    policy, against = asking.policy_named(args.policy), asking.policy_named(args.against)
+    policy, against = (asking.policy_named(one) for one in _asked(args.policy, args.against))
     with asking.folded(args) as ledger:
         found = ledger.audit(policy, against, as_of=asking.as_of(args), decay_at=args.decay_at)
     if args.json:
@@ -39,6 +42,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         _show(found)
     return common.DONE
+
+
+def _asked(policy: str | None, against: str | None) -> tuple[str, str]:
+    """Return what is audited and what it is held against: `--against P` alone holds P against bound."""
+    if policy is None:
+        return against or "historical-newest", "bound"
+    return policy, against or "bound"
 
 
 def _show(found: Audit) -> None:

@@ -18,10 +18,11 @@ from typing import Any
 
 from rightful import events, times
 from rightful.errors import InvalidEventError
-from rightful.events import ArmShown, Event, Evidence, Relation
+from rightful.events import Event
 from rightful.identity import PRODUCER, composite_key
 from rightful.ledger.log import Clock, Log, now_us
 from rightful.ledger.recorded import Receipt
+from rightful.parts import ArmShown, Evidence, Relation
 from rightful.producers.regrading import Grading, valid
 
 Shown = Mapping[str, float | None] | Iterable[str | ArmShown]

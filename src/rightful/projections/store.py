@@ -35,6 +35,11 @@ VERSION = 1
 
 CHUNK_ROWS = 65_536
 
+SEAL = "data.crc32"
+"""CRC-32 of the whole data file, in hexadecimal, written after it."""
+
+_READ_BYTES = 1 << 20
+
 _TABLES = ("shown", "arms_shown", "withheld", "grades", "links")
 _LISTS: dict[str, Any] = {
     "asides": list[Aside],
@@ -90,6 +95,7 @@ class Store:
         self.folder = folder
         self.ledger = ledger
         self.writable = writable
+        self._unfit = False
 
     def load(self, head: int) -> tuple[Facts, Kept] | None:
         """Return the stored facts and answer, or None where there are none that fit a log of `head` rows."""
@@ -97,20 +103,18 @@ class Store:
             return None
         try:
             with self._environment(readonly=True) as env, env.begin() as txn:
-                found = _head(txn)
-                if (found.version, found.ledger) != (VERSION, self.ledger) or found.watermark > head:
-                    return None
+                found = self._head(txn, head)
                 facts = _read(txn, found)
                 return facts, from_values({name: _get(txn, f"kept/{name}") for name in found.kept}, facts)
         except (_UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError, ValueError, KeyError):
+            self._unfit = True
             return None
 
     def watermark(self) -> int:
         """Return the position that is stored; 0 when nothing usable is."""
         try:
             with self._environment(readonly=True) as env, env.begin() as txn:
-                found = _head(txn)
-                return found.watermark if (found.version, found.ledger) == (VERSION, self.ledger) else 0
+                return self._head(txn, limits.SEQ_MAX).watermark
         except (_UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError):
             return 0
 
@@ -124,12 +128,10 @@ class Store:
         if not self.writable:
             return False
         try:
-            self._make()
             try:
                 self._write(facts, kept)
-            except (_UnfitError, lmdb.InvalidError, lmdb.CorruptedError, StorageError):
+            except (_UnfitError, lmdb.Error, StorageError, msgspec.DecodeError):
                 self.delete()
-                self._make()
                 self._write(facts, kept)
         except (lmdb.Error, OSError, StorageError, _UnfitError):
             return False
@@ -150,15 +152,22 @@ class Store:
             if not files.lock_file_is_whole(store):
                 files.make_lock_file(store)
 
+    def _head(self, txn: lmdb.Transaction[bytes], end: int) -> Head:
+        found = msgspec.json.decode(_get(txn, "head"), type=Head)
+        if (found.version, found.ledger) != (VERSION, self.ledger) or found.watermark > end:
+            raise _UnfitError("head")
+        return found
+
     def _write(self, facts: Facts, kept: Kept) -> None:
+        """Write on top of what is stored; what could not be read is removed first."""
+        if self._unfit:
+            self.delete()
+            self._unfit = False
+        self._make()
         with self._environment(readonly=False) as env, env.begin(write=True) as txn:
-            try:
-                before = _head(txn)
-            except _UnfitError:
-                before = Head(0, "", 0, {}, [])
-            if (before.version, before.ledger) != (VERSION, self.ledger) or before.watermark > facts.watermark:
-                txn.drop(env.open_db(txn=txn), delete=False)
-                before = Head(VERSION, self.ledger, 0, {}, [])
+            before = Head(VERSION, self.ledger, 0, {}, [])
+            if txn.stat()["entries"]:
+                before = self._head(txn, facts.watermark)
             rows = _put_facts(txn, facts, before.rows)
             values = to_values(kept)
             for name in {*before.kept} - values.keys():
@@ -176,6 +185,7 @@ class Store:
                 fcntl.flock(turn, fcntl.LOCK_EX)
                 if (store / files.DATA).exists():
                     files.inspect(self.folder, store)
+                    _check_seal(store)
                 env = lmdb.open(
                     str(store),
                     map_size=limits.MAP_BYTES,
@@ -189,8 +199,32 @@ class Store:
                     yield env
                 finally:
                     env.close()
+                    if not readonly:
+                        _seal(store)
             finally:
                 os.close(turn)
+
+
+def _crc_of(path: Path) -> bytes:
+    crc = 0
+    with path.open("rb", buffering=0) as file:
+        while part := file.read(_READ_BYTES):
+            crc = zlib.crc32(part, crc)
+    return b"%08x" % crc
+
+
+def _seal(store: Path) -> None:
+    """Note what the whole file is: LMDB follows a damaged page number out of the file and dies by SIGBUS."""
+    new = store / f"{SEAL}.new"
+    with os.fdopen(locks.open_private(new), "wb") as file:
+        file.write(_crc_of(store / files.DATA))
+        file.truncate()
+    new.replace(store / SEAL)
+
+
+def _check_seal(store: Path) -> None:
+    if (store / SEAL).read_bytes() != _crc_of(store / files.DATA):
+        raise _UnfitError(SEAL)
 
 
 def _put(txn: lmdb.Transaction[bytes], key: str, value: bytes) -> None:
@@ -202,10 +236,6 @@ def _get(txn: lmdb.Transaction[bytes], key: str) -> bytes:
     if stored is None or zlib.crc32(stored[4:]).to_bytes(4, "big") != stored[:4]:
         raise _UnfitError(key)
     return stored[4:]
-
-
-def _head(txn: lmdb.Transaction[bytes]) -> Head:
-    return msgspec.json.decode(_get(txn, "head"), type=Head)
 
 
 def _chunks(size: int, unchanged: int = 0) -> Iterator[tuple[int, slice]]:

@@ -287,13 +287,12 @@ class Environment:
             self._undrain()
 
     def last_transaction(self) -> int:
-        """Return the number of the last commit of any process: cheap, and needs no slot."""
-        if self.pid != os.getpid():
-            raise ForkedError(str(self.root))
-        with self._gate:
-            while self._shut:
-                self._gate.wait()
-            return self._raw().info()["last_txnid"]
+        """Return the number of the last commit, of any process, that a read now sees.
+
+        Not LMDB's `info()`: that knows of a commit before readers see it.
+        """
+        with self.read() as txn:
+            return txn.id()
 
     def check_readers(self) -> int:
         """Free the slots of dead readers, which would keep old pages alive; return how many."""

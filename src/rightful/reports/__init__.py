@@ -1,0 +1,1 @@
+"""Reports: what projections say, for people and for machines."""

@@ -1,0 +1,83 @@
+"""What events are made of: the forms of names and numbers, and the structs inside an event.
+
+msgspec checks a form when a fact enters (`wire.check`), not when a struct is made.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from rightful import limits
+from rightful.identity import PRODUCER, SESSION
+
+Producer = Annotated[str, Meta(pattern=PRODUCER)]
+Session = Annotated[str, Meta(pattern=SESSION)]
+Time = Annotated[datetime, Meta(tz=True)]
+Turn = Annotated[str, Meta(min_length=1, max_length=limits.TURN_CHARS)]
+Index = Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)]
+Count = Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)]
+Unit = Annotated[float, Meta(ge=0.0, le=1.0)]
+Gamma = Annotated[float, Meta(gt=0.0, le=1.0)]
+Positive = Annotated[float, Meta(gt=0.0, le=1e15)]
+Arm = Annotated[str, Meta(min_length=1, max_length=limits.ARM_CHARS)]  # control characters: `wire.check`, once
+Word = Annotated[str, Meta(min_length=1, max_length=limits.WORD_CHARS)]
+Rubric = Annotated[str, Meta(min_length=1, max_length=limits.WORD_CHARS, pattern=r"^[^/\x00-\x1f\x7f-\x9f]+\Z")]
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Context = Annotated[tuple[str | None, ...], Meta(max_length=limits.CONTEXT_COUNT)]
+Relation = Literal["native", "resume", "retry", "subagent"]
+Evidence = Literal["native-id", "sentinel", "pointer", "directory", "cwd-window", "manual"]
+
+
+class ArmShown(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """An arm put in front of a session, or withheld from it.
+
+    Attributes:
+        arm: The arm's name as its writer knows it.
+        p_inject: The probability with which it would have been injected, 0 to 1; None if not known.
+    """
+
+    arm: Arm
+    p_inject: Unit | None = None
+
+
+Arms = Annotated[tuple[ArmShown, ...], Meta(max_length=limits.ARMS_COUNT)]
+
+
+class ArmContext(Struct, frozen=True, forbid_unknown_fields=True):
+    """One arm in one context."""
+
+    arm: Arm
+    context: Context
+
+
+class BalanceArm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An arm's state as a bandit file had it.
+
+    Attributes:
+        alpha: As in the file, prior included.
+        beta: As in the file, prior included.
+        n: How often it was selected.
+        rewards: How many of its rewards the file counted as successes.
+        last_updated: The file's text.
+    """
+
+    alpha: Positive
+    beta: Positive
+    n: Count
+    rewards: Count | None = None
+    last_updated: str | None = None
+
+
+class BalanceContext(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An arm's state in one context as a bandit file had it; see `BalanceArm`."""
+
+    arm: Arm
+    context: Context
+    alpha: Positive
+    beta: Positive
+    n: Count
+    rewards: Count | None = None
+    last_updated: str | None = None
