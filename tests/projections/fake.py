@@ -8,7 +8,7 @@ from typing import Any
 from tests.oracle_facts import Line
 
 from rightful import times, wire
-from rightful.envelope import SALT_BYTES, Envelope, encode_body
+from rightful.envelope import SALT_BYTES, Envelope, commitment, encode_body
 from rightful.errors import InvalidEventError
 from rightful.ledger.recorded import Recorded, Stored
 
@@ -73,9 +73,9 @@ class FakeLog:
             outcome=outcome,
             first=0 if first == position else first,
             body_bytes=len(body),
-            commitment="",
+            commitment=commitment(position.to_bytes(SALT_BYTES), body),
         )
-        self.stored.append(Stored(position, envelope, bytes(SALT_BYTES) + body))
+        self.stored.append(Stored(position, envelope, position.to_bytes(SALT_BYTES) + body))
         row = Recorded(
             position=position,
             recorded_at=times.at_of(recorded_at_us),

@@ -130,11 +130,15 @@ class Projected:
             return
         self._loaded = True
         assert self.store is not None
-        if (stored := self.store.load(self.log.head())) is not None:
+        if (stored := self.store.load(self.log.head(), self._anchor)) is not None:
             self.facts, self._kept = stored
             self._saved = self.facts.watermark
             standing = Standing(KEPT, self._saved, self._kept.sums.copy(), dict(self._kept.counters))
             self._standing[KEPT.hash] = standing
+
+    def _anchor(self, position: int) -> str:
+        """Return what tells the log up to a position from any other: the salted commitment of its last row."""
+        return next(iter(self.log.scan(position - 1, position)))[0].envelope.commitment
 
     def _shift(self, before: int) -> None:
         """Keep the standing sums up with the rows behind a position."""
@@ -158,7 +162,7 @@ class Projected:
             standing = self._standing.get(KEPT.hash)
             known = standing is not None and standing.through == self.facts.watermark
             kept = kept_of(self.facts, standing.sums, standing.counters) if standing and known else kept_of(self.facts)
-            self.store.save(self.facts, kept)
+            self.store.save(self.facts, kept, self._anchor(self.facts.watermark))
             self._saved = self.facts.watermark
 
     def prefix(self, as_of: int | str | datetime | None) -> int:

@@ -13,7 +13,7 @@ import os
 import shutil
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,7 @@ class Head(msgspec.Struct, frozen=True):
         version: `VERSION` of the program that wrote it.
         ledger: The ledger's id.
         watermark: The position it has folded.
+        anchor: The commitment of the row there, which no other row has.
         rows: How many rows each table has.
         kept: The names of the parts of the answer.
     """
@@ -74,6 +75,7 @@ class Head(msgspec.Struct, frozen=True):
     version: int
     ledger: str
     watermark: int
+    anchor: str
     rows: dict[str, int]
     kept: list[str]
 
@@ -97,13 +99,21 @@ class Store:
         self.writable = writable
         self._unfit = False
 
-    def load(self, head: int) -> tuple[Facts, Kept] | None:
-        """Return the stored facts and answer, or None where there are none that fit a log of `head` rows."""
+    def load(self, head: int, anchor: Callable[[int], str]) -> tuple[Facts, Kept] | None:
+        """Return the stored facts and answer, or None where there are none that fit the log.
+
+        Args:
+            head: How many rows the log has.
+            anchor: Gives the commitment of the row at a position: a log that was restored from a
+                backup and went on has another one there.
+        """
         if not (self.folder / files.STORE / files.DATA).exists():
             return None
         try:
             with self._environment(readonly=True) as env, env.begin() as txn:
                 found = self._head(txn, head)
+                if found.watermark and anchor(found.watermark) != found.anchor:
+                    raise _UnfitError("anchor")  # noqa: TRY301 - one way out for all that does not fit
                 facts = _read(txn, found)
                 return facts, from_values({name: _get(txn, f"kept/{name}") for name in found.kept}, facts)
         except (_UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError, ValueError, KeyError):
@@ -118,8 +128,13 @@ class Store:
         except (_UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError):
             return 0
 
-    def save(self, facts: Facts, kept: Kept) -> bool:
+    def save(self, facts: Facts, kept: Kept, anchor: str) -> bool:
         """Store the facts and the answer at their watermark, in one transaction.
+
+        Args:
+            facts: The columns.
+            kept: The default policy's answer.
+            anchor: The commitment of the row at the watermark.
 
         Returns:
             Whether they are stored. A full disk or a folder that cannot be written leaves what was
@@ -129,10 +144,10 @@ class Store:
             return False
         try:
             try:
-                self._write(facts, kept)
+                self._write(facts, kept, anchor)
             except (_UnfitError, lmdb.Error, StorageError, msgspec.DecodeError):
                 self.delete()
-                self._write(facts, kept)
+                self._write(facts, kept, anchor)
         except (lmdb.Error, OSError, StorageError, _UnfitError):
             return False
         return True
@@ -158,14 +173,14 @@ class Store:
             raise _UnfitError("head")
         return found
 
-    def _write(self, facts: Facts, kept: Kept) -> None:
+    def _write(self, facts: Facts, kept: Kept, anchor: str) -> None:
         """Write on top of what is stored; what could not be read is removed first."""
         if self._unfit:
             self.delete()
             self._unfit = False
         self._make()
         with self._environment(readonly=False) as env, env.begin(write=True) as txn:
-            before = Head(VERSION, self.ledger, 0, {}, [])
+            before = Head(VERSION, self.ledger, 0, "", {}, [])
             if txn.stat()["entries"]:
                 before = self._head(txn, facts.watermark)
             rows = _put_facts(txn, facts, before.rows)
@@ -174,7 +189,8 @@ class Store:
                 txn.delete(f"kept/{name}".encode())
             for name, value in values.items():
                 _put(txn, f"kept/{name}", value)
-            _put(txn, "head", msgspec.json.encode(Head(VERSION, self.ledger, facts.watermark, rows, list(values))))
+            head = Head(VERSION, self.ledger, facts.watermark, anchor, rows, list(values))
+            _put(txn, "head", msgspec.json.encode(head))
 
     @contextmanager
     def _environment(self, *, readonly: bool) -> Iterator[lmdb.Environment]:
