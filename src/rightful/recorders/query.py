@@ -78,14 +78,13 @@ def raw_rows(
     Raises:
         DamagedRowError: One is missing.
     """
-    start = pack_position(after + 1)
+    count = max(min(limit, tables.size(txn) - after), 0)
+    start, wanted = pack_position(after + 1), pack_positions(after + 1, count)
     with txn.cursor(db=tables.env.tables["rows"]) as cursor:
-        pairs = list(islice(cursor.iternext(), limit)) if cursor.set_range(start) else []
-    wanted = pack_positions(after + 1, len(pairs))
-    keys = [key for key, _ in pairs]
-    if keys != wanted:
-        gap = next(at for at, (key, want) in enumerate(zip(keys, wanted, strict=True)) if key != want)
-        tables.checked(after + 1 + gap, None)
+        pairs = list(islice(cursor.iternext(), count)) if cursor.set_range(start) else []
+    if [key for key, _ in pairs] != wanted:
+        found = {key for key, _ in pairs}
+        tables.checked(after + 1 + next(at for at, key in enumerate(wanted) if key not in found), None)
     return [value for _, value in pairs], _payloads(tables, txn, start, wanted)
 
 

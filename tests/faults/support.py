@@ -1,0 +1,57 @@
+"""What the store's fault tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from eventsourcing.dcb.api import DCBEvent
+
+from rightful.recorders.recorder import LMDBRecorder
+
+ROOT = Path(__file__).parents[2]
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+
+
+def event(data: str = "data", *, tags: tuple[str, ...] = ()) -> DCBEvent:
+    return DCBEvent(type="type", data=data.encode(), tags=list(tags))
+
+
+def opened(folder: Path, *, create: bool = False, readonly: bool = False) -> LMDBRecorder:
+    return LMDBRecorder(folder, kind="plain", create=create, readonly=readonly)
+
+
+def filled(folder: Path, count: int = 3) -> Path:
+    """Make a store with that many events, closed."""
+    with opened(folder, create=True) as recorder:
+        for n in range(count):
+            recorder.append([event(f"event-{n + 1}", tags=(f"tag{n + 1}",))])
+    return folder
+
+
+def run(script: str, *arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run a script in a process of its own, with our modules in reach."""
+    command = [*prefix, sys.executable, "-c", script, *map(str, arguments)]
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "PYTHONPATH": path}
+    )
+
+
+@contextmanager
+def small_disk(kilobytes: int) -> Iterator[Path]:
+    """Mount a file system of that size; it is full soon."""
+    with tempfile.TemporaryDirectory() as name:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", name], check=False)
+        if mounted.returncode:
+            pytest.skip("this machine mounts nothing")
+        try:
+            yield Path(name)
+        finally:
+            subprocess.run(["umount", "-l", name], check=True)
