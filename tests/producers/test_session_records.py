@@ -129,6 +129,14 @@ def test_every_other_dimension_is_a_rubric_of_its_own(ledger: Ledger, imported: 
     assert grades(ledger, "durability") == []
 
 
+def test_the_dimension_that_is_the_overall_grade_is_no_rubric_too(
+    ledger: Ledger, imported: Importer, records: Path
+) -> None:
+    imported("session-records", write(records, row(trajectory_grade=None, grades={"productivity": 0.4})))
+
+    assert grades(ledger, "productivity") == []
+
+
 def test_the_judges_score_is_the_alignment_where_there_is_no_other(
     ledger: Ledger, imported: Importer, records: Path
 ) -> None:

@@ -197,9 +197,8 @@ def _sentence(error: InvalidEventError) -> str:
 
 
 class _Rest(NamedTuple):
-    """What of a line cannot be read: from where, up to where the reader came, and why it stopped."""
+    """What of a line cannot be read: up to where the reader came, and why it stopped."""
 
-    start: int
     stop: int
     why: str
 
@@ -211,10 +210,10 @@ def _values(text: str, at: int) -> tuple[list[str], _Rest | None]:
         try:
             _, end = _LITERALS.raw_decode(text, at)
         except json.JSONDecodeError as error:
-            return pieces, _Rest(at, error.pos, _why(error))
+            return pieces, _Rest(error.pos, _why(error))
         except RecursionError:
             why = f"Expected JSON nested at most {limits.NESTING_DEPTH} levels deep"
-            return pieces, _Rest(at, len(text), why)
+            return pieces, _Rest(len(text), why)
         pieces.append(text[at:end])
         space = _SPACE.match(text, end)
         at = end if space is None else space.end()
@@ -239,8 +238,6 @@ def _behind_torn(text: str, rest: _Rest) -> list[str]:
     elif (torn := _TORN.match(text, rest.stop)) is not None:
         start = torn.end()
     else:
-        return []
-    if start <= rest.start:
         return []
     pieces, unread = _values(text, start)
     return pieces if unread is None and all(piece.startswith("{") for piece in pieces) else []

@@ -214,9 +214,8 @@ def native_name(row: Mapping[str, Any]) -> str | None:
     A path is read as text. Whether a file stands there is not asked, and no path is made of an id.
     """
     path = row.get("trajectory_path")
-    journal = row.get("journal_path")
-    if path is None and isinstance(journal, str) and not journal.endswith(".md"):
-        path = journal  # the store's own reading of old rows
+    if path is None:
+        path = row.get("journal_path")  # old rows keep it there; a journal's own name shows no tool
     if not isinstance(path, str):
         return None
     path = path.replace("\\", "/")
