@@ -182,6 +182,8 @@ def kl(a: Beta, b: Beta) -> float:
         UsageError: One of the four numbers is not a finite number above 0.
     """
     a, b = checked(*a), checked(*b)
+    if a == b:
+        return 0.0
     pairs = [(a[0], b[0], 1.0), (a[1], b[1], 1.0), (sum(a), sum(b), -1.0)]
     rest = math.fsum(sign * _bregman(p, q) for p, q, sign in pairs)
     return max(0.0, _coins(b, a) + rest)
@@ -217,6 +219,8 @@ def hellinger_squared(a: Beta, b: Beta) -> float:
         UsageError: One of the four numbers is not a finite number above 0.
     """
     a, b = checked(*a), checked(*b)
+    if a == b:
+        return 0.0
     middle = (0.5 * (a[0] + b[0]), 0.5 * (a[1] + b[1]))
     rest = math.fsum([_concave(a[0], b[0]), _concave(a[1], b[1]), -_concave(sum(a), sum(b))])
     exponent = rest - 0.5 * (_coins(a, middle) + _coins(b, middle))

@@ -278,7 +278,7 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     count, least = len(p_values), 1.0
     q_values = [1.0] * count
     for rank, place in sorted(enumerate(sorted(range(count), key=p_values.__getitem__), start=1), reverse=True):
-        least = min(least, p_values[place] * count / rank)
+        least = min(least, count / rank * p_values[place])
         q_values[place] = least
     return q_values
 
