@@ -44,7 +44,7 @@ def together(*works: Callable[[], object]) -> list[Any]:
         barrier.wait(PATIENCE_S)
         try:
             results[at] = works[at]()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - it is the result
             results[at] = error
 
     threads = [threading.Thread(target=run, args=(at,)) for at in range(len(works))]
@@ -102,7 +102,7 @@ def in_fork(work: Callable[[], object]) -> Any:
     if child == 0:
         try:
             result = work()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - it is the result
             result = error
         with os.fdopen(writing, "wb") as pipe:
             pickle.dump(result, pipe)

@@ -10,12 +10,12 @@ from typing import Any
 
 import lmdb
 import pytest
+from tests.faults.support import event, filled, opened, run
 
 from rightful import limits
 from rightful.errors import ForeignStoreError, InUseError, LedgerNotFoundError
 from rightful.recorders import files, registry
 from rightful.recorders.recorder import LMDBRecorder
-from tests.faults.support import event, filled, opened, run
 
 PAGE_BYTES = 4096
 
@@ -184,7 +184,12 @@ def test_names_are_made_durable_after_creation(tmp_path: Path, monkeypatch: pyte
     """LMDB does not sync folders: after a power cut the whole store would be gone."""
     synced: list[str] = []
     sync = files.sync_folder
-    monkeypatch.setattr(files, "sync_folder", lambda path: (synced.append(path.name), sync(path)))
+
+    def sync_and_note(path: Path) -> None:
+        synced.append(path.name)
+        sync(path)
+
+    monkeypatch.setattr(files, "sync_folder", sync_and_note)
     opened(tmp_path / "s", create=True).close()
 
     assert synced == [tmp_path.name, "s", "store.new", "s"]
@@ -297,14 +302,21 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+OPEN = """
+import sys
+from pathlib import Path
+from tests.faults.support import opened
+opened(Path(sys.argv[1])).close()
+"""
+
+
 def test_slots_of_killed_readers_are_freed_on_opening(tmp_path: Path) -> None:
     folder = filled(tmp_path / "s")
     keeper = opened(folder)
     run(KILLED_READER, folder / "store")
     assert "no active" not in _lmdb(keeper).readers()
 
-    script = "import sys; from pathlib import Path; from tests.faults.support import opened; opened(Path(sys.argv[1])).close()"
-    assert run(script, folder).returncode == 0
+    assert run(OPEN, folder).returncode == 0
 
     assert "no active" in _lmdb(keeper).readers()
     keeper.close()

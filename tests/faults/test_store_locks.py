@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from eventsourcing.dcb.api import DCBEvent
+from tests.contracts.support import PATIENCE_S, Other, Place, append_for_ever, in_fork, together
+from tests.faults.support import event, filled, opened
 
 from rightful import limits
 from rightful.errors import BusyError, ClosedError, InUseError, OutcomeUnknownError, ReadOnlyStoreError
 from rightful.recorders import locks
 from rightful.recorders.recorder import LMDBRecorder
-from tests.contracts.support import PATIENCE_S, Other, Place, append_for_ever, in_fork, together
-from tests.faults.support import event, filled, opened
 
 
 def _decide_and_stay(pipe: Connection, folder: Path) -> None:
@@ -108,7 +108,11 @@ def test_who_still_waits_when_the_recorder_closes_is_refused_and_not_written(tmp
 
     def close() -> None:
         assert waiting.wait(PATIENCE_S)
-        while recorder._store is not None and recorder._store._writer is not None and recorder._store._writer._thread is None:
+        while (
+            recorder._store is not None
+            and recorder._store._writer is not None
+            and recorder._store._writer._thread is None
+        ):
             threading.Event().wait(0.001)
         recorder.close()
         _go_on(held)
@@ -237,7 +241,7 @@ def test_a_childs_end_does_not_give_up_its_parents_locks(tmp_path: Path) -> None
     folder = filled(tmp_path / "s")
     with opened(folder) as recorder:
         recorder.append([event()])
-        assert in_fork(lambda: recorder.close()) is None
+        assert in_fork(recorder.close) is None
         with pytest.raises(InUseError):
             locks.hold_alone(folder)
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import lmdb
 import pytest
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
+from tests.faults.support import event, filled, opened
 
 from rightful.errors import DamagedRowError, ForeignStoreError, StorageError
 from rightful.recorders.port import LedgerEvent
 from rightful.recorders.recorder import LMDBRecorder
 from rightful.recorders.tables import pack_position
-from tests.faults.support import event, filled, opened
 
 
 def _flip(folder: Path, text: bytes) -> None:
@@ -43,7 +44,7 @@ def test_a_flipped_bit_is_a_damaged_row_with_its_position_however_it_is_read(tmp
     _flip(folder, b"event-3")
     one = DCBQuery(items=[DCBQueryItem(tags=["tag3"])])
     with opened(folder) as recorder:
-        reads = [
+        reads: list[Callable[[], object]] = [
             lambda: recorder.rows(0, 100),
             lambda: list(recorder.read()),
             lambda: list(recorder.read(one)),

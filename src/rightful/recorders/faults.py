@@ -37,7 +37,8 @@ def storage_error(folder: Path, error: lmdb.Error | OSError) -> StorageError:
 
 
 def _code(error: lmdb.Error | OSError) -> int:
-    return (error.errno or 0) if isinstance(error, OSError) else error.code
+    code = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)  # py-lmdb's own errors have none
+    return code or 0
 
 
 def _is_full(folder: Path) -> bool:

@@ -1,0 +1,195 @@
+"""Disks that are full, read-only or failing, below the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.faults.support import event, filled, needs_root, opened, run, small_disk
+
+from rightful.errors import ReadOnlyStoreError, StorageError, StoreFullError
+from rightful.recorders.recorder import LMDBRecorder
+
+NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+
+
+def _append_until_it_fails(recorder: LMDBRecorder) -> None:
+    for _ in range(100):
+        recorder.append([event("x" * 50_000)])
+
+
+@needs_root
+def test_a_full_disk_loses_nothing_and_the_handle_goes_on_when_there_is_room() -> None:
+    with small_disk(2_048) as disk, opened(disk / "s", create=True) as recorder:
+        with pytest.raises(StoreFullError):
+            _append_until_it_fails(recorder)
+        written = recorder.head()
+        assert 10 < written < 100
+        assert len(list(recorder.read())) == written == recorder.head()
+
+        subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+        assert recorder.append([event("x" * 50_000)]) == written + 1
+        assert len(recorder.rows(0, 1000)) == written + 1
+
+
+CREATE = """
+import sys
+from pathlib import Path
+from rightful.recorders.recorder import LMDBRecorder
+from tests.faults.support import opened
+try:
+    opened(Path(sys.argv[1]) / "s", create=True)
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+BARE_CREATE = """
+import os, sys, lmdb
+lmdb.open(sys.argv[1], map_size=1 << 40, lib_version=0, max_readers=1024).begin()
+"""
+
+
+@needs_root
+def test_a_store_made_on_a_full_disk_is_refused_where_lmdb_alone_dies() -> None:
+    with small_disk(512) as disk:
+        (disk / "ballast").write_bytes(bytes(496 * 1024))
+        done = run(CREATE, disk)
+        assert done.stdout.strip() == StoreFullError.__name__, done.stderr
+        assert not (disk / "s" / "store").exists()
+
+        shutil.rmtree(disk / "s")
+        (disk / "bare").mkdir()
+        (disk / "bare" / "fill").write_bytes(bytes(16 * 1024))
+        assert run(BARE_CREATE, disk / "bare").returncode == -signal.SIGBUS
+
+
+FILE_LIMIT = """
+import json, resource, signal, sys
+from pathlib import Path
+from rightful.errors import StoreFullError
+from rightful.recorders.recorder import LMDBRecorder
+from tests.faults.support import event, opened
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+recorder = opened(Path(sys.argv[1]), create=True)
+recorder.append([event("first")])
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+written = 1
+try:
+    for n in range(100):
+        written = recorder.append([event("x" * 20_000)])
+except StoreFullError as error:
+    failed = str(error)
+head = recorder.head()
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(json.dumps([written, head, failed, recorder.append([event("after")])]))
+"""
+
+
+def test_a_file_at_its_limit_is_full_and_the_handle_goes_on_afterwards(tmp_path: Path) -> None:
+    done = run(FILE_LIMIT, tmp_path / "s")
+    assert done.returncode == 0, done.stderr
+    written, head, failed, after = json.loads(done.stdout)
+
+    assert 1 < written < 100
+    assert head == written
+    assert "there is no room" in failed
+    assert after == written + 1
+
+
+@needs_root
+def test_a_read_only_file_system_can_be_read_and_says_why_it_cannot_be_written(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "s")
+    (tmp_path / "ro").mkdir()
+    if subprocess.run(["mount", "--bind", str(folder), str(tmp_path / "ro")], check=False).returncode:
+        pytest.skip("this machine mounts nothing")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(tmp_path / "ro")], check=True)
+        with pytest.raises(ReadOnlyStoreError):
+            opened(tmp_path / "ro")
+        with pytest.raises(ReadOnlyStoreError):
+            opened(tmp_path / "ro" / "new", create=True)
+        with opened(tmp_path / "ro", readonly=True) as recorder:
+            assert len(recorder.rows(0, 10)) == 3
+            with pytest.raises(ReadOnlyStoreError):
+                recorder.append([event()])
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path / "ro")], check=True)
+
+
+AS_NOBODY = """
+import sys
+from pathlib import Path
+from rightful.recorders.recorder import LMDBRecorder
+from tests.faults.support import opened
+try:
+    print(len(opened(Path(sys.argv[1]), readonly=True).rows(0, 10)))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+@needs_root
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv runs a program as nobody")
+def test_a_reader_without_rights_is_told_which_file_it_may_not_write(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "s")
+    outside = run(AS_NOBODY, folder, prefix=NOBODY)
+    assert outside.stdout.startswith((ReadOnlyStoreError.__name__, "LedgerNotFoundError")), outside.stderr
+
+    for path in [*tmp_path.parents, tmp_path, folder, folder / "store"]:
+        if path.stat().st_uid == os.geteuid() and str(path).startswith(str(tmp_path.parents[1])):
+            path.chmod(0o755)
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    inside = run(AS_NOBODY, folder, prefix=NOBODY)
+    assert inside.stdout.startswith(StorageError.__name__), (inside.stdout, inside.stderr)
+    assert "lock.mdb cannot be written by you" in inside.stdout
+
+
+APPEND = """
+import json, sys
+from pathlib import Path
+from rightful.errors import OutcomeUnknownError, StorageError
+from rightful.recorders.recorder import LMDBRecorder
+from tests.faults.support import event, opened
+recorder = opened(Path(sys.argv[1]))
+recorder.append([event("warm")])
+for n in range(4):
+    try:
+        outcome = recorder.append([event(f"e{n}")]) and "written"
+    except OutcomeUnknownError:
+        outcome = "unknown"
+    except StorageError as error:
+        outcome = "not written"
+    print(json.dumps([f"e{n}", outcome]), flush=True)
+"""
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace injects the errors")
+@pytest.mark.parametrize("call", ["fdatasync", "pwrite64"])
+@pytest.mark.parametrize("when", [2, 3, 4, 5])
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
+def test_what_is_said_of_an_append_is_true_when_the_system_fails_anywhere(
+    tmp_path: Path, call: str, when: int, error: str
+) -> None:
+    """Each call that a commit makes fails once; then the store is asked what it has."""
+    folder = filled(tmp_path / "s", 1)
+    inject = f"inject={call}:error={error}:when={when}"
+    done = run(APPEND, folder, prefix=("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject))
+    if "ptrace" in done.stderr:
+        pytest.skip("this machine lets nobody trace")
+    said = dict(json.loads(line) for line in done.stdout.splitlines())
+    with opened(folder) as recorder:
+        there = {each.event.data.decode() for each in recorder.read()}
+        rows = recorder.rows(0, 100)
+
+    assert len(said) == 4, done.stderr
+    assert [row.position for row in rows] == list(range(1, len(rows) + 1))
+    for name, outcome in said.items():
+        if outcome != "unknown":
+            assert (name in there) == (outcome == "written"), said
+    assert list(said.values()).count("not written") == 1, "nothing failed, or the handle does not go on"
