@@ -21,7 +21,8 @@ from rightful.errors import StoreFullError
 from rightful.identity import event_id
 from rightful.ledger.log import Log
 
-ENV = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+ENV = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+ENV |= {"PYTHONPATH": os.pathsep.join(sys.path)}
 Write = Callable[..., Path]
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import os
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,6 +55,28 @@ def test_a_line_is_as_long_as_the_limit_says_and_not_a_byte_longer(
         Line(3, b"abc"),
         Line(4, None),
     ]
+
+
+def test_a_line_too_long_is_not_held_while_its_end_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(io.RawIOBase):
+        left = 2_000
+
+        def readable(self) -> bool:
+            return True
+
+        def read(self, _: int = -1) -> bytes:
+            self.left -= 1
+            return b"x" * 10_000 if self.left else b""
+
+    monkeypatch.setattr(limits, "EVENT_BYTES", 100_000)
+    tracemalloc.start()
+    try:
+        assert [line for batch in batches(cast("Any", Endless())) for line in batch] == [Line(1, None)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 1_000_000
 
 
 def test_a_batch_holds_as_many_lines_as_the_limit_says_and_the_next_one_begins_another() -> None:

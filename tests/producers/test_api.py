@@ -295,12 +295,15 @@ def test_there_is_nothing_to_take_back_before_there_is_a_grade(hook: Producer, l
     assert log.head() == 1
 
 
-def test_a_grade_in_conflict_is_followed_by_a_new_seq_and_never_called_equal(hook: Producer, log: Log) -> None:
+@pytest.mark.parametrize("reward", [0.8, 0.2])
+def test_a_grade_in_conflict_is_followed_by_a_new_seq_and_never_called_equal(
+    hook: Producer, log: Log, reward: float
+) -> None:
     hook.grade("t:a", 0.8, seq=1)
     assert hook.grade("t:a", 0.2, seq=1).outcome == "conflict"
 
-    assert hook.grade("t:a", 0.8).outcome == "appended"
-    assert seqs(log)[-1] == (2, 0.8)
+    assert hook.grade("t:a", reward).outcome == "appended"
+    assert seqs(log)[-1] == (2, reward)
 
 
 def test_an_erased_grade_keeps_its_seq_from_being_used_again(
