@@ -58,6 +58,8 @@ def quarantined(facts: Facts, through: int) -> Quarantined:
     void: list[int] = []
     for event_id, revisions in facts.quarantine.items():
         known = {revision: position for revision, position in revisions.items() if position <= through}
+        if len(known) < 2:  # noqa: PLR2004 - the conflict lies behind the position
+            continue
         gone = {revision for position, revision in facts.withdrawn.get(event_id, ()) if position <= through}
         left = [position for revision, position in known.items() if revision not in gone]
         void += [position for revision, position in known.items() if revision in gone]
