@@ -1,0 +1,163 @@
+"""Projected: answers kept up with the log, at any position, whatever stops a fold in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.projections.fake import FakeLog
+from tests.projections.telling import alphas, exposed, graded, linked, log_of, mentioned, projected, retracted
+
+from rightful.errors import DamagedRowError, UsageError
+from rightful.ledger.recorded import Stored
+from rightful.policies import Policy, policy_of
+from rightful.projections import projected as module
+from rightful.projections.projected import Projected
+from rightful.times import at_of
+
+ONE = [exposed("t:a/b", "x"), graded("t:a_b", 0.5)]
+LATER = [
+    pytest.param([mentioned("t:a:b")], id="a second name that the alias fits"),
+    pytest.param([graded("t:a:b", outcome="unknown")], id="a grade that is none"),
+    pytest.param([linked("t:a_b", "u:n"), linked("t:c", "u:n")], id="links"),
+    pytest.param([exposed("t:a_b", "y")], id="an exact match"),
+    pytest.param([graded("t:a/b", 0.25)], id="a second run that reaches it"),
+    pytest.param([graded("t:c", 0.25, exposure_session="t:a/b")], id="a grade that points at it"),
+    pytest.param([retracted("t:a_b", 2)], id="a retraction"),
+    pytest.param([graded("t:a_b", 0.75, seq=2), exposed("t:z", "z")], id="a regrade"),
+]
+
+
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("page", [1, 100])
+def test_what_comes_later_changes_the_kept_answer_as_a_replay_would(later: list[dict[str, Any]], page: int) -> None:
+    log = FakeLog(page=page)
+    log.append(ONE)
+    kept = projected(log)
+    before = kept.posteriors(Policy())
+    log.append(later)
+
+    after = kept.posteriors(Policy())
+
+    assert after == projected(log).posteriors(Policy())
+    assert (after.arms, after.counters) != (before.arms, before.counters)
+
+
+def test_a_kept_answer_is_shifted_and_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = log_of(*ONE)
+    kept = projected(log)
+    kept.posteriors(Policy())
+    monkeypatch.delattr(module, "tally")
+    log.append([exposed("t:c", "y"), graded("t:c", 0.75)])
+
+    assert alphas(kept.posteriors(Policy())) == {"x": 1.5, "y": 1.75}
+
+
+def test_more_touched_names_than_is_worth_it_are_settled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MANY_NAMES", 1)
+    log = log_of(*ONE)
+    kept = projected(log)
+    kept.posteriors(Policy())
+    log.append([exposed(f"t:{number}", "y") for number in range(3)] + [graded("t:1", 0.75)])
+
+    assert alphas(kept.posteriors(Policy())) == {"x": 1.5, "y": 1.75}
+
+
+def test_of_many_policies_the_last_few_are_kept_and_all_are_answered() -> None:
+    log = log_of(*ONE)
+    kept = projected(log)
+    policies = [policy_of({"skew_s": float(number)}) for number in range(3 * module.KEPT_POLICIES)]
+    for policy in policies:
+        kept.posteriors(policy)
+    log.append([graded("t:a_b", 0.75, seq=2)])
+
+    assert {kept.posteriors(policy).arms["x"].alpha for policy in policies} == {1.75}
+    assert len(kept._standing) == module.KEPT_POLICIES
+
+
+class Failing(FakeLog):
+    """Fails before a page, once."""
+
+    fails_before: int | None = None
+    error: BaseException = DamagedRowError("the ledger", 3, "told so")
+
+    def scan(self, after: int = 0, until: int | None = None) -> Iterator[list[Stored]]:
+        for page in super().scan(after, until):
+            if page[0].position == self.fails_before:
+                self.fails_before = None
+                raise self.error
+            yield page
+
+
+def failing(error: BaseException) -> tuple[Failing, Projected]:
+    log = Failing(page=1)
+    log.error = error
+    log.append(ONE)
+    kept = projected(log)
+    kept.posteriors(Policy())
+    log.append([mentioned("t:a:b"), exposed("t:c", "y"), graded("t:c", 0.75)])
+    log.fails_before = 4
+    return log, kept
+
+
+@pytest.mark.parametrize("error", [DamagedRowError("the ledger", 4, "told so"), KeyboardInterrupt(), MemoryError()])
+def test_a_fold_that_was_stopped_leaves_no_stale_answer(error: BaseException) -> None:
+    """The row that was folded before the failure made the alias ambiguous."""
+    log, kept = failing(error)
+    with pytest.raises(type(error)):
+        kept.posteriors(Policy())
+
+    got = kept.posteriors(Policy())
+
+    assert got == projected(log).posteriors(Policy())
+    assert alphas(got) == {"y": 1.75}
+
+
+def test_a_fold_that_was_stopped_by_its_listener_is_folded_once() -> None:
+    log = FakeLog(page=1)
+    log.append(ONE)
+    kept = projected(log)
+
+    def stop(reached: int, _: int) -> None:
+        if reached == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kept.catch_up(stop)
+
+    assert kept.posteriors(Policy()) == projected(log).posteriors(Policy())
+
+
+def test_progress_is_told_after_every_page() -> None:
+    log = FakeLog(page=2)
+    log.append([mentioned(f"t:{number}") for number in range(5)])
+    heard: list[tuple[int, int]] = []
+
+    projected(log).catch_up(lambda reached, goal: heard.append((reached, goal)))
+
+    assert heard == [(2, 5), (4, 5), (5, 5)]
+
+
+@pytest.mark.parametrize("as_of", [-1, 3])
+def test_a_position_that_is_not_in_the_ledger_is_refused(as_of: int) -> None:
+    with pytest.raises(UsageError, match="ends at 2"):
+        projected(log_of(*ONE)).posteriors(Policy(), as_of=as_of)
+
+
+def test_position_nought_is_the_empty_ledger() -> None:
+    got = projected(log_of(*ONE)).posteriors(Policy(), as_of=0)
+
+    assert (got.through, got.arms, got.counters) == (0, {}, {})
+
+
+@pytest.mark.parametrize(("second", "through"), [(99, 0), (100, 1), (199, 1), (200, 3), (250, 3), (999, 4)])
+def test_a_time_is_the_longest_prefix_recorded_by_then(second: int, through: int) -> None:
+    """The row of 150 was recorded after that of 200, so it is recorded at 200."""
+    log = log_of(
+        exposed("t:a", "x", at=100), graded("t:a", 0.5, at=200), exposed("t:b", at=150), exposed("t:c", at=300)
+    )
+    asked = projected(log)
+
+    for as_of in (at_of(second * 1_000_000), at_of(second * 1_000_000).isoformat()):
+        assert asked.posteriors(Policy(), as_of=as_of).through == through

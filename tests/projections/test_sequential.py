@@ -1,0 +1,163 @@
+"""Sequential arithmetic: bit for bit what a stateful updater computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.projections.telling import alphas, ask, decayed, exposed, graded, log_of, opened, projected, told, withdrawn
+
+from rightful.policies import PRESETS, policy_of
+
+GPTME = PRESETS["gptme"]
+SEQUENTIAL = {"arithmetic": "sequential", "revision": "additive"}
+
+
+class Bandit:
+    """gptme's update rule: decay all arms first, on every call, then each arm in the order of the list."""
+
+    def __init__(self) -> None:
+        self.arms: dict[Any, list[float]] = {}
+
+    def decay(self, gamma: float) -> None:
+        for state in self.arms.values():
+            state[0] = 1.0 + gamma * (state[0] - 1.0)
+            state[1] = 1.0 + gamma * (state[1] - 1.0)
+
+    def update(self, arms: list[Any], reward: float, gamma: float | None) -> None:
+        if gamma is not None:
+            self.decay(gamma)
+        for arm in arms:
+            state = self.arms.setdefault(arm, [1.0, 1.0])
+            state[0] += reward
+            state[1] += 1.0 - reward
+
+
+gammas = st.sampled_from([None, None, 0.99, 0.9, 0.3])
+calls = st.tuples(st.lists(st.sampled_from("xyz"), max_size=4), st.floats(0.0, 1.0), gammas, gammas)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(calls, max_size=12), st.booleans())
+def test_the_preset_gptme_is_gptmes_own_arithmetic(made: list[Any], in_context: bool) -> None:
+    """Empty calls decay too; an arm listed twice updates twice; not one bit differs."""
+    bandit, events = Bandit(), []
+    for place, (arms, reward, gamma, between) in enumerate(made):
+        context: dict[str, Any] = {"context": ["code", "opus"]} if in_context else {}
+        bandit.update([key for arm in arms for key in ((arm, None), (arm, "ctx"))[: 1 + in_context]], reward, gamma)
+        events.append(exposed(f"t:{place}", *arms, at=500, **context))
+        events.append(graded(f"t:{place}", reward, at=place, **({} if gamma is None else {"decay_rate": gamma})))
+        if between is not None:
+            bandit.decay(between)
+            events.append(decayed(between, at=place, key=f"decay {place}"))
+
+    got = projected(log_of(*events)).posteriors(GPTME)
+
+    kept: dict[Any, list[float]] = {(arm, None): [one.alpha, one.beta] for arm, one in got.arms.items()}
+    kept |= {(one.arm, "ctx"): [one.alpha, one.beta] for one in got.contexts}
+    assert kept == bandit.arms
+
+
+def test_an_arm_listed_twice_updates_twice() -> None:
+    got = projected(log_of(exposed("t:a", "x", "x"), graded("t:a", 0.75))).posteriors(GPTME)
+
+    assert (got.arms["x"].alpha, got.arms["x"].n) == (2.5, 2)
+
+
+def test_float_operations_in_log_order_keep_their_rounding() -> None:
+    events = [one for number in range(10) for one in (exposed(f"t:{number}", "x"), graded(f"t:{number}", 0.1))]
+
+    assert alphas(ask(*events, **SEQUENTIAL)) == {"x": 2.000000000000001}
+    assert alphas(ask(*events)) == {"x": 2.0}
+
+
+@pytest.mark.parametrize("call", [graded("t:nobody", 0.5, decay_rate=0.5), graded("t:b", 0.5, decay_rate=0.5)])
+def test_a_call_that_credits_nobody_decays(call: dict[str, Any]) -> None:
+    got = projected(log_of(exposed("t:a", "x"), graded("t:a", 1.0), exposed("t:b"), call)).posteriors(GPTME)
+
+    assert alphas(got) == {"x": 1.5}
+
+
+def test_a_call_decays_before_it_adds() -> None:
+    events = [exposed("t:a", "x"), graded("t:a", 1.0), exposed("t:b", "x"), graded("t:b", 1.0, decay_rate=0.5)]
+
+    assert alphas(projected(log_of(*events)).posteriors(GPTME)) == {"x": 2.5}
+
+
+def test_without_a_decay_in_the_policy_nothing_decays_or_is_dropped() -> None:
+    events = [exposed("t:a", "x"), graded("t:a", 1.0, decay_rate=0.5), decayed(0.5), pruned("x")]
+
+    assert alphas(ask(*events, **SEQUENTIAL)) == {"x": 2.0}
+
+
+def pruned(*arms: str, contexts: tuple[dict[str, Any], ...] = (), at: float = 250) -> dict[str, Any]:
+    return told("bandit.pruned", "t:desk", at, {"arms": list(arms), "contexts": list(contexts)})
+
+
+def test_what_was_dropped_starts_again_at_the_prior() -> None:
+    events = [exposed("t:a", "x", "y"), graded("t:a", 1.0), pruned("x"), exposed("t:b", "x"), graded("t:b", 0.5)]
+
+    assert alphas(projected(log_of(*events)).posteriors(GPTME)) == {"x": 1.5, "y": 2.0}
+
+
+def test_a_dropped_context_leaves_the_arm() -> None:
+    shown = exposed("t:a", "x", context=["code"])
+    gone = pruned(contexts=({"arm": "x", "context": ["code"]},))
+    got = projected(log_of(shown, graded("t:a", 1.0), gone)).posteriors(GPTME)
+
+    assert (alphas(got), got.contexts) == ({"x": 2.0}, [])
+
+
+def test_an_arm_dropped_under_another_name_is_dropped() -> None:
+    events = [exposed("t:a", "x"), graded("t:a", 1.0), pruned("old")]
+    policy = {**GPTME.as_dict(), "arm_aliases": {"old": "x"}}
+
+    assert projected(log_of(*events)).posteriors(policy_of(policy)).arms == {}
+
+
+HELD = {"x": {"alpha": 3.5, "beta": 2.25, "n": 7}}
+
+
+def test_balances_of_two_sources_add_up_to_a_state_with_their_mass() -> None:
+    got = ask(opened(arms=HELD), opened(arms=HELD, source="other.json"), **SEQUENTIAL)
+
+    assert (got.arms["x"].alpha, got.arms["x"].n, got.arms["x"].mass) == (6.0, 14, 7.5)
+    assert got.arms == ask(opened(arms=HELD), opened(arms=HELD, source="other.json")).arms
+
+
+def test_a_balance_decays_with_the_calls_after_it() -> None:
+    got = projected(log_of(opened(arms=HELD), decayed(0.5))).posteriors(GPTME)
+
+    assert alphas(got) == {"x": 2.25}
+
+
+THROUGH = "1970-01-01T00:03:20Z"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [decayed(0.5, at=200), graded("t:a", 0.5, at=200, decay_rate=0.5), pruned("x", at=200)],
+    ids=["decay", "call", "prune"],
+)
+def test_what_happened_at_or_before_through_is_in_the_balance(event: dict[str, Any]) -> None:
+    got = projected(log_of(exposed("t:a", "x"), event, opened(arms=HELD, through=THROUGH))).posteriors(GPTME)
+
+    assert alphas(got) == {"x": 3.5}
+
+
+def test_a_decay_in_conflict_decays_nothing() -> None:
+    two = [decayed(0.5, key="d"), decayed(0.25, key="d")]
+    log = log_of(exposed("t:a", "x"), graded("t:a", 1.0), *two)
+
+    assert alphas(projected(log).posteriors(GPTME)) == {"x": 2.0}
+    log.append([withdrawn("d", 2)])
+    assert alphas(projected(log).posteriors(GPTME)) == {"x": 1.5}
+
+
+def test_a_call_in_conflict_decays_nothing() -> None:
+    two = [graded("t:b", 0.5, key="g", decay_rate=0.5), graded("t:b", 0.25, key="g", decay_rate=0.5)]
+    log = log_of(exposed("t:a", "x"), graded("t:a", 1.0), *two)
+
+    assert alphas(projected(log).posteriors(GPTME)) == {"x": 2.0}
