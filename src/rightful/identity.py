@@ -24,6 +24,8 @@ NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "rightful.events")
 
 _NAMESPACE_BYTES = NAMESPACE.bytes
 
+_NAMESPACE_BYTES = NAMESPACE.bytes
+
 PRODUCER = r"^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,127}\Z"
 """Form of a producer's name."""
 

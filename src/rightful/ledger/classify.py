@@ -22,7 +22,7 @@ REPEATED = frozenset({"stale", "conflict"})
 """The outcomes that a repeat of such a row gets again."""
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """An event on its way in, as far as it can be compared.
 
     Attributes:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
@@ -19,11 +19,14 @@ from rightful import envelope as envelopes
 from rightful import limits, wire
 from rightful.envelope import SALT_BYTES, SCHEMAS, Envelope
 from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnknownError, UsageError
-from rightful.events import Event
+from rightful.events import TYPES, Event
 from rightful.ledger.classify import NEW, Candidate, Verdict, classify
 from rightful.ledger.follow import Following
 from rightful.ledger.recorded import Receipt, Recorded, Stored, checked, recorded
 from rightful.recorders.port import LedgerEvent, LedgerRecorder, Row, View
+
+TAGS: dict[type[Event], str] = {kind: tag for tag, kind in TYPES.items()}
+"""The type name of each struct."""
 
 Clock = Callable[[], int]
 """Tells the time: microseconds since 1970, UTC."""
@@ -41,12 +44,12 @@ class _RecordedAt(msgspec.Struct):
 _recorded_at = msgspec.json.Decoder(_RecordedAt)
 
 
-class _Prepared(NamedTuple):
+class _Prepared(Candidate, frozen=True, gc=False):
     """A valid event, all but what depends on other rows."""
 
-    candidate: Candidate
-    event: Event
+    producer: str
     at_us: int
+    at_basis: str | None
     escaped: bool
     payload: bytes
     commitment: str
@@ -112,7 +115,7 @@ class Log:
             try:
                 self.recorder.decide(decision, timeout_s=timeout_s)
             except OutcomeUnknownError as error:
-                ids = tuple(one.candidate.id for one in ready)
+                ids = tuple(one.id for one in ready)
                 raise OutcomeUnknownError(error.path, ids, error.why) from error
         decided = iter(decision.receipts)
         return [one if isinstance(one, Receipt) else next(decided) for one in prepared]
@@ -217,10 +220,21 @@ class Log:
 def _prepare(proposed: Event | Mapping[str, Any], salt: bytes) -> _Prepared:
     event_id, event, at_us, escaped = wire.check(proposed)
     body = envelopes.encode_body(event)
-    session = getattr(event, "session", None)
-    candidate = Candidate(event_id, type(event).__struct_config__.tag, session, event.turn, event.index, body)  # type: ignore[arg-type]
     payload = salt + body
-    return _Prepared(candidate, event, at_us, escaped, payload, hashlib.sha256(payload).hexdigest())
+    return _Prepared(
+        event_id,
+        TAGS[type(event)],
+        getattr(event, "session", None),
+        event.turn,
+        event.index,
+        body,
+        event.producer,
+        at_us,
+        event.at_basis,
+        escaped,
+        payload,
+        hashlib.sha256(payload).hexdigest(),
+    )
 
 
 class _Decision:
@@ -231,6 +245,8 @@ class _Decision:
         self._clock = clock
         self._unless = unless
         self._after = after
+        ids = [one.id for one in batch]
+        self._repeated = frozenset(ids) if len(set(ids)) < len(ids) else frozenset[str]()
         self.receipts: list[Receipt] = []
 
     def __call__(self, view: View) -> Sequence[DCBEvent]:
@@ -240,27 +256,17 @@ class _Decision:
         decided: dict[str, list[Stored]] = {}
         head = view.head
         for one in self._batch:
-            candidate = one.candidate
-            rows = decided.get(candidate.id)
-            if rows is None:
-                rows = decided[candidate.id] = _rows_of(view, candidate.id)
-            verdict = classify(candidate, rows) if rows else NEW
+            rows = decided.get(one.id) or _rows_of(view, one.id)
+            verdict = classify(one, rows) if rows else NEW
             position = verdict.position
             if not position:
                 position = head + len(written) + 1
                 row = _row(one, verdict, recorded_at_us)
-                rows.append(Stored(position, row, one.payload))
-                written.append(
-                    LedgerEvent(
-                        candidate.type,
-                        envelopes.encode(row),
-                        envelopes.tags_of(candidate.id, candidate.session),
-                        one.payload,
-                    )
-                )
-            self.receipts.append(
-                Receipt(candidate.id, verdict.outcome, position, verdict.first or position, verdict.reason)
-            )
+                tags = envelopes.tags_of(one.id, one.session)
+                written.append(LedgerEvent(one.type, envelopes.encode(row), tags, one.payload))
+                if one.id in self._repeated:
+                    decided[one.id] = [*rows, Stored(position, row, one.payload)]
+            self.receipts.append(Receipt(one.id, verdict.outcome, position, verdict.first or position, verdict.reason))
         if written and self._unless is not None and view.matches(self._unless, self._after):
             raise ConditionFailedError(self._after or 0)
         return written
@@ -280,22 +286,21 @@ def _rows_of(view: View, event_id: str) -> list[Stored]:
 
 
 def _row(one: _Prepared, verdict: Verdict, recorded_at_us: int) -> Envelope:
-    candidate = one.candidate
     return Envelope(
-        id=candidate.id,
+        id=one.id,
         revision=verdict.revision,
-        type=candidate.type,
-        schema=SCHEMAS[candidate.type],
-        producer=one.event.producer,
-        session=candidate.session,
-        turn=candidate.turn,
-        index=candidate.index,
+        type=one.type,
+        schema=SCHEMAS[one.type],
+        producer=one.producer,
+        session=one.session,
+        turn=one.turn,
+        index=one.index,
         at_us=one.at_us,
-        at_basis=one.event.at_basis,
+        at_basis=one.at_basis,
         recorded_at_us=recorded_at_us,
         outcome=verdict.outcome,
         first=verdict.first,
-        body_bytes=len(candidate.body),
+        body_bytes=len(one.body),
         escaped=one.escaped,
         commitment=one.commitment,
     )
