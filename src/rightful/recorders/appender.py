@@ -135,10 +135,11 @@ class Appender:
 class _View:
     """What a decision sees. It ends with the transaction."""
 
-    __slots__ = ("_tables", "_txn", "head")
+    __slots__ = ("_tables", "_tags", "_txn", "head")
 
     def __init__(self, tables: Tables, txn: lmdb.Transaction[bytes], head: int) -> None:
         self._tables = tables
+        self._tags = tables.env.tables["tags"]
         self._txn = txn
         self.head = head
 
@@ -148,9 +149,11 @@ class _View:
 
     def tagged(self, tag: str) -> list[tuple[int, LedgerEvent]]:
         """Return all rows that have the tag, with their positions, ascending."""
-        with self._txn.cursor(db=self._tables.env.tables["tags"]) as cursor:
-            if not cursor.set_key(word_key(tag)):
-                return []
+        word = word_key(tag)
+        if self._txn.get(word, db=self._tags) is None:  # most ids are new, and a cursor costs more than the answer
+            return []
+        with self._txn.cursor(db=self._tags) as cursor:
+            cursor.set_key(word)
             found = [unpack_position(key) for key in cursor.iternext_dup()]
         return [(position, self._event(position)) for position in found]
 
