@@ -143,18 +143,23 @@ def test_lessons_are_shown_by_their_file_names(ledger: Path, run: Run, state: Pa
     assert done.out.splitlines()[2] == "Lessons (3): y.md, x.md, dir"
 
 
-BROKEN = {
-    "missing": None,
-    "empty": '{"injected": []}',
-    "malformed": '{"injected": {"not": "a list"}, "last_pretool": "0"}',
-}
-
-
-@pytest.mark.parametrize("how", BROKEN)
-def test_a_record_that_says_nothing_credits_nobody_and_exits_0(ledger: Path, run: Run, state: Path, how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "text", "events"),
+    [
+        ("missing", None, 0),
+        ("empty", "", 0),
+        ("empty", '{"injected": []}', 2),
+        ("malformed", '{"injected": {"not": "a list"}, "last_pretool": "0"}', 0),
+    ],
+    ids=range(4),
+)
+def test_a_record_that_says_nothing_credits_nobody_and_exits_0(
+    ledger: Path, run: Run, state: Path, how: str, text: str | None, events: int
+) -> None:
+    """That a session was shown nothing is a fact, and is recorded; that its record is broken is none."""
     path = state / "session-a.json"
     path.unlink()
-    if (text := BROKEN[how]) is not None:
+    if text is not None:
         path.write_text(text)
 
     done = run("credit", "--session-state-dir", state, "--exposure-session-id", "session-a", *GRADED)
@@ -163,6 +168,7 @@ def test_a_record_that_says_nothing_credits_nobody_and_exits_0(ledger: Path, run
     assert done.out.splitlines()[2].startswith(f"Lessons (0): the exposure record is {how}: ")
     assert done.out.endswith("; nobody is credited\n")
     assert alphas(run) == {}
+    assert run("status", "--json").document["events"] == events
 
 
 @pytest.mark.parametrize("known_from", ["files", "ledger", "records"])
