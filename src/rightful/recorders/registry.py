@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rightful.errors import ForeignStoreError, LedgerNotFoundError, ReadOnlyStoreError
-from rightful.recorders import creation, files
+from rightful.recorders import files
 from rightful.recorders.environment import Environment, Kind
 from rightful.recorders.faults import storage_error
 from rightful.recorders.writer import News, SessionMaker, Writer
@@ -134,6 +134,8 @@ def acquire(
     root = Path(os.path.realpath(path))
     with _registry.lock:
         if create and not (root / files.STORE).exists():
+            from rightful.recorders import creation  # its imports cost every hook 2 ms, and few make a store
+
             creation.create(root, kind)
         key = _identity(root)
         store = _registry.stores.get(key)
