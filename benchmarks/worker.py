@@ -1,0 +1,81 @@
+"""A process of its own for a benchmark: `append` writes, `replay` answers from nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Self
+
+from benchmarks.generator import events
+
+import rightful
+
+
+def append(path: str, seed: int, count: int) -> dict[str, float]:
+    """Append one event a commit once told to go; return begin, end and the worst wait, in seconds."""
+    wires = list(events(count, seed))
+    with rightful.open(path) as ledger:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        times = [time.perf_counter()]
+        for wire in wires:
+            (receipt,) = ledger.append([wire])
+            times.append(time.perf_counter())
+            assert receipt.outcome == "appended", receipt
+    waits = [after - before for before, after in pairwise(times)]
+    return {"begin": times[0], "end": times[-1], "worst_s": max(waits)}
+
+
+def replay(path: str) -> dict[str, float]:
+    """Replay from the first row and store it; return seconds, arms and the peak of anonymous memory in MB."""
+    peak = Peak()
+    with peak:
+        begin = time.perf_counter()
+        with rightful.open(path) as ledger:
+            found = ledger.posteriors()
+        seconds = time.perf_counter() - begin
+    return {"seconds": seconds, "arms": len(found.arms), "anonymous_mb": peak.kb * 1024 / 1e6}
+
+
+class Peak:
+    """The highest anonymous memory of this process while it is entered; kB, from /proc."""
+
+    def __init__(self) -> None:
+        self.kb = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        self.kb = anonymous_kb()
+        while not self._over.wait(0.02):
+            self.kb = max(self.kb, anonymous_kb())
+        self.kb = max(self.kb, anonymous_kb())
+
+
+def anonymous_kb() -> int:
+    """Return the anonymous memory of this process; kB. Pages of the store's map do not count."""
+    lines = Path("/proc/self/smaps_rollup").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Anonymous:"))
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["append", path, seed, count]:
+            answer = append(path, int(seed), int(count))
+        case ["replay", path]:
+            answer = replay(path)
+        case words:
+            sys.exit(f"there is no work {words}")
+    print(json.dumps(answer))
