@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+
+from rightful.cli import tables
+
+
+def test_a_table_has_its_headings_units_and_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.show_table(
+        {"arm": "", "mean": "0 to 1"}, [("lessons/git.md", "0.75"), ("x", "1.00")], title="Arms", note="of 2 runs"
+    )
+
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["Arms"]
+    assert lines[2:4] == [["mean"], ["arm", "0", "to", "1"]]
+    assert ["lessons/git.md", "0.75"] in lines
+    assert lines[-1] == ["of", "2", "runs"]
+
+
+def test_numbers_stand_to_the_right_below_their_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.show_table({"arm": "", "n": "runs"}, [("x", "5"), ("y", "12345")])
+
+    ends = [len(line.rstrip()) for line in capsys.readouterr().out.splitlines() if line.strip().endswith("5")]
+    assert len(ends) == 2
+    assert len(set(ends)) == 1
+
+
+def test_cells_cannot_steer_a_terminal_and_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.show_table({"arm": ""}, [("\x1b[31m[bold]x[/bold] :smile: \u202e",)])
+    tables.show_facts({"arm": "\x1b[2J"})
+
+    out = capsys.readouterr().out
+    assert r"\x1b[31m[bold]x[/bold] :smile: \u202e" in out
+    assert r"\x1b[2J" in out
+    assert "\x1b" not in out
+
+
+def test_nothing_is_cut_however_long_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.show_table({"arm": "", "n": "runs"}, [("x" * 500, "1")])
+
+    assert capsys.readouterr().out.count("x") == 500
+
+
+def test_facts_stand_each_below_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.show_facts({"events": 3, "on disk": "5 KiB"})
+
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["events", "3"],
+        ["on", "disk", "5", "KiB"],
+    ]
+
+
+def test_progress_says_nothing_when_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    with tables.progress("folding", 10, "rows") as advance:
+        advance(4)
+        advance()
+
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_goes_to_stderr_and_says_what_how_far_and_of_what(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+
+    with tables.progress("folding \x1b[2J", 10, "rows") as advance:
+        advance(10)
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert r"folding \x1b[2J" in err
+    assert "10/10" in err
+    assert "rows" in err
