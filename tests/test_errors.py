@@ -1,0 +1,135 @@
+"""Every error is a sentence with its facts as attributes, says what to do, and survives a pickle."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+
+from rightful import errors
+from rightful.errors import RightfulError
+
+CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
+    (errors.RightfulError("x"), 4, {}, "x"),
+    (errors.UsageError("say it otherwise"), 2, {}, "say it otherwise"),
+    (
+        errors.InvalidEventError("Expected `str`", "$.arms[0]"),
+        2,
+        {"what": "Expected `str`", "place": "$.arms[0]"},
+        "Expected `str` - at `$.arms[0]`",
+    ),
+    (errors.PolicyError("odd"), 2, {"what": "odd"}, "this is no policy: odd. Nothing was computed"),
+    (
+        errors.AmbiguousNameError("x", ("t:x", "u:x")),
+        2,
+        {"asked": "x", "fitting": ("t:x", "u:x")},
+        "'x' fits 2 sessions: t:x, u:x; none was chosen. Name one in full.",
+    ),
+    (
+        errors.UpgradeError(5, "run.dreamt", 2),
+        4,
+        {"position": 5, "type": "run.dreamt", "schema": 2},
+        "the row at position 5 is 'run.dreamt' version 2, which this program does not know; nothing was computed",
+    ),
+    (
+        errors.StorageError("it failed", "Do this."),
+        4,
+        {"what": "it failed", "advice": "Do this."},
+        "it failed. Do this.",
+    ),
+    (
+        errors.LedgerNotFoundError("/l"),
+        4,
+        {"path": "/l"},
+        "there is no ledger at /l; nothing was made. Run `rightful init`",
+    ),
+    (
+        errors.ForeignStoreError("/l", "cut short"),
+        4,
+        {"path": "/l", "why": "cut short"},
+        "/l was refused: cut short. It was not changed",
+    ),
+    (
+        errors.ReadOnlyStoreError("/l"),
+        4,
+        {"path": "/l"},
+        "/l cannot be written: it is open for reading only; nothing was written",
+    ),
+    (
+        errors.StoreFullError("/l", "ENOSPC"),
+        4,
+        {"path": "/l", "why": "ENOSPC"},
+        "there is no room to write to /l (ENOSPC)",
+    ),
+    (
+        errors.BusyError("/l", 0.5),
+        4,
+        {"path": "/l", "waited_s": 0.5},
+        "another writer held /l for more than 0.5 s; nothing was written",
+    ),
+    (
+        errors.InUseError("/l", ("pid 7",)),
+        4,
+        {"path": "/l", "holders": ("pid 7",)},
+        "/l is open in pid 7; nothing was changed",
+    ),
+    (
+        errors.ForkedError("/l"),
+        4,
+        {"path": "/l"},
+        "this handle on /l was opened by the parent process; nothing was done",
+    ),
+    (
+        errors.ClosedError("/l"),
+        4,
+        {"path": "/l"},
+        "this handle on /l is closed; nothing was done. Open the ledger again.",
+    ),
+    (
+        errors.DamagedRowError("/l", 5, "its checksum"),
+        4,
+        {"path": "/l", "position": 5, "what": "its checksum"},
+        "the row at position 5 of /l is damaged: its checksum. It was not used",
+    ),
+    (
+        errors.OutcomeUnknownError("/l", ("a", "b"), "EIO"),
+        4,
+        {"path": "/l", "ids": ("a", "b"), "why": "EIO"},
+        "whether 2 event(s) were written to /l is not known (EIO). Send the same events again",
+    ),
+    (
+        errors.ConditionFailedError(7),
+        3,
+        {"after": 7},
+        "a row after position 7 fits the condition of this append, so nothing was written",
+    ),
+]
+IDS = [type(case[0]).__name__ for case in CASES]
+
+
+def test_every_error_is_here() -> None:
+    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, RightfulError)]
+
+    assert sorted(IDS) == sorted(kind.__name__ for kind in kinds)
+
+
+@pytest.mark.parametrize(("error", "code", "facts", "said"), CASES, ids=IDS)
+def test_an_error_is_a_sentence_with_its_facts_and_its_exit_code(
+    error: RightfulError, code: int, facts: dict[str, Any], said: str
+) -> None:
+    assert str(error).startswith(said)
+    assert {name: getattr(error, name) for name in facts} == facts
+    assert error.exit_code == code
+
+
+@pytest.mark.parametrize(("error", "code", "facts", "said"), CASES, ids=IDS)
+def test_an_error_survives_the_way_to_another_process(
+    error: RightfulError, code: int, facts: dict[str, Any], said: str
+) -> None:
+    again = pickle.loads(pickle.dumps(error))
+
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert {name: getattr(again, name) for name in facts} == facts

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rightful import limits, times
+from rightful.errors import UsageError
+
+
+@given(st.integers(limits.AT_MIN_US, limits.AT_MAX_US))
+def test_microseconds_come_back_exactly(at_us: int) -> None:
+    assert times.us_of(times.at_of(at_us)) == at_us
+    assert times.us_from(times.text_of(at_us)) == at_us
+
+
+def test_an_offset_is_taken_into_account() -> None:
+    there = datetime(2026, 8, 1, 12, 0, 0, 1, tzinfo=timezone(timedelta(hours=2)))
+
+    assert times.us_of(there) == 1_785_578_400_000_001
+    assert times.at_of(1_785_578_400_000_001) == datetime(2026, 8, 1, 10, 0, 0, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "at_us"),
+    [
+        ("2026-08-01T10:00:00Z", 1_785_578_400_000_000),
+        ("2026-08-01T12:00:00.5+02:00", 1_785_578_400_500_000),
+        (datetime(2026, 8, 1, 10, tzinfo=UTC), 1_785_578_400_000_000),
+        (1_785_578_400, 1_785_578_400_000_000),
+        (0.000001, 1),
+    ],
+    ids=str,
+)
+def test_a_time_can_be_said_in_three_ways(value: datetime | str | float, at_us: int) -> None:
+    assert times.us_from(value) == at_us
+
+
+@pytest.mark.parametrize("value", ["yesterday", "2026-08-01", "2026-08-01T10:00:00", datetime(2026, 8, 1)], ids=str)  # noqa: DTZ001 - the fault
+def test_a_time_without_its_offset_is_refused_with_the_form_it_should_have(value: datetime | str) -> None:
+    with pytest.raises(UsageError, match="write it as 2026-08-01T10:15:00Z"):
+        times.us_from(value)
+
+
+def test_text_is_rfc_3339_in_utc() -> None:
+    assert times.text_of(1_785_578_400_000_000) == "2026-08-01T10:00:00Z"
+    assert times.text_of(1) == "1970-01-01T00:00:00.000001Z"
