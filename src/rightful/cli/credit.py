@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rightful.cli import common
@@ -128,7 +129,7 @@ def _answer(args: argparse.Namespace, asked: Asked, said: Said, exposure: Exposu
         if receipt.outcome in _CODES:
             common.complain(f"{receipt.outcome}: {receipt.reason}")
     if (bandit := _bandit_file(args)) is not None:
-        stands = "stands there and was not changed" if os.path.exists(bandit) else "does not stand there; none was made"  # noqa: PTH110
+        stands = "stands there and was not changed" if bandit.exists() else "does not stand there; none was made"
         common.complain(f"{bandit} {stands}: posteriors are computed from the ledger (`rightful posteriors`).")
     return common.worst(_CODES.get(receipt.outcome, common.DONE) for receipt in receipts)
 
@@ -151,8 +152,8 @@ def _file_name(arm: str) -> str:
     return arm.rstrip("/").rpartition("/")[2] or arm
 
 
-def _bandit_file(args: argparse.Namespace) -> str | None:
-    return None if args.bandit_dir is None else os.path.join(args.bandit_dir, "bandit-state.json")  # noqa: PTH118
+def _bandit_file(args: argparse.Namespace) -> Path | None:
+    return None if args.bandit_dir is None else Path(args.bandit_dir) / "bandit-state.json"
 
 
 def _document(
@@ -165,6 +166,6 @@ def _document(
         "exposure": {"state": exposure.state, "why": exposure.why or None, "session": asked.shown_to},
         "lessons": list(exposure.arms),
         "dry_run": args.dry_run,
-        "bandit_file": _bandit_file(args),
+        "bandit_file": None if args.bandit_dir is None else str(_bandit_file(args)),
         "receipts": [receipt._asdict() for receipt in receipts],
     }

@@ -21,7 +21,6 @@ was given after all the row tells of.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +32,7 @@ from rightful.identity import event_id
 from rightful.producers.fields import digest, key_of, moment_us, session_of, shaped
 from rightful.producers.files import Problem
 from rightful.producers.importing import Origin, Plan, Wire
+from rightful.producers.native_names import native_name
 from rightful.producers.sequences import Grade, Grader, Said, graded_again, graders_of
 
 if TYPE_CHECKING:
@@ -63,15 +63,6 @@ _TAKEN = frozenset(
 )
 _MARKS = frozenset({"outcome", "grades", "trajectory_grade", "harness", "trajectory_path", "journal_path"})
 _OTHERS = frozenset({"lessons", "withheld"})  # the hook's logs, and lesson-thompson/sessions.jsonl
-_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_NATIVE = (
-    ("codex", re.compile(rf"(?:\A|/)rollout-[^/]*?(?P<id>{_UUID})\.jsonl\Z")),
-    ("copilot", re.compile(rf"/session-state/(?P<id>{_UUID})/events\.jsonl\Z")),
-    ("claude-code", re.compile(r"/\.claude/projects/[^/]+/(?P<id>[^/]+)\.jsonl\Z")),
-    ("claude-code", re.compile(rf"(?:\A|/)(?P<id>{_UUID})\.jsonl\Z")),
-    ("gptme", re.compile(r"(?:\A|/)(?P<id>[^/]+)/conversation\.jsonl\Z")),
-    ("gptme", re.compile(r"/(?P<id>[^/]+)/(?:branches|views)/[^/]+\.jsonl\Z")),
-)
 
 
 class _Row(msgspec.Struct):
@@ -206,26 +197,6 @@ def _linked(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire]
     if native is not None:
         link = {"other": native, "as": "native", "evidence": "pointer"}
         yield _event("session.linked", session, when, when.first_us, native) | link
-
-
-def native_name(row: Mapping[str, Any]) -> str | None:
-    """Return the name under which the tool itself knows a row's session, where its path shows one.
-
-    A path is read as text. Whether a file stands there is not asked, and no path is made of an id.
-    """
-    path = row.get("trajectory_path")
-    if path is None:
-        path = row.get("journal_path")  # old rows keep it there; a journal's own name shows no tool
-    if not isinstance(path, str):
-        return None
-    path = path.replace("\\", "/")
-    for namespace, form in _NATIVE:
-        if (hit := form.search(path)) is not None:
-            try:
-                return session_of(namespace, hit["id"], "$.trajectory_path")
-            except InvalidEventError:
-                return None
-    return None
 
 
 def _ended(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire]:
