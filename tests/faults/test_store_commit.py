@@ -99,6 +99,7 @@ def test_a_commit_that_cannot_be_asked_for_has_no_known_outcome(
             recorder.append([event("there", tags=("id:5",)), event("too", tags=("id:6",))])
     assert caught.value.ids == ("5", "6")
 
+    assert recorder.head() == 4, "a read does not see what was written"
     assert recorder.append([event("next")]) == 5, "the handle goes on, and finds what was written"
     assert [each.event.data for each in recorder.read()] == [b"event-1", b"before", b"there", b"too", b"next"]
 

@@ -21,6 +21,7 @@ from eventsourcing.persistence import (
 from eventsourcing.projection import Projection, ProjectionRunner
 from eventsourcing.tests import persistence as library
 from eventsourcing.utils import get_topic
+from tests.contracts.support import in_fork
 
 from rightful.errors import ClosedError
 from rightful.recorders.lmdb import LMDBFactory, LMDBTrackingRecorder, ViewState
@@ -182,6 +183,17 @@ def test_a_closed_view_says_so(view: NotesView) -> None:
     view.close()
     with pytest.raises(ClosedError):
         view.max_tracking_id("notes")
+
+
+def test_a_fork_inside_a_query_of_a_view_does_not_wait_for_itself(
+    view: NotesView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rightful.recorders.environment._FORK_WAIT_S", 0.01)
+    view.noted(Tracking("notes", 1))
+
+    assert view.query(lambda _: in_fork(lambda: 7)) == 7
+    view.noted(Tracking("notes", 2))
+    assert view.count() == 2
 
 
 def test_one_module_name_serves_an_application_and_its_view(tmp_path: Path) -> None:

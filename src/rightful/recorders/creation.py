@@ -11,8 +11,8 @@ import msgspec
 
 from rightful import limits
 from rightful.recorders import files, locks
-from rightful.recorders.environment import ABOUT, FORMAT, META, About, Kind
 from rightful.recorders.faults import storage_error
+from rightful.recorders.kinds import ABOUT, FORMAT, META, About, Kind
 
 
 def create(root: Path, kind: Kind) -> None:

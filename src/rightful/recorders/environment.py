@@ -7,12 +7,12 @@ short read transactions that nobody else's code runs in; a check of the readers 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import lmdb
 import msgspec
@@ -28,43 +28,12 @@ from rightful.errors import (
 )
 from rightful.recorders import files, locks
 from rightful.recorders.faults import storage_error
-
-FORMAT = 1
-"""Version of the tables' form, in each store's own record."""
-
-ABOUT = b"about"
-"""Key of what a store says of itself, in its table `meta`."""
-
-META = b"meta"
-"""The table that every store has."""
+from rightful.recorders.kinds import ABOUT, FORMAT, META, About, Kind
 
 _SPARE_TABLES = 4  # a newer format may have more
 
-
-class About(msgspec.Struct, frozen=True):
-    """What a store says of itself.
-
-    Attributes:
-        format: Version of the tables' form.
-        kind: What it holds, such as `ledger` or `plain`.
-        id: The store's own UUID; a copy keeps it.
-    """
-
-    format: int
-    kind: str
-    id: str
-
-
-class Kind(NamedTuple):
-    """What a store holds, and the tables it needs besides `meta`.
-
-    Attributes:
-        name: The word in its own record.
-        tables: Name of each table; True when it keeps several sorted 8-byte values a key.
-    """
-
-    name: str
-    tables: Mapping[str, bool]
+_FORK_WAIT_S = 5.0
+"""How long a fork waits for reads to end; seconds. They take milliseconds, unless they fork themselves."""
 
 
 class Environment:
@@ -85,7 +54,7 @@ class Environment:
         self.pid = os.getpid()
         self.write_gate = threading.Lock()  # held while a write transaction is open
         self.thread: int | None = None  # the one that holds the gate
-        self._writable = False
+        self._writable = self._closed = False
         self._store = root / files.STORE
         self._gate = threading.Condition(threading.Lock())
         self._reading = 0
@@ -105,14 +74,14 @@ class Environment:
             InUseError: Somebody has it for himself.
             StorageError: It cannot be opened.
         """
-        self._hold = locks.hold_shared(self.root, readonly=self.readonly)
         try:
+            self._hold = locks.hold_shared(self.root, readonly=self.readonly)
             files.inspect(self.root, self._store)
-            if not self.readonly:
+            if os.access(self._store, os.W_OK):
                 self._mend_lock_file()
             self._lmdb = self._open_lmdb()
             self._open_tables()
-            if not self.readonly:
+            with contextlib.suppress(lmdb.Error):  # on a read-only disk there is no table of readers
                 self._lmdb.reader_check()
         except (lmdb.Error, OSError) as error:
             self.close()
@@ -188,11 +157,10 @@ class Environment:
     def close(self) -> None:
         """Close it. A read that is under way ends first."""
         self._drain()
+        self._closed = True
         try:
-            if self._lmdb is not None:
-                self._lmdb.close()
+            self._close_lmdb()
         finally:
-            self._lmdb = None
             if self._hold is not None:
                 self._hold.close()
             self._hold = None
@@ -218,6 +186,8 @@ class Environment:
         """
         if self.pid != os.getpid():
             raise ForkedError(str(self.root))
+        if self._lmdb is None:
+            self._mend()
         with self._gate:
             while self._shut:
                 self._gate.wait()
@@ -235,6 +205,16 @@ class Environment:
             self.leave_read()
             raise storage_error(self.root, error) from error
         return self._enter_read_again()
+
+    def _mend(self) -> None:
+        """Open it again for reading, after a commit and the reopening after it failed."""
+        with self._gate:
+            broken = self._lmdb is None and not self._closed and not self._shut
+        if broken:
+            try:
+                self.reopen()
+            except (lmdb.Error, OSError) as error:
+                raise storage_error(self.root, error) from error
 
     def _enter_read_again(self) -> lmdb.Transaction[bytes]:
         with self._gate:
@@ -278,13 +258,21 @@ class Environment:
         """Close and open LMDB's part again, after a commit that failed; the locks stay."""
         self._drain()
         try:
-            if self._lmdb is not None:
-                env, self._lmdb = self._lmdb, None
-                env.close()
-            self._lmdb = self._open_lmdb()
-            self._open_tables()
+            self._close_lmdb()
+            if not self._closed:
+                self._lmdb = self._open_lmdb()
+                self._open_tables()
+        except BaseException:
+            self._close_lmdb()
+            self._writable = False
+            raise
         finally:
             self._undrain()
+
+    def _close_lmdb(self) -> None:
+        env, self._lmdb = self._lmdb, None
+        if env is not None:
+            env.close()
 
     def last_transaction(self) -> int:
         """Return the number of the last commit, of any process, that a read now sees.
@@ -307,14 +295,20 @@ class Environment:
             raise ClosedError(str(self.root))
         return self._lmdb
 
-    def _drain(self) -> None:
-        """Keep readers out, and wait for those inside; one thread at a time."""
+    def _drain(self, timeout_s: float | None = None) -> bool:
+        """Keep readers out, and wait for those inside; one thread at a time.
+
+        Returns:
+            Whether none is inside; if some stayed for all the time, nobody is kept out.
+        """
         with self._gate:
-            while self._shut:
-                self._gate.wait()
+            self._gate.wait_for(lambda: not self._shut)
             self._shut = True
-            while self._reading:
-                self._gate.wait()
+            if self._gate.wait_for(lambda: not self._reading, timeout_s):
+                return True
+            self._shut = False
+            self._gate.notify_all()
+            return False
 
     def _undrain(self) -> None:
         with self._gate:
@@ -330,12 +324,14 @@ class Environment:
         the parent without protection.
 
         Returns:
-            Whether it stands still; not within the writer's own transaction.
+            Whether it stands still; it cannot from within a transaction of this thread.
         """
         if self.thread == threading.get_ident() or not self.write_gate.acquire(timeout=limits.WAIT_S):
             return False
-        self._drain()
-        return True
+        if self._drain(_FORK_WAIT_S):
+            return True
+        self.write_gate.release()
+        return False
 
     def after_fork_in_parent(self) -> None:
         """Go on."""

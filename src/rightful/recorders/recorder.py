@@ -153,18 +153,19 @@ class LMDBRecorder(LedgerRecorder):
 
     def wake(self) -> None:
         """Have waiting threads look whether they should stop."""
-        if self._store is not None:
+        if self._store is not None and self._store.env.is_ours():
             self._store.news.announce()
 
     # -- end -------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Give the store back; the last handle of the process closes it."""
+        if self._store is None or not self._store.env.is_ours():
+            return  # in the child of a fork, our lock may be held by a thread that is not there
         with self._lock:
             store, self._store = self._store, None
         if store is not None:
             registry.release(store)
-            store.news.announce()
 
     def __enter__(self) -> Self:
         return self

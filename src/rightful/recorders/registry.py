@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from rightful.errors import ForeignStoreError, LedgerNotFoundError, ReadOnlyStoreError
 from rightful.recorders import files
-from rightful.recorders.environment import Environment, Kind
+from rightful.recorders.environment import Environment
 from rightful.recorders.faults import storage_error
+from rightful.recorders.kinds import Kind
 from rightful.recorders.writer import News, SessionMaker, Writer
 
 _HANDSHAKE_MS: Final = 5_000
@@ -87,7 +88,6 @@ class Store:
         if self._writer is not None:
             self._writer.stop()
         self.env.close()
-        self.news.announce()
 
     def forget(self, *, still: bool) -> None:
         """Close what the child of a fork inherited."""
@@ -165,11 +165,11 @@ def release(store: Store) -> None:
         return
     with _registry.lock:
         store.handles -= 1
-        if store.handles:
-            return
-        for key in [key for key, known in _registry.stores.items() if known is store]:
-            del _registry.stores[key]
-        store.shut()
+        if not store.handles:
+            for key in [key for key, known in _registry.stores.items() if known is store]:
+                del _registry.stores[key]
+            store.shut()
+    store.news.announce()  # threads that wait through this handle must see that it is closed
 
 
 def _identity(root: Path) -> tuple[int, int]:

@@ -28,7 +28,8 @@ from eventsourcing.persistence import ProgrammingError
 from rightful import limits
 from rightful.envelope import read_head
 from rightful.errors import DamagedRowError, ForeignStoreError
-from rightful.recorders.environment import Environment, Kind
+from rightful.recorders.environment import Environment
+from rightful.recorders.kinds import Kind
 from rightful.recorders.port import LedgerEvent
 from rightful.tree import HASH_BYTES, LEAF, Frontier
 

@@ -21,7 +21,8 @@ from eventsourcing.persistence import (
 from rightful import limits
 from rightful.errors import ClosedError
 from rightful.recorders import registry
-from rightful.recorders.environment import Environment, Kind
+from rightful.recorders.environment import Environment
+from rightful.recorders.kinds import Kind
 from rightful.recorders.tables import word_key
 from rightful.recorders.writer import Request
 
@@ -211,11 +212,12 @@ class LMDBTrackingRecorder(TrackingRecorder):
 
     def close(self) -> None:
         """Give the store back. Closing twice is nothing."""
+        if self._store is None or not self._store.env.is_ours():
+            return  # in the child of a fork, our lock may be held by a thread that is not there
         with self._lock:
             store, self._store = self._store, None
         if store is not None:
             registry.release(store)
-            store.news.announce()
 
     def __del__(self) -> None:
         self.close()
