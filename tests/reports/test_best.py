@@ -95,6 +95,15 @@ def test_very_sharp_posteriors_are_told_apart() -> None:
     assert best.p_best({"sharp": sharp, "prior": (1.0, 1.0)}) == pytest.approx({"sharp": 0.5, "prior": 0.5}, abs=1e-10)
 
 
+def test_evidence_beyond_any_ledger_is_still_compared() -> None:
+    """One deviation of the difference apart after 2e14 grades, by the Gaussian; and two that hug an end."""
+    above, below = (1e14 + 5e6, 1e14 - 5e6), (1e14 - 5e6, 1e14 + 5e6)
+
+    assert best.p_greater(above, below) == pytest.approx(0.5 * math.erfc(-1.0 / math.sqrt(2.0)), abs=1e-7)
+    p, q = (859314263285.0, 2.64), (949312111821.0, 2.64)
+    assert best.p_greater(p, q) + best.p_greater(q, p) == pytest.approx(1.0, abs=1e-10)
+
+
 def test_hundreds_of_arms_alike_share_evenly() -> None:
     shares = best.p_best({str(i): (5e5, 5e5) for i in range(300)})
 
@@ -103,7 +112,7 @@ def test_hundreds_of_arms_alike_share_evenly() -> None:
 
 def test_arms_of_every_sharpness_agree_with_draws() -> None:
     arms = {"loose": (0.05, 0.05), "prior": (1.0, 1.0), "some": (30.0, 12.0), "sharp": (7e4, 3e4)}
-    rng, wins = random.Random(7), dict.fromkeys(arms, 0)  # noqa: S311 - draws, no secrets
+    rng, wins = random.Random(7), dict.fromkeys(arms, 0)
     for _ in range(40_000):
         draws = {arm: rng.betavariate(*posterior) for arm, posterior in arms.items()}
         wins[max(draws, key=draws.__getitem__)] += 1

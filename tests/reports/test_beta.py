@@ -97,9 +97,14 @@ def test_an_interval_is_the_mirror_of_that_of_the_complement(a: float, b: float,
 
 def test_a_quantile_too_small_for_a_float_is_zero() -> None:
     """Half of Beta(1e-3, 1) lies below 2**-1000, a hundredth below 1e-2000."""
-    assert beta.quantile(1e-3, 1.0, 0.5) == pytest.approx(2.0**-1000, rel=1e-9)
+    assert beta.quantile(1e-3, 1.0, 0.5) == pytest.approx(2.0**-1000, rel=1e-9, abs=0.0)
     assert beta.quantile(1e-3, 1.0, 0.01) == 0.0
     assert beta.quantile(1.0, 1e-3, 0.99) == 1.0
+
+
+def test_a_quantile_close_to_certainty_keeps_the_little_that_is_left() -> None:
+    """Above x lies (1 - x)**20 of Beta(1, 20), here 2**-50."""
+    assert beta.quantile(1.0, 20.0, 1.0 - 2.0**-50) == pytest.approx(1.0 - 2.0**-2.5, abs=1e-12)
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0])

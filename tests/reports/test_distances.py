@@ -139,7 +139,7 @@ def test_sharp_loose_and_nearly_equal_pairs_keep_their_digits(
 ) -> None:
     assert distances.tv(p, q) == pytest.approx(tv, abs=1e-12)
     assert distances.kl(p, q) == pytest.approx(kl, rel=1e-9, abs=1e-22)
-    assert distances.hellinger(p, q) == pytest.approx(hellinger, rel=1e-9)
+    assert distances.hellinger(p, q) == pytest.approx(hellinger, rel=1e-9, abs=0.0)
 
 
 def polynomial(a: int, b: int) -> list[Fraction]:
@@ -228,6 +228,22 @@ def test_the_distances_keep_to_their_inequalities(p: distances.Beta, q: distance
 def test_a_posterior_lies_at_no_distance_from_itself(p: distances.Beta) -> None:
     assert [d(p, p) for d in (distances.tv, distances.kl, distances.hellinger, distances.w1)] == [0.0] * 4
     assert distances.crossings(p, p) == ()
+
+
+def test_a_point_at_one_end_is_half_of_two_points_at_both() -> None:
+    """Beta(1e-12, 1e-12) is a coin between 0 and 1, Beta(1e15, 1e-12) certainly 1."""
+    coin, sure = (1e-12, 1e-12), (1e15, 1e-12)
+
+    assert distances.tv(coin, sure) == pytest.approx(0.5, abs=1e-9)
+    assert distances.tv(sure, coin) == pytest.approx(0.5, abs=1e-9)
+
+
+def test_posteriors_equal_to_the_last_bit_do_not_cross() -> None:
+    """The ratio of their densities is smaller than its own rounding, so no place in it means anything."""
+    p, q = (63.3, 22.9), (63.30000000000001, 22.900000000000006)
+
+    assert distances.crossings(p, q) == ()
+    assert distances.tv(p, q) == 0.0
 
 
 @given(SMALL, SMALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -36,7 +37,7 @@ LOGIT = st.floats(-800.0, 800.0)
 
 @pytest.mark.parametrize(("z", "psi"), DIGAMMA)
 def test_digamma_has_all_its_digits(z: float, psi: float) -> None:
-    assert special.digamma(z) == pytest.approx(psi, rel=1e-14)
+    assert special.digamma(z) == pytest.approx(psi, rel=1e-14, abs=0.0)
 
 
 @given(st.floats(1e-3, 1e6))
@@ -71,8 +72,8 @@ def test_stirling_with_its_remainder_is_the_gamma_function(z: float) -> None:
     ("u", "expected"), [(1e-8, -4.9999999666666667e-17), (0.4, -0.06352776337878708), (-0.9, -1.402585092994046)]
 )
 def test_the_logarithm_less_its_argument_keeps_its_digits(u: float, expected: float) -> None:
-    assert special.log1pmx(u) == pytest.approx(expected, rel=1e-14)
-    assert special.log_ratio(2.0 * (1.0 + u), 2.0) == pytest.approx(expected, rel=1e-7)
+    assert special.log1pmx(u) == pytest.approx(expected, rel=1e-14, abs=0.0)
+    assert special.log_ratio(2.0 * (1.0 + u), 2.0) == pytest.approx(expected, rel=1e-7, abs=0.0)
 
 
 @pytest.mark.parametrize(("a", "b", "x", "below"), TAILS)
@@ -88,11 +89,15 @@ def test_both_tails_are_right_where_the_methods_meet_and_at_the_ends(
 
 
 def test_a_far_tail_keeps_its_relative_precision() -> None:
-    """P(x <= 1e-9) of Beta(20, 1) is 1e-180; of Beta(400, 400) below .1, 1e-97, both methods far from the mean."""
-    assert special.tails(20.0, 1.0, special.at(1e-9)).below == pytest.approx(1e-180, rel=1e-11)
-    assert special.tails(1.0, 20.0, special.at(0.5)).above == pytest.approx(2.0**-20, rel=1e-13)
-    integer = math.fsum(math.comb(801, k) * 0.1**k * 0.9 ** (801 - k) for k in range(401, 802))
-    assert special.tails(401.0, 401.0, special.at(0.1)).below == pytest.approx(integer, rel=1e-11)
+    """Powers of the reward, and a binomial tail of 1e-180 in rational numbers: each method far from the mean."""
+    x = Fraction(0.1)
+    binomial = sum(math.comb(801, k) * x**k * (1 - x) ** (801 - k) for k in range(401, 802))
+
+    assert special.tails(20.0, 1.0, special.at(1e-9)).below == pytest.approx(1e-180, rel=1e-11, abs=0.0)
+    lopsided = special.tails(0.0021932280292968043, 880789.0294207551, special.at(3.38175750639211e-09))
+    assert lopsided.above == pytest.approx(0.011435083405173208, rel=1e-11, abs=0.0)
+    assert special.tails(1.0, 20.0, special.at(0.5)).above == pytest.approx(2.0**-20, rel=1e-13, abs=0.0)
+    assert special.tails(401.0, 401.0, special.at(0.1)).below == pytest.approx(float(binomial), rel=1e-11, abs=0.0)
 
 
 @given(PARAMETER, PARAMETER, LOGIT, LOGIT)
@@ -112,7 +117,7 @@ def test_a_point_beyond_every_float_still_has_its_logarithm() -> None:
     point = special.at_logit(-2_000.0)
 
     assert point == (0.0, 1.0, -2_000.0, 0.0)
-    assert special.tails(1e-3, 1.0, point).below == pytest.approx(math.exp(-2.0), rel=1e-12)
+    assert special.tails(1e-3, 1.0, point).below == pytest.approx(math.exp(-2.0), rel=1e-12, abs=0.0)
 
 
 def test_more_evidence_than_can_be_told_apart_keeps_its_mean() -> None:

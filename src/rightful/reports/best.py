@@ -162,18 +162,11 @@ def _density(shape: _Shape, offset: NDArray[np.float64]) -> NDArray[np.float64]:
     import numpy as np
 
     a, b, s = (shape.a, shape.b, offset) if shape.a <= shape.b else (shape.b, shape.a, -offset)
-    n, p, q = a + b, a / (a + b), b / (a + b)
+    n, p = a + b, a / (a + b)
     near = np.log1p(p * np.expm1(np.minimum(s, 1.0)))
     far = np.logaddexp(math.log1p(-p), math.log(a) - math.log(n) + s)
     fall = n * np.where(s < 1.0, near, far) - a * s
-    if a > _SERIES_FROM:
-        series = 1.0 + s * ((q - p) / 3.0 + s * (1.0 - 6.0 * p * q) / 12.0)
-        fall = np.where(np.abs(s) < _SERIES_UP_TO, 0.5 * a * q * s * s * series, fall)
     return np.exp(peak(shape.a, shape.b) - np.maximum(fall, 0.0))
-
-
-_SERIES_FROM = 1e8
-_SERIES_UP_TO = 1e-3
 
 
 @functools.cache

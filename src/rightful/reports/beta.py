@@ -160,7 +160,7 @@ def interval(alpha: float, beta: float, mass: float = 0.95) -> tuple[float, floa
 
 def _lower_quantile(a: float, b: float, p: float) -> Point:
     wanted, t = math.log(p), _guess(a, b, p)
-    for step in range(100):
+    for _ in range(100):
         point = at_logit(t)
         below = tails(a, b, point).below
         if below == 0.0:  # far out in a sharp tail: come closer
@@ -168,7 +168,7 @@ def _lower_quantile(a: float, b: float, p: float) -> Point:
             continue
         slope = math.exp(log_density(a, b, point) - math.log(below))
         move = (wanted - math.log(below)) / slope if slope > 0.0 else -1.0
-        if step and abs(move) <= 1e-15 * max(1.0, abs(t)):
+        if abs(move) <= 1e-15 * max(1.0, abs(t)):
             break
         t += move
         bend = a * point.y - b * point.x - slope

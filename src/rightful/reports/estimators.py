@@ -106,7 +106,7 @@ def wilson(successes: int, trials: int, mass: float = 0.95) -> tuple[float, floa
     centre = successes + 0.5 * z * z
     half = z * math.sqrt(successes * (trials - successes) / trials + 0.25 * z * z)
     low, high = (centre - half) / (trials + z * z), (centre + half) / (trials + z * z)
-    return (max(0.0, low) if successes else 0.0), (min(1.0, high) if successes < trials else 1.0)
+    return low, (min(1.0, high) if successes < trials else 1.0)
 
 
 def bounds_with_unverifiable(own: int, foreign: int, unverifiable: int) -> RateBounds:

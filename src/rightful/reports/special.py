@@ -25,7 +25,6 @@ _HALF = 0.5
 _SERIES_FROM = 10.0
 _SHARP = 300.0
 """Both parameters above it: a tail is nearly Gaussian, and one quadrature beats a long fraction."""
-_NEAR = 0.9
 _LEAST = 1e-12
 _MOST = 1e15
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
@@ -208,11 +207,11 @@ def tails(a: float, b: float, point: Point) -> Tails:
 
     The smaller tail has its full relative precision, some 1e-13; the other is its complement.
     """
+    past = b * point.x - a * point.y  # how far beyond the mean, in units of evidence
     if min(a, b) > _SHARP:
-        small, first = (_quadrature, b * point.x <= a * point.y)
+        small, first = _quadrature, past <= 0.0
     else:
-        early = b * point.x - a * point.y < _NEAR  # so that the fraction's first denominator is not zero
-        small, first = (_fraction, early and point.x * (a + b + 2.0) < a + 1.0)
+        small, first = _fraction, past <= 0.0 or (past < _HALF and point.x * (a + b + 2.0) < a + 1.0)
     if first:
         below = min(1.0, max(0.0, small(a, b, point)))
         return Tails(below, 1.0 - below)
@@ -233,7 +232,7 @@ def _quadrature(a: float, b: float, point: Point) -> float:
             return -s * (fall + 0.5 * spread * s * (1.0 - s * (skew - s * bend)))
         return -a * s - n * math.log1p(x * math.expm1(-s))
 
-    total = math.fsum(weight * math.exp(min(0.0, shape(reach * node))) for node, weight in _nodes())
+    total = math.fsum(weight * math.exp(shape(reach * node)) for node, weight in _nodes())
     return math.exp(log_density(a, b, point)) * reach * total
 
 
