@@ -272,6 +272,36 @@ def test_a_reader_that_goes_away_loses_its_answer_and_no_event(ledger: Path, wri
     assert len(rows(ledger)) == 3_000
 
 
+def test_complaints_that_nobody_reads_stop_nothing(ledger: Path, write: Write) -> None:
+    """As `rightful ingest … 2>&1 | head -0`."""
+    file = write(*(grade(str(number), seq=number) | {"bogus": 1} for number in range(3_000)), grade("last"))
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as nobody:
+        done = subprocess.run(
+            [sys.executable, "-m", "rightful", "ingest", str(file)], stdout=nobody, stderr=nobody, check=False, env=ENV
+        )
+
+    assert done.returncode == 141
+    assert len(rows(ledger)) == 1
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("how", [[], ["--json"]], ids=["words", "json"])
+def test_a_full_disk_is_said_even_to_one_who_reads_no_answers(
+    run: Run, ledger: Path, write: Write, monkeypatch: pytest.MonkeyPatch, how: list[str]
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("rightful.cli.ingest.print", broken, raising=False)
+
+    done = run("ingest", write("{}", grade("1"), grade("2")), *how)
+
+    assert done.code == 4
+    assert "there is no room" in done.err
+
+
 def test_ctrl_c_ends_it_with_a_sentence_and_keeps_what_was_acknowledged(ledger: Path) -> None:
     command = [sys.executable, "-m", "rightful", "ingest", "--json"]
     pipe = subprocess.PIPE

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from tests.cli.conftest import Run
 
 import rightful
+from rightful.recorders import files
 
 
 def test_a_ledger_is_made_in_the_working_folder(run: Run, here: Path) -> None:
@@ -76,6 +78,23 @@ def test_a_folder_that_holds_other_things_is_not_made_a_ledger(run: Run, here: P
         "rightful: project holds other things; nothing was made. Name one of its own: project/.rightful\n"
     )
     assert [entry.name for entry in (here / "project").iterdir()] == ["code.py"]
+
+
+def test_what_a_killed_init_left_is_made_whole(run: Run, here: Path) -> None:
+    (here / ".rightful" / files.HALF_MADE).mkdir(parents=True)
+    for name in ("ledger.lock", "writer.lock", ".gitignore"):
+        (here / ".rightful" / name).touch()
+
+    assert run("init").code == 0
+    assert run("status").code == 0
+
+
+def test_projections_without_their_ledger_are_not_covered_up(run: Run, ledger: Path) -> None:
+    (ledger / "projections").mkdir()
+    shutil.rmtree(ledger / "store")
+
+    assert run("init").code == 2
+    assert not (ledger / "store").exists()
 
 
 def test_an_empty_folder_can_be_made_one(run: Run, here: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
-import os
 import sys
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -132,7 +131,7 @@ def _run(args: argparse.Namespace) -> int:
         common.complain(str(error))
         return error.exit_code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at exit
+        common.abandon(sys.stdout)
         return PIPE_CLOSED
     except KeyboardInterrupt:
         common.complain("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")

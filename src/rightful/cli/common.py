@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from rightful.errors import LedgerNotFoundError
 
@@ -131,8 +131,18 @@ def say(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Print a sentence on stderr, safe for a terminal."""
-    print(f"rightful: {safe(text)}", file=sys.stderr)
+    """Print a sentence on stderr, safe for a terminal. Nobody reading it is no reason to stop the work."""
+    try:
+        print(f"rightful: {safe(text)}", file=sys.stderr)
+    except BrokenPipeError:
+        abandon(sys.stderr)
+
+
+def abandon(stream: TextIO) -> None:
+    """Let a stream that nobody reads any more lead nowhere, or the interpreter complains at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def safe(text: object) -> str:

@@ -42,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
                 _ingest(ledger, batch, answer)
         finally:
             answer.close()
+    if answer.broken is not None:
+        raise answer.broken
     return common.worst(_CODES.get(outcome, common.DONE) for outcome in answer.counts)
 
 
@@ -79,13 +81,18 @@ class _Answer:
     """Counts receipts, complains of bad lines, and prints each receipt if asked to.
 
     What was read is stored even when nobody reads the answer any more.
+
+    Attributes:
+        counts: How many receipts there were of each outcome.
+        broken: Set once nobody reads the answer any more.
     """
 
     def __init__(self, *, whole: bool) -> None:
         self.counts: Counter[str] = Counter()
         self._whole = whole
-        self._broken: BrokenPipeError | None = None
-        self._print('{"receipts":[')
+        self.broken: BrokenPipeError | None = None
+        if whole:
+            self._print('{"receipts":[')
 
     def add(self, number: int, receipt: Receipt) -> None:
         """Take the receipt of a line."""
@@ -97,28 +104,24 @@ class _Answer:
             common.complain(f"line {number}: {receipt.outcome}: {receipt.reason}")
         separator = "," if self.counts else ""
         self.counts[receipt.outcome] += 1
-        self._print(separator + common.json_text(document))
+        if self._whole:
+            self._print(separator + common.json_text(document))
 
     def flush(self) -> None:
         """Give what was answered to the one who reads it; he may be waiting for it."""
         self._print("", flush=True)
 
     def close(self) -> None:
-        """End the answer.
-
-        Raises:
-            BrokenPipeError: Nobody read it to the end.
-        """
-        self._print(f'],"counts":{common.json_text(dict(self.counts))}}}\n')
-        if not self._whole:
-            common.say(f"{common.counted(self.counts)}.")
-        if self._broken is not None:
-            raise self._broken
+        """End the answer."""
+        if self._whole:
+            self._print(f'],"counts":{common.json_text(dict(self.counts))}}}\n', flush=True)
+        else:
+            self._print(f"{common.counted(self.counts)}.\n", flush=True)
 
     def _print(self, text: str, *, flush: bool = False) -> None:
-        if not self._whole or self._broken is not None:
+        if self.broken is not None:
             return
         try:
             print(text, end="", flush=flush)
         except BrokenPipeError as error:
-            self._broken = error
+            self.broken = error

@@ -6,6 +6,7 @@ folder; in a linked git work tree, in the main one. Where there is a ledger alre
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +14,13 @@ from typing import TYPE_CHECKING
 from rightful import app
 from rightful.cli import common
 from rightful.errors import LedgerNotFoundError, UsageError
+from rightful.recorders import files
 
 if TYPE_CHECKING:
     import argparse
+
+_BEGUN = frozenset({"ledger.lock", "writer.lock", "queue.lock", files.HALF_MADE, ".gitignore"})
+"""What an `init` that was killed may leave; it is made whole by another one."""
 
 _IGNORED = "# A ledger holds what sessions said; it does not belong in a repository.\n*\n"
 
@@ -47,7 +52,7 @@ def _made(path: str) -> bool:
         app.open(path, readonly=True).close()
     except LedgerNotFoundError:
         folder = app.folder_of(path)
-        if folder.is_dir() and any(folder.iterdir()):
+        if folder.is_dir() and any(entry.name not in _BEGUN for entry in folder.iterdir()):
             own = folder / common.FOLDER
             raise UsageError(f"{folder} holds other things; nothing was made. Name one of its own: {own}") from None
         app.open(path, create=True).close()
@@ -59,5 +64,5 @@ def _made(path: str) -> bool:
 def _ignore(folder: Path) -> None:
     """Keep the ledger out of a git repository around it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(folder / ".gitignore", flags, 0o600), "w") as file:
+    with contextlib.suppress(FileExistsError), os.fdopen(os.open(folder / ".gitignore", flags, 0o600), "w") as file:
         file.write(_IGNORED)
