@@ -53,10 +53,10 @@ def test_a_late_exposure_is_reached_by_nobody() -> None:
     assert (alphas(got), bins(got)) == ({"x": 1.3}, {"credited": 1, "late_only": 1})
 
 
-def test_a_retracted_grade_reaches_nothing() -> None:
-    taken_back = [graded("t:c", 0.3, exposure_session="t:a"), {**graded("t:c", seq=2), "type": "grade.retracted"}]
+def test_a_grade_that_is_not_effective_reaches_nothing() -> None:
+    torn = [graded("t:c", reward, exposure_session="t:a") for reward in (0.3, 0.4)]
 
-    assert bins(ask(*TWO, graded("t:a", 0.8), *taken_back)) == {"credited": 1, "retracted": 1}
+    assert bins(ask(*TWO, graded("t:a", 0.8), *torn)) == {"credited": 1, "conflicting": 1}
 
 
 def test_many_grades_of_one_run_may_reach_one_exposure() -> None:

@@ -62,8 +62,9 @@ def test_a_name_that_only_a_grade_points_at_is_not_in_the_ledger() -> None:
     assert bins(got) == {"credited": 1, "unmatched": 1}
 
 
-def test_no_alias_crosses_a_namespace() -> None:
-    assert bins(ask(exposed("t:a/b", "x"), graded("u:a_b", 0.8))) == {"unmatched": 1}
+@pytest.mark.parametrize(("shown", "asked"), [("t:a/b", "u:a_b"), ("t.x:a/b", "t-x:a_b")])
+def test_no_alias_crosses_a_namespace(shown: str, asked: str) -> None:
+    assert bins(ask(exposed(shown, "x"), graded(asked, 0.8))) == {"unmatched": 1}
 
 
 def test_a_name_marked_as_alias_never_matches_exactly() -> None:

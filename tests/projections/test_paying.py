@@ -116,8 +116,9 @@ def test_withheld_arms_are_never_credited() -> None:
     assert (alphas(got), dict(got.counters)) == ({"x": 1.8}, {"credited_grades": 1})
 
 
-def test_an_arm_both_withheld_and_shown_in_one_run_is_a_crossover() -> None:
-    got = ask(exposed("t:a", "x", withheld=("y",)), linked("t:a", "u:n"), exposed("u:n", "y"), graded("t:a", 0.8))
+@pytest.mark.parametrize(("one", "other"), [("t:a", "u:n"), ("u:n", "t:a")])
+def test_an_arm_both_withheld_and_shown_in_one_run_is_a_crossover(one: str, other: str) -> None:
+    got = ask(exposed(one, "x", withheld=("y",)), linked("t:a", "u:n"), exposed(other, "y"), graded("t:a", 0.8))
 
     assert (alphas(got), got.counters["crossover_arms"]) == ({"x": 1.8, "y": 1.8}, 1)
 
@@ -185,7 +186,7 @@ def test_salience_can_be_split() -> None:
 
 @pytest.mark.parametrize("credit", ["salience_weight", "salience_split"])
 def test_an_arm_that_the_salience_leaves_out_gets_no_credit(credit: str) -> None:
-    got = ask(exposed("t:a", "x", "y"), graded("t:a", 1.0, salience={"x": 0.5, "y": 0.0}), credit=credit)
+    got = ask(exposed("t:a", "x", "y", "z"), graded("t:a", 1.0, salience={"x": 0.5, "y": 0.0}), credit=credit)
 
     assert got.arms.keys() == {"x"}
 
