@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
+import os
 import sys
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -28,11 +29,30 @@ COMMANDS: dict[str, str] = {
 }
 """The module of each command."""
 
+_PIPED_COLUMNS = 100  # the width of help where nobody's terminal limits it
+
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the signal's number, as shells have it."""
 
 PIPE_CLOSED = 141
 """Exit code when the reader of our output went away: 128 and SIGPIPE."""
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal.
+
+    argparse makes a formatter for each argument it is told of, and its own loads shutil to ask for the width.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns or _PIPED_COLUMNS
+    except (OSError, ValueError):
+        return _PIPED_COLUMNS
 
 
 class Command(Protocol):
@@ -55,6 +75,7 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
         prog="rightful",
         description="An append-only ledger that gives every agent session its rightful credit, transcript and history.",
         epilog="Exit codes: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 conflict, 4 storage.",
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     top.add_argument("--version", action="store_true", help="say which version this is")
@@ -81,7 +102,7 @@ def _add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
         name,
         help=text.partition("\n")[0].rstrip("."),
         description=text,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     _add_ledger(sub, default=argparse.SUPPRESS)
