@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,29 @@ def test_following_hears_of_what_another_process_appends(path: Path) -> None:
         following = ledger.follow(2, timeout_s=60)
         subprocess.run([sys.executable, "-c", program, str(path)], check=True, env=ENV)
         assert next(following).position == 3
+
+
+def test_threads_that_send_the_same_events_at_once_write_each_once(path: Path) -> None:
+    """All but one of them is told where it stands; nobody is told twice that it was appended."""
+    batch = [grade(f"together {number}", seq=number) for number in range(20)]
+    outcomes: list[list[str]] = []
+    gate = threading.Barrier(8)
+
+    with rightful.open(path) as ledger:
+
+        def send() -> None:
+            gate.wait()
+            outcomes.append([receipt.outcome for receipt in ledger.append(batch)])
+
+        threads = [threading.Thread(target=send) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        rows = [row.id for row in ledger.read(after=2)]
+
+    assert sorted(outcomes) == [["appended"] * 20, *[["duplicate"] * 20] * 7]
+    assert len(rows) == len(set(rows)) == 20
 
 
 def test_the_given_clock_says_when_rows_are_recorded_and_facts_happened(tmp_path: Path) -> None:
