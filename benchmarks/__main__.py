@@ -72,7 +72,7 @@ def _plain(value: float) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the budgets of the design.")
     parser.add_argument("name", nargs="*", metavar="NAME", help=f"which; all if none: {', '.join(BENCHMARKS)}")
-    parser.add_argument("--quick", action="store_true", help="small sizes and two pairs: only to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="small sizes and one pair: only to see that it runs")
     parser.add_argument("--size", type=int, help="events instead of each benchmark's own number")
     parser.add_argument(
         "--dir", type=Path, default=Path.cwd(), help="a folder on the disk to be measured; the working folder"

@@ -6,7 +6,7 @@ A session writes 4.6 events on average:
 |---|---|---|
 | `session.started` | 0.80 | runner |
 | `session.linked`, of the run's `workspace:` name to its `claude-code:` name | 0.33 | runner |
-| `exposure.recorded`: 0, 1 or 2 (5, 70, 25%), of 1 to 5 arms; one in three withholds one | 1.20 | claude-code-hook |
+| `exposure.recorded`: 0, 1 or 2 (5, 70, 25%), of 1 to 5 arms; 30% withhold one | 1.20 | claude-code-hook |
 | `grade.recorded`, `session-records/overall`; one in ten by an outcome word alone | 0.85 | session-records |
 | `grade.recorded`, `judge/alignment`; one in ten with rewards of single arms | 0.35 | judge |
 | `grade.recorded`, `human/overall` | 0.05 | human |

@@ -2,7 +2,7 @@
 
 Both peers are written here anew and carry the same work as the tool's:
 
-- the session store appends a record of 74 fields to a JSONL file: an exclusive lock, the whole
+- the session store appends a record of 67 fields to a JSONL file: an exclusive lock, the whole
   file read to see whether its last line is whole, the line written, flushed and synced. What it
   costs grows with the file, so it holds 20,000 records at the start, as the largest workspace
   known does; the ratio beside an empty file is printed too;

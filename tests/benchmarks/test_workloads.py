@@ -1,0 +1,196 @@
+"""Each workload does the work it says, at a small size. Nothing here is timed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from benchmarks import appends, growth, peers, replays, starts
+from benchmarks.__main__ import BENCHMARKS
+from benchmarks.generator import Wire, events
+from benchmarks.harness import ROOT, Result, Setting, environment
+from benchmarks.stores import Twin, append, append_each, build
+
+import rightful
+from rightful.recorders.recorder import LMDBRecorder
+from rightful.tree import EMPTY_ROOT, HASH_BYTES
+
+
+@pytest.fixture
+def wires() -> Iterator[Wire]:
+    return events(1_000)
+
+
+def quick(name: str, folder: Path) -> list[Result]:
+    return list(BENCHMARKS[name](Setting(folder, quick=True)))
+
+
+def test_the_bare_store_gets_the_very_rows_of_the_ledger_one_by_one(tmp_path: Path, wires: Iterator[Wire]) -> None:
+    with Twin(tmp_path) as twin:
+        append_each(twin.ledger, list(islice(wires, 30)))
+        commits = twin.news(1)
+        twin.put_each(commits)
+
+        assert len(commits) == 30
+        twin.check()
+
+
+def test_the_bare_store_gets_the_very_rows_of_the_ledger_in_batches(tmp_path: Path, wires: Iterator[Wire]) -> None:
+    with Twin(tmp_path) as twin:
+        for _ in range(2):
+            append(twin.ledger, list(islice(wires, 50)))
+            append(twin.ledger, list(islice(wires, 50)))
+            commits = twin.news(50)
+            twin.put_many(commits)
+            assert [len(commit.rows) for commit in commits] == [50, 50]
+
+        assert twin.news(50) == []
+        twin.check()
+
+
+def test_a_bare_store_that_lacks_a_row_is_noticed(tmp_path: Path, wires: Iterator[Wire]) -> None:
+    with Twin(tmp_path) as twin:
+        append(twin.ledger, list(islice(wires, 10)))
+        append(twin.ledger, list(islice(wires, 10)))
+        twin.put_many(twin.news(10)[:1])
+
+        with pytest.raises((AssertionError, ValueError)):
+            twin.check()
+
+
+def test_a_store_without_a_tree_has_its_rows_and_no_hash(tmp_path: Path, wires: Iterator[Wire]) -> None:
+    with rightful.open(tmp_path / "ledger", create=True) as ledger:
+        with appends.no_tree():
+            append(ledger, list(islice(wires, 10)))
+            append(ledger, list(islice(wires, 10)))
+        recorder = ledger.log.recorder
+        assert isinstance(recorder, LMDBRecorder)
+
+        assert recorder.tree_head() == (20, bytes(HASH_BYTES))
+        with recorder.tables().env.read() as txn:
+            value = txn.get((20).to_bytes(8, "big"), db=recorder.tables().rows)
+        assert value is not None
+        assert value[:HASH_BYTES] == bytes(HASH_BYTES)
+
+
+def test_a_ledger_beside_it_keeps_its_tree(tmp_path: Path, wires: Iterator[Wire]) -> None:
+    with rightful.open(tmp_path / "ledger", create=True) as ledger:
+        with appends.no_tree():
+            pass
+        append(ledger, list(islice(wires, 10)))
+        assert isinstance(ledger.log.recorder, LMDBRecorder)
+        size, root = ledger.log.recorder.tree_head()
+
+    assert size == 10
+    assert root not in {EMPTY_ROOT, bytes(HASH_BYTES)}
+
+
+def test_the_bare_scan_sees_every_row_and_reward(tmp_path: Path) -> None:
+    build(tmp_path / "ledger", events(1_500))
+
+    _, seen = replays.scan(tmp_path / "ledger")
+
+    assert seen == replays.expected(events(1_500))
+    assert seen.rows == 1_500
+    assert seen.rewards > 200
+
+
+def test_a_cold_replay_finds_nothing_stored_and_gives_the_same_answer(tmp_path: Path) -> None:
+    build(tmp_path / "ledger", events(1_500))
+    _, stored = replays.cold(tmp_path / "ledger", store=True)
+    assert (tmp_path / "ledger" / "projections").exists()
+
+    _, found = replays.cold(tmp_path / "ledger")
+
+    assert not (tmp_path / "ledger" / "projections").exists()
+    assert len(found.arms) > 200
+    replays.same(found, stored)
+
+
+def test_the_bandit_adds_up_and_loads_what_it_saved(tmp_path: Path) -> None:
+    peers.Bandit(tmp_path).update(["lessons/git/lesson-000.md", "lessons/shell/lesson-001.md"], 0.75)
+    peers.Bandit(tmp_path).update(["lessons/git/lesson-000.md"], 0.25)
+
+    arm = peers.Bandit(tmp_path).arms["lessons/git/lesson-000.md"]
+
+    assert (arm.alpha, arm.beta, arm.total_selections, arm.total_rewards) == (2.0, 2.0, 2, 1)
+    text = (tmp_path / "bandit-state.json").read_text()
+    assert text == json.dumps(json.loads(text), indent=2) + "\n"
+    assert len(json.loads(text)["arms"]) == 100
+
+
+def test_the_session_store_puts_a_record_after_a_cut_line_on_a_line_of_its_own(tmp_path: Path) -> None:
+    facts, store = peers.Facts(), peers.SessionStore(tmp_path)
+    store.append(facts.record())
+    with store.path.open("a") as file:
+        file.write('{"cut":')
+
+    store.append(facts.record())
+
+    first, cut, last = store.path.read_bytes().split(b"\n")[:-1]
+    assert cut == b'{"cut":'
+    assert [json.loads(line)["session_id"] for line in (first, last)] == ["s00000000", "s00000001"]
+    assert len(json.loads(last)) == 67
+
+
+def test_ingest_runs_the_whole_command(tmp_path: Path) -> None:
+    rightful.open(tmp_path / "ledger", create=True).close()
+    (wire,) = events(1)
+
+    starts.run([*starts.program(), "--ledger", str(tmp_path / "ledger"), "ingest"], json.dumps(wire))
+
+    with rightful.open(tmp_path / "ledger") as ledger:
+        assert [one.id for one in ledger.read()] == [rightful.event_id(wire["producer"], wire["key"])]
+
+
+def test_a_replay_of_its_own_process_tells_its_memory(tmp_path: Path) -> None:
+    build(tmp_path / "ledger", events(1_500))
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.worker", "replay", str(tmp_path / "ledger")],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    _, answer = replays.cold(tmp_path / "ledger")
+
+    told = json.loads(done.stdout)
+    assert told["arms"] == len(answer.arms)
+    assert 5 < told["anonymous_mb"] < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "benches"),
+    [
+        ("append-one", ["append-one"]),
+        ("append-threads", ["append-16-threads"]),
+        ("append-processes", ["append-16-processes"]),
+        ("append-batches", ["append-batches"]),
+        ("tree", ["tree"]),
+        ("replay", ["replay-cold"]),
+        ("another-policy", ["replay-another-policy"]),
+        ("new-events", ["replay-100-new-events"]),
+        ("peer-store", ["append-peer-store", "append-peer-store-batched"]),
+        ("peer-bandit", ["append-peer-bandit", "append-peer-bandit-batched"]),
+        ("ingest", ["ingest-one"]),
+        ("growth", ["growth-memory", "growth-replay", "growth-append"]),
+    ],
+)
+def test_every_benchmark_does_its_work_to_the_end(name: str, benches: list[str], tmp_path: Path) -> None:
+    results = quick(name, tmp_path)
+
+    assert [result.bench for result in results] == benches
+    assert all(min(pair) > 0 for result in results for pair in result.pairs)
+
+
+def test_growth_counts_each_session_once() -> None:
+    counted = growth._Counted(iter([{"session": "t:a"}, {"session": "t:b"}, {"session": "t:a"}]))
+
+    assert len(list(counted)) == 3
+    assert counted.sessions == 2
