@@ -78,6 +78,13 @@ def test_the_exact_arithmetic_rounds_once() -> None:
     assert alphas(ask(*events)) == {"x": 2.0}
 
 
+def test_the_prior_is_added_before_the_rounding() -> None:
+    """0.1 + 0.6 rounded, and 0.1 more, is 0.7999999999999999."""
+    events = [*run("t:a", "x", 0.1, 0), *run("t:b", "x", 0.6, 0)]
+
+    assert alphas(ask(*events, prior=[0.1, 1.0])) == {"x": 0.8}
+
+
 def test_an_arm_is_credited_in_the_context_of_its_first_exposure() -> None:
     events = [exposed("t:a", "x", at=20, context=["late"]), exposed("t:a", "x", "y", at=10, context=["early"])]
     got = ask(*events, graded("t:a", 0.5))
@@ -119,6 +126,7 @@ def test_a_context_is_looked_up_from_its_third_credit_on() -> None:
 def test_a_lookup_falls_back_on_single_dimensions_in_order() -> None:
     assert looked_up(3, ["code", "opus"], ["code", "haiku"], marginals=True) == ("code",)
     assert looked_up(3, ["code", "opus"], ["triage", "opus"], marginals=True) == ("opus",)
+    assert looked_up(3, ["code", "opus"], ["code", "opus", "night"], marginals=True) == ("code",)
     assert looked_up(3, ["code", "opus"], ["triage", "opus"]) == ()
 
 

@@ -87,9 +87,10 @@ def test_a_call_decays_before_it_adds() -> None:
 
 
 def test_without_a_decay_in_the_policy_nothing_decays_or_is_dropped() -> None:
-    events = [exposed("t:a", "x"), graded("t:a", 1.0, decay_rate=0.5), decayed(0.5), pruned("x")]
+    call = graded("t:b", 1.0, decay_rate=0.5)
+    events = [exposed("t:a", "x"), graded("t:a", 1.0), exposed("t:b", "x"), call, decayed(0.5), pruned("x")]
 
-    assert alphas(ask(*events, **SEQUENTIAL)) == {"x": 2.0}
+    assert alphas(ask(*events, **SEQUENTIAL)) == {"x": 3.0}
 
 
 def pruned(*arms: str, contexts: tuple[dict[str, Any], ...] = (), at: float = 250) -> dict[str, Any]:

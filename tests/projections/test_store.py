@@ -151,7 +151,7 @@ def test_no_damaged_byte_is_ever_followed(log: FakeLog, folder: Path) -> None:
     """LMDB follows a damaged page number out of the file and dies, so it must not see one."""
     data = saved(log, folder)
     whole = data.read_bytes()
-    chance = random.Random(7)  # noqa: S311 - places to damage, no secret
+    chance = random.Random(7)
     want = answer(log)
     for _ in range(150):
         at = chance.choice(
