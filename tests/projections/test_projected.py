@@ -13,6 +13,7 @@ from rightful.errors import DamagedRowError, UsageError
 from rightful.ledger.recorded import Stored
 from rightful.policies import Policy, policy_of
 from rightful.projections import projected as module
+from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
 from rightful.times import at_of
 
@@ -125,6 +126,18 @@ def test_a_fold_that_was_stopped_by_its_listener_is_folded_once() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         kept.catch_up(stop)
+
+    assert kept.posteriors(Policy()) == projected(log).posteriors(Policy())
+
+
+def test_a_page_that_was_folded_in_half_is_folded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows are in the columns, and the position is not."""
+    log = log_of(*ONE)
+    kept = projected(log)
+    with monkeypatch.context() as full:
+        full.delattr(Facts, "tick_all")
+        with pytest.raises(AttributeError):
+            kept.posteriors(Policy())
 
     assert kept.posteriors(Policy()) == projected(log).posteriors(Policy())
 
