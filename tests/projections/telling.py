@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 from tests.projections.fake import FakeLog
 from tests.strategies import Wire
 
 from rightful.identity import event_id
 from rightful.policies import policy_of
+from rightful.projections import fold
 from rightful.projections.posteriors import Posteriors
 from rightful.projections.projected import Projected
 from rightful.times import text_of
@@ -88,7 +90,13 @@ def projected(log: FakeLog) -> Projected:
 
 
 def ask(*events: Wire, **policy: Any) -> Posteriors:
-    return projected(log_of(*events)).posteriors(policy_of(policy))
+    """What a policy makes of these events, which is the same folded by page and row by row."""
+    log, rule = log_of(*events), policy_of(policy)
+    with mock.patch.object(fold, "is_plain", return_value=False):
+        by_row = projected(log).posteriors(rule)
+    by_page = projected(log).posteriors(rule)
+    assert by_page == by_row
+    return by_page
 
 
 def bins(got: Posteriors) -> dict[str, int]:
