@@ -4,6 +4,8 @@ It knows nothing of columns, closures or sums kept up: it takes the rows as thei
 goes through dicts and lists, and counts in `fractions.Fraction`. Where the design leaves a choice
 open, the code's is taken over, since it is a reasonable one:
 
+- A grade whose `exposure_session` is linked into a run speaks of that run; its graders outrank each other there.
+- A sanitised form that fits one session is that session for `newest`, for pending and for crossovers.
 - An alias is sought too where a grade's `exposure_session` shows nothing under its exact name.
 - A name is *in the ledger* once a row carries it as its session or a link as its `other`.
 - A second unmarked native name is counted over the whole run, not for each owner.
@@ -23,73 +25,34 @@ open, the code's is taken over, since it is a reasonable one:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
-from tests.oracle_facts import Context, Grade, Line, Name, Shown, Told, name_of, space_of
+from tests.oracle_facts import (
+    Answer,
+    Belief,
+    Context,
+    Credit,
+    Grade,
+    Key,
+    Line,
+    Name,
+    Shown,
+    Told,
+    Unit,
+    name_of,
+    space_of,
+)
 
 from rightful import events
 from rightful.policies import ArmDecay, EventDecay, Policy, SessionDecay, TimeDecay
-
-Key: TypeAlias = tuple[str, Context | None]
 
 BINS = (
     "credited", "unmatched", "empty", "ambiguous", "conflicting",
     "retracted", "late_only", "unmapped", "in_balance", "erased",
 )  # fmt: skip
-
-
-@dataclasses.dataclass(eq=False)
-class Unit:
-    """One grade that pays, or the reason why it does not."""
-
-    grade: Grade
-    run: Name
-    slot: int
-    bin: str | None
-    target: Name
-    effective: bool = dataclasses.field(init=False)
-    unclear: bool = False
-    tied: bool = False
-    source: Name | None = None
-    reached: list[Shown] = dataclasses.field(default_factory=list)
-    live: list[Shown] = dataclasses.field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.effective = self.bin is None  # and so it reaches exposures
-
-
-@dataclasses.dataclass
-class Credit:
-    """What one unit gives one arm."""
-
-    unit: Unit
-    arm: str
-    context: Context | None
-    weight: Fraction
-    reward: float
-
-
-@dataclasses.dataclass
-class Belief:
-    """The answer about one arm, or one arm in a context."""
-
-    alpha: Any
-    beta: Any
-    n: int
-    mass: Any
-
-
-@dataclasses.dataclass
-class Answer:
-    """All beliefs, the counters that are not zero, and how many units there are."""
-
-    beliefs: dict[Key, Belief]
-    counters: dict[str, int]
-    units: int
 
 
 def replay(lines: Iterable[Line], policy: Policy, decay_at_us: int | None = None) -> Answer:
@@ -148,7 +111,31 @@ class _Oracle:
         runs: dict[Name, dict[str, list[Grade]]] = {}
         for grade in self.told.grades:
             runs.setdefault(self.told.run(grade.name), {}).setdefault(grade.grader, []).append(grade)
-        return [self._of_run(run, streams) for run, streams in runs.items()]
+        return self._unrivalled([self._of_run(run, streams) for run, streams in runs.items()])
+
+    def _home(self, unit: Unit) -> Name:
+        """The run that a grade speaks of: the session it names may be linked into another one."""
+        told, named = self.told, getattr(unit.grade.event, "exposure_session", None)
+        wanted = (str(named), False)
+        if named is None or wanted in told.ambiguous:
+            return unit.run
+        joined = any(name != wanted and told.run(name) == told.run(wanted) for name in told.known)
+        return told.run(wanted) if joined else unit.run
+
+    def _unrivalled(self, units: list[Unit]) -> list[Unit]:
+        """Without those that a better grader of the run they speak of outranks."""
+        best: dict[Name, int] = {}
+        ranks = {id(unit): self.told.rank(unit.grade.grader) or 0 for unit in units}
+        standing = [unit for unit in units if unit.bin != "retracted"]
+        for unit in standing:
+            home = self._home(unit)
+            best[home] = min(best.get(home, ranks[id(unit)]), ranks[id(unit)])
+        return [one for one in units if one not in standing or ranks[id(one)] == best[self._home(one)]]
+
+    def _session(self, name: Name) -> Name:
+        """The one session that a sanitised form fits."""
+        fits = self.told.fitting(name) if name[1] else []
+        return fits[0] if len(fits) == 1 and not fits[0][1] else name
 
     def _of_run(self, run: Name, streams: dict[str, list[Grade]]) -> Unit:
         grades = [grade for stream in streams.values() for grade in stream]
@@ -187,20 +174,21 @@ class _Oracle:
             unit.unclear = len(fits) > 1
             if len(fits) == 1:
                 unit.reached = [one for one in told.shown if one.name == fits[0]]
-                unit.target = told.run(fits[0]) if unit.reached else unit.target
+                unit.target = told.run(self._session(fits[0])) if unit.reached else unit.target
 
     def _aim_newest(self, unit: Unit) -> None:
         """The newest-file rule as of the grade's time: the session that had listed an arm and was written last."""
         shown = [one for one in self.told.shown if one.usable and one.at <= unit.grade.at]
+        of = {one.name: self._session(one.name) for one in shown}
         written: dict[Name, int] = {}
-        for name in {one.name for one in shown}:
-            listed = [one.at for one in shown if one.name == name and one.arms]
-            if listed:
-                written[name] = max(one.at for one in shown if one.name == name)
+        for name in set(of.values()):
+            mine = [one for one in shown if of[one.name] == name]
+            if any(one.arms for one in mine):
+                written[name] = max(one.at for one in mine)
         newest = [name for name, at in written.items() if at == max(written.values())]
         unit.source = newest[0] if len(newest) == 1 else None
         unit.tied = len(newest) > 1
-        unit.reached = [one for one in shown if one.name == unit.source]
+        unit.reached = [one for one in shown if of[one.name] == unit.source]
 
     def _reach(self, unit: Unit) -> None:
         usable = [one for one in unit.reached if one.usable]
@@ -380,9 +368,10 @@ class _Oracle:
     def _counters(self, units: list[Unit]) -> dict[str, int]:
         run = self.told.run
         usable = [one for one in self.told.shown if one.usable]
-        given = {(run(one.name), arm) for one in usable for arm in one.arms}
-        held = {(run(one.name), arm) for one in usable for arm in one.withheld}
-        exposed = {run(one.name) for one in usable if one.arms}
+        of = {one.name: run(self._session(one.name)) for one in usable}
+        given = {(of[one.name], arm) for one in usable for arm in one.arms}
+        held = {(of[one.name], arm) for one in usable for arm in one.withheld}
+        exposed = {of[one.name] for one in usable if one.arms}
         counted = {f"{name}_grades": sum(unit.bin == name for unit in units) for name in BINS}
         counted["pending_sessions"] = len(exposed - {unit.target for unit in units if unit.effective})
         counted["late_exposures"] = len(self.late)

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterable
 from datetime import datetime
 from fnmatch import fnmatchcase
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 from rightful import events
@@ -21,6 +22,7 @@ Name: TypeAlias = tuple[str, bool]
 """A session's text, and whether it was read from a sanitised form."""
 
 Context: TypeAlias = tuple[str | None, ...]
+Key: TypeAlias = tuple[str, Context | None]
 
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
@@ -252,3 +254,53 @@ class Told:
 
     def balanced_until(self) -> int:
         return max((us_of(one.through) for one in self.balances() if isinstance(one.through, datetime)), default=-1)
+
+
+@dataclasses.dataclass(eq=False)
+class Unit:
+    """One grade that pays, or the reason why it does not."""
+
+    grade: Grade
+    run: Name
+    slot: int
+    bin: str | None
+    target: Name
+    effective: bool = dataclasses.field(init=False)
+    unclear: bool = False
+    tied: bool = False
+    source: Name | None = None
+    reached: list[Shown] = dataclasses.field(default_factory=list)
+    live: list[Shown] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.effective = self.bin is None  # and so it reaches exposures
+
+
+@dataclasses.dataclass
+class Credit:
+    """What one unit gives one arm."""
+
+    unit: Unit
+    arm: str
+    context: Context | None
+    weight: Fraction
+    reward: float
+
+
+@dataclasses.dataclass
+class Belief:
+    """The answer about one arm, or one arm in a context."""
+
+    alpha: Any
+    beta: Any
+    n: int
+    mass: Any
+
+
+@dataclasses.dataclass
+class Answer:
+    """All beliefs, the counters that are not zero, and how many units there are."""
+
+    beliefs: dict[Key, Belief]
+    counters: dict[str, int]
+    units: int

@@ -103,6 +103,34 @@ def test_a_link_written_after_the_grade_brings_the_credit_and_its_withdrawal_tak
     assert means(ledger) == {}
 
 
+def test_credit_and_the_session_records_of_one_run_are_two_graders_of_it(ledger: rightful.Ledger) -> None:
+    """`credit` knows the run as `workspace:w`, the records as `workspace:w@1`; the native session joins them."""
+    ledger.append([shown("claude-code:a", A, 5), linked("workspace:w@1", "claude-code:a")])
+    ledger.append([graded("workspace:w@1", producer="session-records", reward=0.2)])
+    ledger.append([graded("workspace:w", producer="credit", exposure_session="claude-code:a")])
+
+    assert means(ledger) == {A: (1.8, 1.2)}
+    assert ledger.posteriors().counters == {"credited_grades": 1}
+
+
+def test_two_runs_that_reach_one_exposure_by_graders_of_one_rank_pay_nobody(ledger: rightful.Ledger) -> None:
+    ledger.append([shown("claude-code:a", A, 5), graded("claude-code:a", reward=0.2)])
+    ledger.append([graded("workspace:w", exposure_session="claude-code:a")])
+
+    assert means(ledger) == {}
+    assert ledger.posteriors().counters == {"ambiguous_grades": 2}
+
+
+def test_a_state_file_beside_its_own_log_is_no_second_session(ledger: rightful.Ledger) -> None:
+    """The state file names the session by a sanitised form, at the same time as the log names it in full."""
+    ledger.append([shown("claude-code:a", A, 5), shown("claude-code:a", A, 5, key="state", alias=True)])
+    ledger.append([graded("claude-code:a")])
+
+    assert means(ledger) == {A: (1.8, 1.2)}
+    assert ledger.posteriors().counters == {"credited_grades": 1}
+    assert ledger.posteriors("historical-newest").counters == {"credited_grades": 1}
+
+
 def test_the_audit_shows_what_the_newest_file_rule_did(ledger: rightful.Ledger) -> None:
     ledger.append([shown("claude-code:a", A, 5), shown("claude-code:b", B, 10), graded("claude-code:a")])
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests import strategies
-from tests.oracle import BINS, Answer, Key, replay
-from tests.oracle_facts import Line
+from tests.oracle import BINS, replay
+from tests.oracle_facts import Answer, Key, Line
 from tests.projections.fake import FakeLog
 from tests.strategies import START_S, Wire
 

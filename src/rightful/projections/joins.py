@@ -51,13 +51,15 @@ class Sources(NamedTuple):
     """What each unit pays by the newest-file rule.
 
     Attributes:
-        low: Start of the range of the newest session's exposures in `Targets.reach.order`.
+        order: Rows of `Scene.shown`, by session.
+        low: Start of the range of the newest session's exposures in `order`.
         high: End of that range.
         name: The newest session's name, or -1.
         bin: AMBIGUOUS where two have the same time, UNMATCHED where there is none, else NOBODY.
         kind: OWN, FOREIGN or UNVERIFIABLE.
     """
 
+    order: Ints
     low: Ints
     high: Ints
     name: Ints
@@ -115,7 +117,8 @@ def _resolve_aliases(scene: Scene, wanted: Ints, targets: Targets) -> None:
             low, high = _range_of_name(targets.reach, scene, np.array(fitting))
             if high[0] > low[0]:
                 targets.low[unit], targets.high[unit], targets.bin[unit] = low[0], high[0], NOBODY
-                targets.run[unit] = scene.runs.of[fitting[0]]
+                found = targets.reach.order[low[0]]
+                targets.run[unit] = scene.runs.of[scene.shown.session[found]]
 
 
 def newest_sources(scene: Scene, units: Units, targets: Targets) -> Sources:
@@ -123,7 +126,8 @@ def newest_sources(scene: Scene, units: Units, targets: Targets) -> Sources:
 
     The historical updater picked the newest file that listed anything. Replayed as of the
     grade's time: among the sessions that had shown an arm by then, the one whose newest exposure
-    is latest; two with the same time are ambiguous rather than guessed.
+    is latest; two with the same time are ambiguous rather than guessed. A file that is named by a
+    sanitised form is that of the one session it fits.
     """
     shown = scene.shown
     at = scene.grades.at[units.grade]
@@ -131,14 +135,15 @@ def newest_sources(scene: Scene, units: Units, targets: Targets) -> Sources:
     times = shown.at[rows]
     last = np.searchsorted(times, at, "right") - 1
     found = last >= 0
-    name = np.where(found, shown.name[rows[last]] if len(rows) else NOBODY, NOBODY)
+    name = np.where(found, shown.session[rows[last]] if len(rows) else NOBODY, NOBODY)
     bins = np.where(found, NOBODY, UNMATCHED)
     if len(rows):
         bins[found & _tied(shown, rows, times)[last]] = AMBIGUOUS
-    low, high = _range_of_name(targets.reach, scene, np.maximum(name, 0))
+    order = np.argsort(shown.session, kind="stable")
+    low, high = (np.searchsorted(shown.session[order], name, side) for side in ("left", "right"))
     none = bins != NOBODY
     high = np.where(none, low, high)
-    return Sources(low, high, np.where(none, NOBODY, name), bins, _kinds(scene, units, targets, name))
+    return Sources(order, low, high, np.where(none, NOBODY, name), bins, _kinds(scene, units, targets, name))
 
 
 def _timeline(scene: Scene) -> Ints:
@@ -146,14 +151,14 @@ def _timeline(scene: Scene) -> Ints:
     shown = scene.shown
     first = np.full(len(scene.facts.names), np.iinfo(np.int64).max)
     listing = shown.usable & (shown.size > 0)
-    np.minimum.at(first, shown.name[listing], shown.at[listing])
-    rows = np.flatnonzero(shown.usable & (shown.at >= first[shown.name]))
+    np.minimum.at(first, shown.session[listing], shown.at[listing])
+    rows = np.flatnonzero(shown.usable & (shown.at >= first[shown.session]))
     return rows[np.lexsort((shown.pos[rows], shown.at[rows]))]
 
 
 def _tied(shown: Shown, rows: Ints, times: Ints) -> Mask:
     """Say, for each row of the timeline, whether two sessions share its time."""
-    name = shown.name[rows]
+    name = shown.session[rows]
     group = np.cumsum(np.append(0, times[1:] != times[:-1]))
     starts = np.append(0, np.flatnonzero(times[1:] != times[:-1]) + 1)
     mixed = np.maximum.reduceat(name, starts) != np.minimum.reduceat(name, starts)

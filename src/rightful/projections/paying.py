@@ -139,7 +139,7 @@ def _pairs(scene: Scene, units: Units, targets: Targets, sources: Sources | None
     count = np.where(units.bin == NOBODY, high - low, 0)
     unit = np.repeat(np.arange(len(count)), count)
     place = np.arange(len(unit)) - np.repeat(np.cumsum(count) - count, count) + low[unit]
-    shown = targets.reach.order[place]
+    shown = (targets.reach.order if sources is None else sources.order)[place]
     grade_at = scene.grades.at[units.grade][unit]
     at, usable = scene.shown.at[shown], scene.shown.usable[shown]
     if sources is not None:
@@ -285,7 +285,7 @@ def _late_arms(scene: Scene, pairs: Pairs, canonical: Ints) -> int:
 def _pending(scene: Scene, units: Units, targets: Targets) -> int:
     """Return how many runs were shown arms and are reached by no effective grade."""
     listing = scene.shown.usable & (scene.shown.size > 0)
-    exposed = np.unique(scene.runs.of[scene.shown.name[listing]])
+    exposed = np.unique(scene.runs.of[scene.shown.session[listing]])
     return int((~np.isin(exposed, targets.run[units.bin == NOBODY])).sum())
 
 
@@ -298,12 +298,12 @@ def _crossovers(scene: Scene, canonical: Ints) -> int:
     inside = row < len(scene.shown.row)
     inside[inside] = scene.shown.row[row[inside]] == table["row"][inside]
     inside[inside] = scene.shown.usable[row[inside]]
-    held_run = scene.runs.of[scene.shown.name[row[inside]]].astype(np.int64)
+    held_run = scene.runs.of[scene.shown.session[row[inside]]].astype(np.int64)
     held = np.unique(held_run << 32 | canonical[table["arm"][inside]])
     rows = np.flatnonzero(scene.shown.usable)
     every = Pairs(rows, rows, np.ones(len(rows), np.bool_), np.ones(len(rows), np.bool_))
     shown_row, arm = _arms_of(scene, every, canonical)
-    shown_run = scene.runs.of[scene.shown.name[rows[shown_row]]].astype(np.int64)
+    shown_run = scene.runs.of[scene.shown.session[rows[shown_row]]].astype(np.int64)
     return int(np.isin(held, shown_run << 32 | arm).sum())
 
 

@@ -39,6 +39,12 @@ class Runs(NamedTuple):
     of: Column
     ambiguous: Mask
 
+    def joined(self) -> Mask:
+        """Say which names share their run with another name."""
+        shared: Mask = self.of != np.arange(len(self.of))
+        shared[self.of[shared]] = True
+        return shared
+
 
 class Links(NamedTuple):
     """The links in force: columns of one row a pair."""

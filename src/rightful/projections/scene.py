@@ -33,6 +33,7 @@ class Shown(NamedTuple):
 
     row: Ints
     name: Ints
+    session: Ints
     at: Ints
     pos: Ints
     context: Ints
@@ -112,7 +113,7 @@ def scene_of(
         through,
         policy,
         runs or runs_of(facts, through, quarantine, among),
-        _shown(facts, shown_rows[facts.shown["pos"][shown_rows] <= through], quarantine),
+        _shown(facts, shown_rows[facts.shown["pos"][shown_rows] <= through], quarantine, through),
         _grades(facts, policy, grade_rows[facts.grades["pos"][grade_rows] <= through], quarantine),
         max((one.through_us for one in balances(facts, through, quarantine)), default=-1),
     )
@@ -137,7 +138,7 @@ def _gather(table: Column, rows: Ints) -> Ints:
     return table[rows].astype(np.int64)
 
 
-def _shown(facts: Facts, rows: Ints, quarantine: Quarantined) -> Shown:
+def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int) -> Shown:
     table = facts.shown
     pos = _gather(table["pos"], rows)
     keep = ~np.isin(pos, quarantine.void)
@@ -146,7 +147,22 @@ def _shown(facts: Facts, rows: Ints, quarantine: Quarantined) -> Shown:
     name, at, context, start, count = (_gather(table[one], rows) for one in ("name", "at", "ctx", "start", "count"))
     erased = flags & ERASED_EXPOSURE != 0
     usable = ~np.isin(pos, quarantine.unusable) & ~erased
-    return Shown(rows, name, at, pos, context, flags & FILE_TIME != 0, usable, erased, start, count)
+    session = _session_of(facts, name, through)
+    return Shown(rows, name, session, at, pos, context, flags & FILE_TIME != 0, usable, erased, start, count)
+
+
+def _session_of(facts: Facts, name: Ints, through: int) -> Ints:
+    """Return the names with each that was read from a sanitised form replaced by the one session it fits.
+
+    Where it fits several, or nothing but other sanitised forms, it stands for itself.
+    """
+    alias = np.array(facts.names.alias, np.bool_)
+    session = np.arange(len(alias), dtype=np.int64)
+    for number in np.unique(name[alias[name]]).tolist():
+        fitting = facts.names.fitting(number, through)
+        if len(fitting) == 1 and not alias[fitting[0]]:
+            session[number] = fitting[0]
+    return session[name]
 
 
 def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantined) -> Grades:

@@ -38,6 +38,8 @@ def units_of(scene: Scene) -> Units:
         slot = grades.pos[live]
     else:
         chosen, state = _effective(scene, run, live)
+        kept = ~_outranked(scene, chosen, state, run)
+        chosen, state = chosen[kept], state[kept]
         slot = _first_grade(grades, run, live)[run[chosen]] if len(chosen) else np.empty(0, np.int64)
     grade = np.concatenate([chosen, erased])
     return Units(
@@ -46,6 +48,24 @@ def units_of(scene: Scene) -> Units:
         np.concatenate([state, np.full(len(erased), ERASED_BIN, np.int64)]),
         np.concatenate([slot, grades.pos[erased]]),
     )
+
+
+def _outranked(scene: Scene, rows: Ints, state: Ints, run: Ints) -> Mask:
+    """Say which units another grader of the same run outranks, though under another name.
+
+    A grade whose `exposure_session` is linked into a run speaks of that run, whatever its own name
+    for it is. So `credit` and the session records of one run are two graders of it, of whom the
+    policy says who pays. Two of the same rank stay, and are ambiguous where they meet.
+    """
+    grades, runs = scene.grades, scene.runs
+    named = np.maximum(grades.target[rows], 0)
+    speaks_of = (grades.target[rows] >= 0) & runs.joined()[named] & ~runs.ambiguous[named]
+    home = np.where(speaks_of, runs.of[named], run[rows])
+    standing = state != RETRACTED
+    best = np.full(len(runs.of), np.iinfo(np.int64).max)
+    np.minimum.at(best, home[standing], grades.rank[rows][standing])
+    beaten: Mask = standing & (grades.rank[rows] > best[home])
+    return beaten
 
 
 def _first_grade(grades: Grades, run: Ints, live: Ints) -> Ints:
