@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import lmdb
 import pytest
 from eventsourcing.dcb.api import DCBEvent
-from tests.contracts.support import together
+from tests.contracts.support import PATIENCE_S, together
 from tests.faults.support import event, filled, opened, run
 
 from rightful import limits
@@ -145,6 +146,39 @@ def test_a_full_map_is_a_full_store_and_what_stood_is_whole(tmp_path: Path, monk
     monkeypatch.undo()
     with opened(tmp_path / "s") as recorder:
         assert recorder.append([event("x" * 100_000) for _ in range(10)]) == 12
+
+
+def test_a_batch_that_does_not_fit_takes_nobody_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All wait for one commit: what the others wrote in it is written again, at the same positions."""
+    monkeypatch.setattr(limits, "MAP_BYTES", 512 * 1024)
+    begun, go = threading.Event(), threading.Event()
+    with opened(tmp_path / "s", create=True) as recorder:
+
+        def hold(view: Any) -> list[DCBEvent]:
+            begun.set()
+            assert go.wait(PATIENCE_S)
+            return [event("first")]
+
+        def release() -> None:
+            assert begun.wait(PATIENCE_S)
+            while recorder._store._writer._queue.qsize() < 4:  # type: ignore[union-attr]  # it is open
+                threading.Event().wait(0.001)
+            go.set()
+
+        def small() -> int:
+            assert begun.wait(PATIENCE_S)
+            return recorder.append([event("small")])
+
+        def giant() -> int:
+            assert begun.wait(PATIENCE_S)
+            return recorder.append([event("x" * 100_000) for _ in range(10)])
+
+        *small_ones, failed, _, _ = together(small, small, small, giant, lambda: recorder.decide(hold), release)
+
+        assert isinstance(failed, StoreFullError)
+        assert sorted(small_ones) == [2, 3, 4]
+        assert [each.event.data for each in recorder.read()] == [b"first"] + [b"small"] * 3
+        assert recorder.tree_head()[0] == 4
 
 
 GROW = """

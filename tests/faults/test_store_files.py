@@ -325,7 +325,9 @@ def test_slots_of_killed_readers_are_freed_on_opening(tmp_path: Path) -> None:
 def test_slots_of_killed_readers_are_freed_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rightful.recorders.writer._CHECK_READERS_EVERY", 2)
     with opened(filled(tmp_path / "s")) as recorder:
+        recorder.append([event()])
         run(KILLED_READER, tmp_path / "s" / "store")
+        assert "no active" not in _lmdb(recorder).readers()
         recorder.append([event()])
         recorder.append([event()])
 

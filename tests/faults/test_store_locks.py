@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from eventsourcing.dcb.api import DCBEvent
-from tests.contracts.support import PATIENCE_S, Other, Place, append_for_ever, in_fork, together
+from tests.contracts.support import PATIENCE_S, Other, in_fork, together
 from tests.faults.support import event, filled, opened
 
 from rightful import limits
@@ -163,28 +163,24 @@ def test_a_decision_that_is_in_its_commit_when_time_is_over_has_no_known_outcome
 
 def test_a_process_in_a_tight_loop_does_not_starve_another(tmp_path: Path) -> None:
     """Each of our appends gets its turn within seconds while the other one never pauses."""
-    place = Place(filled(tmp_path / "s", 1), "plain")
-    other = Other(append_for_ever, place, [event("theirs")])
-    drained = threading.Thread(target=_drain, args=(other,), daemon=True)
-    other.hear()
-    drained.start()
+    other = Other(_append_without_pause, filled(tmp_path / "s", 1))
+    assert other.hear() == "begun"
     with opened(tmp_path / "s") as recorder:
         for _ in range(20):
             recorder.decide(lambda _: [event("mine")], timeout_s=10)
         theirs = [each.event.data for each in recorder.read()].count(b"theirs")
-    other.process.kill()
-    drained.join(PATIENCE_S)
-    other.end()
+    other.kill()
 
     assert theirs > 1, "the other one did not run"
 
 
-def _drain(other: Other) -> None:
-    try:
-        while True:
-            other.pipe.recv()
-    except (EOFError, OSError):
-        return
+def _append_without_pause(pipe: Connection, folder: Path) -> None:
+    limits.PROMPT_S = PATIENCE_S  # so that only the end of its turn makes it leave
+    recorder = opened(folder)
+    recorder.append([event("theirs")])
+    pipe.send("begun")
+    while True:
+        recorder.append([event("theirs")])
 
 
 def test_a_lone_writer_never_lingers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

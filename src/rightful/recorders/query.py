@@ -120,13 +120,12 @@ def _candidates(
     """Yield each position that may fit once, ascending, and whether it does."""
     each = [_of_item(tables, txn, item, pack_position(after + 1)) for item in query.items]
     pending: _Candidate | None = None
-    for position, fits in heapq.merge(*each):
-        if position > until:
+    for candidate in heapq.merge(*each):
+        if candidate[0] > until:
             break
-        if pending is not None and pending[0] != position:
+        if pending is not None and pending[0] != candidate[0]:
             yield pending
-            pending = None
-        pending = (position, fits or (pending is not None and pending[1]))
+        pending = candidate  # of one position, the one that fits comes last
     if pending is not None:
         yield pending
 
