@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 from pathlib import Path
 
 import lmdb
@@ -43,6 +42,8 @@ def _code(error: lmdb.Error | OSError) -> int:
 
 def _is_full(folder: Path) -> bool:
     """Tell whether a short write is what LMDB reports as EIO: it does not say ENOSPC."""
+    import resource  # what most runs never need
+
     system = os.statvfs(folder)
     if system.f_bavail * system.f_frsize < _ROOM_BYTES:
         return True
