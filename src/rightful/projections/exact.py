@@ -67,7 +67,7 @@ def value(total: int, plus: float = 0.0) -> float:
         UsageError: The sum is larger than any float64, or `plus` is not finite.
     """
     try:
-        return (total + scaled(plus)) / _ONE
+        return (total + scaled(plus) if plus else total) / _ONE
     except OverflowError:
         raise errors.UsageError("the sum is larger than any float64 can say; it was not rounded to infinity") from None
 

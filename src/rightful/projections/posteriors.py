@@ -15,7 +15,7 @@ from rightful.projections.facts import Facts
 from rightful.projections.paying import Settlement
 from rightful.projections.scene import balances
 from rightful.projections.settle import counters_of
-from rightful.projections.sums import Context, Key, Sums, sums_of
+from rightful.projections.sums import Context, Key, Sums, ordered, sums_of
 
 
 class Posterior(msgspec.Struct, frozen=True):
@@ -134,10 +134,9 @@ def shaped(
     states: Mapping[Key, Posterior], policy: Policy, through: int, decay_at_us: int, counters: Mapping[str, int]
 ) -> Posteriors:
     """Return beliefs in the order in which they are shown."""
-    ordered = Sums(dict.fromkeys(states, (1, 0, 0))).rows()
     arms: dict[str, Posterior] = {}
     contexts = []
-    for arm, context, *_ in ordered:
+    for arm, context in ordered(states):
         one = states[arm, context]
         if context is None:
             arms[arm] = one
@@ -148,21 +147,27 @@ def shaped(
 
 def states_of(facts: Facts, sums: Sums, policy: Policy, through: int) -> dict[Key, Posterior]:
     """Return the belief of every arm and context from exact sums and the opening balances."""
-    a0, b0 = policy.prior
-    states = dict(sums.of)
-    openings: dict[Key, list[tuple[float, float, int]]] = {}
-    for one in balances(facts, through):
-        for arm, amounts in one.arms.items():
-            openings.setdefault((policy.arm_aliases.get(arm, arm), None), []).append(amounts)
-        for arm, context, *amounts_in in one.contexts:
-            openings.setdefault((policy.arm_aliases.get(arm, arm), context), []).append(tuple(amounts_in))  # type: ignore[arg-type]
-    unit = scaled(1.0)
+    a0, b0 = (scaled(prior) for prior in policy.prior)
+    opened = _opened(facts, policy, through)
     out: dict[Key, Posterior] = {}
-    for key in states.keys() | openings.keys():
-        n, mass, success = states.get(key, (0, 0, 0))
-        opened = openings.get(key, [])
-        up = sum(scaled(alpha) - unit for alpha, _, _ in opened)
-        down = sum(scaled(beta) - unit for _, beta, _ in opened)
-        alpha, beta = value(success + up, a0), value(mass - success + down, b0)
-        out[key] = Posterior(alpha, beta, n + sum(count for _, _, count in opened), value(mass + up + down))
+    for key in sums.of.keys() | opened.keys():
+        n, mass, success = sums.of.get(key, (0, 0, 0))
+        if key in opened:
+            count, up, down = opened[key]
+            n, mass, success = n + count, mass + up + down, success + up
+        out[key] = Posterior(value(success + a0), value(mass - success + b0), n, value(mass))
     return out
+
+
+def _opened(facts: Facts, policy: Policy, through: int) -> dict[Key, tuple[int, int, int]]:
+    """Return what the opening balances add: n, and the totals above the prior of alpha and of beta."""
+    unit = scaled(1.0)
+    opened: dict[Key, tuple[int, int, int]] = {}
+    for balance in balances(facts, through):
+        of_arms = [(arm, None, amounts) for arm, amounts in balance.arms.items()]
+        of_contexts = [(arm, context, (alpha, beta, n)) for arm, context, alpha, beta, n in balance.contexts]
+        for arm, context, (alpha, beta, n) in [*of_arms, *of_contexts]:
+            key = (policy.arm_aliases.get(arm, arm), context)
+            count, up, down = opened.get(key, (0, 0, 0))
+            opened[key] = count + n, up + scaled(alpha) - unit, down + scaled(beta) - unit
+    return opened

@@ -7,7 +7,7 @@ of credits and the way in which they were split decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -53,13 +53,22 @@ class Sums:
 
     def rows(self) -> Iterator[tuple[str, Context | None, int, int, int]]:
         """Yield (arm, context, n, mass, success), sorted."""
-        for arm, context in sorted(self.of, key=_key_order):
+        for arm, context in ordered(self.of):
             yield arm, context, *self.of[arm, context]
 
 
-def _key_order(key: Key) -> tuple[str, bool, tuple[tuple[bool, str], ...]]:
-    arm, context = key
-    return arm, context is not None, tuple((part is not None, part or "") for part in context or ())
+def ordered(keys: Collection[Key]) -> list[Key]:
+    """Return keys by arm; an arm before its contexts, and what is not known before what is.
+
+    There are many keys and few contexts, so the contexts are put in order once.
+    """
+    contexts = sorted({context for _, context in keys}, key=_context_order)
+    rank = {context: place for place, context in enumerate(contexts)}
+    return sorted(keys, key=lambda key: (key[0], rank[key[1]]))
+
+
+def _context_order(context: Context | None) -> tuple[bool, tuple[tuple[bool, str], ...]]:
+    return context is not None, tuple((part is not None, part or "") for part in context or ())
 
 
 def sums_of(facts: Facts, settlement: Settlement, policy: Policy, decay_at_us: int) -> Sums:
