@@ -107,6 +107,7 @@ def _add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     )
     _add_ledger(sub, default=argparse.SUPPRESS)
     sub.add_argument("--json", action="store_true", help="print one JSON document instead of text for people")
+    sub.add_argument("--verbose", action="store_true", help="log each step on stderr")
     cast("Command", module).arguments(sub)
     sub.set_defaults(run=cast("Command", module).run)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rightful import content
-from rightful.cli import common
+from rightful.cli import common, logs
 from rightful.errors import PolicyError, ReadOnlyStoreError, UsageError
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rightful.app import Ledger
+    from rightful.cli.logs import Log
 
 _WHOLE_FROM = 1_000
 
@@ -66,8 +68,24 @@ def folded(args: argparse.Namespace) -> Iterator[Ledger]:
     except ReadOnlyStoreError:
         ledger = common.opened(args, readonly=True)
     with ledger:
+        log = logs.of(args)
+        behind, began = ledger.projected().behind(), time.monotonic()
         _catch_up(ledger)
+        log.step("folded", rows=behind, took_s=round(time.monotonic() - began, 3))
         yield ledger
+        _save(ledger, log)
+
+
+def _save(ledger: Ledger, log: Log) -> None:
+    """Keep the projection for the next time; nothing depends on it."""
+    watermark = ledger.projected().facts.watermark
+    match ledger.projected().save():
+        case True:
+            log.step("saved", watermark=watermark)
+        case False:
+            log.warning("the projection was not saved; the next command folds again", folder=str(ledger.path))
+        case None:
+            pass
 
 
 def _catch_up(ledger: Ledger) -> None:

@@ -37,8 +37,11 @@ def opened(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
         StorageError: It cannot be opened.
     """
     from rightful import app
+    from rightful.cli import logs
 
-    return app.open(located(args.ledger), readonly=readonly)
+    ledger = app.open(located(args.ledger), readonly=readonly)
+    logs.of(args).step("opened", path=str(ledger.path), id=ledger.id, events=ledger.log.head())
+    return ledger
 
 
 def located(asked: str | None, *, start: Path | None = None) -> str:

@@ -13,7 +13,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rightful.cli import common
+from rightful.cli import common, logs
 from rightful.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,9 +45,11 @@ def run(args: argparse.Namespace) -> int:
     if args.paths.count(STDIN) > 1:
         raise UsageError("stdin can be read once; nothing was imported. Name `-` once.")
     reports: list[FileReport] = []
+    log = logs.of(args)
     with common.opened(args) as ledger, _progress() as progress:
         for report in import_paths(ledger.log, kinds(args.kind), args.paths, stdin=sys.stdin.buffer, progress=progress):
             reports.append(report)
+            log.step("imported", **report.as_dict())
             if not args.json:
                 _tell(report)
     if args.json:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rightful import content, limits
-from rightful.cli import common
+from rightful.cli import common, logs
 from rightful.cli.lines import Line, batches
 from rightful.errors import InvalidEventError, UsageError
 from rightful.ledger.recorded import Receipt
@@ -36,10 +36,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Append all lines, a thousand in one transaction, and answer for each."""
     with common.opened(args) as ledger, _file(args.file) as file:
-        answer = _Answer(whole=args.json)
+        answer, log = _Answer(whole=args.json), logs.of(args)
         try:
             for batch in batches(file):
                 _ingest(ledger, batch, answer)
+                log.step("committed", lines=len(batch), head=ledger.log.head())
         finally:
             answer.close()
     if answer.broken is not None:

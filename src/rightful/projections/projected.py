@@ -154,16 +154,21 @@ class Projected:
             standing.shift(self.facts, settle(self.facts, standing.policy, self.facts.watermark, closed), 1)
             standing.through = self.facts.watermark
 
-    def save(self) -> None:
-        """Write the projections to their store, with their watermark, in one transaction."""
+    def save(self) -> bool | None:
+        """Write the projections to their store, with their watermark, in one transaction.
+
+        Returns:
+            Whether they are stored now; None when there was nothing new to store.
+        """
         with self._lock:
             if self.store is None or not self.store.writable or self.facts.watermark <= self._saved:
-                return
+                return None
             standing = self._standing.get(KEPT.hash)
             known = standing is not None and standing.through == self.facts.watermark
             kept = kept_of(self.facts, standing.sums, standing.counters) if standing and known else kept_of(self.facts)
-            self.store.save(self.facts, kept, self._anchor(self.facts.watermark))
-            self._saved = self.facts.watermark
+            saved = self.store.save(self.facts, kept, self._anchor(self.facts.watermark))
+            self._saved = self.facts.watermark if saved else self._saved
+            return saved
 
     def prefix(self, as_of: int | str | datetime | None) -> int:
         """Return the position that `as_of` means: a position, or the last one recorded by a time.
