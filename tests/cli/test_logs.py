@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,11 +33,12 @@ def test_ingest_logs_what_it_committed(run: Run, ledger: Path, here: Path) -> No
 
 
 def test_without_verbose_nothing_is_logged_and_structlog_is_not_loaded(ledger: Path) -> None:
-    program = (
-        "import sys; from rightful.cli import main; main(['posteriors', '--json']); print('structlog' in sys.modules)"
-    )
+    program = "import sys; from rightful.cli import main; main(['status']); print('structlog' in sys.modules)"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment, cwd=ledger.parent
+    )
 
     assert done.stdout.splitlines()[-1] == "False"
     assert done.stderr == ""
