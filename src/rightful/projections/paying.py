@@ -300,11 +300,17 @@ def _crossovers(scene: Scene, canonical: Ints) -> int:
     inside[inside] = scene.shown.usable[row[inside]]
     held_run = scene.runs.of[scene.shown.session[row[inside]]].astype(np.int64)
     held = np.unique(held_run << 32 | canonical[table["arm"][inside]])
+    if not len(held):
+        return 0
     rows = np.flatnonzero(scene.shown.usable)
     every = Pairs(rows, rows, np.ones(len(rows), np.bool_), np.ones(len(rows), np.bool_))
     shown_row, arm = _arms_of(scene, every, canonical)
     shown_run = scene.runs.of[scene.shown.session[rows[shown_row]]].astype(np.int64)
-    return int(np.isin(held, shown_run << 32 | arm).sum())
+    shown = shown_run << 32 | arm
+    place = np.minimum(np.searchsorted(held, shown), len(held) - 1)  # `isin` would hash all that was shown
+    crossed = np.zeros(len(held), np.bool_)
+    crossed[place[held[place] == shown]] = True
+    return int(crossed.sum())
 
 
 def _first_us(scene: Scene, pairs: Pairs, paid: Mask, size: int) -> Ints:
