@@ -22,8 +22,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "replay": replays.replay,
     "another-policy": replays.another_policy,
     "new-events": replays.new_events,
-    "peer-store": peers.store,
-    "peer-bandit": peers.bandit,
+    "peer": peers.peer,
     "ingest": starts.ingest,
     "growth": growth.growth,
 }

@@ -1,18 +1,19 @@
-"""Appending beside what it replaces: the files that gptme-sessions keeps.
+"""Appending beside what it replaces: the files that gptme-sessions keeps of each session.
 
-Both peers are written here anew and carry the same work as the tool's:
+At the end of a session the tool appends a record to its store and updates its bandit. Both are
+written here anew and carry the same work:
 
 - the session store appends a record of 67 fields to a JSONL file: an exclusive lock, the whole
   file read to see whether its last line is whole, the line written, flushed and synced. What it
   costs grows with the file, so it holds 20,000 records at the start, as the largest workspace
-  known does; the ratio beside an empty file is printed too;
+  known does;
 - the bandit does what an updater does at the end of a session: it loads the state of 100 arms,
   changes five, and writes the whole state as indented JSON. It is neither synced nor locked,
   as the tool's is not.
 
-Ours writes the same fact durably: one grade for a record of the store; an exposure of five
-arms and its grade for an update of the bandit. Its ledger holds as many sessions at the start.
-A batch is a thousand such facts in one append.
+Ours writes the same facts durably: an exposure of five arms and its grade, in one append. Its
+ledger holds as many sessions at the start. A batch is a thousand sessions in one append. The
+ratios beside each peer alone, and beside an empty store, are printed too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchmarks.generator import Wire, arms
 from benchmarks.harness import Result, Setting, in_turn, watch
@@ -139,13 +140,8 @@ class Facts:
         """Return a new session, its arms and its reward."""
         return f"s{next(self._number):08}", self._rng.sample(arms[:STATE_ARMS], ACTIVE), self._rng.random()
 
-    def grade(self) -> list[Wire]:
-        """Return the event of a session's grade."""
-        name, _, reward = self.session()
-        return [_graded(name, reward)]
-
     def update(self) -> list[Wire]:
-        """Return the events that an update of the bandit rests on."""
+        """Return the events of a session's end."""
         name, active, reward = self.session()
         shown = {
             "type": "exposure.recorded",
@@ -191,93 +187,87 @@ def _graded(name: str, reward: float) -> Wire:
     }
 
 
-def store(setting: Setting) -> Iterator[Result]:
-    """Append beside the session store's append, single and batched."""
-    size, turn = setting.events(20_000, 50), 50 if setting.quick else 500
-    facts = Facts()
-    empty, full = (_StorePeer(setting.folder / name, facts, turn) for name in ("empty", "full"))
-    full.fill(size)
-    with rightful.open(setting.folder / "ledger", create=True) as ledger:
-        before = in_turn(lambda: appended(ledger, facts.grade, turn), empty.rate, setting.pairs)
-        fill(ledger, facts, size)
-        beside_empty = round(median(pair.ours / pair.floor for pair in before), 3)
-        detail = {"sessions_before": size, "ratio_beside_empty": beside_empty}
-        contest = _Contest("store", "gptme-sessions' store append", full.rate, facts.grade, detail)
-        yield from _both(setting, ledger, turn, contest)
-    assert full.lines() == size + 2 * turn * (setting.pairs + 1)
+class Peer:
+    """The store and the bandit of one workspace; each turn ends so many sessions.
 
-
-class _StorePeer:
-    """A session store that grows with each turn."""
+    Args:
+        folder: Where their files are.
+        facts: The sessions.
+        turn: How many sessions a turn ends.
+    """
 
     def __init__(self, folder: Path, facts: Facts, turn: int) -> None:
+        self.folder = folder
         self.store = SessionStore(folder)
         self.facts = facts
         self.turn = turn
+        folder.mkdir(parents=True)
 
     def fill(self, size: int) -> None:
         """Write that many records at once."""
-        self.store.folder.mkdir(parents=True)
         records = (self.facts.record() for _ in range(size))
         self.store.path.write_text("".join(json.dumps(dataclasses.asdict(record)) + "\n" for record in records))
 
-    def rate(self) -> float:
-        """Append a turn's records and return how many a second."""
+    def both(self) -> float:
+        """Append to the store and update the bandit; return how many sessions a second."""
+        return self._rate(store=True, bandit=True)
+
+    def only_store(self) -> float:
+        """Append to the store; return how many sessions a second."""
+        return self._rate(store=True, bandit=False)
+
+    def only_bandit(self) -> float:
+        """Update the bandit; return how many sessions a second."""
+        return self._rate(store=False, bandit=True)
+
+    def _rate(self, *, store: bool, bandit: bool) -> float:
         records = [self.facts.record() for _ in range(self.turn)]
         with watch() as taken:
             for record in records:
-                self.store.append(record)
+                if store:
+                    self.store.append(record)
+                if bandit:
+                    Bandit(self.folder).update(record.deliverables, record.trajectory_grade)
         return self.turn / taken.seconds
 
-    def lines(self) -> int:
-        """Return how many records the file holds."""
-        return self.store.path.read_bytes().count(b"\n")
+    def check(self, records: int, updates: int) -> None:
+        """See that the files hold that many records and updates."""
+        assert self.store.path.read_bytes().count(b"\n") == records
+        bandit = Bandit(self.folder)
+        assert bandit.sessions == updates
+        assert sum(arm.total_selections for arm in bandit.arms.values()) == ACTIVE * updates
 
 
-def bandit(setting: Setting) -> Iterator[Result]:
-    """Append beside `Bandit.update` with load and save, single and batched."""
-    size, turn = setting.events(20_000, 50), 50 if setting.quick else 500
-    facts = Facts()
-
-    def floor() -> float:
-        sessions = [facts.session() for _ in range(turn)]
-        with watch() as taken:
-            for _, active, reward in sessions:
-                Bandit(setting.folder).update(active, reward)
-        return turn / taken.seconds
-
+def peer(setting: Setting) -> Iterator[Result]:
+    """Append beside the store's append and `Bandit.update` with save, single and batched."""
+    size, turn = setting.events(20_000, 50), 20 if setting.quick else 200
+    facts, turns = Facts(), turn * (setting.pairs + 1)
+    full, empty = Peer(setting.folder / "full", facts, turn), Peer(setting.folder / "empty", facts, turn)
+    full.fill(size)
     with rightful.open(setting.folder / "ledger", create=True) as ledger:
         fill(ledger, facts, size)
-        detail = {"sessions_before": size, "arms": STATE_ARMS}
-        contest = _Contest("bandit", "Bandit.update with save", floor, facts.update, detail)
-        yield from _both(setting, ledger, turn, contest)
-    saved = Bandit(setting.folder)
-    assert saved.sessions == 2 * turn * (setting.pairs + 1)
-    assert sum(arm.total_selections for arm in saved.arms.values()) == ACTIVE * saved.sessions
+
+        def single() -> float:
+            return appended(ledger, facts.update, turn)
+
+        def ratio(floor: Callable[[], float]) -> float:
+            return round(median(pair.ours / pair.floor for pair in in_turn(single, floor, setting.pairs)), 3)
+
+        pairs = in_turn(single, full.both, setting.pairs)
+        alone = {"ratio_store_alone": ratio(full.only_store), "ratio_bandit_alone": ratio(full.only_bandit)}
+        detail = {"sessions_before": size, **alone, "ratio_beside_empty_store": ratio(empty.both)}
+        what = "gptme-sessions' store append and Bandit.update with save"
+        yield Result("append-peer", what, "sessions/s", 5, turn, pairs, detail=detail)
+        batched = in_turn(lambda: appended_at_once(ledger, facts.update, BATCH), full.both, setting.pairs)
+        yield Result("append-peer-batched", what, "sessions/s", 20, BATCH, batched, detail={"sessions_before": size})
+    full.check(size + 3 * turns, 3 * turns)
+    empty.check(turns, turns)
 
 
 def fill(ledger: Ledger, facts: Facts, sessions: int) -> None:
     """Append the history of that many sessions."""
     for at in range(0, sessions, BATCH):
         appended_at_once(ledger, facts.update, min(BATCH, sessions - at))
-
-
-class _Contest(NamedTuple):
-    """A peer, and what ours writes beside it."""
-
-    name: str
-    against: str
-    rate: Callable[[], float]
-    fact: Callable[[], list[Wire]]
-    detail: dict[str, Any]
-
-
-def _both(setting: Setting, ledger: Ledger, turn: int, contest: _Contest) -> Iterator[Result]:
-    name, against, rate, fact, detail = contest
-    single = in_turn(lambda: appended(ledger, fact, turn), rate, setting.pairs)
-    yield Result(f"append-peer-{name}", against, "sessions/s", 5, turn, single, detail=detail)
-    batched = in_turn(lambda: appended_at_once(ledger, fact, BATCH), rate, setting.pairs)
-    yield Result(f"append-peer-{name}-batched", against, "sessions/s", 20, BATCH, batched, detail=detail)
 
 
 def appended(ledger: Ledger, fact: Callable[[], list[Wire]], turn: int) -> float:
