@@ -73,9 +73,9 @@ def test_a_newer_schema_of_what_is_only_mentioned_stops_nothing() -> None:
 
 @pytest.mark.parametrize("page", [1, 700, 1_024, 10_000])
 def test_the_largest_time_up_to_any_position_is_known(page: int) -> None:
-    """Times fall and rise over three blocks of the clock."""
+    """Times fall and rise, and rise on the whole, over three blocks of the clock."""
     log = FakeLog(page=page)
-    seconds = [(place * 7_919) % 2_503 for place in range(2 * CLOCK_ROWS + 100)]
+    seconds = [place + (place * 7_919) % 50 for place in range(2 * CLOCK_ROWS + 100)]
     log.append(decayed(0.5, at=at, key=str(place)) for place, at in enumerate(seconds))
     asked = projected(log)
 

@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 from tests.projections.fake import FakeLog
-from tests.projections.telling import alphas, exposed, graded, linked, log_of, mentioned, projected, retracted
+from tests.projections.telling import (
+    alphas,
+    exposed,
+    graded,
+    linked,
+    log_of,
+    mentioned,
+    opened,
+    projected,
+    published,
+    retracted,
+    withdrawn,
+)  # fmt: skip
 
 from rightful.errors import DamagedRowError, UsageError
 from rightful.ledger.recorded import Stored
@@ -19,7 +31,23 @@ from rightful.projections.projected import Projected
 from rightful.times import at_of
 
 ONE = [exposed("t:a/b", "x"), graded("t:a_b", 0.5)]
+HELD = {"h": {"alpha": 2.0, "beta": 1.0, "n": 1}}
+STANDING = [
+    *ONE,
+    linked("t:r", "u:r"),
+    graded("t:r", 0.5),
+    graded("t:s", 0.5, exposure_session="t:shown"),
+    graded("t:w", 0.5, key="w"),
+    graded("t:w", 0.25, key="w"),
+]
 LATER = [
+    pytest.param([exposed("u:r", "x")], id="an exposure under the tool's name"),
+    pytest.param([exposed("t:shown", "x")], id="the exposure that a grade pointed at"),
+    pytest.param([exposed("t:elsewhere", "x", key=ONE[0]["key"])], id="a conflict from elsewhere"),
+    pytest.param([withdrawn("w", 1, "judge")], id="the end of a conflict"),
+    pytest.param([opened(arms=HELD)], id="a balance"),
+    pytest.param([opened(through="1970-01-01T00:05:00Z")], id="a balance that holds the grades"),
+    pytest.param([opened(arms=HELD), exposed("t:z", "z"), published("a" * 64), graded("t:z", 0.5)], id="our own bytes"),
     pytest.param([mentioned("t:a:b")], id="a second name that the alias fits"),
     pytest.param([graded("t:a:b", outcome="unknown")], id="a grade that is none"),
     pytest.param([linked("t:a_b", "u:n"), linked("t:c", "u:n")], id="links"),
@@ -32,10 +60,13 @@ LATER = [
 
 
 @pytest.mark.parametrize("later", LATER)
-@pytest.mark.parametrize("page", [1, 100])
-def test_what_comes_later_changes_the_kept_answer_as_a_replay_would(later: list[dict[str, Any]], page: int) -> None:
-    log = FakeLog(page=page)
-    log.append(ONE)
+@pytest.mark.parametrize("plain", [True, False])
+def test_what_comes_later_changes_the_kept_answer_as_a_replay_would(
+    later: list[dict[str, Any]], plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not plain:
+        monkeypatch.setattr("rightful.projections.fold.is_plain", lambda _: False)
+    log = log_of(*STANDING)
     kept = projected(log)
     before = kept.posteriors(Policy())
     log.append(later)
@@ -167,12 +198,11 @@ def test_position_nought_is_the_empty_ledger() -> None:
     assert (got.through, got.arms, got.counters) == (0, {}, {})
 
 
-@pytest.mark.parametrize(("second", "through"), [(99, 0), (100, 1), (199, 1), (200, 3), (250, 3), (999, 4)])
+@pytest.mark.parametrize(("second", "through"), [(99, 0), (100, 1), (199, 1), (200, 3), (249, 3), (250, 4), (999, 5)])
 def test_a_time_is_the_longest_prefix_recorded_by_then(second: int, through: int) -> None:
     """The row of 150 was recorded after that of 200, so it is recorded at 200."""
-    log = log_of(
-        exposed("t:a", "x", at=100), graded("t:a", 0.5, at=200), exposed("t:b", at=150), exposed("t:c", at=300)
-    )
+    shown = [exposed(f"t:{at}", at=at) for at in (100, 200, 150, 250, 300)]
+    log = log_of(*shown)
     asked = projected(log)
 
     for as_of in (at_of(second * 1_000_000), at_of(second * 1_000_000).isoformat()):

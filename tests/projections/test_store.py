@@ -12,6 +12,7 @@ from tests.projections.telling import exposed, graded, linked, log_of
 
 from rightful.policies import Policy
 from rightful.projections import store as module
+from rightful.projections.kept import kept_of
 from rightful.projections.posteriors import Posteriors
 from rightful.projections.projected import Projected
 from rightful.projections.store import Store
@@ -173,6 +174,12 @@ def test_the_projection_of_another_ledger_is_passed_over(log: FakeLog, folder: P
     assert not loads(log, folder)
 
 
+def test_the_projection_of_a_copy_with_an_id_of_its_own_is_passed_over(log: FakeLog, folder: Path) -> None:
+    saved(log, folder)
+
+    assert opened(log, folder, ledger="another").behind() == log.head()
+
+
 def test_a_ledger_that_was_restored_and_went_on_is_not_answered_from_what_it_was(log: FakeLog, folder: Path) -> None:
     saved(log, folder)
     restored = log_of(*EVENTS[:30], *(exposed(f"t:z{number}", "z") for number in range(200)))
@@ -241,6 +248,7 @@ def test_a_ledger_that_is_only_read_saves_nothing(log: FakeLog, folder: Path) ->
     projection.posteriors(Policy())
     projection.save()
 
+    assert not projection.store.save(projection.facts, kept_of(projection.facts), "")  # type: ignore[union-attr]
     assert not folder.exists()
 
 

@@ -236,6 +236,12 @@ def test_additive_knows_no_ties_and_no_order_of_graders() -> None:
     assert (got.arms["x"].alpha, bins(got)) == (2.5, {"credited": 3})
 
 
+def test_additive_pays_no_event_whose_id_is_in_conflict() -> None:
+    two = [graded("t:a", 0.9, key="g"), graded("t:a", 0.1, key="g")]
+
+    assert bins(ask(SHOWN, *two, graded("t:a", 0.5), revision="additive")) == {"conflicting": 2, "credited": 1}
+
+
 def test_additive_leaves_out_graders_that_no_pattern_matches() -> None:
     got = ask(SHOWN, graded("t:a", 0.2), graded("t:a", 0.9, rubric="tone"), revision="additive")
 
