@@ -46,7 +46,7 @@ class Seen(NamedTuple):
 
 def replay(setting: Setting) -> Iterator[Result]:
     """Cold replay to posteriors, beside a bare scan that checks and decodes the same rows."""
-    size = setting.events(200_000, 2_000)
+    size = setting.events(1_000_000, 2_000)
     path = setting.folder / "ledger"
     build(path, events(size))
     wanted = expected(events(size))
@@ -72,7 +72,7 @@ def replay(setting: Setting) -> Iterator[Result]:
 
 def another_policy(setting: Setting) -> Iterator[Result]:
     """The same question under another policy with the projection loaded, beside a cold replay."""
-    size = setting.events(200_000, 2_000)
+    size = setting.events(1_000_000, 2_000)
     path = setting.folder / "ledger"
     build(path, events(size))
     policies = iter(POLICIES)

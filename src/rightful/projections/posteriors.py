@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -15,7 +15,7 @@ from rightful.projections.facts import Facts
 from rightful.projections.paying import Settlement
 from rightful.projections.scene import balances
 from rightful.projections.settle import counters_of
-from rightful.projections.sums import Context, Key, Sums, ordered, sums_of
+from rightful.projections.sums import Context, Key, Statistic, Sums, ordered, sums_of
 
 
 class Posterior(msgspec.Struct, frozen=True):
@@ -140,23 +140,53 @@ def shaped(
         one = states[arm, context]
         if context is None:
             arms[arm] = one
+        elif isinstance(one, ContextPosterior):
+            contexts.append(one)
         else:
             contexts.append(ContextPosterior(one.alpha, one.beta, one.n, one.mass, arm=arm, context=context))
     return Posteriors(policy, through, decay_at_us, arms, contexts, {key: n for key, n in counters.items() if n})
 
 
-def states_of(facts: Facts, sums: Sums, policy: Policy, through: int) -> dict[Key, Posterior]:
-    """Return the belief of every arm and context from exact sums and the opening balances."""
-    a0, b0 = (scaled(prior) for prior in policy.prior)
+Beliefs: TypeAlias = dict[Key, tuple[Statistic, Posterior]]
+"""Beliefs with the statistics, opening balances included, that they were computed from."""
+
+
+def states_of(
+    facts: Facts, sums: Sums, policy: Policy, through: int, known: Beliefs | None = None
+) -> dict[Key, Posterior]:
+    """Return the belief of every arm and context from exact sums and the opening balances.
+
+    Args:
+        facts: The columns, for the balances.
+        sums: What the credits add up to.
+        policy: The rule.
+        through: The position of the answer.
+        known: Beliefs of earlier answers under this policy; what has not changed is taken from
+            there, and what has is put there.
+    """
+    known = {} if known is None else known
+    prior = (scaled(policy.prior[0]), scaled(policy.prior[1]))
     opened = _opened(facts, policy, through)
     out: dict[Key, Posterior] = {}
     for key in sums.of.keys() | opened.keys():
-        n, mass, success = sums.of.get(key, (0, 0, 0))
+        totals = sums.of.get(key, (0, 0, 0))
         if key in opened:
             count, up, down = opened[key]
-            n, mass, success = n + count, mass + up + down, success + up
-        out[key] = Posterior(value(success + a0), value(mass - success + b0), n, value(mass))
+            totals = (totals[0] + count, totals[1] + up + down, totals[2] + up)
+        found = known.get(key)
+        if found is None or found[0] != totals:
+            found = known[key] = totals, _belief(key, totals, prior)
+        out[key] = found[1]
     return out
+
+
+def _belief(key: Key, totals: Statistic, prior: tuple[int, int]) -> Posterior:
+    arm, context = key
+    n, mass, success = totals
+    alpha, beta, weight = value(success + prior[0]), value(mass - success + prior[1]), value(mass)
+    if context is None:
+        return Posterior(alpha, beta, n, weight)
+    return ContextPosterior(alpha, beta, n, weight, arm=arm, context=context)
 
 
 def _opened(facts: Facts, policy: Policy, through: int) -> dict[Key, tuple[int, int, int]]:

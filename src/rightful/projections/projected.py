@@ -21,7 +21,7 @@ from rightful.projections.fold import fold
 from rightful.projections.kept import POLICY as KEPT
 from rightful.projections.kept import Kept, kept_of
 from rightful.projections.paying import Settlement
-from rightful.projections.posteriors import Posteriors, posteriors_of, shaped, states_of
+from rightful.projections.posteriors import Beliefs, Posteriors, posteriors_of, shaped, states_of
 from rightful.projections.settle import adds_up, counters_of, settle, tally
 from rightful.projections.store import Store
 from rightful.projections.sums import Sums, sums_of
@@ -47,6 +47,7 @@ class Standing:
         through: The position it holds for.
         sums: The statistics.
         counters: How many grades ended in each bin, and what else was counted.
+        beliefs: What was answered last; few of them change with a few new rows.
     """
 
     def __init__(self, policy: Policy, through: int, sums: Sums, counters: dict[str, int]) -> None:
@@ -54,6 +55,7 @@ class Standing:
         self.through = through
         self.sums = sums
         self.counters = counters
+        self.beliefs: Beliefs = {}
 
     def shift(self, facts: Facts, settlement: Settlement, sign: int) -> None:
         """Add a settlement of a closed set of names, or take it away."""
@@ -218,10 +220,11 @@ class Projected:
                 return posteriors_of(facts, settle(facts, policy, through), policy, through, at_us)
             if policy.decay is None and through == facts.watermark:
                 standing = self._stand(policy)
-                sums, counters = standing.sums, standing.counters
+                sums, counters, known = standing.sums, standing.counters, standing.beliefs
             else:
                 sums, counters = tally(facts, policy, through, at_us)
-            return shaped(states_of(facts, sums, policy, through), policy, through, at_us, counters)
+                known = {}
+            return shaped(states_of(facts, sums, policy, through, known), policy, through, at_us, counters)
 
     def _stand(self, policy: Policy) -> Standing:
         """Return the kept-up answer of a policy; of the oldest ones only the last few are kept."""
