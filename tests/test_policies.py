@@ -119,3 +119,8 @@ def test_what_is_no_policy_says_what_and_where(asked: Any, what: str) -> None:
         policy_of(asked)
     assert caught.value.what == what
     assert str(caught.value) == f"this is no policy: {what}. Nothing was computed; mend the policy and ask again."
+
+
+def test_a_grader_without_a_rubric_is_refused_because_it_would_match_nobody() -> None:
+    with pytest.raises(PolicyError, match=r"a grader is `producer/rubric`, got 'human' - at `\$\.graders\[1\]`"):
+        policy_of({"graders": ["*/overall", "human"]})

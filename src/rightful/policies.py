@@ -133,6 +133,9 @@ def _checked(asked: Mapping[str, Any]) -> Policy:
         raise PolicyError("`sequential` arithmetic takes no decay but `events` - at `$.decay`")
     if isinstance(policy.decay, EventDecay) and policy.arithmetic != "sequential":
         raise PolicyError("decay `events` depends on the order of the log and needs `sequential` - at `$.arithmetic`")
+    for place, pattern in enumerate(policy.graders):
+        if "/" not in pattern:
+            raise PolicyError(f"a grader is `producer/rubric`, got {pattern!r} - at `$.graders[{place}]`")
     for alias, arm in policy.arm_aliases.items():
         if arm in policy.arm_aliases:
             raise PolicyError(f"{alias!r} is an alias of {arm!r}, which is an alias itself - at `$.arm_aliases`")

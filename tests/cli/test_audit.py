@@ -76,4 +76,4 @@ def test_what_cannot_be_told_is_bounds_and_not_a_guess(run: Run, ledger: Path) -
 
     assert (document["foreign_grades"], document["unverifiable_grades"]) == (2, 1)
     assert document["foreign_credit_rate_bounds"] == pytest.approx([2 / 3, 1.0])
-    assert "1 could not be checked (67% to 100%)" in run("audit").out
+    assert "1 more could not be checked (67% to 100% of all)" in run("audit").out

@@ -388,3 +388,15 @@ def test_threads_that_grade_at_once_lose_no_value(tmp_path: Path) -> None:
 
     assert [seq for seq, _ in found] == list(range(1, 9))
     assert sorted(reward or 0.0 for _, reward in found) == rewards
+
+
+@pytest.mark.parametrize("field", ["arms", "withheld"])
+def test_a_text_is_no_list_of_arms(ledger: rightful.Ledger, field: str) -> None:
+    """Its letters would be arms for ever."""
+    shown: dict[str, Any] = {"arms": [], field: "git"}
+
+    with pytest.raises(InvalidEventError, match="got `str`") as refused:
+        ledger.producer("x").exposure("a:b", **shown, turn="1", index=0)
+
+    assert refused.value.place == f"$.{field}"
+    assert list(ledger.read()) == []

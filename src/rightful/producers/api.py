@@ -200,8 +200,8 @@ class Producer:
             _key(key, session, "exposure", turn, index),
             at,
             session=session,
-            arms=_shown(arms),
-            withheld=_shown(withheld),
+            arms=_shown(arms, "$.arms"),
+            withheld=_shown(withheld, "$.withheld"),
             turn=turn,
             index=index,
             **fields,
@@ -372,7 +372,9 @@ def _key(key: str | None, session: str, kind: str, turn: str | None, index: int 
     return composite_key(session, kind, turn, index)
 
 
-def _shown(arms: Shown) -> tuple[ArmShown, ...]:
+def _shown(arms: Shown, place: str) -> tuple[ArmShown, ...]:
+    if isinstance(arms, str):
+        raise InvalidEventError("Expected `array` or `object`, got `str`", place)  # its letters would be arms
     if isinstance(arms, Mapping):
         return tuple(ArmShown(arm, p_inject) for arm, p_inject in arms.items())
     return tuple(arm if isinstance(arm, ArmShown) else ArmShown(arm) for arm in arms)

@@ -24,6 +24,8 @@ from rightful.projections.scene import BINS, CREDITED
 from rightful.reports.best import p_best, selection_shift
 from rightful.reports.beta import Comparison, compare
 
+_HASH_DIGITS, _SHA256_DIGITS = 12, 64
+
 
 class ArmShift(msgspec.Struct, frozen=True):
     """How one arm's belief differs.
@@ -80,7 +82,9 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         selection_shift: Least share of Thompson picks that differ.
         rank_bound: Arms by mean under the reference, best first.
         rank_policy: Arms by mean under the policy, best first.
-        best_changes: Whether the best arm is another one.
+        best_bound: The arms with the highest mean under the reference; several where they are equal.
+        best_policy: The arms with the highest mean under the policy.
+        best_changes: Whether those are others.
         bins_policy: How many grades ended in each bin under the policy.
         bins_bound: How many under the reference.
     """
@@ -112,6 +116,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     selection_shift: float
     rank_bound: tuple[str, ...]
     rank_policy: tuple[str, ...]
+    best_bound: tuple[str, ...]
+    best_policy: tuple[str, ...]
     best_changes: bool
     bins_policy: dict[str, int]
     bins_bound: dict[str, int]
@@ -123,17 +129,32 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     def verdict(self) -> str:
         """Return the first words: what went where, in words."""
         if not self.policy_credited_grades:
-            return f"{self.policy} credits none of {self.grades} grades."
+            return f"{short(self.policy)} credits none of {self.grades} grades."
+        return f"{self._went()}. {self._best()}."
+
+    def _went(self) -> str:
         checked = self.policy_credited_grades - self.unverifiable_grades
-        rate = _percent(self.foreign_credit_rate)
-        words = [f"{self.foreign_grades} of {checked} credited grades{rate} went to another session's lessons"]
-        if self.unverifiable_grades and self.foreign_credit_rate_bounds is not None:
-            low, high = self.foreign_credit_rate_bounds
-            words.append(f"{self.unverifiable_grades} could not be checked ({low:.0%} to {high:.0%})")
-        best = "The best lesson changes" if self.best_changes else "The best lesson stays"
-        if self.best_changes and self.rank_policy and self.rank_bound:
-            best += f" from {self.rank_bound[0]} to {self.rank_policy[0]}"
-        return f"{'; '.join(words)}. {best}."
+        where = "went to another session's lessons"
+        if not self.unverifiable_grades or self.foreign_credit_rate_bounds is None:
+            return f"{self.foreign_grades} of {checked} credited grades{_percent(self.foreign_credit_rate)} {where}"
+        low, high = self.foreign_credit_rate_bounds
+        if not checked:
+            return f"Whether any of {self.unverifiable_grades} credited grades {where} could not be checked"
+        return (
+            f"{self.foreign_grades} of {checked} credited grades{_percent(self.foreign_credit_rate)} {where}; "
+            f"{self.unverifiable_grades} more could not be checked ({low:.0%} to {high:.0%} of all)"
+        )
+
+    def _best(self) -> str:
+        before, after = (" or ".join(best) or "none" for best in (self.best_bound, self.best_policy))
+        if not self.best_changes:
+            return "The best lesson stays" + (f" {before}" if len(self.best_bound) == 1 else "")
+        return f"The best lesson changes from {before} to {after}"
+
+
+def short(policy: str) -> str:
+    """Return what to call a policy in a sentence: its name, or the first digits of its hash."""
+    return policy[:_HASH_DIGITS] if len(policy) == _SHA256_DIGITS else policy
 
 
 def _percent(rate: float | None) -> str:
@@ -210,7 +231,9 @@ def _compared(facts: Facts, policy: _Side, bound: _Side, through: int) -> Audit:
         selection_shift=selection_shift(best_policy, best_bound),
         rank_bound=ranks[1],
         rank_policy=ranks[0],
-        best_changes=ranks[0][:1] != ranks[1][:1],
+        best_bound=_best(beliefs[1]),
+        best_policy=_best(beliefs[0]),
+        best_changes=_best(beliefs[0]) != _best(beliefs[1]),
         bins_policy=_bins(policy.settlement),
         bins_bound=_bins(bound.settlement),
         **masses,
@@ -277,6 +300,11 @@ def _shifts(policy: _Side, bound: _Side) -> tuple[tuple[ArmShift, ...], list[dic
         away: Comparison = compare(b, p)
         shifts.append(ArmShift(arm, p, b, -away.delta_mean, away.tv, away.hellinger, away.kl, away.w1))
     return tuple(shifts), beliefs
+
+
+def _best(belief: dict[str, tuple[float, float]]) -> tuple[str, ...]:
+    means = {arm: alpha / (alpha + beta) for arm, (alpha, beta) in belief.items()}
+    return tuple(sorted(arm for arm, mean in means.items() if mean == max(means.values())))
 
 
 def _rank(belief: dict[str, tuple[float, float]]) -> tuple[str, ...]:
