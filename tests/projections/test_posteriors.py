@@ -8,6 +8,7 @@ import pytest
 from tests.projections.telling import alphas, ask, exposed, graded, log_of, opened, projected, retracted
 from tests.strategies import Wire
 
+from rightful import limits
 from rightful.policies import Policy, policy_of
 
 GAMMA = {"gamma": 0.5}
@@ -161,3 +162,13 @@ def test_the_answer_says_policy_hash_and_position() -> None:
 
     assert (said["policy"]["hash"], said["through"]) == (Policy().hash, 6)
     assert said["arms"]["y"] == {"alpha": 1.0, "beta": 2.0, "n": 1, "mass": 1.0, "mean": 1.0 / 3.0}
+
+
+@pytest.mark.parametrize(
+    ("credited", "resolved"),
+    [(limits.LOOKUP_EVIDENCE - 1, ()), (limits.LOOKUP_EVIDENCE, ("code",)), (limits.LOOKUP_EVIDENCE + 1, ("code",))],
+)
+def test_a_context_needs_its_evidence_before_it_is_used(credited: int, resolved: tuple[str, ...]) -> None:
+    events = [event for number in range(credited) for event in run(f"t:{number}", "x", 1.0, 10 * number, ["code"])]
+
+    assert ask(*events).lookup("x", ["code"]).resolved == resolved
