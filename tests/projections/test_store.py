@@ -234,6 +234,29 @@ def test_saves_in_many_chunks_are_loaded_whole(log: FakeLog, folder: Path, monke
     assert opened(growing, folder).posteriors(Policy()) == answer(log)
 
 
+def test_a_first_save_in_many_commits_is_loaded_whole(
+    log: FakeLog, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PART_BYTES", 1)
+    saved(log, folder)
+
+    assert loads(log, folder)
+    assert opened(log, folder).posteriors(Policy()) == answer(log)
+
+
+def test_a_first_save_that_stopped_before_its_head_is_made_anew(
+    log: FakeLog, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "to_values", lambda _: {"kept": None})  # fails after the columns are committed
+        with pytest.raises(TypeError):
+            saved(log, folder)
+
+    assert not loads(log, folder)
+    saved(log, folder)
+    assert loads(log, folder)
+
+
 def test_where_nothing_can_be_written_the_answer_is_the_same(log: FakeLog, folder: Path) -> None:
     folder.write_text("a file in its place")
     projection = opened(log, folder)

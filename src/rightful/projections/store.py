@@ -1,9 +1,10 @@
 """Where projections are kept between processes: their own LMDB environment, apart from the log.
 
 Everything in it can be deleted and is rebuilt from the log. Columns are stored in chunks of
-`CHUNK_ROWS`; the watermark stands in the same transaction as the columns, so a reader sees both
-or neither. Each value carries a CRC, and whatever does not fit (another version, another
-ledger, a longer log than there is, damage) is passed over as if nothing were stored.
+`CHUNK_ROWS`; the watermark stands in the same transaction as the columns that it adds to, so a
+reader sees both or neither; of a first save it comes last. Each value carries a CRC, and
+whatever does not fit (another version, another ledger, a longer log than there is, damage) is
+passed over as if nothing were stored.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ SEAL = "data.crc32"
 """CRC-32 of the whole data file, in hexadecimal, written after it."""
 
 _READ_BYTES = 1 << 20
+_PART_BYTES = 1 << 24
 
 _TABLES = ("shown", "arms_shown", "withheld", "grades", "links")
 _LISTS: dict[str, Any] = {
@@ -179,18 +182,24 @@ class Store:
             self.delete()
             self._unfit = False
         self._make()
-        with self._environment(readonly=False) as env, env.begin(write=True) as txn:
-            before = Head(VERSION, self.ledger, 0, "", {}, [])
-            if txn.stat()["entries"]:
-                before = self._head(txn, facts.watermark)
-            rows = _put_facts(txn, facts, before.rows)
-            values = to_values(kept)
-            for name in {*before.kept} - values.keys():
-                txn.delete(f"kept/{name}".encode())
-            for name, value in values.items():
-                _put(txn, f"kept/{name}", value)
-            head = Head(VERSION, self.ledger, facts.watermark, anchor, rows, list(values))
-            _put(txn, "head", msgspec.json.encode(head))
+        with self._environment(readonly=False) as env:
+            with env.begin() as txn:
+                before = Head(VERSION, self.ledger, 0, "", {}, [])
+                if txn.stat()["entries"]:
+                    before = self._head(txn, facts.watermark)
+            if not before.watermark:
+                _put_in_parts(env, _values(facts, {}))
+            with env.begin(write=True) as txn:
+                if before.watermark:
+                    for key, value in _values(facts, before.rows):
+                        _put(txn, key, value)
+                values = to_values(kept)
+                for name in {*before.kept} - values.keys():
+                    txn.delete(f"kept/{name}".encode())
+                for name, value in values.items():
+                    _put(txn, f"kept/{name}", value)
+                head = Head(VERSION, self.ledger, facts.watermark, anchor, _rows(facts), list(values))
+                _put(txn, "head", msgspec.json.encode(head))
 
     @contextmanager
     def _environment(self, *, readonly: bool) -> Iterator[lmdb.Environment]:
@@ -260,28 +269,44 @@ def _chunks(size: int, unchanged: int = 0) -> Iterator[tuple[int, slice]]:
         yield number, slice(number * CHUNK_ROWS, (number + 1) * CHUNK_ROWS)
 
 
-def _put_facts(txn: lmdb.Transaction[bytes], facts: Facts, before: dict[str, int]) -> dict[str, int]:
-    rows: dict[str, int] = {}
+def _put_in_parts(env: lmdb.Environment, values: Iterator[tuple[str, bytes]]) -> None:
+    """Put the values of a first save in several commits: LMDB holds what is not committed in memory.
+
+    Nothing stands there that could be lost, and without a head nothing is taken for whole.
+    """
+    for first in values:
+        with env.begin(write=True) as txn:
+            held = 0
+            for key, value in chain([first], values):
+                _put(txn, key, value)
+                held += len(value)
+                if held >= _PART_BYTES:
+                    break
+
+
+def _rows(facts: Facts) -> dict[str, int]:
+    return {**{name: len(getattr(facts, name)) for name in _TABLES}, "names": len(facts.names)}
+
+
+def _values(facts: Facts, before: dict[str, int]) -> Iterator[tuple[str, bytes]]:
+    """Yield the keys and values of the facts, from the first chunk that has new rows."""
     for name in _TABLES:
         table: Table = getattr(facts, name)
-        rows[name] = len(table)
         for column in table.names:
             values = table[column]
             for number, part in _chunks(len(table), before.get(name, 0)):
-                _put(txn, f"{name}/{column}/{number:08d}", values[part].tobytes())
-    rows["names"] = len(facts.names)
+                yield f"{name}/{column}/{number:08d}", values[part].tobytes()
     for number, part in _chunks(len(facts.names), before.get("names", 0)):
-        _put(txn, f"names/texts/{number:08d}", msgspec.msgpack.encode(facts.names.texts[part]))
+        yield f"names/texts/{number:08d}", msgspec.msgpack.encode(facts.names.texts[part])
     for column in Names.COLUMNS:
         values = facts.names.column(column)
         for number, part in _chunks(len(facts.names)):
-            _put(txn, f"names/{column}/{number:08d}", values[part].tobytes())
+            yield f"names/{column}/{number:08d}", values[part].tobytes()
     for name in _NUMBERINGS:
-        _put(txn, name, msgspec.msgpack.encode(getattr(facts, name).values))
+        yield name, msgspec.msgpack.encode(getattr(facts, name).values)
     for name in _LISTS:
-        _put(txn, name, msgspec.msgpack.encode(getattr(facts, name)))
-    _put(txn, "clock", facts.clock.tobytes())
-    return rows
+        yield name, msgspec.msgpack.encode(getattr(facts, name))
+    yield "clock", facts.clock.tobytes()
 
 
 def _read(txn: lmdb.Transaction[bytes], head: Head) -> Facts:
