@@ -69,10 +69,10 @@ MAX_READERS = 1_024
 LINGER_S = 0.001
 """Longest wait of a commit for company; seconds."""
 
-TURN_S = 0.004
+TURN_S = 0.008
 """How long one process may go on writing while others wait for their turn; seconds. A turn costs as much as a commit."""
 
-PROMPT_S = 0.000_2
+PROMPT_S = 0.001
 """How long a turn is kept for a caller that came straight back before; seconds. Its answer does not wait for it."""
 
 PAGE_ROWS = 1_024
