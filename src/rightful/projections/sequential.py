@@ -4,6 +4,9 @@ Reproduces `gptme_sessions.thompson_sampling.Bandit` (gptme-contrib aabb1db1): d
 on every call, empty ones too; then `alpha += w * r; beta += w * (1.0 - r)` for each arm in the
 order in which it was listed, twice where it is listed twice; the arm itself before the arm in
 its context.
+
+Arms do not touch each other between two decays, so the additions between them are one
+`numpy.add.at` a column, which adds in the order given; a decay is one operation on all arms.
 """
 
 from __future__ import annotations
@@ -11,8 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from rightful.policies import EventDecay, Policy
-from rightful.projections.facts import Decayed, Facts, Pruned
+from rightful.projections.columns import Floats, Ints
+from rightful.projections.facts import Facts
 from rightful.projections.paying import Settlement
 from rightful.projections.runs import quarantined
 from rightful.projections.scene import IN_BALANCE, balances
@@ -28,102 +34,145 @@ class Running(NamedTuple):
     mass: float
 
 
+class _Change(NamedTuple):
+    """What happens to many arms at once: a decay by `gamma`, or the loss of some."""
+
+    position: int
+    gamma: float | None
+    dropped: list[Key]
+
+
+class _State:
+    """The state of every arm and context, one slot each; a slot that nothing has touched is at the prior."""
+
+    def __init__(self, keys: dict[Key, int], prior: tuple[float, float]) -> None:
+        self.slots = keys
+        self.prior = prior
+        self.alpha = np.full(len(keys), prior[0])
+        self.beta = np.full(len(keys), prior[1])
+        self.mass = np.zeros(len(keys))
+        self.n = np.zeros(len(keys), np.int64)
+        self.known = np.zeros(len(keys), np.bool_)
+
+    def open(self, key: Key, alpha: float, beta: float, n: int) -> None:
+        """Add what a balance holds of one arm."""
+        slot, up, down = self.slots[key], alpha - 1.0, beta - 1.0
+        self.alpha[slot] += up
+        self.beta[slot] += down
+        self.mass[slot] += up + down
+        self.n[slot] += n
+        self.known[slot] = True
+
+    def change(self, one: _Change) -> None:
+        """Decay all arms toward their prior, or drop some."""
+        if one.gamma is not None:
+            a0, b0 = self.prior
+            self.alpha = a0 + one.gamma * (self.alpha - a0)
+            self.beta = b0 + one.gamma * (self.beta - b0)
+            self.mass = self.mass * one.gamma
+        for key in one.dropped:
+            if (slot := self.slots.get(key)) is not None:
+                self.alpha[slot], self.beta[slot] = self.prior
+                self.mass[slot], self.n[slot], self.known[slot] = 0.0, 0, False
+
+    def running(self) -> dict[Key, Running]:
+        """Return the state of what is known."""
+        columns = (self.alpha.tolist(), self.beta.tolist(), self.n.tolist(), self.mass.tolist(), self.known.tolist())
+        return {
+            key: Running(alpha, beta, n, mass)
+            for key, alpha, beta, n, mass, known in zip(self.slots, *columns, strict=True)
+            if known
+        }
+
+
 def run(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> dict[Key, Running]:
     """Return every arm's state after all updates, decays and prunes up to a position."""
-    a0, b0 = policy.prior
-    state: dict[Key, Running] = {}
+    openings = list(_openings(facts, policy, through))
+    keys, slot = _slots(facts, settlement, openings)
+    state = _State(keys, policy.prior)
+    for key, alpha, beta, n in openings:
+        state.open(key, alpha, beta, n)
+    grade = settlement.unit_grade[settlement.credit_unit]
+    position = np.repeat(facts.grades["pos"][grade].astype(np.int64), 2)
+    order = np.argsort(position, kind="stable")
+    order = order[slot[order] >= 0]
+    position, slot = position[order], slot[order]
+    weight = np.repeat(settlement.credit_weight, 2)[order]
+    reward = np.repeat(settlement.credit_reward, 2)[order]
+    up, down = weight * reward, weight * (1.0 - reward)
+    done = 0
+    for change in sorted(_changes(facts, settlement, policy, through), key=lambda one: one.position):
+        upto = int(np.searchsorted(position, change.position, "left"))
+        _add(state, slot[done:upto], up[done:upto], down[done:upto], weight[done:upto])
+        state.change(change)
+        done = upto
+    _add(state, slot[done:], up[done:], down[done:], weight[done:])
+    return state.running()
+
+
+def _add(state: _State, slot: Ints, up: Floats, down: Floats, weight: Floats) -> None:
+    if len(slot):
+        np.add.at(state.alpha, slot, up)
+        np.add.at(state.beta, slot, down)
+        np.add.at(state.mass, slot, weight)
+        np.add.at(state.n, slot, 1)
+        state.known[slot] = True
+
+
+def _openings(facts: Facts, policy: Policy, through: int) -> Iterator[tuple[Key, float, float, int]]:
+    canonical = policy.arm_aliases.get
     for one in balances(facts, through):
         for arm, amounts in one.arms.items():
-            _open(state, (policy.arm_aliases.get(arm, arm), None), policy, *amounts)
+            yield (canonical(arm, arm), None), *amounts
         for arm, context, alpha, beta, n in one.contexts:
-            _open(state, (policy.arm_aliases.get(arm, arm), context), policy, alpha, beta, n)
-    for _, change in sorted(_changes(facts, settlement, policy, through), key=lambda pair: pair[0]):
-        change.apply(state, (a0, b0))
-    return state
+            yield (canonical(arm, arm), context), alpha, beta, n
 
 
-def _open(state: dict[Key, Running], key: Key, policy: Policy, alpha: float, beta: float, n: int) -> None:
-    """Add what a balance holds of one arm."""
-    old = state.get(key, Running(*policy.prior, 0, 0.0))
-    up, down = alpha - 1.0, beta - 1.0
-    state[key] = Running(old.alpha + up, old.beta + down, old.n + n, old.mass + (up + down))
+def _slots(
+    facts: Facts, settlement: Settlement, openings: list[tuple[Key, float, float, int]]
+) -> tuple[dict[Key, int], Ints]:
+    """Return each key's slot, and two slots a credit: of the arm, and of the arm in its context or -1."""
+    contexts = facts.contexts.values
+    width = len(contexts) + 1
+    plain = settlement.credit_arm * width
+    inside = np.where(settlement.credit_context >= 0, plain + 1 + settlement.credit_context, -1)
+    codes = np.stack([plain, inside], axis=1).reshape(-1)
+    used, place = np.unique(codes, return_inverse=True)
+    slots: dict[Key, int] = {}
+    for key, *_ in openings:
+        slots.setdefault(key, len(slots))
+    of_code = np.full(len(used), -1, np.int64)
+    for at, code in enumerate(used.tolist()):
+        if code >= 0:
+            arm, context = divmod(code, width)
+            key = (settlement.arms[arm], contexts[context - 1] if context else None)
+            of_code[at] = slots.setdefault(key, len(slots))
+    return slots, of_code[place]
 
 
-class _Update(NamedTuple):
-    """One call of the updater."""
-
-    decay: float | None
-    credits: list[tuple[Key, Key | None, float, float]]
-
-    def apply(self, state: dict[Key, Running], prior: tuple[float, float]) -> None:
-        if self.decay is not None:
-            _Decay(self.decay).apply(state, prior)
-        for key, in_context, weight, reward in self.credits:
-            for one in (key, in_context):
-                if one is not None:
-                    old = state.get(one, Running(*prior, 0, 0.0))
-                    alpha, beta = old.alpha + weight * reward, old.beta + weight * (1.0 - reward)
-                    state[one] = Running(alpha, beta, old.n + 1, old.mass + weight)
-
-
-class _Decay(NamedTuple):
-    gamma: float
-
-    def apply(self, state: dict[Key, Running], prior: tuple[float, float]) -> None:
-        a0, b0 = prior
-        for key, old in state.items():
-            alpha, beta = a0 + self.gamma * (old.alpha - a0), b0 + self.gamma * (old.beta - b0)
-            state[key] = Running(alpha, beta, old.n, old.mass * self.gamma)
-
-
-class _Prune(NamedTuple):
-    keys: list[Key]
-
-    def apply(self, state: dict[Key, Running], prior: tuple[float, float]) -> None:  # noqa: ARG002 - one signature
-        for key in self.keys:
-            state.pop(key, None)
-
-
-def _changes(
-    facts: Facts, settlement: Settlement, policy: Policy, through: int
-) -> Iterator[tuple[int, _Update | _Decay | _Prune]]:
+def _changes(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> Iterator[_Change]:
+    if not isinstance(policy.decay, EventDecay):
+        return
     quarantine = quarantined(facts, through)
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
-    if isinstance(policy.decay, EventDecay):
-        balanced_us = max((one.through_us for one in balances(facts, through, quarantine)), default=-1)
-        said: list[Decayed | Pruned] = [*facts.decayed, *facts.pruned]
-        for one in said:
-            if one.position <= through and one.position not in left_out and one.at_us > balanced_us:
-                yield one.position, _change(one, policy)
-    yield from _updates(facts, settlement, policy, left_out)
-
-
-def _change(said: Decayed | Pruned, policy: Policy) -> _Decay | _Prune:
-    if isinstance(said, Decayed):
-        return _Decay(said.gamma)
+    balanced_us = max((one.through_us for one in balances(facts, through, quarantine)), default=-1)
+    for decayed in facts.decayed:
+        if decayed.position <= through and decayed.position not in left_out and decayed.at_us > balanced_us:
+            yield _Change(decayed.position, decayed.gamma, [])
     canonical = policy.arm_aliases.get
-    keys: list[Key] = [(canonical(arm, arm), None) for arm in said.arms]
-    return _Prune([*keys, *((canonical(arm, arm), context) for arm, context in said.contexts)])
+    for pruned in facts.pruned:
+        if pruned.position <= through and pruned.position not in left_out and pruned.at_us > balanced_us:
+            arms: list[Key] = [(canonical(arm, arm), None) for arm in pruned.arms]
+            inside: list[Key] = [(canonical(arm, arm), context) for arm, context in pruned.contexts]
+            yield _Change(pruned.position, None, [*arms, *inside])
+    yield from _called(facts, settlement, left_out)
 
 
-def _updates(facts: Facts, settlement: Settlement, policy: Policy, left_out: set[int]) -> Iterator[tuple[int, _Update]]:
-    owed: dict[int, list[tuple[Key, Key | None, float, float]]] = {}
-    contexts = facts.contexts.values
-    columns = (
-        settlement.credit_unit, settlement.credit_arm, settlement.credit_context,
-        settlement.credit_weight, settlement.credit_reward,
-    )  # fmt: skip
-    for unit, arm, context, weight, reward in zip(*(column.tolist() for column in columns), strict=True):
-        name = settlement.arms[arm]
-        in_context = (name, contexts[context]) if context >= 0 else None
-        owed.setdefault(unit, []).append(((name, None), in_context, weight, reward))
-    grades = facts.grades
-    for unit, row in enumerate(settlement.unit_grade.tolist()):
-        aside = grades.get("aside", row)
-        position, decay = grades.get("pos", row), None
-        happened = settlement.unit_bin[unit] != IN_BALANCE and position not in left_out
-        if aside >= 0 and happened and isinstance(policy.decay, EventDecay):
-            decay = facts.asides[aside].decay_rate
-        mine = owed.get(unit, [])
-        if mine or decay is not None:
-            yield position, _Update(decay, mine)
+def _called(facts: Facts, settlement: Settlement, left_out: set[int]) -> Iterator[_Change]:
+    """Yield the decays that came with a call of the updater, credited or not."""
+    aside = facts.grades["aside"][settlement.unit_grade]
+    position = facts.grades["pos"][settlement.unit_grade]
+    for unit in np.flatnonzero((aside >= 0) & (settlement.unit_bin != IN_BALANCE)).tolist():
+        gamma = facts.asides[int(aside[unit])].decay_rate
+        if gamma is not None and int(position[unit]) not in left_out:
+            yield _Change(int(position[unit]), gamma, [])
