@@ -70,7 +70,7 @@ LINGER_S = 0.001
 """Longest wait of a commit for company; seconds."""
 
 TURN_S = 0.008
-"""How long one process may go on writing while others wait for their turn; seconds. A turn costs as much as a commit."""
+"""How long one process may go on writing while others wait; seconds. A change of turns costs part of a commit."""
 
 PROMPT_S = 0.001
 """How long a turn is kept for a caller that came straight back before; seconds. Its answer does not wait for it."""

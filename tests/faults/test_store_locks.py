@@ -183,6 +183,29 @@ def _append_without_pause(pipe: Connection, folder: Path) -> None:
         recorder.append([event("theirs")])
 
 
+@pytest.mark.parametrize(("turn_s", "turns"), [(0.0, 5), (PATIENCE_S, 1)], ids=["over", "lasting"])
+def test_a_turn_lasts_for_callers_that_come_straight_back_until_it_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn_s: float, turns: int
+) -> None:
+    monkeypatch.setattr(limits, "TURN_S", turn_s)
+    monkeypatch.setattr(limits, "PROMPT_S", PATIENCE_S)
+    with opened(tmp_path / "s", create=True) as recorder:
+        recorder.append([event()])
+        taken: list[int] = []
+        enter = locks.Turnstile.enter
+
+        def take(turnstile: locks.Turnstile) -> None:
+            taken.append(1)
+            enter(turnstile)
+
+        monkeypatch.setattr(locks.Turnstile, "enter", take)
+        for _ in range(5):
+            recorder.append([event()])
+        assert recorder.head() == 6
+
+    assert len(taken) == turns
+
+
 def test_a_lone_writer_never_lingers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LINGER_S", PATIENCE_S)
     began = time.monotonic()
