@@ -87,7 +87,7 @@ retractions = merged(
     st.fixed_dictionaries({"type": st.just("grade.retracted"), "session": sessions, "seq": seqs}), rubrics
 )
 
-pairs = st.tuples(sessions, sessions).filter(lambda pair: pair[0] != pair[1])
+pairs = st.tuples(sessions, st.sampled_from(SESSIONS)).filter(lambda pair: pair[0] != pair[1])
 relations = st.sampled_from(["native", "native", "resume", "retry", "subagent"])
 evidence = st.sampled_from(["native-id", "pointer", "manual", "cwd-window", "cwd-window"])
 
@@ -194,7 +194,7 @@ publications = sha256s.map(
 facts = weighed(
     (20, exposures),
     (20, grades),
-    (4, links),
+    (8, links),
     (2, retractions),
     (1, unlinks),
     (1, starts),
