@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+JOBS = re.compile(r"^(?:\$ )?\./run (\w+)", re.MULTILINE)
 LINK = re.compile(r"\]\((?P<target>[^)#:]+)(#[^)]*)?\)")
 
 
@@ -91,9 +92,22 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors that a forge gives the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_link_to_a_heading_finds_it(page: Path) -> None:
+    hits = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text("utf-8"))
+
+    assert [f"{to}#{at}" for to, at in hits if at not in anchors(page.parent / to if to else page)] == []
+
+
 def commands(page: Path) -> list[str]:
     lines = "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
-    calls = (re.search(r"(?:^|\| )(?:\./run )?rightful (?P<rest>.*)", line) for line in lines)
+    calls = (re.search(r"(?:^|\| |&& )(?:\./run )?rightful (?P<rest>.*)", line) for line in lines)
     return [hit["rest"] for hit in calls if hit]
 
 
@@ -106,9 +120,13 @@ def test_every_command_that_a_page_shows_can_be_parsed(command: str) -> None:
     assert parser().parse_args(words).command in words
 
 
-def test_the_two_commands_of_the_readme_are_known_to_the_runner() -> None:
-    shown = re.findall(r"^\./run (\w+)", "".join(blocks(ROOT / "README.md", "sh")), re.MULTILINE)
+def test_the_readme_begins_with_two_commands() -> None:
+    assert JOBS.findall(blocks(ROOT / "README.md", "sh")[0]) == ["demo", "test"]
+
+
+def test_every_job_of_the_runner_that_a_page_shows_is_known_to_it() -> None:
+    shown = {name for page in PAGES for name in JOBS.findall("".join(blocks(page, "sh") + blocks(page, "console")))}
     runner = (ROOT / "run").read_text("utf-8")
 
-    assert shown == ["demo", "test"]
+    assert shown >= {"demo", "test", "rightful", "setup"}
     assert [name for name in shown if f"\n{name})\n" not in runner] == []
