@@ -13,6 +13,10 @@ import msgspec
 import pytest
 
 from rightful import cli, errors, events, identity, limits, policies
+from rightful.projections.facts import Facts
+from rightful.projections.scene import BINS
+from rightful.projections.settle import counters_of, settle
+from rightful.reports.audit import ArmShift, Audit
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 COMMON = {field.encode_name for field in msgspec.structs.fields(events.Event)} | {"session"}
@@ -112,6 +116,23 @@ def test_every_policy_field_and_preset_is_described() -> None:
     assert set(rows(section(page("policies.md"), "Fields"))) == fields
     hashes = {name: cells[-1].strip(" `") for name, cells in rows(section(page("policies.md"), "Presets")).items()}
     assert hashes == {name: policy.hash for name, policy in policies.PRESETS.items()}
+
+
+def test_every_counter_of_a_replay_is_described() -> None:
+    counted = counters_of(settle(Facts(), policies.Policy(), 0))
+    text = page("counters.md")
+
+    assert list(rows(section(text, "Bins"))) == [f"{name}_grades" for name in BINS]
+    assert set(rows(section(text, "Others"))) == counted.keys() - {f"{name}_grades" for name in BINS}
+
+
+def test_every_key_of_an_audit_is_explained() -> None:
+    table = rows(section(page("cli.md"), "`audit`"))
+    keys = {name for name in table if name.isidentifier() and name != "POLICY"}
+    shift = re.findall(r'"(\w+)"', table["per_arm"][0])
+
+    assert keys == {field.name for field in msgspec.structs.fields(Audit)}
+    assert shift == [field.name for field in msgspec.structs.fields(ArmShift)]
 
 
 def options(command: str) -> list[argparse.Action]:
