@@ -10,7 +10,7 @@ from tests.oracle_facts import Line
 from rightful import times, wire
 from rightful.envelope import SALT_BYTES, Envelope, commitment, encode_body
 from rightful.errors import InvalidEventError
-from rightful.ledger.recorded import Recorded, Stored
+from rightful.ledger.recorded import Page, Recorded, Stored
 
 
 class FakeLog:
@@ -35,6 +35,10 @@ class FakeLog:
         until = len(self.stored) if until is None else until
         for start in range(after, until, self.page):
             yield self.stored[start : min(start + self.page, until)]
+
+    def pages(self, after: int = 0, until: int | None = None) -> Iterator[Page]:
+        for rows in self.scan(after, until):
+            yield Page(rows[0].position - 1, [row.envelope for row in rows], [row.payload for row in rows])
 
     def append(self, events: Iterable[Mapping[str, Any]]) -> list[str]:
         """Append wire objects; return their outcomes."""

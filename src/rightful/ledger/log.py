@@ -22,7 +22,7 @@ from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnkn
 from rightful.events import TYPES, Event
 from rightful.ledger.classify import NEW, Candidate, Verdict, classify
 from rightful.ledger.follow import Following
-from rightful.ledger.recorded import Receipt, Recorded, Stored, checked, recorded
+from rightful.ledger.recorded import Page, Receipt, Recorded, Stored, checked, page_of, recorded
 from rightful.recorders.port import LedgerEvent, LedgerRecorder, Row, View
 
 TAGS: dict[type[Event], str] = {kind: tag for tag, kind in TYPES.items()}
@@ -135,7 +135,7 @@ class Log:
         return self.recorder.head()
 
     def scan(self, after: int = 0, until: int | None = None) -> Iterator[list[Stored]]:
-        """Yield pages of rows, each in a short read transaction; the fast path of projections.
+        """Yield pages of rows, each in a short read transaction.
 
         Args:
             after: Begin behind this position.
@@ -144,13 +144,18 @@ class Log:
         Raises:
             DamagedRowError: A row does not fit its checksum or its commitment.
         """
+        for page in self.pages(after, until):
+            yield page.rows()
+
+    def pages(self, after: int = 0, until: int | None = None) -> Iterator[Page]:
+        """Yield what `scan` does as columns; the fast path of projections."""
         while until is None or after < until:
             limit = limits.PAGE_ROWS if until is None else min(limits.PAGE_ROWS, until - after)
-            page = checked(self.recorder.rows(after, limit), self.path)
-            if not page:
+            page = page_of(after, *self.recorder.columns(after, limit), self.path)
+            if not page.envelopes:
                 return
             yield page
-            after = page[-1].position
+            after = page.last
 
     def read(
         self,
@@ -183,7 +188,7 @@ class Log:
         while True:
             found = list(self.recorder.read(query, after=after, limit=limits.PAGE_ROWS))
             rows = [Row(one.position, one.event.data, getattr(one.event, "payload", None)) for one in found]
-            page = checked([row for row in rows if until is None or row.position <= until], self.path)
+            page = [checked(row, self.path) for row in rows if until is None or row.position <= until]
             if page:
                 yield page
             if len(found) < limits.PAGE_ROWS or len(page) < len(found):

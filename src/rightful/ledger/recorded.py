@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -96,32 +95,61 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
 
 
-def checked(rows: Sequence[Row], path: str) -> list[Stored]:
-    """Return a page of rows decoded, each payload checked against its commitment.
+class Page(NamedTuple):
+    """Consecutive rows as columns; the form in which projections read them.
+
+    Attributes:
+        after: The position before the first row.
+        envelopes: What the ledger states about each.
+        payloads: Salt and body of each, which fit its commitment; None where it was erased.
+    """
+
+    after: int
+    envelopes: list[Envelope]
+    payloads: list[bytes | None]
+
+    @property
+    def last(self) -> int:
+        """The position of the last row."""
+        return self.after + len(self.envelopes)
+
+    def rows(self) -> list[Stored]:
+        """Return the rows."""
+        return list(map(Stored, range(self.after + 1, self.last + 1), self.envelopes, self.payloads))
+
+
+def page_of(after: int, records: list[bytes], payloads: list[bytes | None], path: str) -> Page:
+    """Return rows decoded, each payload checked against its commitment.
 
     Args:
-        rows: Rows whose envelope fits its leaf hash.
+        after: The position before the first row.
+        records: Stored envelopes that fit their leaf hash.
+        payloads: Their payloads.
         path: The ledger, for the error.
 
     Raises:
         DamagedRowError: An envelope cannot be read, or a payload does not fit its commitment.
     """
-    positions, records, payloads = zip(*rows, strict=True) if rows else ((), (), ())
     decode, sha256 = envelopes.decode, hashlib.sha256
     try:
         found = [decode(record) for record in records]
     except msgspec.DecodeError:
-        raise _unreadable(rows, path) from None
+        raise _unreadable(after, records, path) from None
     kept = [None if payload is None else sha256(payload).hexdigest() for payload in payloads]
     if kept != [one.commitment for one in found]:
-        for position, envelope, fits in zip(positions, found, kept, strict=True):
+        for position, (envelope, fits) in enumerate(zip(found, kept, strict=True), after + 1):
             if fits is not None and fits != envelope.commitment:
                 raise DamagedRowError(path, position, "its payload does not fit its commitment")
-    return list(map(Stored, positions, found, payloads))
+    return Page(after, found, payloads)
 
 
-def _unreadable(rows: Sequence[Row], path: str) -> DamagedRowError:
-    for position, record, _ in rows:
+def checked(row: Row, path: str) -> Stored:
+    """Return one row decoded and checked, as `page_of` does."""
+    return page_of(row.position - 1, [row.envelope], [row.payload], path).rows()[0]
+
+
+def _unreadable(after: int, records: list[bytes], path: str) -> DamagedRowError:
+    for position, record in enumerate(records, after + 1):
         try:
             envelopes.decode(record)
         except msgspec.DecodeError as error:

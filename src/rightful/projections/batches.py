@@ -8,35 +8,59 @@ give the same answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rightful.envelope import SALT_BYTES, SCHEMAS, VERSION
-from rightful.ledger.recorded import Stored
+from rightful.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope
+from rightful.ledger.recorded import Page
+from rightful.projections.columns import Ints
 from rightful.projections.facts import FILE_TIME, GRADE, UNKNOWN, Aside, Facts
 
 _ALIAS = b'"alias":true'
 _APPENDED = frozenset({"appended"})
 _NAN = float("nan")
 
-Pairs = Sequence[tuple[Stored, int]]
-"""Rows with the number of their session's name."""
+
+class Batch(NamedTuple):
+    """Rows of one type.
+
+    Attributes:
+        positions: Where they stand; ascending.
+        names: The number of each session's name.
+        envelopes: What the ledger states about each.
+        bodies: What each says.
+    """
+
+    positions: Ints
+    names: list[int]
+    envelopes: list[Envelope]
+    bodies: list[Any]
 
 
-def is_plain(rows: Sequence[Stored]) -> bool:
+def is_plain(page: Page) -> bool:
     """Say whether rows can be folded type by type."""
-    forms = {(envelope.type, envelope.schema, envelope.v, envelope.outcome) for _, envelope, _ in rows}
+    forms = {(envelope.type, envelope.schema, envelope.v, envelope.outcome) for envelope in page.envelopes}
     return all(
         outcome in _APPENDED and v == VERSION and schema == SCHEMAS.get(kind) for kind, schema, v, outcome in forms
-    ) and not any(payload is None or _ALIAS in payload for _, _, payload in rows)
+    ) and not any(payload is None or _ALIAS in payload for payload in page.payloads)
 
 
-def add_exposures(facts: Facts, pairs: Pairs, decode: Callable[[bytes], Any]) -> None:
-    """Add a page of exposures."""
-    bodies = [decode(payload[SALT_BYTES:]) for (_, _, payload), _ in pairs]  # type: ignore[index]
-    names = [name for _, name in pairs]
+def batch_of(page: Page, names: list[int], places: list[int], decode: Callable[[bytes], Any]) -> Batch:
+    """Return the rows at some places of a plain page."""
+    payloads, envelopes = page.payloads, page.envelopes
+    return Batch(
+        np.array(places, np.int64) + (page.after + 1),
+        [names[place] for place in places],
+        [envelopes[place] for place in places],
+        [decode(payloads[place][SALT_BYTES:]) for place in places],  # type: ignore[index] # none is erased
+    )
+
+
+def add_exposures(facts: Facts, batch: Batch) -> None:
+    """Add exposures of a page."""
+    positions, names, envelopes, bodies = batch
     number, context = facts.arms.number, facts.contexts.number
     size = [len(body.arms) for body in bodies]
     first = len(facts.shown)
@@ -44,10 +68,10 @@ def add_exposures(facts: Facts, pairs: Pairs, decode: Callable[[bytes], Any]) ->
     facts.arms_shown.extend_columns(arm=[number(one.arm) for body in bodies for one in body.arms])
     facts.shown.extend_columns(
         name=names,
-        at=[row.envelope.at_us for row, _ in pairs],
-        pos=[row.position for row, _ in pairs],
+        at=[envelope.at_us for envelope in envelopes],
+        pos=positions,
         ctx=[-1 if body.context is None else context(body.context) for body in bodies],
-        flags=[FILE_TIME if row.envelope.at_basis else 0 for row, _ in pairs],
+        flags=[FILE_TIME if envelope.at_basis else 0 for envelope in envelopes],
         start=start,
         count=size,
     )
@@ -57,24 +81,32 @@ def add_exposures(facts: Facts, pairs: Pairs, decode: Callable[[bytes], Any]) ->
     facts.touch_all(names)
 
 
-def add_grades(facts: Facts, pairs: Pairs, decode: Callable[[bytes], Any]) -> None:
-    """Add a page of grades; `unknown` without a reward is none."""
-    read = [(row, name, decode(row.payload[SALT_BYTES:])) for row, name in pairs]  # type: ignore[index]
-    rows = [one for one in read if one[2].reward is not None or one[2].outcome != UNKNOWN]
+def add_grades(facts: Facts, batch: Batch) -> None:
+    """Add grades of a page; `unknown` without a reward is none."""
+    positions, names, envelopes, bodies = batch
     grader, outcome = facts.graders.number, facts.outcomes.number
+    given = [body.reward is not None or body.outcome != UNKNOWN for body in bodies]
+    if not all(given):
+        kept = [place for place, is_grade in enumerate(given) if is_grade]
+        positions = positions[kept]
+        names = [names[place] for place in kept]
+        envelopes, bodies = [envelopes[place] for place in kept], [bodies[place] for place in kept]
     facts.grades.extend_columns(
-        name=[name for _, name, _ in rows],
-        grader=[grader((row.envelope.producer, body.rubric)) for row, _, body in rows],
-        at=[row.envelope.at_us for row, _, _ in rows],
-        pos=[row.position for row, _, _ in rows],
-        seq=[body.seq for _, _, body in rows],
-        reward=[_NAN if body.reward is None else body.reward for _, _, body in rows],
-        outcome=[-1 if body.outcome is None else outcome(body.outcome) for _, _, body in rows],
-        target=[-1 if body.exposure_session is None else _target(facts, name, body) for _, name, body in rows],
-        aside=[_aside(facts, body) for _, _, body in rows],
-        kind=np.full(len(rows), GRADE),
+        name=names,
+        grader=[grader((one.producer, body.rubric)) for one, body in zip(envelopes, bodies, strict=True)],
+        at=[envelope.at_us for envelope in envelopes],
+        pos=positions,
+        seq=[body.seq for body in bodies],
+        reward=[_NAN if body.reward is None else body.reward for body in bodies],
+        outcome=[-1 if body.outcome is None else outcome(body.outcome) for body in bodies],
+        target=[
+            -1 if body.exposure_session is None else _target(facts, name, body)
+            for name, body in zip(names, bodies, strict=True)
+        ],
+        aside=[_aside(facts, body) for body in bodies],
+        kind=np.full(len(bodies), GRADE),
     )
-    facts.touch_all([name for _, name in pairs])
+    facts.touch_all(batch.names)
 
 
 def _target(facts: Facts, name: int, body: Any) -> int:  # noqa: ANN401 - the body's struct

@@ -7,14 +7,14 @@ runner dispatches by type, because a `match` over nineteen classes costs more th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rightful.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope, body_kind, body_of
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
-from rightful.ledger.recorded import Stored
-from rightful.projections.batches import add_exposures, add_grades, is_plain
+from rightful.ledger.recorded import Page
+from rightful.projections.batches import add_exposures, add_grades, batch_of, is_plain
 from rightful.projections.facts import Facts
 
 Step = Callable[[Facts, Envelope, Any, int], None]
@@ -52,41 +52,41 @@ FOLDED = frozenset({"appended", "conflict"})
 """Outcomes that state something new: the others repeat or refine what a row already says."""
 
 
-def fold(facts: Facts, rows: Sequence[Stored]) -> None:
-    """Add rows to the facts, in order of position; each row once.
+def fold(facts: Facts, page: Page) -> None:
+    """Add a page of rows to the facts; each row once, in order of position.
 
     Raises:
         UpgradeError: A row is of a newer type or version. The facts stand before that row.
     """
-    if is_plain(rows):
-        _fold_plain(facts, rows)
+    if is_plain(page):
+        _fold_plain(facts, page)
     else:
-        _fold_each(facts, rows)
+        _fold_each(facts, page)
 
 
-def _fold_plain(facts: Facts, rows: Sequence[Stored]) -> None:
+def _fold_plain(facts: Facts, page: Page) -> None:
     """Fold rows that state something new and nothing unusual, type by type."""
-    names = facts.names.numbers(rows)
-    kinds: dict[str, list[tuple[Stored, int]]] = {}
-    for pair in zip(rows, names, strict=True):
-        kinds.setdefault(pair[0].envelope.type, []).append(pair)
-    for kind, pairs in kinds.items():
+    names = facts.names.numbers(page)
+    places: dict[str, list[int]] = {}
+    for place, envelope in enumerate(page.envelopes):
+        places.setdefault(envelope.type, []).append(place)
+    for kind, mine in places.items():
         step = _known_steps.get(kind)
         if step is None:
             facts.touch_all(names)
         elif step.take is Facts.exposure:
-            add_exposures(facts, pairs, step.decode)
+            add_exposures(facts, batch_of(page, names, mine, step.decode))
         elif step.take is Facts.grade:
-            add_grades(facts, pairs, step.decode)
+            add_grades(facts, batch_of(page, names, mine, step.decode))
         else:
-            for (position, envelope, payload), _ in pairs:
-                assert payload is not None, "a plain row has its payload"
-                step.take(facts, envelope, step.decode(payload[SALT_BYTES:]), position)
-    facts.tick_all([envelope.at_us for _, envelope, _ in rows], rows[0].position if rows else 0)
+            batch = batch_of(page, names, mine, step.decode)
+            for position, envelope, body in zip(batch.positions.tolist(), batch.envelopes, batch.bodies, strict=True):
+                step.take(facts, envelope, body, position)
+    facts.tick_all([envelope.at_us for envelope in page.envelopes], page.after + 1)
 
 
-def _fold_each(facts: Facts, rows: Sequence[Stored]) -> None:
-    for position, envelope, payload in rows:
+def _fold_each(facts: Facts, page: Page) -> None:
+    for position, envelope, payload in page.rows():
         step = _known_steps.get(envelope.type)
         if step is not None and envelope.outcome in FOLDED:
             if payload is None:

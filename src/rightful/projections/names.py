@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from rightful.identity import is_alias_of, split_session
-from rightful.ledger.recorded import Stored
+from rightful.ledger.recorded import Page
 from rightful.projections.columns import Column, Ints, Mask
 
 NOT_MENTIONED = 2**32 - 1
@@ -59,11 +59,11 @@ class Names:
         self.first[number] = min(self.first[number], position)  # a page is not read in order of position
         return number
 
-    def numbers(self, rows: Sequence[Stored]) -> list[int]:
+    def numbers(self, page: Page) -> list[int]:
         """Return the numbers of the sessions of several rows, as `number` of each; -1 where there is none."""
         find, first = self._numbers.get, self.first
         out = []
-        for position, envelope, _ in rows:
+        for position, envelope in enumerate(page.envelopes, page.after + 1):
             session = envelope.session
             number = -1 if session is None else find(session)
             if number is None:

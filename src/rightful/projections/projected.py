@@ -116,7 +116,7 @@ class Projected:
         facts = self.facts
         facts.touched, facts.all_touched = (set() if self._standing else None), False
         before = facts.watermark
-        for page in self.log.scan(before, head):
+        for page in self.log.pages(before, head):
             fold(facts, page)
             if progress is not None:
                 progress(facts.watermark, head)

@@ -99,6 +99,11 @@ class LedgerRecorder(DCBRecorder):
             DamagedRowError: A row does not fit its checksum, or is missing.
         """
 
+    def columns(self, after: int, limit: int = limits.PAGE_ROWS) -> tuple[list[bytes], list[bytes | None]]:
+        """Return what `rows` does as columns: envelopes and payloads. An engine may have a faster way."""
+        found = self.rows(after, limit)
+        return [row.envelope for row in found], [row.payload for row in found]
+
     @abstractmethod
     def head(self) -> int:
         """Return the last position; 0 when there is none."""

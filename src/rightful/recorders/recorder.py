@@ -124,6 +124,11 @@ class LMDBRecorder(LedgerRecorder):
 
     def rows(self, after: int, limit: int = limits.PAGE_ROWS) -> list[Row]:
         """As `LedgerRecorder.rows`."""
+        records, payloads = self.columns(after, limit)
+        return list(map(Row, range(after + 1, after + 1 + len(records)), records, payloads))
+
+    def columns(self, after: int, limit: int = limits.PAGE_ROWS) -> tuple[list[bytes], list[bytes | None]]:
+        """As `LedgerRecorder.columns`."""
         tables = self.tables()
         with tables.env.read() as txn:
             values, payloads = raw_rows(tables, txn, after, limit)
@@ -132,7 +137,7 @@ class LMDBRecorder(LedgerRecorder):
         if leaves != [value[:HASH_BYTES] for value in values]:
             for position, value in enumerate(values, after + 1):
                 tables.checked(position, value)
-        return list(map(Row, range(after + 1, after + 1 + len(records)), records, payloads))
+        return records, payloads
 
     def head(self) -> int:
         """Return the last position; 0 when there is none."""
