@@ -12,10 +12,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rightful import cli, errors, events, identity, limits, policies
+from rightful import cli, envelope, errors, events, identity, limits, policies
 from rightful.projections.facts import Facts
 from rightful.projections.scene import BINS
 from rightful.projections.settle import counters_of, settle
+from rightful.projections.store import VERSION
+from rightful.recorders.kinds import FORMAT
 from rightful.reports.audit import ArmShift, Audit
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -133,6 +135,18 @@ def test_every_key_of_an_audit_is_explained() -> None:
 
     assert keys == {field.name for field in msgspec.structs.fields(Audit)}
     assert shift == [field.name for field in msgspec.structs.fields(ArmShift)]
+
+
+def test_the_changelog_says_the_versions_of_what_is_on_disk() -> None:
+    text = (REFERENCE.parent / "changelog.md").read_text("utf-8")
+    told = dict(re.findall(r"^\| ([a-z ]+) \| (\d+) \|", text.partition("### On disk")[2], re.MULTILINE))
+
+    assert told == {
+        "envelope": str(envelope.VERSION),
+        "event bodies": str(max(envelope.SCHEMAS.values())),
+        "store": str(FORMAT),
+        "projections": str(VERSION),
+    }
 
 
 def options(command: str) -> list[argparse.Action]:
