@@ -8,6 +8,8 @@ open, the code's is taken over, since it is a reasonable one:
 - A sanitised form that fits one session is that session for `newest`, for pending and for crossovers.
 - An alias is sought too where a grade's `exposure_session` shows nothing under its exact name.
 - A name is *in the ledger* once a row carries it as its session or a link as its `other`.
+- A link whose session is marked alias joins nothing: no alias goes through a link.
+- A name under which two runs started pays nobody, whoever names it.
 - A second unmarked native name is counted over the whole run, not for each owner.
 - A `cwd-window` link loses to any other evidence for the same `other`, or for the owner's native name.
 - Of equal contents at one `seq` the one with the latest time counts, then the last one written.
@@ -163,6 +165,9 @@ class _Oracle:
         if named is not None:
             wanted = (named, False)
             unit.target = told.run(wanted)
+            if wanted in told.reused:
+                unit.unclear = True
+                return
             unit.reached = [one for one in told.shown if one.name == wanted]
         elif wanted in told.ambiguous:
             unit.unclear = True
@@ -330,7 +335,7 @@ class _Oracle:
 
     def _call(self, state: dict[Key, Belief], unit: Unit, owed: list[Credit]) -> None:
         rate = getattr(unit.grade.event, "decay_rate", None)
-        happened = not unit.grade.quarantined and unit.bin != "in_balance"
+        happened = unit.bin not in {"in_balance", "conflicting"}
         if isinstance(self.policy.decay, EventDecay) and rate is not None and happened:
             self._forget(state, rate)
         for credit in owed:

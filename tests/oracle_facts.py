@@ -166,6 +166,8 @@ class Told:
         links: list[tuple[Name, Name, str, str]] = []
         for line in self.sound:
             event = line.row.event
+            if line.row.session is None or name_of(line.row)[1]:
+                continue
             if isinstance(event, events.SessionLinked):
                 links.append((name_of(line.row), (event.other, False), event.as_, event.evidence))
             elif isinstance(event, events.SessionUnlinked):
@@ -202,6 +204,7 @@ class Told:
             event = line.row.event
             if isinstance(event, events.SessionStarted) and event.run_nonce is not None:
                 nonces.setdefault(name_of(line.row), set()).add(event.run_nonce)
+        self.reused = {name for name, seen in nonces.items() if len(seen) > 1}
         doubtful = {self.run(name) for name, seen in nonces.items() if len(seen) > 1}
         self.ambiguous |= {name for name in self.known if self.run(name) in doubtful}
         for name in self.ambiguous:

@@ -119,3 +119,10 @@ def test_the_names_of_many_runs_are_told_apart() -> None:
 
 def test_a_name_in_another_script_finds_its_sanitised_form() -> None:
     assert alphas(ask(exposed("t:é/日", "x"), graded("t:___", 0.8))) == {"x": 1.8}
+
+
+def test_a_link_under_a_sanitised_form_joins_nothing() -> None:
+    """It may be another session's name, and no alias goes through a link."""
+    link = linked("t:a_b", "t:n", alias=True)
+
+    assert alphas(ask(exposed("t:n", "x"), link, graded("t:a_b", 0.8))) == {}

@@ -16,6 +16,7 @@ from tests.projections.telling import (
     mentioned,
     projected,
     started,
+    told,
     unlinked,
     withdrawn,
 )  # fmt: skip
@@ -179,3 +180,11 @@ def test_an_erased_link_joins_nothing_and_its_session_still_exists() -> None:
     log.erase(2)
 
     assert bins(projected(log).posteriors(Policy())) == {"ambiguous": 1}
+
+
+def test_a_name_under_which_two_runs_started_pays_nobody_whoever_names_it() -> None:
+    started = [told("session.started", "t:n", 10, {"run_nonce": nonce, "key": nonce}) for nonce in ("one", "two")]
+
+    got = ask(*started, exposed("t:n", "x"), graded("t:a", 0.8, exposure_session="t:n"))
+
+    assert (alphas(got), bins(got)) == ({}, {"ambiguous": 1})

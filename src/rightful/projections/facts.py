@@ -235,6 +235,9 @@ class Facts:
             return
         session = self.names.number(_session(envelope), position, alias=body.alias)
         other = self.names.number(body.other, position)
+        if body.alias:  # it may be another session's name, and no alias goes through a link
+            self.touch_all([session, other])
+            return
         unlink = envelope.type == "session.unlinked"
         relation = RELATIONS.index(body.as_) if body.as_ else 0
         evidence = EVIDENCE.index(body.evidence) if body.evidence else 0

@@ -96,7 +96,7 @@ def bound_targets(scene: Scene, units: Units) -> Targets:
     high = np.where(explicit, high_name, np.searchsorted(reach.run, units.run, "right"))
     aliased = np.array(scene.facts.names.alias, np.bool_)[wanted] & ~explicit
     high = np.where(aliased, low, high)
-    unclear = scene.runs.ambiguous[own] & ~explicit
+    unclear = np.where(explicit, scene.runs.reused[wanted], scene.runs.ambiguous[own])
     high = np.where(unclear, low, high)
     bins = np.full(len(own), NOBODY, np.int64)
     bins[high == low] = UNMATCHED

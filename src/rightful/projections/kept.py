@@ -78,6 +78,7 @@ def to_values(kept: Kept) -> dict[str, bytes]:
         "posteriors": msgspec.msgpack.encode(_Posteriors(rows, kept.counters)),
         "runs/of": kept.runs.of.astype("<i4").tobytes(),
         "runs/ambiguous": kept.runs.ambiguous.astype("u1").tobytes(),
+        "runs/reused": kept.runs.reused.astype("u1").tobytes(),
     }
     if kept.settlement is not None:
         values |= {f"credits/{name}": getattr(kept.settlement, name).tobytes() for name in _ARRAYS}
@@ -94,9 +95,10 @@ def from_values(values: dict[str, bytes], facts: Facts) -> Kept:
     """
     stored = msgspec.msgpack.decode(values["posteriors"], type=_Posteriors)
     sums = Sums({(one.arm, one.context): (one.n, int(one.mass, 16), int(one.success, 16)) for one in stored.sums})
-    runs = Runs(
-        np.frombuffer(values["runs/of"], "<i4").copy(), np.frombuffer(values["runs/ambiguous"], "u1").astype(np.bool_)
+    ambiguous, reused = (
+        np.frombuffer(values[name], "u1").astype(np.bool_) for name in ("runs/ambiguous", "runs/reused")
     )
+    runs = Runs(np.frombuffer(values["runs/of"], "<i4").copy(), ambiguous, reused)
     if len(runs.of) != len(facts.names):
         raise ValueError("the runs are not those of the facts")
     settlement = None

@@ -34,10 +34,12 @@ class Runs(NamedTuple):
     Attributes:
         of: For each name, the number of the name that stands for its run.
         ambiguous: For each name, whether its links do not say which run it belongs to.
+        reused: For each name, whether two runs started under it: nobody can tell whose it is.
     """
 
     of: Column
     ambiguous: Mask
+    reused: Mask
 
     def joined(self) -> Mask:
         """Say which names share their run with another name."""
@@ -95,10 +97,12 @@ def runs_of(facts: Facts, through: int, quarantine: Quarantined, among: Mask | N
     of[links.other[simple]] = links.session[simple]
     rest = ~simple
     _join(Links(links.session[rest], links.other[rest], links.marked[rest]), of, ambiguous)
+    reused = np.zeros(size, np.bool_)
     for number in _twice_started(facts, through, quarantine):
         ambiguous |= of == of[number]
+        reused[number] = True
     of[ambiguous] = np.flatnonzero(ambiguous)
-    return Runs(of, ambiguous)
+    return Runs(of, ambiguous, reused)
 
 
 def _in_force(facts: Facts, through: int, quarantine: Quarantined, among: Mask | None) -> Links:

@@ -21,7 +21,7 @@ from rightful.projections.columns import Floats, Ints
 from rightful.projections.facts import Facts
 from rightful.projections.paying import Settlement
 from rightful.projections.runs import quarantined
-from rightful.projections.scene import IN_BALANCE, balances
+from rightful.projections.scene import CONFLICTING, IN_BALANCE, balances
 from rightful.projections.sums import Key
 
 
@@ -165,14 +165,15 @@ def _changes(facts: Facts, settlement: Settlement, policy: Policy, through: int)
             arms: list[Key] = [(canonical(arm, arm), None) for arm in pruned.arms]
             inside: list[Key] = [(canonical(arm, arm), context) for arm, context in pruned.contexts]
             yield _Change(pruned.position, None, [*arms, *inside])
-    yield from _called(facts, settlement, left_out)
+    yield from _called(facts, settlement)
 
 
-def _called(facts: Facts, settlement: Settlement, left_out: set[int]) -> Iterator[_Change]:
-    """Yield the decays that came with a call of the updater, credited or not."""
+def _called(facts: Facts, settlement: Settlement) -> Iterator[_Change]:
+    """Yield the decays that came with a call of the updater, credited or not; of calls in conflict none."""
     aside = facts.grades["aside"][settlement.unit_grade]
     position = facts.grades["pos"][settlement.unit_grade]
-    for unit in np.flatnonzero((aside >= 0) & (settlement.unit_bin != IN_BALANCE)).tolist():
+    counts = ~np.isin(settlement.unit_bin, (IN_BALANCE, CONFLICTING))
+    for unit in np.flatnonzero((aside >= 0) & counts).tolist():
         gamma = facts.asides[int(aside[unit])].decay_rate
-        if gamma is not None and int(position[unit]) not in left_out:
+        if gamma is not None:
             yield _Change(int(position[unit]), gamma, [])
