@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from rightful.identity import is_alias_of, split_session
+from rightful.identity import sanitised, split_session
 from rightful.ledger.recorded import Page
 from rightful.projections.columns import Column, Ints, Mask
 
 NOT_MENTIONED = 2**32 - 1
 """The `first` of a name that is only ever named as somebody's `exposure_session`."""
+
+MANY_FITS = 2
+"""How many names that fit are sought: two are ambiguous already."""
 
 _TAIL_NAMES = 4_096
 _FEW_NAMES = 256
@@ -45,8 +48,8 @@ class Names:
         self._ring = array("i")
         self._spaces: dict[str, int] = {}
         self._space = array("i")
-        self._coarse = array("q")
-        self._sorted: tuple[Ints, Ints] = (np.empty(0, np.int64), np.empty(0, np.int64))
+        self._sorted: tuple[Ints, Ints] = (np.empty(0, np.int64), np.empty(0, np.int32))
+        self._tail: dict[int, list[int]] = {}
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -121,6 +124,7 @@ class Names:
         """
         self._grow_couples()
         found: set[int] = set()
+        seen: set[int] = set()
         waiting = list(numbers)
         while waiting:
             number = waiting.pop()
@@ -128,11 +132,13 @@ class Names:
                 continue
             found.add(number)
             at = self._ring[number]
-            while at != number:
-                if at not in found:
-                    waiting.append(at)
+            while at != number and at not in found:
+                waiting.append(at)
                 at = self._ring[at]
-            waiting.extend(self._same_coarse(number))
+            coarse = _coarse_of(self.texts[number])
+            if coarse not in seen:
+                seen.add(coarse)
+                waiting.extend(self._of_coarse(coarse))
         return sorted(found)
 
     def labels(self) -> Ints:
@@ -161,18 +167,29 @@ class Names:
         """Return the other names, mentioned up to `through`, of which this one can be an alias or reverse.
 
         Within one namespace, and only where one of the two is the sanitised form of the other.
+        At most two: more than one is ambiguous, however many there are.
         """
-        space, value = split_session(self.texts[number])
-        fits = []
-        for other in self._same_coarse(number):
-            other_space, other_value = split_session(self.texts[other])
-            if (
-                other_space == space
-                and self.first[other] <= through
-                and (is_alias_of(other_value, value) or is_alias_of(value, other_value))
-            ):
+        fits: list[int] = []
+        for other in self._candidates(number):
+            if other != number and self.first[other] <= through:
                 fits.append(other)
+                if len(fits) == MANY_FITS:
+                    break
         return sorted(fits)
+
+    def _candidates(self, number: int) -> Iterator[int]:
+        """Yield the sanitised forms of a name, then the names whose sanitised form it is; each once."""
+        space, value = split_session(self.texts[number])
+        forms = sorted(sanitised(value))
+        for form in forms:
+            for key in (f"{space}:{form}", f"\0{space}:{form}"):
+                if (other := self._numbers.get(key)) is not None:
+                    yield other
+        if value in forms:
+            for other in self._of_coarse(_coarse_of(self.texts[number])):
+                other_space, other_value = split_session(self.texts[other])
+                if other_space == space and other_value not in forms and value in sanitised(other_value):
+                    yield other
 
     def may_fit(self, numbers: Ints) -> Mask:
         """Say which names share a coarse form with another one; the others fit nobody."""
@@ -180,7 +197,7 @@ class Names:
             return np.ones(len(numbers), np.bool_)
         self._sort(0)
         values, _ = self._sorted
-        wanted = np.array(self._coarse, np.int64)[numbers]
+        wanted = np.array([_coarse_of(self.texts[number]) for number in numbers.tolist()], np.int64)
         return np.searchsorted(values, wanted, "right") - np.searchsorted(values, wanted, "left") > 1
 
     def prepare(self) -> None:
@@ -188,20 +205,26 @@ class Names:
         self._sort(0)
 
     def _sort(self, tail: int) -> None:
-        self._coarse.extend(map(_coarse_of, self.texts[len(self._coarse) :]))
-        if len(self._coarse) - len(self._sorted[0]) > tail:
-            coarse = np.array(self._coarse, np.int64)
-            order = np.argsort(coarse, kind="stable")
-            self._sorted = (coarse[order], order)
+        """Index the names by their coarse form, but for the newest few."""
+        values, order = self._sorted
+        if len(self.texts) - len(values) <= tail:
+            return
+        coarse = np.fromiter(map(_coarse_of, self.texts[len(values) :]), np.int64, len(self.texts) - len(values))
+        values = np.concatenate([values, coarse])
+        order = np.concatenate([order, np.arange(len(order), len(values), dtype=np.int32)])
+        place = np.argsort(values, kind="stable")
+        self._sorted = (values[place], order[place])
+        self._tail = {}
 
-    def _same_coarse(self, number: int) -> list[int]:
+    def _of_coarse(self, coarse: int) -> list[int]:
+        """Return all names of one coarse form."""
         self._sort(_TAIL_NAMES)
         values, order = self._sorted
-        wanted = self._coarse[number]
-        low, high = np.searchsorted(values, wanted, "left"), np.searchsorted(values, wanted, "right")
-        found = order[low:high].tolist()
-        found += [at for at in range(len(values), len(self._coarse)) if self._coarse[at] == wanted]
-        return [at for at in found if at != number]
+        begin = len(values) + sum(map(len, self._tail.values()))
+        for number, text in enumerate(self.texts[begin:], begin):
+            self._tail.setdefault(_coarse_of(text), []).append(number)
+        low, high = np.searchsorted(values, coarse, "left"), np.searchsorted(values, coarse, "right")
+        return [*order[low:high].tolist(), *self._tail.get(coarse, ())]
 
     def spaces(self) -> Ints:
         """Return the number of each name's namespace."""
