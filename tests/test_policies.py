@@ -90,13 +90,16 @@ def test_a_policy_that_was_made_in_python_is_checked_too() -> None:
         ("newest", "there is no preset 'newest'; there are bound, historical-newest, gptme"),
         (5, "Expected a name or an object, got `int`"),
         ({"joins": "bound"}, "Object contains unknown field `joins`"),
-        ({"join": "nearest"}, "Invalid enum value 'nearest' - at `$.join`"),
+        ({"join": "nearest"}, "Invalid enum value 'nearest'; there are `bound`, `newest` - at `$.join`"),
         ({"prior": [1]}, "Expected `array` of length 2, got 1 - at `$.prior`"),
         ({"prior": [1, float("nan")]}, "Expected `float` > 0.0 - at `$.prior[1]`"),
         ({"prior": [True, 1]}, "Expected `float`, got `bool` - at `$.prior[0]`"),
         ({"decay": {"mode": "time", "half_life": 0}}, "Expected `float` > 0.0 - at `$.decay.half_life`"),
         ({"decay": {"mode": "arm", "gamma": 1.1}}, "Expected `float` <= 1.0 - at `$.decay.gamma`"),
-        ({"decay": {"mode": "weekly"}}, "Invalid value 'weekly' - at `$.decay.mode`"),
+        (
+            {"decay": {"mode": "weekly"}},
+            "Invalid value 'weekly'; there are `time`, `session`, `arm`, `events` - at `$.decay.mode`",
+        ),
         ({"skew_s": -1}, "Expected `float` >= 0.0 - at `$.skew_s`"),
         ({"outcomes": {"good": 2}}, "Expected `float` <= 1.0 - at `$.outcomes[...]`"),
         (

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from rightful.errors import PolicyError
+from rightful.forms import explained
 
 Positive = Annotated[float, Meta(gt=0.0, le=1e15)]
 Gamma = Annotated[float, Meta(gt=0.0, le=1.0)]
@@ -128,7 +129,7 @@ def _checked(asked: Mapping[str, Any]) -> Policy:
     try:
         policy = msgspec.convert(wire, Policy)
     except msgspec.ValidationError as error:
-        raise PolicyError(str(error)) from None
+        raise PolicyError(explained(str(error), Policy)) from None
     if policy.arithmetic == "sequential" and not (policy.decay is None or isinstance(policy.decay, EventDecay)):
         raise PolicyError("`sequential` arithmetic takes no decay but `events` - at `$.decay`")
     if isinstance(policy.decay, EventDecay) and policy.arithmetic != "sequential":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, get_args
 
 import msgspec
 from msgspec import Struct, structs
@@ -23,10 +23,19 @@ from rightful.events import (
     SessionLinked,
     SessionUnlinked,
 )
-from rightful.identity import NOT_A_SESSION, canonical_id, event_id, split_session
+from rightful.forms import explained
+from rightful.identity import NOT_A_SESSION, PRODUCER, SESSION, canonical_id, event_id, split_session
+from rightful.parts import Rubric, Sha256
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLACE = re.compile(r"(?P<what>.*) - at (?:`key` in )?`(?P<place>[^`]*)`\Z", re.DOTALL)
+_FORMS = {
+    SESSION: "Expected `namespace:value`, such as `claude-code:7fbe4341`, without control characters",
+    PRODUCER: "Expected a producer's name: 1 to 128 letters, digits and `._/:@-`, first a letter or a digit",
+    get_args(Rubric)[1].pattern: "Expected a rubric without `/` and control characters",
+    get_args(Sha256)[1].pattern: "Expected 64 hexadecimal digits, lower case",
+}
+"""What a person is told of a form, in place of its regular expression."""
 _FIELD = re.compile(r"field `(?P<name>[^`]*)`\Z")
 
 
@@ -108,7 +117,7 @@ def _convert(wire: dict[str, Any]) -> tuple[Event, bool]:
     try:
         return msgspec.convert(wire, kind), escaped
     except msgspec.ValidationError as error:
-        raise _placed(str(error)) from None
+        raise _placed(explained(str(error), kind)) from None
     except (RecursionError, OverflowError, UnicodeError) as error:
         raise InvalidEventError(f"Expected a plain event: {type(error).__name__}") from None
 
@@ -130,9 +139,19 @@ def _placed(text: str) -> InvalidEventError:
         what, place = found["what"], found["place"]
     else:
         what, place = text, "$"
+    what = _in_words(what)
     if "field `" in what and (name := _FIELD.search(what)):
         place = f"{place}.{name['name']}"
     return InvalidEventError(what, place)
+
+
+def _in_words(what: str) -> str:
+    """Return msgspec's words for a name or a time, with the form as a person would write it."""
+    if what.endswith("with a timezone component"):
+        return f"{what}, such as 2026-08-01T10:15:00Z"
+    if what.startswith("Expected `str` matching regex "):
+        return next((words for form, words in _FORMS.items() if what.endswith(repr(form))), what)
+    return what
 
 
 def _identify(event: Event) -> str:

@@ -1,0 +1,59 @@
+"""What a form allows, in words: msgspec says that a value is none of those allowed, not which they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+_NONE_OF_THESE = re.compile(r"(?P<what>Invalid (enum )?value .*) - at `\$(?P<place>[^`]*)`\Z", re.DOTALL)
+_STEP = re.compile(r"\.(?P<field>[^.\[\]]+)|\[")
+
+
+def explained(text: str, kind: Any) -> str:  # noqa: ANN401 - any type that msgspec converts to
+    """Return the message of a `msgspec.ValidationError` with the allowed values, where it is about such a choice.
+
+    Args:
+        text: The message.
+        kind: The type that was converted to.
+    """
+    found = _NONE_OF_THESE.match(text)
+    if found is None:
+        return text
+    allowed = ", ".join(f"`{value}`" for value in _allowed(kind, found["place"]))
+    return f"{found['what']}; there are {allowed} - at `${found['place']}`" if allowed else text
+
+
+def _allowed(kind: Any, place: str) -> Iterator[Any]:  # noqa: ANN401 - as above
+    from msgspec import inspect  # slow to load, and only an error needs it
+
+    nodes: list[Any] = [inspect.type_info(kind)]
+    for step in _STEP.finditer(place):
+        nodes = [inner for node in _members(nodes) for inner in _inside(node, step["field"])]
+    for node in _members(nodes):
+        if isinstance(node, inspect.LiteralType):
+            yield from node.values
+        elif isinstance(node, str):
+            yield node
+
+
+def _members(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Yield the types that a value may have: those of a union each, what is annotated without its notes."""
+    for node in nodes:
+        if hasattr(node, "types"):
+            yield from _members(node.types)
+        elif hasattr(node, "extra_json_schema"):
+            yield from _members([node.type])
+        else:
+            yield node
+
+
+def _inside(node: Any, field: str | None) -> Iterator[Any]:  # noqa: ANN401 - msgspec's own description of a type
+    """Yield the types, and the tags, that stand in a field or an item of a type."""
+    if field is not None:
+        yield from (one.type for one in getattr(node, "fields", ()) if one.encode_name == field)
+        if getattr(node, "tag_field", None) == field:
+            yield node.tag
+        return
+    yield from (getattr(node, name) for name in ("item_type", "value_type") if hasattr(node, name))
+    yield from getattr(node, "item_types", ())
