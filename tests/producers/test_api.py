@@ -377,15 +377,13 @@ def test_it_gives_up_when_others_are_always_faster() -> None:
 
 def test_threads_that_grade_at_once_lose_no_value(tmp_path: Path) -> None:
     with rightful.open(tmp_path / "ledger", create=True) as ledger:
-        judge = ledger.producer("judge")
         rewards = [number / 10 for number in range(8)]
-        threads = [threading.Thread(target=judge.grade, args=("t:a", reward)) for reward in rewards]
+        threads = [threading.Thread(target=ledger.producer("judge").grade, args=("t:a", one)) for one in rewards]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         found = seqs(ledger.log)
-
     assert [seq for seq, _ in found] == list(range(1, 9))
     assert sorted(reward or 0.0 for _, reward in found) == rewards
 
@@ -393,10 +391,10 @@ def test_threads_that_grade_at_once_lose_no_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize("field", ["arms", "withheld"])
 def test_a_text_is_no_list_of_arms(ledger: rightful.Ledger, field: str) -> None:
     """Its letters would be arms for ever."""
-    shown: dict[str, Any] = {"arms": [], field: "git"}
+    shown: dict[str, Any] = {"arms": [], "turn": "1", "index": 0, field: "git"}
 
     with pytest.raises(InvalidEventError, match="got `str`") as refused:
-        ledger.producer("x").exposure("a:b", **shown, turn="1", index=0)
+        ledger.producer("x").exposure("a:b", **shown)
 
     assert refused.value.place == f"$.{field}"
     assert list(ledger.read()) == []
