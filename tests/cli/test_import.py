@@ -3,6 +3,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,7 +72,7 @@ def test_people_get_the_problems_on_stderr_with_file_and_line(ledger: Path, run:
     done = run("import", "lesson-hook", path)
     again = run("import", "lesson-hook", path)
 
-    assert done.out == f"{path}: 2 appended\n1 file: 2 appended; 1 problem.\n"
+    assert done.out == f"{path}: 2 appended\n1 file: 2 appended (2 exposures); 1 problem.\n"
     assert done.err == (
         f"rightful: {path}:3: Expected a session id, got 'unknown', which names nobody - at `$.session_id`\n"
     )
@@ -81,8 +84,95 @@ def test_what_is_worth_a_note_is_no_problem(ledger: Path, run: Run, here: Path) 
 
     done = run("import", "session-records", path)
 
-    assert (done.code, done.out) == (0, f"{path}: 2 appended\n1 file: 2 appended; 0 problems.\n")
-    assert done.err.startswith(f"rightful: {path}:1: the row gives no time")
+    assert (done.code, done.out) == (
+        0,
+        f"{path}: 2 appended\n1 file: 2 appended (1 grade, 1 start); 0 problems, 1 note.\n",
+    )
+    assert done.err.startswith(f"rightful: {path}:1: note: the row gives no time")
+
+
+@pytest.mark.parametrize("kind", ["lesson-hook", "auto"])
+def test_a_foreign_file_is_a_problem_where_it_is_named_and_passed_over_in_a_folder(
+    ledger: Path, run: Run, here: Path, kind: str
+) -> None:
+    path = write(here / "ws" / "c.json", {"arms": {}})
+
+    named, found = run("import", kind, path), run("import", kind, here / "ws")
+
+    assert (named.code, found.code) == (2, 0)
+    assert named.out.endswith("nothing; 1 problem.\n")
+    assert found.out == "0 files: nothing; 0 problems, 1 passed over.\n"
+    assert found.err.startswith(f"rightful: {path}:1: passed over: an object with `arms` is not of ")
+
+
+def test_a_path_that_is_not_there_is_a_problem_and_no_file(ledger: Path, run: Run, here: Path) -> None:
+    done = run("import", "auto", here / "none")
+
+    assert (done.code, done.out) == (2, "0 files: nothing; 1 problem.\n")
+
+
+def test_each_count_of_the_last_line_is_that_of_the_document_and_of_the_exit_code(
+    ledger: Path, run: Run, here: Path
+) -> None:
+    """A problem has no mark; what has one is none."""
+    write(here / "ws" / "a.jsonl", {"session_id": "g1", "trajectory_grade": 0.5}, {"session_id": 5, "harness": "x"})
+    write(here / "ws" / "b.json", {"arms": {}})
+    (here / "ws" / "c.json").symlink_to("b.json")
+
+    done = run("import", "auto", here / "ws", "--json")
+    said = [problem["what"] for report in done.document for problem in report["problems"]]
+    total = run("import", "auto", here / "ws").out.splitlines()[-1]
+
+    assert done.code == 2
+    assert [{"note": "note", "passed over": "passed"}.get(what.partition(":")[0], "problem") for what in said] == [
+        "note",
+        "problem",
+        "passed",
+        "passed",
+    ]
+    assert all(set(problem) == {"line", "what"} for report in done.document for problem in report["problems"])
+    assert total == "1 file: 2 there already; 1 problem, 1 note, 2 passed over."
+
+
+def test_lines_that_are_wrong_alike_are_told_a_few_times_and_listed_all(ledger: Path, run: Run, here: Path) -> None:
+    (here / "a.toml").write_text("x = 1\n" * 103)
+
+    done = run("import", "lesson-hook", here / "a.toml")
+
+    assert [line.partition(": Expected")[0] for line in done.err.splitlines()] == [
+        f"rightful: {here}/a.toml:1",
+        f"rightful: {here}/a.toml:2",
+        f"rightful: {here}/a.toml:3",
+        f"rightful: {here}/a.toml: 100 more like these; --json lists them.",
+    ]
+    assert done.out.endswith("103 problems.\n")
+    assert len(run("import", "lesson-hook", here / "a.toml", "--json").document[0]["problems"]) == 103
+
+
+def test_what_repeats_within_one_import_was_not_there_before(ledger: Path, run: Run, here: Path) -> None:
+    paths = [write(here / name, shown("a", "x.md", TEN)) for name in ("1.jsonl", "2.jsonl")]
+
+    first, again = run("import", "lesson-hook", *paths), run("import", "lesson-hook", *paths)
+
+    assert first.out.splitlines()[-1] == "2 files: 1 appended (1 exposure), 1 repeated in this import; 0 problems."
+    assert again.out.splitlines()[-1] == "2 files: 2 there already; 0 problems."
+
+
+def test_the_answer_goes_where_it_was_sent_while_progress_is_shown_on_a_terminal(ledger: Path, here: Path) -> None:
+    path = write(here / "t.jsonl", shown("a", "x.md", TEN))
+    terminal, own = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "rightful", "import", "lesson-hook", str(path)],
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=own,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm"},
+    )
+    os.close(own)
+    os.close(terminal)
+
+    assert done.stdout == f"{path}: 1 appended\n1 file: 1 appended (1 exposure); 0 problems.\n"
 
 
 def test_a_name_in_a_problem_cannot_steer_the_terminal(ledger: Path, run: Run, here: Path) -> None:

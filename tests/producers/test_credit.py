@@ -266,22 +266,25 @@ def records(tmp_path: Path, *rows: object) -> credit.Records:
 
 
 def row(**fields: Any) -> dict[str, Any]:
-    return {"session_id": "w", "start_time": "10:00", "trajectory_grade": 0.4} | fields
+    return {"session_id": "w", "start_time": "2026-08-01T10:00Z", "trajectory_grade": 0.4} | fields
 
 
 def test_the_last_row_of_a_session_gives_its_grade(tmp_path: Path) -> None:
     found = records(tmp_path, row(), row(trajectory_grade=0.9, outcome="productive"), row(session_id="v"))
 
     assert found.said("w") == Said(0.9, "productive")
-    assert found.said("w@10:00") == Said(0.9, "productive")
+    assert found.said("w@2026-08-01T10:00Z") == Said(0.9, "productive")
 
 
 def test_a_label_of_two_sessions_gives_no_grade(tmp_path: Path) -> None:
-    found = records(tmp_path, row(), row(start_time="11:00"))
+    found = records(tmp_path, row(), row(start_time="2026-08-01T11:00Z"))
 
-    with pytest.raises(UsageError, match=r"2 sessions .* are called 'w': w@10:00, w@11:00; nothing was credited"):
+    with pytest.raises(
+        UsageError,
+        match=r"2 sessions .* are called 'w': w@2026-08-01T10:00Z, w@2026-08-01T11:00Z; nothing was credited",
+    ):
         found.said("w")
-    assert found.said("w@11:00") == Said(0.4, None)
+    assert found.said("w@2026-08-01T11:00Z") == Said(0.4, None)
 
 
 def test_a_session_without_a_row_or_a_grade_gives_none(tmp_path: Path) -> None:

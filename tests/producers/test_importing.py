@@ -75,8 +75,8 @@ def test_auto_tells_each_file_by_its_content_and_says_what_it_passed_over(
     assert [[problem.what for problem in report.problems] for report in reports[1:]] == [
         ["Object missing required field `session_id` - at `$`"],
         ["passed over: an object with `arms`, `total_sessions` is not of lesson-hook, session-records"],
-        ["Expected `object`, got `array`"],
-        ["the file is empty"],
+        ["passed over: Expected `object`, got `array`"],
+        ["note: the file is empty"],
         ["Expected JSON, got a line that is cut short"],
         ["passed over: an object with `session_id`, `lessons` is not of lesson-hook, session-records"],
     ]
@@ -94,6 +94,7 @@ def test_a_foreign_file_of_a_folder_is_passed_over_and_a_named_one_is_read_line_
         "passed over: an object with `arms` is not of session-records"
     ]
     assert [problem.line for problem in named.problems] == [1, 2]
+    assert (found.exit_code, named.exit_code, imported("auto", path)[0].exit_code) == (0, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +139,7 @@ def test_a_conflict_is_reported_with_its_line_and_exits_with_3(
     assert (report.appended, report.conflicts, report.exit_code) == (1, 1, 3)
     assert [problem.line for problem in report.problems] == [1]
     assert report.problems[0].what.startswith("conflicts with what stands under its id: ")
+    assert report.problems[0].what.endswith("; that id pays nobody until an `event.withdrawn` settles it")
 
 
 def test_events_are_written_in_transactions_of_a_bounded_size(
@@ -169,6 +171,47 @@ def test_the_problems_of_one_file_are_listed_up_to_their_limit_and_counted_beyon
     assert [full.problems[-1].line, len(full.problems)] == [limits.PROBLEMS_COUNT, limits.PROBLEMS_COUNT]
     assert over.problems[-1] == (None, "2 more problems of this file are not listed", True)
     assert len(over.problems) == limits.PROBLEMS_COUNT + 1
+    assert (full.lost, over.lost) == (limits.PROBLEMS_COUNT, limits.PROBLEMS_COUNT + 2)
+
+
+def test_a_problem_behind_many_notes_is_still_a_problem(imported: Importer, tmp_path: Path) -> None:
+    timeless = [{"session_id": str(at), "harness": "x"} for at in range(limits.PROBLEMS_COUNT + 1)]
+
+    [noted] = imported("session-records", write(tmp_path / "a.jsonl", *timeless))
+    [both] = imported("session-records", write(tmp_path / "b.jsonl", *timeless, {}))
+
+    assert noted.problems[-1] == (None, "note: 1 more note of this file is not listed", False)
+    assert (noted.lost, noted.notes, noted.exit_code) == (0, limits.PROBLEMS_COUNT + 1, 0)
+    assert both.problems[-1] == (None, "1 more problem and 1 more note of this file are not listed", True)
+    assert (both.lost, both.exit_code) == (1, 2)
+
+
+def test_the_same_note_of_two_rows_glued_on_one_line_is_listed_once(imported: Importer, tmp_path: Path) -> None:
+    row = json.dumps({"session_id": "a", "harness": "x"})
+    (tmp_path / "a.jsonl").write_text(row + row.replace("a", "b", 1) + "\n")
+
+    [report] = imported("session-records", tmp_path / "a.jsonl")
+
+    assert [problem.what.partition(",")[0] for problem in report.problems] == [
+        "note: the row gives no time: the file's was taken",
+        "note: several objects are glued on this line; read from it: 2",
+    ]
+
+
+def test_what_was_appended_by_the_same_import_is_told_apart_from_what_was_there(
+    imported: Importer, tmp_path: Path
+) -> None:
+    paths = [write(tmp_path / name, LINE) for name in ("1.jsonl", "2.jsonl")]
+
+    first, again = imported("lesson-hook", *paths), imported("lesson-hook", *paths)
+
+    assert [(report.appended, report.duplicate, report.repeated) for report in [*first, *again]] == [
+        (1, 0, 0),
+        (0, 1, 1),
+        (0, 1, 0),
+        (0, 1, 0),
+    ]
+    assert first[0].kinds == {"exposure.recorded": 1}
 
 
 def test_events_are_written_while_the_file_is_read_and_progress_is_told(ledger: Ledger, tmp_path: Path) -> None:

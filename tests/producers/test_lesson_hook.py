@@ -277,7 +277,10 @@ def test_an_id_that_gptme_drew_at_random_names_nobody(ledger: Ledger, imported: 
 
     [report] = imported("lesson-hook", golden / "lesson-dropout" / f"{drawn}.jsonl")
 
-    what = f"Expected a session id, got {drawn!r}, which gptme drew at random and nobody knows - at `$.session_id`"
+    what = (
+        f"Expected a session id, got {drawn!r}: gptme makes up such a one where it knows no session, "
+        "so it names nobody - at `$.session_id`"
+    )
     assert said(report) == {"appended": 0, "duplicate": 0, "problems": [{"line": 1, "what": what}]}
     assert exposures(ledger) == []
 

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.producers.conftest import MTIME_S, Importer, said
+from tests.producers.conftest import Importer, said
 
 from rightful import limits
 from rightful.app import Ledger
@@ -16,7 +15,7 @@ from rightful.events import GradeRecorded, SessionEnded, SessionLinked, SessionS
 W = "workspace:7c1d@2026-08-01T10:00:00+00:00"
 CC = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 RUBRIC = "a dimension of 1 to 512 characters without `/` and control characters"
-TIMELESS = "the row gives no time: the file's was taken, and the session's name has no start in it"
+TIMELESS = "note: the row gives no time: the file's was taken, and the session's name has no start in it"
 
 
 def row(**fields: Any) -> dict[str, Any]:
@@ -53,8 +52,7 @@ def test_the_golden_file_is_imported_with_every_problem_and_its_line(
         {"line": 4, "what": "Object missing required field `session_id` - at `$`"},
         {"line": 5, "what": "Expected JSON, got a line that is cut short"},
         {"line": 6, "what": TIMELESS},
-        {"line": 6, "what": TIMELESS},
-        {"line": 6, "what": "several objects are glued on this line; read from it: 2"},
+        {"line": 6, "what": "note: several objects are glued on this line; read from it: 2"},
         {"line": 7, "what": TIMELESS},
     ]
     assert said(once) == {"appended": 17, "duplicate": 6, "problems": problems}
@@ -321,46 +319,17 @@ def test_a_row_whose_harness_is_odd_keeps_its_grade(ledger: Ledger, imported: Im
     assert grades(ledger) == [(1, 0.6, None)]
 
 
-def test_a_row_without_a_time_has_the_files_and_says_so(ledger: Ledger, imported: Importer, records: Path) -> None:
-    path = write(records, {"session_id": "g1", "trajectory_grade": 0.5})
-    os.utime(path, (MTIME_S, MTIME_S))
-
-    [report] = imported("session-records", path)
-
-    assert said(report) == {"appended": 2, "duplicate": 0, "problems": [{"line": 1, "what": TIMELESS}]}
-    assert report.exit_code == 0
-    for one in ledger.read():
-        assert (one.session, one.event.at.timestamp(), one.event.at_basis) == ("workspace:g1", MTIME_S, "file")  # type: ignore[union-attr]
-
-
-def test_a_row_without_a_time_from_a_pipe_is_a_problem(imported: Importer) -> None:
-    [report] = imported("session-records", "-", stdin=b'{"session_id": "g1"}\n')
-
-    what = "Expected `timestamp`: the row gives no time, and a pipe has none - at `$.timestamp`"
-    assert said(report) == {"appended": 0, "duplicate": 0, "problems": [{"line": 1, "what": what}]}
-
-
-def test_a_time_without_offset_is_read_as_utc_and_said_once(ledger: Ledger, imported: Importer, records: Path) -> None:
-    naive = {"start_time": "2026-08-01T10:00:00", "timestamp": "2026-08-01T10:30:00"}
-
-    [report] = imported("session-records", write(records, row(**naive), row(**naive, session_id="b")))
-
-    what = "`start_time` has no offset; such times of this file were read as UTC"
-    assert said(report)["problems"] == [{"line": 1, "what": what}]
-    assert report.exit_code == 0
-    first = next(iter(ledger.read()))
-    assert first.session == "workspace:7c1d@2026-08-01T10:00:00"
-    assert first.event.at == datetime(2026, 8, 1, 10, 0, tzinfo=UTC)  # type: ignore[union-attr]
-
-
-def test_a_time_that_is_none_is_said_and_the_others_are_taken(
+def test_lesson_events_of_rows_are_kept_and_said_once_to_be_no_exposures(
     ledger: Ledger, imported: Importer, records: Path
 ) -> None:
-    [report] = imported("session-records", write(records, row(end_time="soon")))
+    rows = [row(session_id=name, lesson_events=[{"lesson": "x.md"}]) for name in "ab"]
 
-    what = "Expected a time, got 'soon' - at `$.end_time`; the row's other times were taken"
-    assert said(report)["problems"] == [{"line": 1, "what": what}]
-    assert grades(ledger) == [(1, 0.6, None)]
+    [report] = imported("session-records", write(records, row(lesson_events=[]), *rows))
+
+    what = "note: `lesson_events` of this file are kept in `extra` of `session.ended`, and are no exposures"
+    assert said(report)["problems"] == [{"line": 2, "what": what}]
+    ended = [one.event for one in ledger.read() if isinstance(one.event, SessionEnded)]
+    assert {"lesson_events": [{"lesson": "x.md"}]} in [event.extra for event in ended]
 
 
 def test_the_same_short_id_at_another_time_is_another_session(

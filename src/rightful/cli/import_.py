@@ -4,12 +4,15 @@ KIND says what the files are: `lesson-hook` (the four artifacts of the Claude Co
 told apart by their shape), `session-records` (gptme-sessions), or `auto`, which tells each file
 by its content and says what it passed over. A PATH is a file, a folder (its .json and .jsonl
 files, links not followed) or `-`. What is broken is reported with its file and line, and its
-neighbours are imported. Importing again adds nothing; what has grown adds its growth.
+neighbours are imported. A file that you name must be of the KIND; in a folder, files of other
+kinds are passed over. Importing again adds nothing; what has grown adds its growth.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from rightful.producers.files import Problem
     from rightful.producers.importing import FileReport, Kind, Progress
 
 KINDS = {
@@ -27,6 +31,16 @@ KINDS = {
     "session-records": "rightful.producers.session_records:SessionRecords",
 }
 """Where each kind is, loaded when it is asked for."""
+
+_ALIKE_COUNT = 3  # problems of one form that are told one by one
+_VARYING = re.compile(r"\d+|'[^']*'|`[^`]*`")
+_NOUNS = {
+    "exposure.recorded": "exposure",
+    "grade.recorded": "grade",
+    "session.started": "start",
+    "session.ended": "end",
+    "session.linked": "link",
+}
 
 AUTO = "auto"
 """The kind that tells by content."""
@@ -72,23 +86,44 @@ def kinds(name: str) -> list[Kind]:
 
 
 def _tell(report: FileReport) -> None:
-    common.say(f"{report.path}: {_counts(report.appended, report.duplicate)}")
+    if report.is_read:
+        common.say(f"{report.path}: {_counts([report])}")
+    alike: Counter[str] = Counter()
     for problem in report.problems:
-        place = report.path if problem.line is None else f"{report.path}:{problem.line}"
-        common.complain(f"{place}: {problem.what}")
+        form = _VARYING.sub("", problem.what)
+        alike[form] += 1
+        if alike[form] <= _ALIKE_COUNT:
+            common.complain(f"{_place(report, problem)}: {problem.what}")
+    more = sum(count - _ALIKE_COUNT for count in alike.values() if count > _ALIKE_COUNT)
+    if more:
+        common.complain(f"{report.path}: {more:,} more like these; --json lists them.")
 
 
-def _counts(appended: int, duplicate: int) -> str:
-    return common.counted({"appended": appended, "there already": duplicate})
+def _place(report: FileReport, problem: Problem) -> str:
+    return report.path if problem.line is None else f"{report.path}:{problem.line}"
+
+
+def _counts(reports: list[FileReport], *, kinds: bool = False) -> str:
+    """Return how many events of some files are new, and of what kind, and how many were there."""
+    repeated = sum(report.repeated for report in reports)
+    counts = {
+        "appended": sum(report.appended for report in reports),
+        "there already": sum(report.duplicate for report in reports) - repeated,
+        "repeated in this import": repeated,
+    }
+    words = common.counted(counts)
+    of = sum((Counter(report.kinds) for report in reports), Counter[str]())
+    listed = ", ".join(common.many(of[kind], noun) for kind, noun in _NOUNS.items() if of[kind])
+    return words.replace("appended", f"appended ({listed})", 1) if kinds and listed else words
 
 
 def _total(reports: list[FileReport]) -> str:
-    appended = sum(report.appended for report in reports)
-    duplicate = sum(report.duplicate for report in reports)
-    lost = sum(problem.lost for report in reports for problem in report.problems)
-    files = f"{len(reports)} file" + "s" * (len(reports) != 1)
-    found = f"{lost} problem" + "s" * (lost != 1)
-    return f"{files}: {_counts(appended, duplicate)}; {found}."
+    read = [report for report in reports if report.is_read]
+    passed = sum(not report.lost for report in reports if not report.is_read)
+    notes = sum(report.notes for report in reports)
+    found = [common.many(sum(report.lost for report in reports), "problem")]
+    found += [common.many(notes, "note")] * (notes > 0) + [f"{passed:,} passed over"] * (passed > 0)
+    return f"{common.many(len(read), 'file')}: {_counts(read, kinds=True)}; {', '.join(found)}."
 
 
 @contextmanager
@@ -101,7 +136,8 @@ def _progress() -> Iterator[Progress | None]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    shared = sys.stdout.isatty()  # elsewhere rich would take the answer away from where it was sent
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=shared) as shown:
         task = shown.add_task("", total=None)
         yield lambda path, done, size: shown.update(
             task, description=common.safe(path), completed=done, total=max(size, done)

@@ -48,7 +48,8 @@ class Problem(NamedTuple):
     Attributes:
         line: The line, from 1; None when it is about the file as a whole.
         what: What is so.
-        lost: Something was not imported. False for what was imported and is worth knowing.
+        lost: Something was not imported that should have been. False for what is worth knowing,
+            and for what is not meant for us.
     """
 
     line: int | None

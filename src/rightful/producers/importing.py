@@ -8,8 +8,9 @@ file and line, and never stops what stands beside it.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 import msgspec
@@ -30,6 +31,9 @@ STDIN = "-"
 Wire = dict[str, Any]
 Progress = Callable[[str, int, int], None]
 """Called after each transaction with the file's path, how much of it was read, and its size; bytes."""
+
+NOTE, PASSED_OVER = "note: ", "passed over: "
+"""How the words of a problem begin that is none: what is worth knowing, and what is not meant for us."""
 
 _PEEK = 32  # objects of a file that are looked at before it is passed over as foreign
 _TRIES = 50  # decisions anew when other writers grade the same sessions meanwhile
@@ -97,8 +101,14 @@ class FileReport(msgspec.Struct):
         path: The file as it was named or found.
         appended: Events that are new in the ledger.
         duplicate: Events that stood there already.
-        problems: What was not imported, or is worth knowing.
+        problems: What was not imported, what is worth knowing (it begins with `NOTE`), and why
+            the file was passed over (`PASSED_OVER`).
         conflicts: Events that contradict one of the same id; kept, and pay nobody.
+        repeated: Those of the duplicates that were appended since the import began.
+        lost: How many of the problems say that something was not imported, the unlisted ones too.
+        notes: How many are worth knowing.
+        is_read: Whether the file could be opened and is of a kind that was asked for.
+        kinds: How many events of each type were appended.
     """
 
     path: str
@@ -106,6 +116,18 @@ class FileReport(msgspec.Struct):
     duplicate: int = 0
     problems: list[Problem] = []
     conflicts: int = 0
+    repeated: int = 0
+    lost: int = 0
+    notes: int = 0
+    is_read: bool = True
+    kinds: dict[str, int] = {}
+
+    @classmethod
+    def unread(cls, path: str, problem: Problem) -> FileReport:
+        """Return the report of a file that could not be read, or is not meant to be."""
+        if not problem.lost:
+            problem = problem._replace(what=PASSED_OVER + problem.what)
+        return cls(path, problems=[problem], lost=int(problem.lost), is_read=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report with the keys of `import --json`."""
@@ -117,7 +139,7 @@ class FileReport(msgspec.Struct):
         """3 when something conflicts, 2 when something was not imported, else 0."""
         if self.conflicts:
             return 3
-        return 2 if any(one.lost for one in self.problems) else 0
+        return 2 if self.lost else 0
 
 
 def import_paths(
@@ -132,8 +154,9 @@ def import_paths(
 
     Args:
         log: Where the events go.
-        kinds: The kinds that may come. With several, and inside a folder, a file is taken only
-            if one of its first objects is recognised, and is reported as passed over otherwise.
+        kinds: The kinds that may come. Inside a folder a file is taken only if one of its first
+            objects is recognised, and is passed over otherwise, which is no problem. A file that
+            is named must be of these kinds.
         paths: Files, folders, or `-`.
         stdin: What `-` means.
         progress: Told how far it is.
@@ -141,50 +164,60 @@ def import_paths(
     Raises:
         StorageError: The ledger cannot be written. What was reported before is in it.
     """
-    offered = list(kinds)
+    importing = _Import(log, list(kinds), log.head(), progress)
     for path in paths:
         if path == STDIN:
-            yield _import_stream(log, offered, Origin(path, None), stdin, progress=progress)
+            yield importing.stream(Origin(path, None), stdin)
         elif not os.path.isdir(path):  # noqa: PTH112 - the path is shown as it was given
-            yield _import_file(log, offered, path, named=True, progress=progress)
+            yield importing.file(path, named=True)
         else:
             for item in walk(path):
-                if isinstance(item, str):
-                    yield _import_file(log, offered, item, named=False, progress=progress)
-                else:
-                    yield FileReport(item[0], problems=[item[1]])
+                yield importing.file(item, named=False) if isinstance(item, str) else FileReport.unread(*item)
 
 
-def _import_file(log: Log, kinds: list[Kind], path: str, *, named: bool, progress: Progress | None) -> FileReport:
-    try:
-        with opened(path, follow=named) as file:
-            origin = Origin(path, file.mtime_us)
-            return _import_stream(log, kinds, origin, file.stream, file=file, named=named, progress=progress)
-    except ValueError:  # a NUL in the path
-        return FileReport(path, problems=[Problem(None, "this cannot be a path")])
-    except OSError as error:
-        if error.filename != path:
-            raise
-        return FileReport(path, problems=[Problem(None, f"could not be read: {error.strerror}")])
+class _Import(NamedTuple):
+    """What all files of one import share.
+
+    Attributes:
+        log: Where the events go.
+        kinds: The kinds that may come.
+        began: The last position when the import began.
+        progress: Told how far it is.
+    """
+
+    log: Log
+    kinds: list[Kind]
+    began: int
+    progress: Progress | None
+
+    def file(self, path: str, *, named: bool) -> FileReport:
+        """Import one file."""
+        try:
+            with opened(path, follow=named) as file:
+                return self.stream(Origin(path, file.mtime_us), file.stream, file=file, named=named)
+        except ValueError:  # a NUL in the path
+            return FileReport.unread(path, Problem(None, "this cannot be a path"))
+        except OSError as error:
+            if error.filename != path:
+                raise
+            return FileReport.unread(path, Problem(None, f"could not be read: {error.strerror}"))
+
+    def stream(
+        self, origin: Origin, stream: BinaryIO, *, file: OpenFile | None = None, named: bool = True
+    ) -> FileReport:
+        """Import what a stream holds."""
+        run = _Run(self, origin.path, lambda: _tell(self.progress, file))
+        return _imported(run, self.kinds, origin, objects_of(stream), named=named)
 
 
-def _import_stream(
-    log: Log,
-    kinds: list[Kind],
-    origin: Origin,
-    stream: BinaryIO,
-    *,
-    file: OpenFile | None = None,
-    named: bool = True,
-    progress: Progress | None = None,
+def _imported(
+    run: _Run, kinds: list[Kind], origin: Origin, items: Iterator[Found | Problem], *, named: bool
 ) -> FileReport:
-    run = _Run(log, origin.path, lambda: _tell(progress, file))
-    items = objects_of(stream)
     kind: Kind | None = kinds[0]
     if len(kinds) > 1 or not named:
         kind, items = _recognised(kinds, items)
     if kind is None:
-        run.pass_over(items, kinds)
+        run.pass_over(items, kinds, named=named)
         return run.report
     reader = kind.reader(origin)
     for item in items:
@@ -208,12 +241,13 @@ def _recognised(kinds: list[Kind], items: Iterator[Found | Problem]) -> tuple[Ki
 class _Run:
     """The import of one file: what waits to be appended, and what became of the rest."""
 
-    def __init__(self, log: Log, path: str, written: Callable[[], None]) -> None:
-        self._log = log
+    def __init__(self, shared: _Import, path: str, written: Callable[[], None]) -> None:
+        self._log = shared.log
+        self._began = shared.began
         self._written = written
-        self._unlisted = 0
+        self._unlisted: Counter[bool] = Counter()
         self.waiting: list[tuple[int, Wire]] = []
-        self.report = FileReport(path, problems=[])
+        self.report = FileReport(path, problems=[], kinds={})
 
     def take(self, reader: Reader, item: Found | Problem) -> None:
         """Turn an object into events that wait; append them when they are enough."""
@@ -237,44 +271,70 @@ class _Run:
         for start in range(0, len(waiting), limits.IMPORT_EVENTS):
             part = waiting[start : start + limits.IMPORT_EVENTS]
             receipts = _append(self._log, reader, [event for _, event in part])
-            for (line, _), receipt in zip(part, receipts, strict=True):
-                self._count(line, receipt)
+            for (line, event), receipt in zip(part, receipts, strict=True):
+                self._count(line, event["type"], receipt)
             self._written()
 
-    def pass_over(self, items: Iterator[Found | Problem], kinds: list[Kind]) -> None:
-        """Say why a file is not imported: what is wrong with it, or that nobody knows its form."""
-        for item in islice(items, _PEEK):
-            if isinstance(item, Problem):
-                self._tell(item._replace(lost=item.lost and not item.what.startswith(NO_OBJECT)))
-            else:
-                names = ", ".join(kind.NAME for kind in kinds)
-                keys = ", ".join(f"`{key[:32]}`" for key in islice(item.value, 5)) or "no keys"
-                self.report.problems = [
-                    Problem(item.line, f"passed over: an object with {keys} is not of {names}", lost=False)
-                ]
-                return
+    def pass_over(self, items: Iterator[Found | Problem], kinds: list[Kind], *, named: bool) -> None:
+        """Say why a file is not imported: what is wrong with it, or that nobody knows its form.
 
-    def _count(self, line: int, receipt: Receipt) -> None:
+        Args:
+            items: What it holds.
+            kinds: What it could have been.
+            named: Whether somebody named it; that it is foreign is a problem then.
+        """
+        head = list(islice(items, _PEEK))
+        foreign = next((item for item in head if isinstance(item, Found)), None)
+        if foreign is not None:
+            names = ", ".join(kind.NAME for kind in kinds)
+            keys = ", ".join(f"`{key[:32]}`" for key in islice(foreign.value, 5)) or "no keys"
+            head = [Problem(foreign.line, f"an object with {keys} is not of {names}")]
+        for item in head:
+            assert isinstance(item, Problem), "there is no object"
+            if foreign is not None or item.what.startswith(NO_OBJECT):
+                self.report.is_read = False
+                self._tell(item if named else item._replace(lost=False, what=PASSED_OVER + item.what))
+            else:
+                self._tell(item)
+
+    def _count(self, line: int, kind: str, receipt: Receipt) -> None:
         match receipt.outcome:
             case "duplicate":
                 self.report.duplicate += 1
+                self.report.repeated += receipt.position is not None and receipt.position > self._began
             case "invalid":
                 self._tell(Problem(line, receipt.reason or "Expected an event"))
             case "conflict":
                 self.report.conflicts += 1
-                self._tell(Problem(line, f"conflicts with what stands under its id: {receipt.reason}"))
+                what = f"conflicts with what stands under its id: {receipt.reason}"
+                self._tell(Problem(line, f"{what}; that id pays nobody until an `event.withdrawn` settles it"))
             case _:
                 self.report.appended += 1
+                self.report.kinds[kind] = self.report.kinds.get(kind, 0) + 1
 
     def _tell(self, problem: Problem) -> None:
+        """List a problem or a note, up to a limit, and count it."""
         problems = self.report.problems
+        if not problem.lost and not problem.what.startswith(PASSED_OVER):
+            problem = problem._replace(what=NOTE + problem.what)
+            if problem in takewhile(lambda one: one.line == problem.line, reversed(problems)):
+                return  # two objects of one line, and the same to say of both
+            self.report.notes += 1
+        self.report.lost += problem.lost
         if len(problems) < limits.PROBLEMS_COUNT:
             problems.append(problem)
             return
-        self._unlisted += 1
-        if self._unlisted > 1:
+        if self._unlisted:
             problems.pop()
-        problems.append(Problem(None, f"{self._unlisted} more problems of this file are not listed"))
+        self._unlisted[problem.lost] += 1
+        problems.append(_unlisted(self._unlisted[True], self._unlisted[False]))
+
+
+def _unlisted(lost: int, notes: int) -> Problem:
+    said = [f"{count} more {what}{'s' * (count > 1)}" for count, what in ((lost, "problem"), (notes, "note")) if count]
+    are = "is" if lost + notes == 1 else "are"
+    mark = "" if lost else NOTE
+    return Problem(None, f"{mark}{' and '.join(said)} of this file {are} not listed", lost=lost > 0)
 
 
 def _append(log: Log, reader: Reader, events: list[Wire]) -> list[Receipt]:

@@ -164,7 +164,10 @@ class LessonHookReader:
     def _of_dropout(self, value: Mapping[str, Any]) -> Wire:
         line = shaped(value, _Dropout)
         if "matched" in value and _DRAWN_AT_RANDOM.match(line.session_id):
-            what = f"Expected a session id, got {line.session_id!r}, which gptme drew at random and nobody knows"
+            what = (
+                f"Expected a session id, got {line.session_id!r}: gptme makes up such a one where it knows "
+                f"no session, so it names nobody"
+            )
             raise InvalidEventError(what, "$.session_id")
         session = session_of(NAMESPACE, line.session_id, "$.session_id")
         return self._of_line("dropout", session, epoch_us(line.ts, "$.ts"), value) | {

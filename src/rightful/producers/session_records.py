@@ -15,8 +15,8 @@ time, is a duplicate; any other is a regrade. The order of arrival decides which
 importing an older copy of the file changes nothing. A grade that goes back to an earlier value
 without a new time cannot be told from an older copy, and stays a duplicate.
 
-A time without offset is read as UTC. A grade's time is the latest that the row gives, since it
-was given after all the row tells of.
+What is no time is noted, and is no part of a name. A time without offset is read as UTC. A
+grade's time is the latest that the row gives, since it was given after all the row tells of.
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ class SessionRecordsReader:
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
         self._told_of_naive = False
+        self._told_of_lessons = False
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield what one row says.
@@ -118,6 +119,9 @@ class SessionRecordsReader:
         session_id = shaped(row, _Row).session_id
         when, notes = self._when(row)
         session = session_of(NAMESPACE, session_id, "$.session_id", suffix=f"@{when.name}" if when.name else "")
+        if row.get("lesson_events") and not self._told_of_lessons:
+            self._told_of_lessons = True
+            notes.append("`lesson_events` of this file are kept in `extra` of `session.ended`, and are no exposures")
         for note in notes:
             yield Problem(found.line, note, lost=False)
         yield from _started(row, session, when)
@@ -136,19 +140,23 @@ class SessionRecordsReader:
             try:
                 at_us, aware = moment_us(str(row[field]), f"$.{field}")
             except InvalidEventError as error:
-                notes.append(f"{error}; the row's other times were taken")
+                unnamed = "" if field == "end_time" else ", and is no part of the session's name"
+                notes.append(f"{error}; it was not used{unnamed}")
                 continue
             read.append(at_us)
             if not aware and not self._told_of_naive:
                 self._told_of_naive = True
                 notes.append(f"`{field}` has no offset; such times of this file were read as UTC")
+        started = started_text(row)
         if read:
+            if not started:
+                notes.append("the row gives no start: the session's name has none in it")
             latest = max(str(row.get(field) or "") for field in _TIMES)
-            return _When(read[0], max(read), None, started_text(row), latest), notes
+            return _When(read[0], max(read), None, started, latest), notes
         if self._origin.mtime_us is None:
             raise InvalidEventError("Expected `timestamp`: the row gives no time, and a pipe has none", "$.timestamp")
         notes.append("the row gives no time: the file's was taken, and the session's name has no start in it")
-        return _When(self._origin.mtime_us, self._origin.mtime_us, "file", started_text(row), ""), notes
+        return _When(self._origin.mtime_us, self._origin.mtime_us, "file", started, ""), notes
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
         """Return the events with the `seq` of each grade, and the condition that they rest on."""
@@ -246,8 +254,22 @@ def overall(row: Mapping[str, Any]) -> tuple[Any, Any, str]:
 
 
 def started_text(row: Mapping[str, Any]) -> str:
-    """Return what makes a row's reusable id unique: its `start_time`, else its `timestamp`; "" without both."""
-    return str(row.get("start_time") or row.get("timestamp") or "")
+    """Return what makes a row's reusable id unique: its `start_time`, else its `timestamp`, as it is written.
+
+    What cannot be read as a time makes nothing unique: it is passed over; "" where neither can.
+    """
+    for field in ("start_time", "timestamp"):
+        if row.get(field) is not None and _is_time(text := str(row[field])):
+            return text
+    return ""
+
+
+def _is_time(text: str) -> bool:
+    try:
+        moment_us(text, "$")
+    except InvalidEventError:
+        return False
+    return True
 
 
 def _grade(
