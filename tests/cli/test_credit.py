@@ -11,6 +11,7 @@ from rightful import app
 from rightful.events import ExposureRecorded, GradeRecorded
 
 A_SAYS = "Session: session-a\nOutcome: productive (grade=0.800 overrides binary reward)\nLessons (1): session-a.md\n"
+APPENDED = "Ledger: appended\n"
 GRADED = ("--outcome", "productive", "--grade", "0.8")
 
 
@@ -45,14 +46,14 @@ def test_the_named_session_is_credited_and_never_the_newest(ledger: Path, run: R
     """The two-file case of the issue, byte for byte."""
     done = run("credit", "--session-state-dir", state, "--exposure-session-id", "session-a", *GRADED)
 
-    assert (done.code, done.out, done.err) == (0, A_SAYS, "")
+    assert (done.code, done.out, done.err) == (0, A_SAYS + APPENDED, "")
     assert alphas(run) == {"lessons/session-a.md": 1.8}
 
 
 def test_a_workspace_id_alone_names_the_record_too(ledger: Path, run: Run, state: Path) -> None:
     done = run("credit", "--session-state-dir", state, "--workspace-session-id", "session-a", *GRADED)
 
-    assert done.out == A_SAYS
+    assert done.out == A_SAYS + APPENDED
     assert alphas(run) == {"lessons/session-a.md": 1.8}
     with app.open(ledger) as opened:
         shown, grade = [row.event for row in opened.read()]
@@ -66,7 +67,7 @@ def test_the_exposure_id_decides_over_the_workspace_id(ledger: Path, run: Run, s
 
     done = run("credit", "--session-state-dir", state, *ids, *GRADED)
 
-    assert done.out == A_SAYS
+    assert done.out == A_SAYS + APPENDED
     assert alphas(run) == {"lessons/session-a.md": 1.8}
 
 
@@ -166,7 +167,11 @@ def test_a_record_that_says_nothing_credits_nobody_and_exits_0(
 
     assert done.code == 0
     assert done.out.splitlines()[2].startswith(f"Lessons (0): the exposure record is {how}: ")
-    assert done.out.endswith("; nobody is credited\n")
+    assert done.out.splitlines()[2].endswith("; nobody is credited")
+    said = (
+        "appended; pays nobody under bound: empty (its exposure lists no lesson)" if events else "nothing was recorded"
+    )
+    assert done.out.splitlines()[3:] == [f"Ledger: {said}"]
     assert alphas(run) == {}
     assert run("status", "--json").document["events"] == events
 
@@ -262,7 +267,7 @@ def test_a_ledger_is_made_only_where_it_is_named(run: Run, state: Path, here: Pa
 
     without = run(*words)
 
-    assert (without.code, without.out) == (4, A_SAYS)
+    assert (without.code, without.out) == (4, A_SAYS + "Ledger: nothing was recorded\n")
     assert without.err.startswith(f"rightful: nothing was recorded: there is no ledger at {here}/.rightful")
     assert not (here / ".rightful").exists()
     assert run("--ledger", here / "named", *words).code == 0
@@ -292,7 +297,7 @@ def test_the_bandit_file_is_spoken_of_and_never_written(
 
     done = run("credit", *words, *GRADED)
 
-    assert (done.code, done.out) == (0, A_SAYS)
+    assert (done.code, done.out) == (0, A_SAYS + APPENDED)
     said = "stands there and was not changed" if stands else "does not stand there; none was made"
     assert done.err.startswith(f"rightful: {bandit}/bandit-state.json {said}")
     assert [path.read_text() for path in bandit.glob("*")] == ["{}"] * stands
@@ -307,7 +312,7 @@ def test_the_grade_is_taken_from_the_session_records_where_none_is_given(
 
     done = run("credit", "--session-state-dir", state, "--session-records", here / "records.jsonl", *ids)
 
-    assert (done.code, done.out) == (0, A_SAYS)
+    assert (done.code, done.out) == (0, A_SAYS + APPENDED)
     assert alphas(run) == {"lessons/session-a.md": 1.8}
 
 
@@ -318,7 +323,7 @@ def test_session_records_that_cannot_be_read_are_spoken_of_and_not_used(
 
     done = run("credit", *words, *GRADED)
 
-    assert (done.code, done.out) == (0, A_SAYS)
+    assert (done.code, done.out) == (0, A_SAYS + APPENDED)
     assert done.err == f"rightful: {here}/none could not be read: No such file or directory; it was not used.\n"
 
 

@@ -8,16 +8,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from rightful.errors import LedgerNotFoundError
+from rightful.errors import LedgerNotFoundError, StorageError, UsageError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping
 
     from rightful.app import Ledger
+    from rightful.ledger.recorded import Receipt
 
 FOLDER = ".rightful"
 """Name of a ledger's folder where nobody names another."""
+
+UNSETTLED = "It is kept and pays nobody until an `event.withdrawn` settles it"
+"""What an id in conflict means."""
 
 DONE: Final = 0
 CHECK_SAID_NO: Final = 1
@@ -26,6 +30,8 @@ CONFLICT: Final = 3
 STORAGE: Final = 4
 
 _ESCAPED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_NARROWEST = 20  # columns; nothing can be read in fewer
+_WIDTH_DIGITS = 4
 _LOCATION_BYTES = 8_192  # a .git or commondir file holds one path
 
 
@@ -39,7 +45,12 @@ def opened(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
     from rightful import app
     from rightful.cli import logs
 
-    ledger = app.open(located(args.ledger), readonly=readonly)
+    path = located(args.ledger)
+    try:
+        ledger = app.open(path, readonly=readonly)
+    except LedgerNotFoundError:
+        refuse_parent(path)
+        raise
     logs.of(args).step("opened", path=str(ledger.path), id=ledger.id, events=ledger.log.head())
     return ledger
 
@@ -52,15 +63,43 @@ def located(asked: str | None, *, start: Path | None = None) -> str:
         start: Where the search begins; the working folder if None.
 
     Raises:
+        UsageError: The name is empty.
         LedgerNotFoundError: Nobody named one and none was found.
     """
-    if named := asked or os.environ.get("RIGHTFUL_LEDGER"):
-        return named
+    if asked := named(asked):
+        return asked
     start = start or Path.cwd()
     for folder in _upwards(start):
         if _is_ours(folder / FOLDER):
             return str(folder / FOLDER)
     raise LedgerNotFoundError(str(home(start) / FOLDER))
+
+
+def named(asked: str | None) -> str | None:
+    """Return the ledger that is named: by `--ledger`, else by RIGHTFUL_LEDGER; None where neither is given.
+
+    Raises:
+        UsageError: The name is empty: a variable of a script that was not set must not pick another ledger.
+    """
+    for where, name in (("--ledger", asked), ("RIGHTFUL_LEDGER", os.environ.get("RIGHTFUL_LEDGER"))):
+        if name is not None and not name.strip():
+            raise UsageError(f"{where} is empty; nothing was done. Give the path of a folder, or leave it out.")
+        if name is not None:
+            return name
+    return None
+
+
+def refuse_parent(path: str) -> None:
+    """Refuse the folder around a ledger, where the ledger itself is meant.
+
+    Raises:
+        StorageError: There is no ledger at the path, and one in its `.rightful`.
+    """
+    from rightful import app
+
+    own = app.folder_of(path) / FOLDER
+    if (own / "store").is_dir():
+        raise StorageError(f"there is no ledger at {path}; nothing was made", f"One is in it: give --ledger {own}.")
 
 
 def home(start: Path) -> Path:
@@ -114,7 +153,7 @@ def _location(path: Path) -> str:
 
 def print_json(document: object) -> None:
     """Print one JSON document on stdout. All but ASCII is escaped, so a terminal is safe from it."""
-    print(json_text(document))
+    put(json_text(document) + "\n")
 
 
 def json_text(document: object) -> str:
@@ -130,15 +169,73 @@ def _builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
 
 def say(text: str) -> None:
     """Print text for people on stdout, safe for a terminal."""
-    print(safe(text))
+    put(safe(text) + "\n")
+
+
+def tell(text: str) -> None:
+    """Print prose on stdout, safe for a terminal and wrapped at its width; a blank line parts paragraphs."""
+    put(wrapped(safe(text), columns(sys.stdout)) + "\n")
 
 
 def complain(text: str) -> None:
     """Print a sentence on stderr, safe for a terminal. Nobody reading it is no reason to stop the work."""
+    width = columns(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
     try:
-        print(f"rightful: {safe(text)}", file=sys.stderr)
-    except BrokenPipeError:
+        print(wrapped(f"rightful: {safe(text)}", width), file=sys.stderr)
+    except OSError:
         abandon(sys.stderr)
+
+
+def note(text: str) -> None:
+    """Print on stderr what is worth knowing and no complaint."""
+    complain(f"note: {text}")
+
+
+def columns(stream: TextIO | None) -> int | None:
+    """Return how wide a stream is: COLUMNS, else its terminal's width; None where nothing limits it."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked[:_WIDTH_DIGITS]) >= _NARROWEST:
+        return int(asked[:_WIDTH_DIGITS])
+    try:
+        return None if stream is None else os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
+
+
+def wrapped(text: str, width: int | None) -> str:
+    """Return text with each of its lines wrapped at spaces; as it is where nothing limits it. No word is cut."""
+    if width is None or all(len(line) <= width for line in text.split("\n")):
+        return text
+    import re
+    import textwrap
+
+    lines = []
+    for line in text.split("\n"):
+        hang = re.match(r"(?: +(?:\S+ )*\S+ {2,}| *)", line)  # indentation, and a first column of a list
+        indent = " " * (hang.end() if hang else 0)
+        lines += textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [line]
+    return "\n".join(lines)
+
+
+def put(text: str, *, flush: bool = False) -> None:
+    """Write text on stdout as it is.
+
+    Raises:
+        BrokenPipeError: Nobody reads it any more.
+        StorageError: It cannot be written, as on a full disk.
+    """
+    try:
+        print(text, end="", flush=flush)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        abandon(sys.stdout)  # or the interpreter complains of what is left at exit
+        raise StorageError(
+            f"the answer could not be written to stdout: {error.strerror}; what was recorded stays recorded",
+            "Make room, or send the answer elsewhere, and run the command again.",
+        ) from None
 
 
 def abandon(stream: TextIO) -> None:
@@ -172,6 +269,17 @@ def _spelled(char: str) -> str:
 def counted(counts: Mapping[str, int]) -> str:
     """Return counts as words: `12 appended, 1 duplicate`; `nothing` when there are none."""
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing"
+
+
+def complaint(receipt: Receipt) -> str:
+    """Return what is wrong with an event that was not taken, or contradicts what stands under its id."""
+    settled = "" if receipt.outcome != "conflict" else f". {UNSETTLED}"
+    return f"{receipt.outcome}: {receipt.reason}{settled}"
+
+
+def many(count: int, what: str, plural: str | None = None) -> str:
+    """Return a count with its noun: `1 grade`, `2 grades`."""
+    return f"{count:,} {what if count == 1 else plural or what + 's'}"
 
 
 def worst(codes: Iterable[int]) -> int:

@@ -56,6 +56,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Say what is credited, and append it."""
+    from rightful.cli import credited
     from rightful.producers import credit
 
     asked = credit.asked_for(args.workspace_session_id, args.exposure_session_id)
@@ -79,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
         others = [*records.ids(asked), *credit.known_ids(asked, written)]
         exposure = credit.read_exposure(args.session_state_dir, asked, others)
         receipts = _append(ledger, asked, exposure, said)
-    return _answer(args, asked, said, exposure, receipts)
+        happened = credited.sentence(ledger, receipts, said, empty=exposure.state == "empty")
+    return _answer(args, asked, said, exposure, receipts, happened)
 
 
 def _said(args: argparse.Namespace, asked: Asked, records: Records) -> Said:
@@ -104,7 +106,14 @@ def _said(args: argparse.Namespace, asked: Asked, records: Records) -> Said:
 def _opened(args: argparse.Namespace) -> Ledger:
     from rightful import app
 
-    return app.open(args.ledger, create=True) if args.ledger else common.opened(args)
+    if args.ledger is None:
+        return common.opened(args)
+    path = common.located(args.ledger)
+    try:
+        return app.open(path)
+    except LedgerNotFoundError:
+        common.refuse_parent(path)
+        return app.open(path, create=True)
 
 
 def _append(ledger: Ledger, asked: Asked, exposure: Exposure, said: Said) -> list[Receipt]:
@@ -116,7 +125,14 @@ def _append(ledger: Ledger, asked: Asked, exposure: Exposure, said: Said) -> lis
     return credit.append(ledger.log, asked, *credit.events_of(asked, exposure, said, now_us()))
 
 
-def _answer(args: argparse.Namespace, asked: Asked, said: Said, exposure: Exposure, receipts: list[Receipt]) -> int:
+def _answer(
+    args: argparse.Namespace,
+    asked: Asked,
+    said: Said,
+    exposure: Exposure,
+    receipts: list[Receipt],
+    happened: str = "nothing was recorded",
+) -> int:
     if args.json:
         common.print_json(_document(args, asked, said, exposure, receipts))
     else:
@@ -125,9 +141,11 @@ def _answer(args: argparse.Namespace, asked: Asked, said: Said, exposure: Exposu
         common.say(_lessons(exposure))
         if args.dry_run:
             common.say("(dry run — no state updated)")
+        else:
+            common.say(f"Ledger: {happened}")
     for receipt in receipts:
         if receipt.outcome in _CODES:
-            common.complain(f"{receipt.outcome}: {receipt.reason}")
+            common.complain(common.complaint(receipt))
     if (bandit := _bandit_file(args)) is not None:
         stands = "stands there and was not changed" if bandit.exists() else "does not stand there; none was made"
         common.complain(f"{bandit} {stands}: posteriors are computed from the ledger (`rightful posteriors`).")

@@ -1,0 +1,86 @@
+"""What became of a credit: a sentence for its last line, from its receipts and the bin of its grade."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rightful.policies import Policy
+from rightful.projections.scene import BINS, CREDITED, UNMAPPED
+from rightful.projections.settle import settle
+
+if TYPE_CHECKING:
+    from rightful.app import Ledger
+    from rightful.ledger.recorded import Receipt
+    from rightful.producers.sequences import Said
+    from rightful.projections.facts import Facts
+
+_POLICY = Policy()
+_WHY = {
+    "unmatched": "no exposure of that session is recorded",
+    "empty": "its exposure lists no lesson",
+    "ambiguous": "another session fits its name, or is graded for the same exposure",
+    "conflicting": "an event that it rests on contradicts another of the same id; `event.withdrawn` settles it",
+    "retracted": "the grade was taken back",
+    "late_only": "every exposure is later than the grade",
+    "in_balance": "an opening balance holds what came before",
+    "erased": "its exposure was erased",
+}
+"""Why the grades of a bin pay nobody."""
+
+
+def sentence(ledger: Ledger, receipts: Sequence[Receipt], said: Said, *, empty: bool) -> str:
+    """Say what happened to a credit.
+
+    Args:
+        ledger: Where it was appended.
+        receipts: Those of its exposure and its grade; none where nothing was appended.
+        said: The grade.
+        empty: Whether the exposure lists nothing.
+    """
+    if not receipts:
+        return "nothing was recorded"
+    grade = receipts[-1]
+    if grade.position is None or any(receipt.outcome in {"invalid", "conflict"} for receipt in receipts):
+        return ", ".join(f"{what} {one.outcome}" for what, one in zip(("exposure", "grade"), receipts, strict=True))
+    facts = ledger.projected().catch_up()
+    row = int(np.flatnonzero(facts.grades["pos"] == grade.position)[0])
+    pays = _pays(facts, row, said)
+    return f"{_recorded(facts, row, receipts, paid=pays is None and not empty)}{'; ' + pays if pays else ''}"
+
+
+def _recorded(facts: Facts, row: int, receipts: Sequence[Receipt], *, paid: bool) -> str:
+    if all(receipt.outcome == "duplicate" for receipt in receipts):
+        return "already there: credited once" if paid else "already there"
+    if receipts[-1].outcome == "duplicate":
+        return "the exposure appended, the grade already there"
+    before = _before(facts, row)
+    return "appended" if before is None else f"appended; replaces grade seq {before}"
+
+
+def _before(facts: Facts, row: int) -> int | None:
+    """Return the highest seq below that of a grade, of the same grader and session; None for the first."""
+    table = facts.grades
+    own = (table["name"] == table["name"][row]) & (table["grader"] == table["grader"][row])
+    lower = table["seq"][own & (table["seq"] < table["seq"][row])]
+    return int(lower.max()) if len(lower) else None
+
+
+def _pays(facts: Facts, row: int, said: Said) -> str | None:
+    """Say why a grade pays nobody under `bound`, or that another one pays in its place; None where it pays."""
+    table = facts.grades
+    touched = [int(number) for number in (table["name"][row], table["target"][row]) if number >= 0]
+    found = settle(facts, _POLICY, facts.watermark, facts.names.closure(touched))
+    units = np.flatnonzero(found.unit_grade == row)
+    if not len(units):
+        return "another grade of that session pays under bound"
+    number = int(found.unit_bin[units[0]])
+    if number == CREDITED:
+        return None
+    if number == UNMAPPED:
+        words = ", ".join(_POLICY.outcomes)
+        return f"pays nobody under bound: unmapped outcome {said.outcome!r}; the policy maps no such word, only {words}"
+    name = BINS[number]
+    return f"pays nobody under bound: {name.replace('_', '-')} ({_WHY[name]})"
