@@ -25,8 +25,9 @@ Run = Callable[..., Done]
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working folder, and no ledger named by the one who runs the tests."""
+    """An empty working folder, no width, and no ledger named by the one who runs the tests."""
     monkeypatch.delenv("RIGHTFUL_LEDGER", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

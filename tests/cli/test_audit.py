@@ -77,3 +77,60 @@ def test_what_cannot_be_told_is_bounds_and_not_a_guess(run: Run, ledger: Path) -
     assert (document["foreign_grades"], document["unverifiable_grades"]) == (2, 1)
     assert document["foreign_credit_rate_bounds"] == pytest.approx([2 / 3, 1.0])
     assert "1 more could not be checked (67% to 100% of all)" in run("audit").out
+
+
+def test_sides_of_one_name_are_told_apart_by_their_roles(run: Run, ledger: Path) -> None:
+    fill(ledger)
+
+    out = run("audit", "bound", "--against", "bound").out
+
+    assert [line.split() for line in out.splitlines() if line.split()[:1] in (["reference"], ["bin"])] == [
+        ["bin", "reference", "policy"],
+        ["reference", "policy", "Δ", "mean", "W1", "TV", "reference", "policy"],
+    ]
+    assert "0.000" in out
+    assert "-0.000" not in out
+    assert "+0.000" not in out
+
+
+def test_a_policy_is_called_by_its_files_name_or_by_the_first_digits_of_its_hash(
+    run: Run, ledger: Path, here: Path
+) -> None:
+    fill(ledger)
+    (here / "rule.json").write_text('{"prior": [2, 5]}')
+
+    by_file = run("audit", here / "rule.json").out
+    by_value = run("audit", '{"prior": [2, 5]}').out
+    digest = run("audit", "rule.json", "--json").document["policy_hash"]
+
+    assert f"rule.json ({digest[:12]})" in by_file
+    assert digest[:12] in by_value
+    assert digest[:13] not in by_file + by_value
+    assert str(here) not in by_file
+
+
+def test_the_errors_of_the_two_policies_say_which_it_is(run: Run, ledger: Path) -> None:
+    assert run("audit", "{").err.startswith("rightful: this is no policy: POLICY: Expected a JSON object")
+    assert run("audit", "bound", "--against", "{").err.startswith("rightful: this is no policy: --against: Expected a")
+
+
+def test_in_80_columns_whole_columns_go_before_names_are_folded(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(ledger)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    out = run("audit").out
+
+    assert max(map(len, out.splitlines())) <= 80
+    assert "P(best)" not in out
+    assert "TV" not in out
+    assert "W1" in out
+    assert "lessons/a.md" in out
+
+
+def test_an_empty_ledger_has_no_part_of_nothing(run: Run, ledger: Path) -> None:
+    out = run("audit").out
+
+    assert "none)" not in out
+    assert "reward gone astray" not in out

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +10,8 @@ import pytest
 from tests.cli.conftest import Run
 
 from rightful import cli
-from rightful.cli import common, main
-from rightful.errors import AmbiguousNameError, LedgerNotFoundError, StoreFullError
+from rightful.cli import common
+from rightful.errors import LedgerNotFoundError
 
 # -- which ledger ------------------------------------------------------------------------------
 
@@ -42,11 +40,32 @@ def test_the_option_wins_over_the_environment_and_the_environment_over_the_folde
     assert common.located("/asked") == "/asked"
 
 
-def test_an_empty_variable_names_nothing(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = folder(".rightful")
-    monkeypatch.setenv("RIGHTFUL_LEDGER", "")
+@pytest.mark.parametrize("words", [["status"], ["init"], ["ingest"], ["credit", "--exposure-session-id", "a"]])
+@pytest.mark.parametrize("where", ["--ledger", "RIGHTFUL_LEDGER"])
+def test_an_empty_name_is_refused_and_no_other_ledger_is_taken(
+    run: Run, folder: Folder, monkeypatch: pytest.MonkeyPatch, words: list[str], where: str
+) -> None:
+    folder(".rightful")
+    if where == "RIGHTFUL_LEDGER":
+        monkeypatch.setenv(where, "")
+    else:
+        words = ["--ledger", "", *words]
 
-    assert common.located(None) == str(found)
+    done = run(*words, *(["--grade", "1"] if words[-1] == "a" else []))
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"rightful: {where} is empty; nothing was done. Give the path of a folder, or leave it out.\n"
+
+
+@pytest.mark.parametrize("words", [["status"], ["credit", "--exposure-session-id", "a", "--grade", "1"]])
+def test_the_folder_around_a_ledger_is_refused_and_the_ledger_in_it_named(
+    run: Run, ledger: Path, here: Path, words: list[str]
+) -> None:
+    done = run("--ledger", here, *words)
+
+    said = f"rightful: there is no ledger at {here}; nothing was made. One is in it: give --ledger {ledger}.\n"
+    assert (done.code, done.err.endswith(said)) == (4, True)
+    assert [entry.name for entry in here.iterdir()] == [".rightful"]
 
 
 def test_the_nearest_one_upwards_is_found(folder: Folder) -> None:
@@ -179,6 +198,37 @@ def test_text_cannot_steer_a_terminal(text: str, shown: str) -> None:
     assert common.safe(text) == shown
 
 
+def test_prose_is_wrapped_at_spaces_where_a_width_is_given_and_only_there(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "The ledger keeps all.\n\n  Where    in /a/folder/with-a-long-name and here"
+    common.tell(text)
+    assert capsys.readouterr().out == text + "\n"
+
+    monkeypatch.setenv("COLUMNS", "30")
+    common.tell(text)
+    assert capsys.readouterr().out.splitlines() == [
+        "The ledger keeps all.",
+        "",
+        "  Where    in",
+        "           /a/folder/with-a-long-name",
+        "           and here",
+    ]
+
+
+def test_help_is_as_wide_as_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+
+    for command in cli.COMMANDS:
+        lines = run(command, "--help").out.splitlines()
+        assert max(map(len, lines)) <= 60
+        assert "" in lines[lines.index("") + 1 :]  # the summary stands apart from what follows
+
+
+def test_a_count_has_its_noun() -> None:
+    assert [common.many(n, "grade") for n in (0, 1, 2_000)] == ["0 grades", "1 grade", "2,000 grades"]
+
+
 def test_complaints_go_to_stderr_and_are_safe(capsys: pytest.CaptureFixture[str]) -> None:
     common.complain("bad \x1b[2J")
 
@@ -220,139 +270,3 @@ def test_counts_are_words() -> None:
 def test_of_several_exit_codes_the_highest_is_returned() -> None:
     assert common.worst([0, 3, 2]) == 3
     assert common.worst([]) == 0
-
-
-# -- exit codes --------------------------------------------------------------------------------
-
-
-def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def fail(*_: Any) -> int:
-        raise error
-
-    monkeypatch.setattr("rightful.cli.status.run", fail)
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "said"),
-    [
-        (AmbiguousNameError("41c2", ("t:41c2", "u:41c2")), 2, "'41c2' fits 2 sessions: t:41c2, u:41c2"),
-        (StoreFullError("/there", "ENOSPC"), 4, "there is no room to write to /there (ENOSPC)"),
-        (PermissionError(13, "Permission denied", "/there"), 4, "/there: Permission denied."),
-        (KeyboardInterrupt(), 130, "interrupted; what was acknowledged is written"),
-    ],
-)
-def test_an_error_is_a_sentence_on_stderr_and_an_exit_code(
-    monkeypatch: pytest.MonkeyPatch, run: Run, error: BaseException, code: int, said: str
-) -> None:
-    failing(monkeypatch, error)
-
-    done = run("status")
-
-    assert done.code == code
-    assert done.err.startswith(f"rightful: {said}")
-    assert done.out == ""
-
-
-@pytest.mark.parametrize(
-    "words", [["nonsense"], [], ["init", "--nonsense"], ["--nonsense", "init"], ["ingest", "a", "b"]]
-)
-def test_wrong_usage_is_2_and_says_so_on_stderr(run: Run, words: list[str]) -> None:
-    done = run(*words)
-
-    assert done.code == 2
-    assert "usage: rightful" in done.err
-    assert done.out == ""
-
-
-def test_there_is_no_guessing_of_shortened_options(run: Run, ledger: Path) -> None:
-    assert run("status", "--js").code == 2
-
-
-def test_without_a_ledger_a_command_says_how_to_get_one_and_makes_none(run: Run, here: Path) -> None:
-    done = run("status")
-
-    assert done.code == 4
-    assert done.err == (
-        f"rightful: there is no ledger at {here / '.rightful'}; nothing was made. "
-        "Run `rightful init`, or name one with --ledger.\n"
-    )
-    assert list(here.iterdir()) == []
-
-
-@pytest.mark.parametrize("words", [["--ledger", "x", "status"], ["status", "--ledger", "x"], ["--ledger=x", "status"]])
-def test_the_ledger_is_named_before_or_after_the_command(run: Run, here: Path, words: list[str]) -> None:
-    assert run("init", "x").code == 0
-
-    assert run(*words, "--json").document["path"] == "x"
-
-
-def test_the_version_is_that_of_the_package(run: Run) -> None:
-    done = run("--version")
-
-    assert done.code == 0
-    try:
-        assert done.out == f"rightful {version('rightful')}\n"
-    except PackageNotFoundError:
-        assert done.out == "rightful, run from its source and not installed\n"
-
-
-def test_help_lists_every_command_with_its_summary(run: Run) -> None:
-    done = run("--help")
-
-    assert done.code == 0
-    assert [name for name in cli.COMMANDS if f"\n    {name} " not in done.out] == []
-
-
-@pytest.mark.parametrize("command", ["init", "ingest", "status"])
-def test_each_command_has_help_with_its_own_words(run: Run, command: str) -> None:
-    done = run(command, "--help")
-
-    assert done.code == 0
-    assert f"usage: rightful {command}" in done.out
-    assert "--json" in done.out
-
-
-def test_calling_one_command_loads_no_other(here: Path) -> None:
-    program = "from rightful.cli import main; import sys; main(['init', 'x']); print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-
-    commands = {name for name in done.stderr.split() if name in cli.COMMANDS.values()}
-    assert commands == {"rightful.cli.init"}
-
-
-def test_the_package_can_be_run_as_a_module(here: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "rightful", "nonsense"],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-
-    assert done.returncode == 2
-    assert "invalid choice: 'nonsense'" in done.stderr
-
-
-def test_a_narrow_locale_loses_no_answer(run: Run, here: Path) -> None:
-    name = here / "größer"
-    done = subprocess.run(
-        [sys.executable, "-m", "rightful", "init", str(name)],
-        check=True,
-        capture_output=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "ascii"},
-    )
-
-    assert b"gr\\xf6\\xdfer is a ledger now." in done.stdout
-
-
-def test_main_takes_the_words_of_the_process_by_default(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["rightful", "init", "x"])
-
-    assert main() == 0
-    assert (here / "x" / "store").is_dir()

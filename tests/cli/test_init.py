@@ -27,7 +27,7 @@ def test_making_it_again_changes_nothing(run: Run, ledger: Path) -> None:
         own = opened.id
 
     done = run("init")
-    assert (done.code, done.out) == (0, f"{ledger} is a ledger already, with 1 events; nothing was changed.\n")
+    assert (done.code, done.out) == (0, f"{ledger} is a ledger already, with 1 event; nothing was changed.\n")
     assert run("init", "--json").document == {"path": str(ledger), "id": own, "created": False}
 
 
@@ -106,7 +106,12 @@ def test_an_empty_folder_can_be_made_one(run: Run, here: Path) -> None:
 def test_a_file_is_refused_and_stays_as_it_is(run: Run, here: Path) -> None:
     (here / "file").write_text("precious")
 
-    assert run("init", "file").code == 4
+    done = run("init", "file")
+
+    assert (done.code, done.err) == (
+        2,
+        "rightful: file is a file, and it stays as it is; nothing was made. Name a folder that is new or empty.\n",
+    )
     assert (here / "file").read_text() == "precious"
 
 

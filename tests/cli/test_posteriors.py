@@ -39,7 +39,8 @@ def test_json_has_the_keys_and_numbers_of_the_design(run: Run, ledger: Path) -> 
 
     document = run("posteriors", "--json").document
 
-    assert list(document) == ["policy", "through", "arms", "contexts", "counters"]
+    assert list(document) == ["policy", "through", "decay_at", "arms", "contexts", "counters"]
+    assert document["decay_at"] == "2026-08-01T10:11:00Z"
     assert document["policy"]["hash"] == "d9db8dfd61ec1629484424d10ffabcfec3b1c7332de12ce1d1151dc57210e6ed"
     assert document["through"] == 4
     assert document["counters"] == {"credited_grades": 1, "unmatched_grades": 1, "pending_sessions": 1}
@@ -58,7 +59,7 @@ def test_people_read_first_what_happened_to_the_grades(run: Run, ledger: Path) -
     first, *rest = run("posteriors", "--contexts").out.splitlines()
 
     assert first == (
-        "1 of 2 grades are credited to 1 arms (1 unmatched). 1 exposed sessions wait for a grade. "
+        "1 of 2 grades is credited to 1 arm (1 unmatched). 1 exposed session waits for a grade. "
         "Policy bound (d9db8dfd61ec), through position 4."
     )
     assert any("lessons/a.md" in line and "0.600" in line and "0.112 to 0.973" in line for line in rest)
@@ -67,7 +68,97 @@ def test_people_read_first_what_happened_to_the_grades(run: Run, ledger: Path) -
 
 def test_an_empty_ledger_says_that_nothing_was_graded(run: Run, ledger: Path) -> None:
     assert run("posteriors").out.startswith("No grades yet; every arm without an opening balance stands at its prior.")
-    assert run("posteriors", "--json").document["arms"] == {}
+    document = run("posteriors", "--json").document
+    assert (document["arms"], document["decay_at"]) == ({}, None)
+
+
+def test_where_the_policy_leaves_all_graders_out_it_does_not_say_that_there_are_no_grades(
+    run: Run, ledger: Path
+) -> None:
+    fill(ledger)
+
+    out = run("posteriors", "--policy", '{"graders": ["human/overall"]}').out
+
+    assert out.startswith("No grade that this policy pays from, of 2; every arm without an opening balance")
+
+
+def test_a_single_grade_is_spoken_of_in_the_singular(run: Run, ledger: Path) -> None:
+    fill(ledger)
+
+    assert run("posteriors", "--as-of", "3").out.startswith("1 of 1 grade is credited to 1 arm. 1 exposed session wai")
+
+
+def test_a_time_before_the_first_row_is_said_to_be_one_of_recording(run: Run, ledger: Path) -> None:
+    fill(ledger)
+    sentence = "Nothing had been recorded by then; --as-of is the time of recording, not that of an event."
+
+    assert run("posteriors", "--as-of", "2026-08-01T10:15:00Z").out.startswith(sentence)
+    assert run("posteriors", "--as-of", "2026-08-01T10:15:00Z", "--json").err == f"rightful: note: {sentence}\n"
+    assert run("audit", "--as-of", "2026-08-01T10:15:00Z").err == f"rightful: note: {sentence}\n"
+    assert sentence not in run("posteriors", "--as-of", "0").out
+
+
+WEEK = '{"decay": {"mode": "time", "half_life": 604800}}'
+
+
+def test_a_decay_over_time_says_as_of_when(run: Run, ledger: Path) -> None:
+    fill(ledger)
+    first = run("posteriors", "--policy", WEEK).out.splitlines()[0]
+    later = run("posteriors", "--policy", WEEK, "--decay-at", "2026-08-08T10:11:00+00:00", "--json")
+
+    assert first.endswith(", through position 4, decayed as of 2026-08-01T10:11:00Z.")
+    assert (later.document["decay_at"], later.err) == ("2026-08-08T10:11:00Z", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        (["posteriors", "--decay-at", "2026-08-08T10:11:00Z"], "--decay-at changes nothing here"),
+        (["audit", "--decay-at", "2026-08-08T10:11:00Z"], "--decay-at changes nothing here"),
+        (["posteriors", "--contexts", "--as-of", "1"], "--contexts has nothing to show"),
+    ],
+)
+def test_an_option_without_effect_is_said_to_have_none(run: Run, ledger: Path, words: list[str], note: str) -> None:
+    fill(ledger)
+
+    done = run(*words)
+
+    assert done.code == 0
+    assert done.err.startswith(f"rightful: note: {note}")
+
+
+def test_alpha_and_beta_stand_in_the_table(run: Run, ledger: Path) -> None:
+    fill(ledger)
+
+    [row] = [line.split() for line in run("posteriors").out.splitlines() if "lessons/a.md" in line]
+
+    assert row[-4:] == ["1.8", "1.2", "1", "1"]
+
+
+def test_in_80_columns_the_picture_goes_first_and_names_keep_20_characters(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = [
+        event | {"arms": [{"arm": f"/home/dev/work/lessons/{event['key']}-quote-paths.md"}]} for event in EVENTS[:2]
+    ]
+    with rightful.open(ledger) as opened:
+        opened.append([*long, *EVENTS[2:]])
+    monkeypatch.setenv("COLUMNS", "80")
+
+    lines = run("posteriors", "--policy", "historical-newest").out.splitlines()
+
+    assert max(map(len, lines)) <= 80
+    [row] = [line.split() for line in lines if "paths" in line]
+    assert row[0] == "/home/d…ote-paths.md"
+    assert row[1:] == ["0.550", "0.124", "to", "0.931", "2.2", "1.8", "2", "2"]
+
+
+def test_what_is_piped_has_no_width_and_no_name_is_cut(run: Run, ledger: Path) -> None:
+    arm = f"/home/{'x' * 300}.md"
+    with rightful.open(ledger) as opened:
+        opened.append([EVENTS[0] | {"arms": [{"arm": arm}]}, EVENTS[2]])
+
+    assert [line.split()[0] for line in run("posteriors").out.splitlines() if "0.600" in line] == [arm]
 
 
 def test_a_policy_comes_by_name_as_json_or_from_a_file(run: Run, ledger: Path, here: Path) -> None:
@@ -86,16 +177,28 @@ def test_a_policy_comes_by_name_as_json_or_from_a_file(run: Run, ledger: Path, h
     ("words", "sentence"),
     [
         (["--policy", "best"], "there is no preset 'best'"),
-        (["--policy", "{}x"], "Expected JSON"),
-        (["--policy", "missing.json"], "missing.json cannot be read"),
+        (["--policy", "{}x"], "this is no policy: --policy: Expected a JSON object; Expected JSON"),
+        (["--policy", "{"], "this is no policy: --policy: Expected a JSON object; Expected JSON"),
+        (["--policy", "[]"], "this is no policy: --policy: Expected a JSON object, got `array`. "),
+        (["--policy", "missing.json"], "this is no policy: --policy missing.json cannot be read: No such file"),
+        (["--policy", "empty.json"], "this is no policy: --policy empty.json: Expected a JSON object, got nothing. "),
+        (["--policy", "rule.toml"], "this is no policy: --policy rule.toml: Expected a JSON object; Expected JSON"),
+        (["--policy", "ledger"], "this is no policy: --policy: there is no preset 'ledger'; there are bound, "),
         (["--policy", '{"joint": 1}'], "unknown field `joint`"),
+        (["--policy", '{"join": "nearest"}'], "'nearest'; there are `bound`, `newest` - at `$.join`"),
         (["--as-of", "5"], "position 5 is not in this ledger, which ends at 4"),
-        (["--as-of", "soon"], "'soon' is no time"),
+        (["--as-of", "soon"], "--as-of takes a position or a time, and 'soon' is neither"),
+        (["--as-of", "-1"], "--as-of takes a position or a time, and '-1' is neither"),
+        (["--as-of", "2026-08-01T10:15:00"], "has no offset; write it as 2026-08-01T10:15:00Z"),
         (["--decay-at", " "], "an empty time was given"),
     ],
 )
-def test_wrong_usage_is_a_sentence_and_exit_2(run: Run, ledger: Path, words: list[str], sentence: str) -> None:
+def test_wrong_usage_is_a_sentence_and_exit_2(
+    run: Run, ledger: Path, here: Path, words: list[str], sentence: str
+) -> None:
     fill(ledger)
+    (here / "empty.json").touch()
+    (here / "rule.toml").write_text('join = "newest"')
 
     done = run("posteriors", *words)
 

@@ -41,6 +41,44 @@ def test_nothing_is_cut_however_long_it_is(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.count("x") == 500
 
 
+def test_what_is_too_wide_loses_its_columns_in_order_and_then_the_middle_of_its_names(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arm = "/home/dev/lessons/quote-paths.md"
+
+    def words(columns: int) -> list[list[str]]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        tables.show_table({"arm": "", "a": "u", "b": "u"}, [(arm, "11111111", "22222222")], drop=["b", "a"])
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= columns
+        return [line.split() for line in lines if "md" in line]
+
+    assert words(55) == [[arm, "11111111", "22222222"]]
+    assert words(54) == [["/home/dev/lesso…/quote-paths.md", "11111111", "22222222"]]
+    assert words(43) == [["/hom…/quote-paths.md", "11111111", "22222222"]]
+    assert words(42) == [["/home/dev/les…/quote-paths.md", "11111111"]]
+    assert words(33) == [["/hom…/quote-paths.md", "11111111"]]
+    assert words(32) == [["/home/dev/les…/quote-paths.md"]]
+
+
+def test_names_that_would_look_alike_stay_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "24")
+    tables.show_table({"arm": ""}, [("/home/dev/a/quote-paths.md",), ("/home/dev/b/quote-paths.md",)])
+
+    out = "".join(line.strip() for line in capsys.readouterr().out.splitlines())
+    assert "…" not in out
+    assert "/home/dev/a/quote-paths.md" in out
+
+
+def test_a_name_is_shortened_in_its_middle_and_its_last_part_stays_whole_if_it_can() -> None:
+    assert tables.shortened("/home/dev/lessons/quote-paths.md", 25) == "/home/dev…/quote-paths.md"
+    assert tables.shortened("/home/dev/lessons/never-retry-blindly.md", 20) == "/home/d…y-blindly.md"
+    assert tables.shortened("x" * 20, 20) == "x" * 20
+    assert tables.shortened("x" * 40, 20) == "x" * 7 + "…" + "x" * 12
+
+
 def test_facts_stand_each_below_the_other(capsys: pytest.CaptureFixture[str]) -> None:
     tables.show_facts({"events": 3, "on disk": "5 KiB"})
 

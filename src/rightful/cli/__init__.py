@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
-import os
 import sys
 from typing import TYPE_CHECKING, Protocol, cast
 
+from rightful.cli import common
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 COMMANDS: dict[str, str] = {
     "init": "rightful.cli.init",
@@ -38,21 +39,17 @@ PIPE_CLOSED = 141
 """Exit code when the reader of our output went away: 128 and SIGPIPE."""
 
 
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal.
+class _Help(argparse.HelpFormatter):
+    """Help as wide as the terminal, a description's paragraphs kept apart.
 
     argparse makes a formatter for each argument it is told of, and its own loads shutil to ask for the width.
     """
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_columns() - 2)
+        super().__init__(prog, width=(common.columns(sys.stdout) or _PIPED_COLUMNS) - 2)
 
-
-def _columns() -> int:
-    try:
-        return os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns or _PIPED_COLUMNS
-    except (OSError, ValueError):
-        return _PIPED_COLUMNS
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n\n".join(super(_Help, self)._fill_text(part, width, indent) for part in text.split("\n\n"))
 
 
 class Command(Protocol):
@@ -109,7 +106,7 @@ def _add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], 
     sub.add_argument("--json", action="store_true", help="print one JSON document instead of text for people")
     sub.add_argument("--verbose", action="store_true", help="log each step on stderr")
     cast("Command", module).arguments(sub)
-    sub.set_defaults(run=cast("Command", module).run)
+    sub.set_defaults(run=cast("Command", module).run, parser=sub)
 
 
 def _named(words: Sequence[str]) -> str | None:
@@ -133,22 +130,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a narrow locale must not lose an answer
-    if words == ["--version"]:
-        return _version()
+    return _guarded(lambda: _version() if words == ["--version"] else _run(words))
+
+
+def _run(words: Sequence[str]) -> int:
     try:
-        args = parser(_named(words)).parse_args(words)
+        args, rest = parser(_named(words)).parse_known_args(words)
+        if rest:
+            args.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     except SystemExit as stopped:  # argparse has said what is wrong, or has shown the help
         return int(stopped.code or 0)
-    return _run(args)
+    code: int = args.run(args)
+    return code
 
 
-def _run(args: argparse.Namespace) -> int:
-    from rightful.cli import common
+def _guarded(work: Callable[[], int]) -> int:
+    """Do the work and give all of its answer; return the exit code of what goes wrong, having said it."""
     from rightful.errors import RightfulError
 
     try:
-        code: int = args.run(args)
-        sys.stdout.flush()
+        code = work()
+        common.put("", flush=True)
     except RightfulError as error:
         common.complain(str(error))
         return error.exit_code
@@ -162,7 +164,7 @@ def _run(args: argparse.Namespace) -> int:
         common.complain(
             f"{error.filename or 'the system'}: {error.strerror or error}. Mend it and run the command again."
         )
-        return 4
+        return common.STORAGE
     return code
 
 
@@ -170,7 +172,7 @@ def _version() -> int:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        print("rightful", version("rightful"))
+        common.say(f"rightful {version('rightful')}")
     except PackageNotFoundError:
-        print("rightful, run from its source and not installed")
+        common.say("rightful, run from its source and not installed")
     return 0

@@ -5,20 +5,23 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from rightful import content
+from rightful import content, times
 from rightful.cli import common, logs
-from rightful.errors import PolicyError, ReadOnlyStoreError, UsageError
+from rightful.errors import InvalidEventError, PolicyError, ReadOnlyStoreError, UsageError
+from rightful.policies import PRESETS, Policy, TimeDecay, policy_of
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from rightful.app import Ledger
     from rightful.cli.logs import Log
 
 _WHOLE_FROM = 1_000
+_HASH_DIGITS = 12
+_POSITION_DIGITS = 18
 
 PROGRESS_ROWS = 50_000
 """Rows to fold from which on a person is shown how far it is."""
@@ -26,38 +29,120 @@ PROGRESS_ROWS = 50_000
 
 def add_position(parser: argparse.ArgumentParser) -> None:
     """Declare `--as-of` and `--decay-at`."""
-    parser.add_argument("--as-of", metavar="POSITION|TIME", help="only what was recorded up to it; default all")
+    parser.add_argument(
+        "--as-of", metavar="POSITION|TIME",
+        help="only what was recorded up to it, a position or a time of recording; default all",
+    )  # fmt: skip
     parser.add_argument("--decay-at", metavar="TIME", help="the time of a decay; default the latest event's")
 
 
-def policy_named(asked: str) -> str | Mapping[str, Any]:
+class Named(NamedTuple):
+    """A policy, and what a person is shown as its name.
+
+    Attributes:
+        label: The preset's name, the file's name, or the first digits of the hash.
+        asked: The preset's name; None for a policy of a file or of the command line.
+        policy: The rule.
+    """
+
+    label: str
+    asked: str | None
+    policy: Policy
+
+    @property
+    def shown(self) -> str:
+        """The label, with the first digits of the hash beside a name."""
+        digest = self.policy.hash[:_HASH_DIGITS]
+        return f"{self.label} ({digest})" if self.label != digest else digest
+
+    @property
+    def ask(self) -> str | Policy:
+        """What the ledger is asked for: the preset's name stays a name in its answer."""
+        return self.asked or self.policy
+
+
+def policy_named(asked: str, option: str = "--policy") -> Named:
     """Return the policy that a person means: a preset's name, a JSON object, or a file that holds one.
 
+    Args:
+        asked: What was given.
+        option: Where it was given, for the sentence of an error.
+
     Raises:
-        PolicyError: It is a file that cannot be read or holds no object.
+        PolicyError: It is none of these; the sentence names the option, and the file.
     """
-    if asked.lstrip().startswith("{"):
-        return _object(asked.encode("utf-8", "surrogateescape"), "it")
     path = Path(asked)
-    if path.suffix == ".json" or "/" in asked:
-        try:
-            return _object(path.read_bytes(), str(path))
-        except OSError as error:
-            raise PolicyError(f"{path} cannot be read ({error.strerror})") from None
-    return asked
+    try:
+        if asked.lstrip().startswith(("{", "[")):
+            policy = _policy(asked.encode("utf-8", "surrogateescape"))
+            return Named(policy.hash[:_HASH_DIGITS], None, policy)
+        if asked not in PRESETS and (path.suffix or "/" in asked or path.is_file()):
+            option = f"{option} {asked}"
+            return Named(path.name, None, _policy(path.read_bytes()))
+        return Named(asked, asked, policy_of(asked))
+    except PolicyError as error:
+        raise PolicyError(f"{option}: {error.what}") from None
+    except (OSError, ValueError) as error:  # a NUL in a path is a ValueError
+        raise PolicyError(f"{option} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _object(text: bytes, where: str) -> Mapping[str, Any]:
-    found = content.parse_json(text)
+def _policy(text: bytes) -> Policy:
+    if not text.strip():
+        raise PolicyError("Expected a JSON object, got nothing")
+    try:
+        found = content.parse_json(text)
+    except InvalidEventError as error:
+        raise PolicyError(f"Expected a JSON object; {error.what}") from None
     if not isinstance(found, dict):
-        raise PolicyError(f"{where} holds no JSON object")
-    return found
+        kind = {list: "array", str: "str", bool: "bool", int: "int", float: "float"}.get(type(found), "null")
+        raise PolicyError(f"Expected a JSON object, got `{kind}`")
+    return policy_of(found)
 
 
 def as_of(args: argparse.Namespace) -> int | str | None:
-    """Return the position or time that `--as-of` gives."""
+    """Return the position or time that `--as-of` gives.
+
+    Raises:
+        UsageError: It is neither.
+    """
     given: str | None = args.as_of
-    return int(given) if given is not None and given.isdecimal() else given
+    if given is None:
+        return None
+    if given.isdecimal() and len(given) <= _POSITION_DIGITS:
+        return int(given)
+    try:
+        times.us_from(given)
+    except UsageError as error:
+        if "has no offset" in str(error):
+            raise
+        raise UsageError(
+            f"--as-of takes a position or a time, and {given!r} is neither; nothing was computed. "
+            f"Write a position as 12, a time as 2026-08-01T10:15:00Z."
+        ) from None
+    return given
+
+
+def decay_at(args: argparse.Namespace, *policies: Policy) -> str | None:
+    """Return the time that `--decay-at` gives, and say so where it changes nothing.
+
+    Raises:
+        UsageError: It is no time; an empty one would mean the default.
+    """
+    given: str | None = args.decay_at
+    if given is None:
+        return None
+    if not given.strip():
+        raise UsageError("an empty time was given; write it as 2026-08-01T10:15:00Z or leave the option out")
+    if not any(isinstance(policy.decay, TimeDecay) for policy in policies):
+        common.note("--decay-at changes nothing here: no policy that was asked for decays with time.")
+    return given
+
+
+def before_all(args: argparse.Namespace, through: int, ledger: Ledger) -> str | None:
+    """Return a sentence where `--as-of` gives a time before the first row; it is easily taken for an event's time."""
+    if through or args.as_of is None or args.as_of.isdecimal() or not ledger.log.head():
+        return None
+    return "Nothing had been recorded by then; --as-of is the time of recording, not that of an event."
 
 
 @contextmanager
@@ -112,16 +197,7 @@ def number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < _WHOLE_FROM else f"{value:,.0f}"
 
 
-def fixed(value: float) -> str:
-    """Return a mean, a rate or a distance for people: three decimals."""
-    return f"{value:.3f}"
-
-
-def refuse_unknown_time(text: str | None) -> None:
-    """Refuse an empty time, which would mean the default.
-
-    Raises:
-        UsageError: It is empty.
-    """
-    if text is not None and not text.strip():
-        raise UsageError("an empty time was given; write it as 2026-08-01T10:15:00Z or leave the option out")
+def fixed(value: float, *, sign: bool = False) -> str:
+    """Return a mean, a rate or a distance for people: three decimals; nothing has no sign."""
+    text = f"{value:+.3f}" if sign else f"{value:.3f}"
+    return text if text.strip("+-") != "0.000" else "0.000"

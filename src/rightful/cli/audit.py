@@ -6,16 +6,22 @@ went to another session's lessons. Nothing is changed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import structs
 
 from rightful.cli import asking, common
 
 if TYPE_CHECKING:
     import argparse
 
+    from rightful.cli.asking import Named
     from rightful.reports.audit import Audit
 
 _BAR_CHARS = 40
+_BIN_CHARS = 12  # the longest name of a bin
+_COUNT_CHARS = 7
+_LABEL_CHARS = 24
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,78 +39,109 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison."""
-    asking.refuse_unknown_time(args.decay_at)
-    policy, against = (asking.policy_named(one) for one in _asked(args.policy, args.against))
+    (policy, against), as_of = _asked(args.policy, args.against), asking.as_of(args)
+    decay_at = asking.decay_at(args, policy.policy, against.policy)
     with asking.folded(args) as ledger:
-        found = ledger.audit(policy, against, as_of=asking.as_of(args), decay_at=args.decay_at)
+        found = ledger.audit(policy.ask, against.ask, as_of=as_of, decay_at=decay_at)
+        by_then = asking.before_all(args, found.through, ledger)
+    if by_then:
+        common.note(by_then)
     if args.json:
         common.print_json(found.as_dict())
     else:
-        _show(found)
+        _show(found, policy, against)
     return common.DONE
 
 
-def _asked(policy: str | None, against: str | None) -> tuple[str, str]:
+def _asked(policy: str | None, against: str | None) -> tuple[Named, Named]:
     """Return what is audited and what it is held against: `--against P` alone holds P against bound."""
-    if policy is None:
-        return against or "historical-newest", "bound"
-    return policy, against or "bound"
+    audited = asking.policy_named(policy or against or "historical-newest", "POLICY" if policy else "--against")
+    return audited, asking.policy_named(against or "bound" if policy else "bound", "--against")
 
 
-def _show(found: Audit) -> None:
+class _Roles(NamedTuple):
+    """What the two sides are called in the columns."""
+
+    policy: str
+    reference: str
+
+
+def _roles(policy: Named, against: Named) -> _Roles:
     from rightful.cli import tables
 
-    common.say(found.verdict())
+    if policy.label == against.label:
+        return _Roles("policy", "reference")
+    names = _Roles(*(tables.shortened(one.label, _LABEL_CHARS) for one in (policy, against)))
+    return names if names.policy != names.reference else _Roles("policy", "reference")
+
+
+def _show(found: Audit, policy: Named, against: Named) -> None:
+    from rightful.cli import tables
+
+    named = structs.replace(found, policy=policy.label, reference=against.label)
+    common.tell(named.verdict())
     given, owed = asking.number(found.policy_mass), asking.number(found.bound_mass)
-    tables.show_facts(
-        {
-            "audited": f"{found.policy} ({found.policy_hash[:12]})",
-            "against": f"{found.reference} ({found.reference_hash[:12]})",
-            "through": f"position {found.through:,}",
-            "reward gone astray": _part(found.foreign_reward, "of all credited reward", found.foreign_reward_share),
-            "evidence misassigned": _part(found.spurious_mass, f"of a weight of {given}", found.misassigned_fraction),
-            "evidence lost": _part(found.missing_mass, f"of a weight of {owed}", found.lost_fraction),
-            "selection shift": f"{found.selection_shift:.1%} of Thompson picks would differ",
-        }
-    )
-    _show_bins(found)
+    facts = {
+        "audited": policy.shown,
+        "against": against.shown,
+        "through": f"position {found.through:,}",
+        "reward gone astray": _part(found.foreign_reward, "of all credited reward", found.foreign_reward_share),
+        "evidence misassigned": _part(found.spurious_mass, f"of a weight of {given}", found.misassigned_fraction),
+        "evidence lost": _part(found.missing_mass, f"of a weight of {owed}", found.lost_fraction),
+        "selection shift": f"{found.selection_shift:.1%} of Thompson picks would differ" if found.per_arm else None,
+    }
+    tables.show_facts({name: fact for name, fact in facts.items() if fact is not None})
+    roles = _roles(policy, against)
+    _show_bins(found, roles)
+    _show_arms(found, roles)
+
+
+def _show_arms(found: Audit, roles: _Roles) -> None:
+    from rightful.cli import tables
+
+    best = [f"P(best),\n{roles.reference}", f"P(best),\n{roles.policy}"]
     columns = {
-        "arm": "", f"mean, {found.reference}": "reward", f"mean, {found.policy}": "reward", "Δ mean": "reward",
-        "W1": "reward", "TV": "0 to 1", f"P(best), {found.reference}": "0 to 1", f"P(best), {found.policy}": "0 to 1",
+        "arm": "", f"mean,\n{roles.reference}": "reward", f"mean,\n{roles.policy}": "reward",
+        "Δ mean" if tables.draws() else "change": "reward",
+        "W1": "reward", "TV": "0 to 1", best[0]: "0 to 1", best[1]: "0 to 1",
     }  # fmt: skip
     rows = [
         [
-            one.arm, asking.fixed(_mean(one.bound)), asking.fixed(_mean(one.policy)), f"{one.delta_mean:+.3f}",
+            one.arm, asking.fixed(_mean(one.bound)), asking.fixed(_mean(one.policy)),
+            asking.fixed(one.delta_mean, sign=True),
             asking.fixed(one.w1), asking.fixed(one.tv),
             asking.fixed(found.p_best_bound[one.arm]), asking.fixed(found.p_best_policy[one.arm]),
         ]
         for one in sorted(found.per_arm, key=lambda one: (-one.w1, one.arm))
     ]  # fmt: skip
     if rows:
-        tables.show_table(columns, rows, note="sorted by W1, the distance of the two beliefs in reward")
+        note = "sorted by W1, the distance of the two beliefs in reward"
+        tables.show_table(columns, rows, note=note, drop=["TV", *best, "W1"])
 
 
-def _show_bins(found: Audit) -> None:
+def _show_bins(found: Audit, roles: _Roles) -> None:
     """One bar a policy: each grade is in one bin."""
     from rightful.cli import tables
 
     sides = (found.bins_bound, found.bins_policy)
+    block = "█" if tables.draws() else "#"
+    chars = min(_BAR_CHARS, (tables.width() - _BIN_CHARS) // 2 - _COUNT_CHARS - 4)
     rows = [
-        [name.replace("_", "-"), *(_bar(bins.get(name, 0), sum(bins.values())) for bins in sides)]
+        [name.replace("_", "-"), *(_bar(bins.get(name, 0), sum(bins.values()), chars, block) for bins in sides)]
         for name in found.bins_bound | found.bins_policy
     ]
     if rows:
-        tables.show_table({"bin": "", f"grades, {found.reference}": "", f"grades, {found.policy}": ""}, rows)
+        tables.show_table({"bin": "", f"grades,\n{roles.reference}": "", f"grades,\n{roles.policy}": ""}, rows)
 
 
-def _bar(count: int, total: int) -> str:
-    return f"{count:>6,} {'█' * round(count / max(total, 1) * _BAR_CHARS)}"
+def _bar(count: int, total: int, chars: int, block: str) -> str:
+    return f"{count:>6,} {block * round(count / max(total, 1) * chars)}"
 
 
 def _mean(belief: tuple[float, float]) -> float:
     return belief[0] / (belief[0] + belief[1])
 
 
-def _part(part: float, whole: str, share: float | None) -> str:
-    rate = "none" if share is None else f"{share:.0%}"
-    return f"{asking.number(part)} {whole} ({rate})"
+def _part(part: float, whole: str, share: float | None) -> str | None:
+    """Return a part of a whole in words; None where there is no whole."""
+    return None if share is None else f"{asking.number(part)} {whole} ({share:.0%})"

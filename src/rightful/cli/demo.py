@@ -24,18 +24,23 @@ if TYPE_CHECKING:
     from rightful.producers.demo_workspace import Workspace
 
 _BEFORE = """\
-Ten agent sessions worked side by side in {folder}.
-A lesson hook noted which lessons each was shown, and session records hold their grades. A lesson
-updater used to join each grade with the *newest* exposure file, and kept only alpha and beta.
+Ten agent sessions worked side by side in {folder}. A lesson hook noted which lessons each was shown, \
+and session records hold their grades. A lesson updater used to join each grade with the *newest* \
+exposure file, and kept only alpha and beta.
 """
 
 _AFTER = """\
 What to look at
   The ledger      {ledger}: every exposure and grade, never changed; ask it anything again.
   The workspace   {folder}/state and {folder}/tmp: the files, as the tools wrote them.
-  Try             rightful --ledger {quoted} posteriors --policy historical-newest
-                  rightful --ledger {quoted} status
-  Run an import again: nothing is added."""
+  Imports         run one again: nothing is added.
+Try
+  rightful --ledger {quoted} posteriors --policy historical-newest
+  rightful --ledger {quoted} status"""
+
+_TEMPORARY = """\
+This folder is temporary and stays until you remove it
+  rm -r {quoted}"""
 
 
 class Step(NamedTuple):
@@ -62,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from rightful import app
     from rightful.producers import demo_workspace
 
-    if args.ledger:
+    if args.ledger is not None:
         raise UsageError("the demo makes a ledger of its own in its folder; nothing was done. Leave out --ledger.")
     folder = _fresh(args.folder)
     workspace = demo_workspace.write(folder)
@@ -70,9 +75,11 @@ def run(args: argparse.Namespace) -> int:
     app.open(ledger, create=True).close()
     if args.json:
         return _as_json(folder, ledger, _steps(workspace))
-    common.say(_BEFORE.format(folder=folder))
+    common.tell(_BEFORE.format(folder=folder))
     codes = [_show(step, ledger) for step in _steps(workspace)]
-    common.say(_AFTER.format(folder=folder, ledger=ledger, quoted=shlex.quote(str(ledger))))
+    common.tell(_AFTER.format(folder=folder, ledger=ledger, quoted=shlex.quote(str(ledger))))
+    if args.folder is None:
+        common.tell(_TEMPORARY.format(quoted=shlex.quote(str(folder))))
     return common.worst(codes)
 
 
@@ -102,7 +109,7 @@ def _steps(workspace: Workspace) -> list[Step]:
         Step(
             "3. Replay: what a bandit should believe, each grade paying the lessons of its own session.",
             ["posteriors"],
-            "Quoting paths earns 0.75, retrying blindly 0.25. The codex session was shown nothing, so its\n"
+            "Quoting paths earns 0.75, retrying blindly 0.25. The codex session was shown nothing, so its "
             "grade pays nobody; the session without a grade waits.",
         ),
         Step(
@@ -116,10 +123,10 @@ def _steps(workspace: Workspace) -> list[Step]:
 def _show(step: Step, ledger: Path) -> int:
     from rightful import cli
 
-    common.say(step.before)
+    common.tell(step.before)
     common.say(f"$ rightful --ledger {shlex.join([str(ledger), *step.words])}\n")
     code = cli.main(["--ledger", str(ledger), *step.words])
-    common.say(f"\n=> {step.after}\n")
+    common.tell(f"\n=> {step.after}\n")
     return code
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from rightful import content, limits
 from rightful.cli import common, logs
 from rightful.cli.lines import Line, batches
-from rightful.errors import InvalidEventError, UsageError
+from rightful.errors import InvalidEventError, StorageError, UsageError
 from rightful.ledger.recorded import Receipt
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _parsed(line: Line) -> Any:  # noqa: ANN401 - any JSON value, or the receipt
     try:
         return content.parse_json(line.text)
     except InvalidEventError as error:
-        return Receipt(None, "invalid", None, None, str(error))
+        return Receipt(None, "invalid", None, None, str(error).replace(", line 1 column ", ", column "))
 
 
 class _Answer:
@@ -85,13 +85,13 @@ class _Answer:
 
     Attributes:
         counts: How many receipts there were of each outcome.
-        broken: Set once nobody reads the answer any more.
+        broken: Set once the answer cannot be given any more.
     """
 
     def __init__(self, *, whole: bool) -> None:
         self.counts: Counter[str] = Counter()
         self._whole = whole
-        self.broken: BrokenPipeError | None = None
+        self.broken: BrokenPipeError | StorageError | None = None
         if whole:
             self._print('{"receipts":[')
 
@@ -102,7 +102,7 @@ class _Answer:
             del document["reason"]
         if receipt.outcome in _CODES:
             document["line"] = number
-            common.complain(f"line {number}: {receipt.outcome}: {receipt.reason}")
+            common.complain(f"line {number}: {common.complaint(receipt)}")
         separator = "," if self.counts else ""
         self.counts[receipt.outcome] += 1
         if self._whole:
@@ -123,6 +123,6 @@ class _Answer:
         if self.broken is not None:
             return
         try:
-            print(text, end="", flush=flush)
-        except BrokenPipeError as error:
+            common.put(text, flush=flush)
+        except (BrokenPipeError, StorageError) as error:
             self.broken = error

@@ -32,8 +32,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the ledger, unless it is there."""
-    asked = args.path or args.ledger or os.environ.get("RIGHTFUL_LEDGER")
-    path = asked or str(common.home(Path.cwd()) / common.FOLDER)
+    if args.path is not None and not args.path.strip():
+        raise UsageError("PATH is empty; nothing was made. Give the path of a folder, or leave it out.")
+    path = args.path or common.named(args.ledger) or str(common.home(Path.cwd()) / common.FOLDER)
     created = _made(path)
     with app.open(path, readonly=True) as ledger:
         folder, own_id, events = str(ledger.path), ledger.id, ledger.log.head()
@@ -42,12 +43,16 @@ def run(args: argparse.Namespace) -> int:
     elif created:
         common.say(f"{folder} is a ledger now.")
     else:
-        common.say(f"{folder} is a ledger already, with {events} events; nothing was changed.")
+        common.say(f"{folder} is a ledger already, with {common.many(events, 'event')}; nothing was changed.")
     return common.DONE
 
 
 def _made(path: str) -> bool:
     """Make the ledger and return True, or find that it is there."""
+    if app.folder_of(path).is_file():
+        raise UsageError(
+            f"{path} is a file, and it stays as it is; nothing was made. Name a folder that is new or empty."
+        )
     try:
         app.open(path, readonly=True).close()
     except LedgerNotFoundError:

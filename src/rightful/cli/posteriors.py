@@ -9,14 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rightful import times
 from rightful.cli import asking, common
+from rightful.policies import TimeDecay
 
 if TYPE_CHECKING:
     import argparse
 
+    from rightful.cli.asking import Named
     from rightful.projections.posteriors import Posterior, Posteriors
 
 _BAR_CHARS = 24
+_PICTURE = "0 … 1"
+_COLUMNS = {
+    "mean": "reward", "95%": "reward", _PICTURE: "",
+    "alpha": "weight", "beta": "weight", "credits": "n", "mass": "weight",
+}  # fmt: skip
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,21 +41,28 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the beliefs."""
-    asking.refuse_unknown_time(args.decay_at)
-    policy = asking.policy_named(args.policy)
+    policy, as_of = asking.policy_named(args.policy), asking.as_of(args)
+    decay_at = asking.decay_at(args, policy.policy)
     with asking.folded(args) as ledger:
-        found = ledger.posteriors(policy, as_of=asking.as_of(args), decay_at=args.decay_at)
+        found = ledger.posteriors(policy.ask, as_of=as_of, decay_at=decay_at)
+        by_then = asking.before_all(args, found.through, ledger)
+        grades = int((ledger.projected().facts.grades["pos"] <= found.through).sum())
+    if args.contexts and not found.contexts:
+        common.note("--contexts has nothing to show: no exposure that is credited has a context.")
     if args.json:
+        if by_then:
+            common.note(by_then)
         common.print_json(_document(found))
     else:
-        _show(found, args.policy, contexts=args.contexts)
+        _show(found, f"{by_then or _words(found, grades)}{_rule(found, policy)}", contexts=args.contexts)
     return common.DONE
 
 
 def _document(found: Posteriors) -> dict[str, Any]:
     from rightful.reports.beta import interval
 
-    document = found.as_dict()
+    answer = found.as_dict()
+    document = {"policy": answer["policy"], "through": found.through, "decay_at": _decay_at(found)} | answer
     for arm, one in found.arms.items():
         document["arms"][arm]["ci95"] = interval(one.alpha, one.beta)
     for shown, one in zip(document["contexts"], found.contexts, strict=True):
@@ -55,43 +70,65 @@ def _document(found: Posteriors) -> dict[str, Any]:
     return document
 
 
-def _show(found: Posteriors, asked: str, *, contexts: bool) -> None:
+def _decay_at(found: Posteriors) -> str | None:
+    """The time of a decay; None for an empty log, which has none."""
+    return times.text_of(found.decay_at_us) if found.decay_at_us else None
+
+
+def _show(found: Posteriors, words: str, *, contexts: bool) -> None:
     from rightful.cli import tables
 
-    common.say(_words(found, asked))
-    columns = {"arm": "", "mean": "reward", "95%": "reward", "0 … 1": "", "credits": "n", "mass": "weight"}
+    common.tell(words)
+    picture = tables.draws()
+    columns = dict(_COLUMNS) if picture else {name: unit for name, unit in _COLUMNS.items() if name != _PICTURE}
+    drop = [name for name in (_PICTURE, "mass", "95%") if name in columns]
     ranked = sorted(found.arms.items(), key=lambda pair: (-pair[1].mean, pair[0]))
     if ranked:
-        tables.show_table(columns, ([arm, *_cells(one)] for arm, one in ranked))
+        rows = [[arm, *_cells(one, picture=picture)] for arm, one in ranked]
+        tables.show_table({"arm": "", **columns}, rows, drop=drop)
     if contexts and found.contexts:
-        rows = ([one.arm, " · ".join(part or "-" for part in one.context), *_cells(one)] for one in found.contexts)
-        tables.show_table({"arm": "", "context": "", **dict(list(columns.items())[1:])}, rows, title="By context")
+        dot = " · " if picture else " / "
+        rows = [
+            [one.arm, dot.join(part or "-" for part in one.context), *_cells(one, picture=picture)]
+            for one in found.contexts
+        ]
+        tables.show_table({"arm": "", "context": "", **columns}, rows, title="By context", drop=drop)
 
 
-def _words(found: Posteriors, asked: str) -> str:
+def _rule(found: Posteriors, policy: Named) -> str:
+    decayed = f", decayed as of {_decay_at(found)}" if isinstance(found.policy.decay, TimeDecay) else ""
+    return f" Policy {policy.shown}, through position {found.through:,}{decayed}."
+
+
+def _words(found: Posteriors, grades: int) -> str:
     bins = {
         name.removesuffix("_grades").replace("_", "-"): count
         for name, count in found.counters.items()
         if name.endswith("_grades") and name != "foreign_grades"
     }
     pending = found.counters.get("pending_sessions", 0)
-    waiting = f" {pending} exposed sessions wait for a grade." if pending else ""
-    rule = f" Policy {asked} ({found.policy.hash[:12]}), through position {found.through:,}."
+    wait = "waits" if pending == 1 else "wait"
+    waiting = f" {common.many(pending, 'exposed session')} {wait} for a grade." if pending else ""
     if not bins:
-        return f"No grades yet; every arm without an opening balance stands at its prior.{waiting}{rule}"
-    others = ", ".join(f"{count} {name}" for name, count in bins.items() if name != "credited")
-    credited = f"{bins.get('credited', 0)} of {sum(bins.values())} grades are credited to {len(found.arms)} arms"
-    return f"{credited} ({others}).{waiting}{rule}" if others else f"{credited}.{waiting}{rule}"
+        none = f"No grade that this policy pays from, of {grades:,}" if grades else "No grades yet"
+        return f"{none}; every arm without an opening balance stands at its prior.{waiting}"
+    others = ", ".join(f"{count:,} {name}" for name, count in bins.items() if name != "credited")
+    count, total = bins.get("credited", 0), sum(bins.values())
+    of = f"{count:,} of {common.many(total, 'grade')} {'is' if count == 1 else 'are'} credited"
+    credited = f"{of} to {common.many(len(found.arms), 'arm')}" if count else of
+    return f"{credited} ({others}).{waiting}" if others else f"{credited}.{waiting}"
 
 
-def _cells(one: Posterior) -> list[str]:
+def _cells(one: Posterior, *, picture: bool) -> list[str]:
     from rightful.reports.beta import interval
 
     low, high = interval(one.alpha, one.beta)
     return [
         asking.fixed(one.mean),
         f"{low:.3f} to {high:.3f}",
-        _bar(low, one.mean, high),
+        *([_bar(low, one.mean, high)] if picture else []),
+        asking.number(one.alpha),
+        asking.number(one.beta),
         f"{one.n:,}",
         asking.number(one.mass),
     ]

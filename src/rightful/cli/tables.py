@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from rightful.cli import common
 from rightful.cli.common import safe
 
-_PIPED_COLUMNS = 160  # nobody's window limits what is written to a file or a pipe
+_UNLIMITED = 1 << 20  # columns; nobody's window limits what is written to a file or a pipe
+_SHORTEST = 20  # characters that are left of a name at least
+_GAP = 2  # columns of the terminal between two of a table
 _KIB = 1024
 
 
@@ -26,31 +32,107 @@ class Advance(Protocol):
         """Take what was done since the last call."""
 
 
-def _console(*, stderr: bool = False) -> Console:
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else _PIPED_COLUMNS
+def width() -> int:
+    """Return how wide a table may be; columns."""
+    return common.columns(sys.stdout) or _UNLIMITED
+
+
+def draws() -> bool:
+    """Say whether stdout takes more than ASCII; pictures are left out or drawn in ASCII where it does not."""
+    return (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
+
+
+class _Sheet(io.StringIO):
+    """Takes what rich draws for stdout. Rich itself would end the process where nobody reads."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Stdout's."""
+        return sys.stdout.encoding or "ascii"
+
+    def isatty(self) -> bool:
+        """Say whether stdout is a terminal."""
+        return sys.stdout.isatty()
+
+
+def _console(stream: TextIO, *, width: int) -> Console:
     return Console(file=stream, width=width, highlight=False, emoji=False, markup=False)
 
 
+def _print(table: Table) -> None:
+    sheet = _Sheet()
+    _console(sheet, width=width()).print(table)
+    common.put(sheet.getvalue())
+
+
 def show_table(
-    columns: Mapping[str, str], rows: Iterable[Sequence[object]], *, title: str | None = None, note: str | None = None
+    columns: Mapping[str, str],
+    rows: Iterable[Sequence[object]],
+    *,
+    title: str | None = None,
+    note: str | None = None,
+    drop: Sequence[str] = (),
 ) -> None:
     """Print a table on stdout.
 
     Args:
         columns: Each column's heading, and its unit, which stands below it; "" for text. Columns
             with a unit hold numbers, and stand to the right.
-        rows: The cells; text is made safe for a terminal.
+        rows: The cells; text is made safe for a terminal. The first cell is a name, which is
+            shortened in the middle where it does not fit.
         title: What the table is of.
         note: What to know about it; stands below.
+        drop: Headings of the columns that are left out, in this order, where the table is too wide.
     """
-    table = Table(title=title and safe(title), caption=note and safe(note), box=box.SIMPLE, title_justify="left")
-    for heading, unit in columns.items():
-        shown = Text(f"{heading}\n{unit}" if unit else heading)
-        table.add_column(shown, justify="right" if unit else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(safe(cell)) for cell in row))
-    _console().print(table)
+    headings = [f"{heading}\n{unit}" if unit else heading for heading, unit in columns.items()]
+    cells = [[safe(cell) for cell in row] for row in rows]
+    names = list(columns)
+    kept, room = _fitting(headings, cells, [names.index(one) for one in drop])
+    table = Table(
+        title=title and safe(title), caption=note and safe(note), box=box.SIMPLE, title_justify="left",
+        padding=(0, _GAP - 1, 0, 0), caption_justify="left",
+    )  # fmt: skip
+    for number in kept:
+        justify = "right" if columns[names[number]] else "left"
+        table.add_column(Text(headings[number]), justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for name, row in zip(_shortened([row[0] for row in cells], room), cells, strict=True):
+        table.add_row(Text(name), *(Text(row[number]) for number in kept[1:]))
+    _print(table)
+
+
+def _fitting(headings: list[str], cells: list[list[str]], drop: list[int]) -> tuple[list[int], int]:
+    """Return which columns are shown, and how wide the first may be."""
+    widths = [
+        max(cell_len(line) for text in (heading, *(row[number] for row in cells)) for line in text.split("\n"))
+        for number, heading in enumerate(headings)
+    ]
+    least = min(widths[0], _SHORTEST)
+    kept = list(range(len(headings)))
+    waiting = iter(drop)
+    while (room := width() - _GAP * len(kept) - 1 - sum(widths[number] for number in kept[1:])) < least:
+        left_out = next(waiting, None)
+        if left_out is None:
+            break
+        kept.remove(left_out)
+    return kept, max(room, least)
+
+
+def _shortened(names: list[str], room: int) -> list[str]:
+    """Return names that fit; those that would look alike then stay whole, and are folded."""
+    short = [shortened(name, room) for name in names]
+    alike = Counter(short)
+    return [one if alike[one] == 1 else name for one, name in zip(short, names, strict=True)]
+
+
+def shortened(name: str, room: int) -> str:
+    """Return a name that fits, what is left out marked in its middle; its last part stays whole if it can."""
+    if cell_len(name) <= room or cell_len(name) != len(name):
+        return name
+    mark = "…" if draws() else "..."
+    last = len(name) - name.rstrip("/").rfind("/")
+    whole = 1 < last <= room - len(mark) - 4
+    tail = last if whole else (room - len(mark)) * 2 // 3  # names of one kind differ at their ends
+    return name[: room - len(mark) - tail] + mark + name[-tail:]
 
 
 def show_facts(facts: Mapping[str, object]) -> None:
@@ -60,7 +142,7 @@ def show_facts(facts: Mapping[str, object]) -> None:
     table.add_column(overflow="fold")
     for name, fact in facts.items():
         table.add_row(Text(name), Text(safe(fact)))
-    _console().print(table)
+    _print(table)
 
 
 @contextmanager
@@ -72,7 +154,7 @@ def progress(what: str, total: int | None, unit: str) -> Iterator[Advance]:
         total: How much there is to do; None when that is not known.
         unit: What is counted, in the plural: `rows`, `files`.
     """
-    console = _console(stderr=True)
+    console = _console(sys.stderr, width=common.columns(sys.stderr) or _UNLIMITED)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

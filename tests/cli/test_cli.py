@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Run
+from tests.cli.test_posteriors import fill
+
+from rightful import cli
+from rightful.cli import main
+from rightful.errors import AmbiguousNameError, StoreFullError
+
+# -- exit codes --------------------------------------------------------------------------------
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail(*_: Any) -> int:
+        raise error
+
+    monkeypatch.setattr("rightful.cli.status.run", fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (AmbiguousNameError("41c2", ("t:41c2", "u:41c2")), 2, "'41c2' fits 2 sessions: t:41c2, u:41c2"),
+        (StoreFullError("/there", "ENOSPC"), 4, "there is no room to write to /there (ENOSPC)"),
+        (PermissionError(13, "Permission denied", "/there"), 4, "/there: Permission denied."),
+        (KeyboardInterrupt(), 130, "interrupted; what was acknowledged is written"),
+    ],
+)
+def test_an_error_is_a_sentence_on_stderr_and_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, run: Run, error: BaseException, code: int, said: str
+) -> None:
+    failing(monkeypatch, error)
+
+    done = run("status")
+
+    assert done.code == code
+    assert done.err.startswith(f"rightful: {said}")
+    assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    "words", [["nonsense"], [], ["init", "--nonsense"], ["--nonsense", "init"], ["ingest", "a", "b"]]
+)
+def test_wrong_usage_is_2_and_says_so_on_stderr(run: Run, words: list[str]) -> None:
+    done = run(*words)
+
+    assert done.code == 2
+    assert "usage: rightful" in done.err
+    assert done.out == ""
+
+
+def test_an_argument_too_many_shows_the_commands_own_usage(run: Run) -> None:
+    done = run("ingest", "a", "b")
+
+    assert done.err.startswith("usage: rightful ingest ")
+    assert done.err.endswith("rightful ingest: error: unrecognized arguments: b\n")
+
+
+def test_there_is_no_guessing_of_shortened_options(run: Run, ledger: Path) -> None:
+    assert run("status", "--js").code == 2
+
+
+def test_without_a_ledger_a_command_says_how_to_get_one_and_makes_none(run: Run, here: Path) -> None:
+    done = run("status")
+
+    assert done.code == 4
+    assert done.err == (
+        f"rightful: there is no ledger at {here / '.rightful'}; nothing was made. "
+        "Run `rightful init`, or name one with --ledger.\n"
+    )
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["--ledger", "x", "status"], ["status", "--ledger", "x"], ["--ledger=x", "status"]])
+def test_the_ledger_is_named_before_or_after_the_command(run: Run, here: Path, words: list[str]) -> None:
+    assert run("init", "x").code == 0
+
+    assert run(*words, "--json").document["path"] == "x"
+
+
+def test_the_version_is_that_of_the_package(run: Run) -> None:
+    done = run("--version")
+
+    assert done.code == 0
+    try:
+        assert done.out == f"rightful {version('rightful')}\n"
+    except PackageNotFoundError:
+        assert done.out == "rightful, run from its source and not installed\n"
+
+
+def test_help_lists_every_command_with_its_summary(run: Run) -> None:
+    done = run("--help")
+
+    assert done.code == 0
+    assert [name for name in cli.COMMANDS if f"\n    {name} " not in done.out] == []
+
+
+@pytest.mark.parametrize("command", ["init", "ingest", "status"])
+def test_each_command_has_help_with_its_own_words(run: Run, command: str) -> None:
+    done = run(command, "--help")
+
+    assert done.code == 0
+    assert f"usage: rightful {command}" in done.out
+    assert "--json" in done.out
+
+
+def test_calling_one_command_loads_no_other(here: Path) -> None:
+    program = "from rightful.cli import main; import sys; main(['init', 'x']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+    commands = {name for name in done.stderr.split() if name in cli.COMMANDS.values()}
+    assert commands == {"rightful.cli.init"}
+
+
+def test_the_package_can_be_run_as_a_module(here: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rightful", "nonsense"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+    assert done.returncode == 2
+    assert "invalid choice: 'nonsense'" in done.stderr
+
+
+def test_a_narrow_locale_loses_no_answer(run: Run, here: Path) -> None:
+    name = here / "größer"
+    done = subprocess.run(
+        [sys.executable, "-m", "rightful", "init", str(name)],
+        check=True,
+        capture_output=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "ascii"},
+    )
+
+    assert b"gr\\xf6\\xdfer is a ledger now." in done.stdout
+
+
+def test_main_takes_the_words_of_the_process_by_default(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["rightful", "init", "x"])
+
+    assert main() == 0
+    assert (here / "x" / "store").is_dir()
+
+
+# -- stdout ------------------------------------------------------------------------------------
+
+
+def process(*words: str, stdout: Any, **env: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "rightful", *words],
+        check=False,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | env,
+    )
+
+
+ANSWERS = [["posteriors"], ["audit"], ["status"], ["posteriors", "--json"], ["--help"], ["--version"]]
+
+
+@pytest.mark.parametrize("words", ANSWERS, ids=" ".join)
+def test_a_reader_that_went_away_is_141_and_no_complaint(ledger: Path, words: list[str]) -> None:
+    fill(ledger)
+    read, write = os.pipe()
+    os.close(read)
+    done = process(*words, stdout=write, PYTHONUNBUFFERED="")
+    os.close(write)
+
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")  # noqa: PTH110 - one call
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [*((words, "") for words in ANSWERS), (["ingest", os.devnull], ""), (["posteriors"], "1"), (["--help"], "1")],
+)
+def test_a_full_disk_behind_stdout_is_a_sentence_and_4(ledger: Path, words: list[str], unbuffered: str) -> None:
+    fill(ledger)
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        done = process(*words, stdout=full, PYTHONUNBUFFERED=unbuffered)
+
+    assert done.returncode == 4
+    assert done.stderr == (
+        b"rightful: the answer could not be written to stdout: No space left on device; what was recorded stays "
+        b"recorded. Make room, or send the answer elsewhere, and run the command again.\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["posteriors", "audit"])
+def test_a_narrow_encoding_gets_tables_in_ascii(ledger: Path, command: str) -> None:
+    fill(ledger)
+
+    done = process(command, stdout=subprocess.PIPE, PYTHONIOENCODING="ascii")
+
+    assert done.returncode == 0
+    lines = [line for line in done.stdout.splitlines() if b"lessons/b" not in line]  # that name has one of its own
+    assert b"\\u" not in b"".join(lines)
+    assert b"lessons/a.md" in b"".join(lines)
