@@ -340,4 +340,5 @@ def test_the_document_has_the_facts(ledger: Path, run: Run, state: Path) -> None
         "lessons": ["lessons/session-a.md"],
         "dry_run": False,
         "bandit_file": None,
+        "happened": "appended",
     }

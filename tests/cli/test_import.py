@@ -158,6 +158,25 @@ def test_what_repeats_within_one_import_was_not_there_before(ledger: Path, run: 
     assert again.out.splitlines()[-1] == "2 files: 2 there already; 0 problems."
 
 
+def test_what_is_still_to_be_imported_is_imported_though_nobody_reads_the_answer(
+    ledger: Path, run: Run, here: Path
+) -> None:
+    paths = [write(here / f"{name}.jsonl", shown(name, "x.md", TEN)) for name in "ab"]
+    read, written = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "rightful", "import", "lesson-hook", *map(str, paths)],
+        check=False,
+        stdout=written,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"},
+    )
+    os.close(written)
+
+    assert (done.returncode, done.stderr) == (141, b"")
+    assert run("status", "--json").document["events"] == 2
+
+
 def test_the_answer_goes_where_it_was_sent_while_progress_is_shown_on_a_terminal(ledger: Path, here: Path) -> None:
     path = write(here / "t.jsonl", shown("a", "x.md", TEN))
     terminal, own = pty.openpty()

@@ -116,6 +116,7 @@ def test_a_decay_over_time_says_as_of_when(run: Run, ledger: Path) -> None:
         (["posteriors", "--decay-at", "2026-08-08T10:11:00Z"], "--decay-at changes nothing here"),
         (["audit", "--decay-at", "2026-08-08T10:11:00Z"], "--decay-at changes nothing here"),
         (["posteriors", "--contexts", "--as-of", "1"], "--contexts has nothing to show"),
+        (["posteriors", "--contexts", "--json"], "--contexts changes nothing beside --json"),
     ],
 )
 def test_an_option_without_effect_is_said_to_have_none(run: Run, ledger: Path, words: list[str], note: str) -> None:

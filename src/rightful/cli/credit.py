@@ -134,7 +134,8 @@ def _answer(
     happened: str = "nothing was recorded",
 ) -> int:
     if args.json:
-        common.print_json(_document(args, asked, said, exposure, receipts))
+        document = _document(args, asked, said, exposure, receipts)
+        common.print_json(document | {"happened": None if args.dry_run else happened})
     else:
         common.say(f"Session: {asked.id}")
         common.say(f"Outcome: {_outcome(args, said)}")

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rightful.cli import common, logs
-from rightful.errors import UsageError
+from rightful.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -59,13 +59,16 @@ def run(args: argparse.Namespace) -> int:
     if args.paths.count(STDIN) > 1:
         raise UsageError("stdin can be read once; nothing was imported. Name `-` once.")
     reports: list[FileReport] = []
+    broken: BrokenPipeError | StorageError | None = None
     log = logs.of(args)
     with common.opened(args) as ledger, _progress() as progress:
         for report in import_paths(ledger.log, kinds(args.kind), args.paths, stdin=sys.stdin.buffer, progress=progress):
             reports.append(report)
             log.step("imported", **report.as_dict())
-            if not args.json:
-                _tell(report)
+            if not args.json and broken is None:
+                broken = _told(report)
+    if broken is not None:
+        raise broken
     if args.json:
         common.print_json([report.as_dict() for report in reports])
     else:
@@ -83,6 +86,15 @@ def kinds(name: str) -> list[Kind]:
         module, _, attribute = place.partition(":")
         found.append(getattr(import_module(module), attribute)())
     return found
+
+
+def _told(report: FileReport) -> BrokenPipeError | StorageError | None:
+    """Answer for a file; return why that cannot be done any more. What is still to be imported is imported."""
+    try:
+        _tell(report)
+    except (BrokenPipeError, StorageError) as error:
+        return error
+    return None
 
 
 def _tell(report: FileReport) -> None:

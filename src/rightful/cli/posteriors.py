@@ -49,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
         grades = int((ledger.projected().facts.grades["pos"] <= found.through).sum())
     if args.contexts and not found.contexts:
         common.note("--contexts has nothing to show: no exposure that is credited has a context.")
+    elif args.contexts and args.json:
+        common.note("--contexts changes nothing beside --json: contexts are always listed there.")
     if args.json:
         if by_then:
             common.note(by_then)
