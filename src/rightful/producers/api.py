@@ -6,7 +6,9 @@
 
 Each method returns the ledger's receipt once the fact is durable. Calling it again with the
 same facts is safe: the event id comes from `key`, or from what identifies the fact where no
-key is given, and the answer is `duplicate`.
+key is given, and the answer is `duplicate`. The exception is `grade` without `seq`: it compares
+with the last value, so a script that grades 0.6 and then 0.7 and is run again does both again.
+Pass `seq` where the grader has one.
 """
 
 from __future__ import annotations

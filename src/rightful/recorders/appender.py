@@ -129,7 +129,7 @@ class Appender:
 
     def _refuse(self) -> NoReturn:
         what = f"{self._env.root} has entries beyond its last row"
-        raise StorageError(what, "Nothing was written. Run `rightful verify`.")
+        raise StorageError(what, "Nothing was written. Restore the ledger from a backup; its rows can still be read.")
 
 
 class _View:
