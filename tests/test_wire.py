@@ -53,7 +53,7 @@ FAULTS: list[tuple[Any, str, str]] = [
     ([], "$", "Expected `object`, got `list`"),
     ({}, "$.type", "Object missing required field `type`"),
     ({"type": 5}, "$.type", "Expected `str`, got `int`"),
-    ({"type": "no.such"}, "$.type", "Invalid value 'no.such'"),
+    ({"type": "no.such"}, "$.type", "Invalid value 'no.such'; there are `session.started`, "),
     (grade() | {"bogus": 1}, "$.bogus", "Object contains unknown field `bogus`"),
     (without(grade(), "seq"), "$.seq", "Object missing required field `seq`"),
     # common fields

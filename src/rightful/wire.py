@@ -105,7 +105,8 @@ def _convert(wire: dict[str, Any]) -> tuple[Event, bool]:
         )
     kind = TYPES.get(name)
     if kind is None:
-        raise InvalidEventError(f"Invalid value {name[:64]!r}", "$.type")
+        allowed = ", ".join(f"`{one}`" for one in TYPES)
+        raise InvalidEventError(f"Invalid value {name[:64]!r}; there are {allowed}", "$.type")
     escaped = False
     for field in kind.CONTENT:
         if wire.get(field) is not None:
