@@ -11,7 +11,7 @@ from rightful import app
 from rightful.events import ExposureRecorded, GradeRecorded
 
 A_SAYS = "Session: session-a\nOutcome: productive (grade=0.800 overrides binary reward)\nLessons (1): session-a.md\n"
-APPENDED = "Ledger: appended\n"
+APPENDED = "rightful: ledger: appended\n"
 GRADED = ("--outcome", "productive", "--grade", "0.8")
 
 
@@ -46,14 +46,14 @@ def test_the_named_session_is_credited_and_never_the_newest(ledger: Path, run: R
     """The two-file case of the issue, byte for byte."""
     done = run("credit", "--session-state-dir", state, "--exposure-session-id", "session-a", *GRADED)
 
-    assert (done.code, done.out, done.err) == (0, A_SAYS + APPENDED, "")
+    assert (done.code, done.out, done.err) == (0, A_SAYS, APPENDED)
     assert alphas(run) == {"lessons/session-a.md": 1.8}
 
 
 def test_a_workspace_id_alone_names_the_record_too(ledger: Path, run: Run, state: Path) -> None:
     done = run("credit", "--session-state-dir", state, "--workspace-session-id", "session-a", *GRADED)
 
-    assert done.out == A_SAYS + APPENDED
+    assert (done.out, done.err) == (A_SAYS, APPENDED)
     assert alphas(run) == {"lessons/session-a.md": 1.8}
     with app.open(ledger) as opened:
         shown, grade = [row.event for row in opened.read()]
@@ -67,7 +67,7 @@ def test_the_exposure_id_decides_over_the_workspace_id(ledger: Path, run: Run, s
 
     done = run("credit", "--session-state-dir", state, *ids, *GRADED)
 
-    assert done.out == A_SAYS + APPENDED
+    assert (done.out, done.err) == (A_SAYS, APPENDED)
     assert alphas(run) == {"lessons/session-a.md": 1.8}
 
 
@@ -171,7 +171,7 @@ def test_a_record_that_says_nothing_credits_nobody_and_exits_0(
     said = (
         "appended; pays nobody under bound: empty (its exposure lists no lesson)" if events else "nothing was recorded"
     )
-    assert done.out.splitlines()[3:] == [f"Ledger: {said}"]
+    assert f"rightful: ledger: {said}" in done.err.splitlines()
     assert alphas(run) == {}
     assert run("status", "--json").document["events"] == events
 
@@ -267,7 +267,7 @@ def test_a_ledger_is_made_only_where_it_is_named(run: Run, state: Path, here: Pa
 
     without = run(*words)
 
-    assert (without.code, without.out) == (4, A_SAYS + "Ledger: nothing was recorded\n")
+    assert (without.code, without.out) == (4, A_SAYS)
     assert without.err.startswith(f"rightful: nothing was recorded: there is no ledger at {here}/.rightful")
     assert not (here / ".rightful").exists()
     assert run("--ledger", here / "named", *words).code == 0
@@ -297,9 +297,9 @@ def test_the_bandit_file_is_spoken_of_and_never_written(
 
     done = run("credit", *words, *GRADED)
 
-    assert (done.code, done.out) == (0, A_SAYS + APPENDED)
+    assert (done.code, done.out) == (0, A_SAYS)
     said = "stands there and was not changed" if stands else "does not stand there; none was made"
-    assert done.err.startswith(f"rightful: {bandit}/bandit-state.json {said}")
+    assert f"rightful: {bandit}/bandit-state.json {said}" in done.err
     assert [path.read_text() for path in bandit.glob("*")] == ["{}"] * stands
 
 
@@ -312,7 +312,7 @@ def test_the_grade_is_taken_from_the_session_records_where_none_is_given(
 
     done = run("credit", "--session-state-dir", state, "--session-records", here / "records.jsonl", *ids)
 
-    assert (done.code, done.out) == (0, A_SAYS + APPENDED)
+    assert (done.code, done.out) == (0, A_SAYS)
     assert alphas(run) == {"lessons/session-a.md": 1.8}
 
 
@@ -323,8 +323,11 @@ def test_session_records_that_cannot_be_read_are_spoken_of_and_not_used(
 
     done = run("credit", *words, *GRADED)
 
-    assert (done.code, done.out) == (0, A_SAYS + APPENDED)
-    assert done.err == f"rightful: {here}/none could not be read: No such file or directory; it was not used.\n"
+    assert (done.code, done.out) == (0, A_SAYS)
+    assert done.err.splitlines() == [
+        f"rightful: {here}/none could not be read: No such file or directory; it was not used.",
+        "rightful: ledger: appended",
+    ]
 
 
 def test_the_document_has_the_facts(ledger: Path, run: Run, state: Path) -> None:

@@ -20,18 +20,18 @@ def state(here: Path) -> Path:
 def last_line(run: Run, state: Path, *words: str) -> str:
     done = run("credit", "--session-state-dir", state, *words)
     assert done.code == 0
-    assert len(done.out.splitlines()) == 4
-    return done.out.splitlines()[3]
+    assert len(done.out.splitlines()) == 3
+    return done.err.splitlines()[-1].removeprefix("rightful: ")
 
 
 def test_the_last_line_says_what_the_ledger_made_of_it(ledger: Path, run: Run, state: Path) -> None:
     a = ("--exposure-session-id", "session-a", "--grade")
 
-    assert last_line(run, state, *a, "0.8") == "Ledger: appended"
-    assert last_line(run, state, *a, "0.8") == "Ledger: already there: credited once"
-    assert last_line(run, state, *a, "0.5") == "Ledger: appended; replaces grade seq 1"
-    assert last_line(run, state, *a, "0.25") == "Ledger: appended; replaces grade seq 2"
-    assert last_line(run, state, "--exposure-session-id", "session-b", "--grade", "1") == "Ledger: appended"
+    assert last_line(run, state, *a, "0.8") == "ledger: appended"
+    assert last_line(run, state, *a, "0.8") == "ledger: already there: credited once"
+    assert last_line(run, state, *a, "0.5") == "ledger: appended; replaces grade seq 1"
+    assert last_line(run, state, *a, "0.25") == "ledger: appended; replaces grade seq 2"
+    assert last_line(run, state, "--exposure-session-id", "session-b", "--grade", "1") == "ledger: appended"
 
 
 def test_a_grade_beside_what_others_appended_is_found_by_its_position(ledger: Path, run: Run, state: Path) -> None:
@@ -39,14 +39,14 @@ def test_a_grade_beside_what_others_appended_is_found_by_its_position(ledger: Pa
     with app.open(ledger) as opened:
         opened.append([grade | {"key": str(at), "session": f"t:{at}"} for at in range(5)])
 
-    assert last_line(run, state, "--exposure-session-id", "session-a", "--grade", "1") == "Ledger: appended"
+    assert last_line(run, state, "--exposure-session-id", "session-a", "--grade", "1") == "ledger: appended"
 
 
 def test_a_word_that_the_policy_does_not_map_is_said_to_pay_nobody(ledger: Path, run: Run, state: Path) -> None:
     said = last_line(run, state, "--exposure-session-id", "session-a", "--outcome", "weird")
 
     assert said == (
-        "Ledger: appended; pays nobody under bound: unmapped outcome 'weird'; the policy maps no such word, "
+        "ledger: appended; pays nobody under bound: unmapped outcome 'weird'; the policy maps no such word, "
         "only productive, noop, failed, violated_policy"
     )
     assert alphas(run) == {}
@@ -61,7 +61,7 @@ def test_two_sessions_that_are_graded_for_one_exposure_are_said_to_be_ambiguous(
     said = last_line(run, state, *a, "two")
 
     assert said == (
-        "Ledger: appended; pays nobody under bound: ambiguous "
+        "ledger: appended; pays nobody under bound: ambiguous "
         "(another session fits its name, or is graded for the same exposure)"
     )
     assert alphas(run) == {}
@@ -74,7 +74,7 @@ def test_a_grade_in_whose_place_a_persons_pays_is_said_not_to_pay(ledger: Path, 
 
     said = last_line(run, state, "--exposure-session-id", "session-a", "--grade", "1")
 
-    assert said == "Ledger: appended; another grade of that session pays under bound"
+    assert said == "ledger: appended; another grade of that session pays under bound"
 
 
 def test_an_id_in_conflict_is_said_to_pay_nobody_until_it_is_settled(ledger: Path, run: Run, state: Path) -> None:
@@ -85,5 +85,6 @@ def test_an_id_in_conflict_is_said_to_pay_nobody_until_it_is_settled(ledger: Pat
     done = run("credit", "--session-state-dir", state, "--exposure-session-id", "session-a", *GRADED)
 
     assert done.code == 3
-    assert done.out == A_SAYS + "Ledger: exposure appended, grade conflict\n"
+    assert done.out == A_SAYS
+    assert "rightful: ledger: exposure appended, grade conflict" in done.err.splitlines()
     assert "It is kept and pays nobody until an `event.withdrawn` settles it" in done.err

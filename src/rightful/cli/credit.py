@@ -143,7 +143,7 @@ def _answer(
         if args.dry_run:
             common.say("(dry run — no state updated)")
         else:
-            common.say(f"Ledger: {happened}")
+            common.complain(f"ledger: {happened}")
     for receipt in receipts:
         if receipt.outcome in _CODES:
             common.complain(common.complaint(receipt))
