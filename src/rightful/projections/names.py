@@ -15,6 +15,7 @@ import numpy as np
 from rightful.identity import sanitised, split_session
 from rightful.ledger.recorded import Page
 from rightful.projections.columns import Column, Ints, Mask
+from rightful.projections.texts import Texts
 
 NOT_MENTIONED = 2**32 - 1
 """The `first` of a name that is only ever named as somebody's `exposure_session`."""
@@ -32,7 +33,7 @@ class Names:
     """Every session name in the ledger, numbered by first mention.
 
     Attributes:
-        texts: The names, by number.
+        texts: The names, by number; one that was read from a sanitised form begins with NUL.
         alias: 1 where the name was read from a sanitised form.
         first: The position of the first row that names it as `session` or `other`.
     """
@@ -40,10 +41,9 @@ class Names:
     COLUMNS = ("alias", "first", "_parent", "_ring")
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self.texts = Texts()
         self.alias = array("B")
         self.first = array("I")
-        self._numbers: dict[str, int] = {}
         self._parent = array("i")
         self._ring = array("i")
         self._spaces: dict[str, int] = {}
@@ -56,7 +56,7 @@ class Names:
 
     def number(self, text: str, position: int, *, alias: bool = False) -> int:
         """Return the number of a name that a row at `position` mentions; a new one if need be."""
-        number = self._numbers.get(f"\0{text}" if alias else text)
+        number = self.texts.find(f"\0{text}" if alias else text)
         if number is None:
             return self._add(text, position, alias=alias)
         self.first[number] = min(self.first[number], position)  # a page is not read in order of position
@@ -64,32 +64,34 @@ class Names:
 
     def numbers(self, page: Page) -> list[int]:
         """Return the numbers of the sessions of several rows, as `number` of each; -1 where there is none."""
-        find, first = self._numbers.get, self.first
+        recent, find, first = self.texts.recent.get, self.texts.find, self.first
         out = []
         for position, envelope in enumerate(page.envelopes, page.after + 1):
             session = envelope.session
-            number = -1 if session is None else find(session)
+            if session is None:
+                out.append(-1)
+                continue
+            number = recent(session)
             if number is None:
-                assert session is not None, "it was sought"
+                number = find(session)
+            if number is None:
                 number = self._add(session, position, alias=False)
-            elif number >= 0 and first[number] > position:
+            elif first[number] > position:
                 first[number] = position
             out.append(number)
         return out
 
     def target(self, text: str) -> int:
         """Return the number of a name that a grade gives as its `exposure_session`."""
-        number = self._numbers.get(text)
+        number = self.texts.find(text)
         return self._add(text, NOT_MENTIONED, alias=False) if number is None else number
 
     def find(self, text: str) -> int | None:
         """Return the number of a name as written, if the ledger has it."""
-        return self._numbers.get(text)
+        return self.texts.find(text)
 
     def _add(self, text: str, first: int, *, alias: bool) -> int:
-        number = len(self.texts)
-        self._numbers[f"\0{text}" if alias else text] = number
-        self.texts.append(text)
+        number = self.texts.add(f"\0{text}" if alias else text)
         self.alias.append(alias)
         self.first.append(first)
         return number
@@ -135,33 +137,35 @@ class Names:
             while at != number and at not in found:
                 waiting.append(at)
                 at = self._ring[at]
-            coarse = _coarse_of(self.texts[number])
+            coarse = _coarse_of(self.text(number))
             if coarse not in seen:
                 seen.add(coarse)
                 waiting.extend(self._of_coarse(coarse))
         return sorted(found)
 
-    def labels(self) -> Ints:
+    def labels(self) -> Column:
         """Return one number a name, the same for all names of one `closure`."""
         self.prepare()
         self._grow_couples()
-        root = np.array(self._parent, np.int64)
+        root: Column = np.array(self._parent, np.int32)
         while not np.array_equal(above := root[root], root):
             root = above
         values, order = self._sorted
-        starts = np.flatnonzero(np.append(True, values[1:] != values[:-1])) if len(values) else order
-        group = np.cumsum(np.append(0, values[1:] != values[:-1])) if len(values) else order
+        if not len(values):
+            return root
+        first = np.ones(len(values), np.bool_)
+        np.not_equal(values[1:], values[:-1], out=first[1:])
+        starts, group = np.flatnonzero(first), np.cumsum(first, dtype=np.int32) - 1
         label = root
-        while len(label):
-            lowest = label.copy()
+        while True:
+            lowest = np.empty_like(label)
             lowest[order] = np.minimum.reduceat(label[order], starts)[group]
             by_root = lowest.copy()
             np.minimum.at(by_root, root, lowest)
             lowest = by_root[root]
             if np.array_equal(lowest, label):
-                break
+                return label
             label = lowest
-        return label
 
     def fitting(self, number: int, through: int) -> list[int]:
         """Return the other names, mentioned up to `through`, of which this one can be an alias or reverse.
@@ -179,15 +183,15 @@ class Names:
 
     def _candidates(self, number: int) -> Iterator[int]:
         """Yield the sanitised forms of a name, then the names whose sanitised form it is; each once."""
-        space, value = split_session(self.texts[number])
+        space, value = split_session(self.text(number))
         forms = sorted(sanitised(value))
         for form in forms:
             for key in (f"{space}:{form}", f"\0{space}:{form}"):
-                if (other := self._numbers.get(key)) is not None:
+                if (other := self.texts.find(key)) is not None:
                     yield other
         if value in forms:
-            for other in self._of_coarse(_coarse_of(self.texts[number])):
-                other_space, other_value = split_session(self.texts[other])
+            for other in self._of_coarse(_coarse_of(self.text(number))):
+                other_space, other_value = split_session(self.text(other))
                 if other_space == space and other_value not in forms and value in sanitised(other_value):
                     yield other
 
@@ -197,7 +201,7 @@ class Names:
             return np.ones(len(numbers), np.bool_)
         self._sort(0)
         values, _ = self._sorted
-        wanted = np.array([_coarse_of(self.texts[number]) for number in numbers.tolist()], np.int64)
+        wanted = np.array([_coarse_of(self.text(number)) for number in numbers.tolist()], np.int64)
         return np.searchsorted(values, wanted, "right") - np.searchsorted(values, wanted, "left") > 1
 
     def prepare(self) -> None:
@@ -209,7 +213,8 @@ class Names:
         values, order = self._sorted
         if len(self.texts) - len(values) <= tail:
             return
-        coarse = np.fromiter(map(_coarse_of, self.texts[len(values) :]), np.int64, len(self.texts) - len(values))
+        added = range(len(values), len(self.texts))
+        coarse = np.fromiter((_coarse_of(self.text(number)) for number in added), np.int64, len(added))
         values = np.concatenate([values, coarse])
         order = np.concatenate([order, np.arange(len(order), len(values), dtype=np.int32)])
         place = np.argsort(values, kind="stable")
@@ -222,15 +227,16 @@ class Names:
         values, order = self._sorted
         begin = len(values) + sum(map(len, self._tail.values()))
         for number, text in enumerate(self.texts[begin:], begin):
-            self._tail.setdefault(_coarse_of(text), []).append(number)
+            self._tail.setdefault(_coarse_of(text.removeprefix("\0")), []).append(number)
         low, high = np.searchsorted(values, coarse, "left"), np.searchsorted(values, coarse, "right")
         return [*order[low:high].tolist(), *self._tail.get(coarse, ())]
 
     def spaces(self) -> Ints:
         """Return the number of each name's namespace."""
         spaces = self._spaces
-        for text in self.texts[len(self._space) :]:
-            self._space.append(spaces.setdefault(split_session(text)[0], len(spaces)))
+        for number in range(len(self._space), len(self.texts)):
+            text = self.text(number)
+            self._space.append(spaces.setdefault(split_session(text.removeprefix("\0"))[0], len(spaces)))
         return np.array(self._space, np.int64)
 
     def column(self, name: str) -> Column:
@@ -238,15 +244,16 @@ class Names:
         self._grow_couples()
         return np.array(getattr(self, name))
 
+    def text(self, number: int) -> str:
+        """Return a name."""
+        return self.texts[number].removeprefix("\0")
+
     def load(self, texts: list[str], columns: dict[str, Column]) -> None:
         """Take stored names in place of what is here."""
-        self.texts = texts
+        self.texts = Texts(texts)
         for name in self.COLUMNS:
             mine: array[int] = getattr(self, name)
             setattr(self, name, array(mine.typecode, columns[name].astype(mine.typecode).tobytes()))
-        self._numbers = {
-            f"\0{text}" if alias else text: at for at, (text, alias) in enumerate(zip(texts, self.alias, strict=True))
-        }
 
 
 def _coarse_of(text: str) -> int:
