@@ -236,7 +236,7 @@ class Names:
         spaces = self._spaces
         for number in range(len(self._space), len(self.texts)):
             text = self.text(number)
-            self._space.append(spaces.setdefault(split_session(text.removeprefix("\0"))[0], len(spaces)))
+            self._space.append(spaces.setdefault(split_session(text)[0], len(spaces)))
         return np.array(self._space, np.int64)
 
     def column(self, name: str) -> Column:
