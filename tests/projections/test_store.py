@@ -287,3 +287,24 @@ def test_a_long_fold_is_saved_on_the_way(log: FakeLog, folder: Path, monkeypatch
     opened(log, folder).catch_up()
 
     assert loads(log, folder)
+
+
+def test_a_save_never_goes_on_from_what_another_process_numbered(
+    log: FakeLog, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names and arms are numbered page by page, so two processes that folded the same rows number them differently."""
+    monkeypatch.setattr(module, "CHUNK_ROWS", 8)
+    growing = FakeLog()
+    early = opened(growing, folder)
+    early.catch_up()  # finds nothing stored, and folds on its own
+    for event in EVENTS:
+        growing.append([event])
+        other = opened(growing, folder)
+        other.catch_up()
+        other.save()
+    growing.append([exposed("t:last", "x0")])
+    early.catch_up()
+    early.save()
+
+    split = Policy(credit="split")
+    assert opened(growing, folder).posteriors(split) == Projected(growing).posteriors(split)  # type: ignore[arg-type]

@@ -4,7 +4,8 @@ Everything in it can be deleted and is rebuilt from the log. Columns are stored 
 `CHUNK_ROWS`; the watermark stands in the same transaction as the columns that it adds to, so a
 reader sees both or neither; of a first save it comes last. Each value carries a CRC, and
 whatever does not fit (another version, another ledger, a longer log than there is, damage) is
-passed over as if nothing were stored.
+passed over as if nothing were stored. Names and arms are numbered as their pages come, so a save
+adds only to the save that was loaded or written before it; any other is replaced whole.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from rightful.projections.kept import Kept, from_values, to_values
 from rightful.projections.names import Names
 from rightful.recorders import files, locks
 
-VERSION = 1
+VERSION = 2
 """Version of this form; raised by any change of what is folded or how it is stored."""
 
 CHUNK_ROWS = 65_536
@@ -42,6 +43,7 @@ SEAL = "data.crc32"
 
 _READ_BYTES = 1 << 20
 _PART_BYTES = 1 << 24
+_SAVE_BYTES = 16
 
 _TABLES = ("shown", "arms_shown", "withheld", "grades", "links")
 _LISTS: dict[str, Any] = {
@@ -71,6 +73,7 @@ class Head(msgspec.Struct, frozen=True):
         ledger: The ledger's id.
         watermark: The position it has folded.
         anchor: The commitment of the row there, which no other row has.
+        save: Drawn anew for each save; which numbers the columns hold.
         rows: How many rows each table has.
         kept: The names of the parts of the answer.
     """
@@ -79,6 +82,7 @@ class Head(msgspec.Struct, frozen=True):
     ledger: str
     watermark: int
     anchor: str
+    save: str
     rows: dict[str, int]
     kept: list[str]
 
@@ -94,13 +98,18 @@ class Store:
         folder: Where it is kept; made when something is saved first.
         ledger: The ledger's id, so that a copied folder is not taken for another's.
         writable: Whether anything may be saved.
+        entropy: Gives that many random bytes, to tell saves apart.
     """
 
-    def __init__(self, folder: Path, ledger: str, *, writable: bool = True) -> None:
+    def __init__(
+        self, folder: Path, ledger: str, *, writable: bool = True, entropy: Callable[[int], bytes] = os.urandom
+    ) -> None:
         self.folder = folder
         self.ledger = ledger
         self.writable = writable
+        self._entropy = entropy
         self._unfit = False
+        self._save = ""  # the one that was loaded or written last
 
     def load(self, head: int, anchor: Callable[[int], str]) -> tuple[Facts, Kept] | None:
         """Return the stored facts and answer, or None where there are none that fit the log.
@@ -110,6 +119,7 @@ class Store:
             anchor: Gives the commitment of the row at a position: a log that was restored from a
                 backup and went on has another one there.
         """
+        self._save = ""
         if not (self.folder / files.STORE / files.DATA).exists():
             return None
         try:
@@ -118,10 +128,12 @@ class Store:
                 if found.watermark and anchor(found.watermark) != found.anchor:
                     raise _UnfitError("anchor")  # noqa: TRY301 - one way out for all that does not fit
                 facts = _read(txn, found)
-                return facts, from_values({name: _get(txn, f"kept/{name}") for name in found.kept}, facts)
+                kept = from_values({name: _get(txn, f"kept/{name}") for name in found.kept}, facts)
         except (_UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError, ValueError, KeyError):
             self._unfit = True
             return None
+        self._save = found.save
+        return facts, kept
 
     def watermark(self) -> int:
         """Return the position that is stored; 0 when nothing usable is."""
@@ -182,11 +194,14 @@ class Store:
             self.delete()
             self._unfit = False
         self._make()
+        save = self._entropy(_SAVE_BYTES).hex()
         with self._environment(readonly=False) as env:
             with env.begin() as txn:
-                before = Head(VERSION, self.ledger, 0, "", {}, [])
+                before = Head(VERSION, self.ledger, 0, "", "", {}, [])
                 if txn.stat()["entries"]:
                     before = self._head(txn, facts.watermark)
+                    if before.save != self._save:
+                        raise _UnfitError("save")
             if not before.watermark:
                 _put_in_parts(env, _values(facts, {}))
             with env.begin(write=True) as txn:
@@ -198,8 +213,9 @@ class Store:
                     txn.delete(f"kept/{name}".encode())
                 for name, value in values.items():
                     _put(txn, f"kept/{name}", value)
-                head = Head(VERSION, self.ledger, facts.watermark, anchor, _rows(facts), list(values))
+                head = Head(VERSION, self.ledger, facts.watermark, anchor, save, _rows(facts), list(values))
                 _put(txn, "head", msgspec.json.encode(head))
+        self._save = save
 
     @contextmanager
     def _environment(self, *, readonly: bool) -> Iterator[lmdb.Environment]:
