@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -308,3 +312,71 @@ def test_a_save_never_goes_on_from_what_another_process_numbered(
 
     split = Policy(credit="split")
     assert opened(growing, folder).posteriors(split) == Projected(growing).posteriors(split)  # type: ignore[arg-type]
+
+
+def test_a_stopped_process_that_holds_it_keeps_nobody_waiting_for_ever(
+    log: FakeLog, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TURN_WAIT_S", 0.05)
+    data = saved(log, folder)
+    whole = data.read_bytes()
+    with (folder / "turn.lock").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # a lock of another open file, as another process has it
+
+        projection = opened(log, folder)
+        assert projection.posteriors(Policy()) == answer(log)
+        assert Store(folder, "this").watermark() == 0
+        projection.save()
+    assert data.read_bytes() == whole
+    assert loads(log, folder)
+
+
+def test_a_process_that_forked_meanwhile_holds_nothing(log: FakeLog, folder: Path) -> None:
+    """The lock of a flock is shared over fork, and the thread that would give it back is not in the child."""
+    saved(log, folder)
+    with Store(folder, "this")._environment(readonly=True):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)  # a child that hangs dies
+            answered = opened(log, folder).posteriors(Policy()) == answer(log)
+            signal.pause() if answered else os._exit(1)
+    try:
+        assert loads(log, folder)
+        time.sleep(0.2)
+        assert os.waitpid(child, os.WNOHANG) == (0, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("name", ["data.mdb", "lock.mdb", module.SEAL])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(log: FakeLog, folder: Path, name: str) -> None:
+    path = saved(log, folder).parent / name
+    path.unlink()
+    os.mkfifo(path)
+    signal.alarm(60)  # opening a pipe waits for the other end
+    try:
+        projection = opened(log, folder)
+        assert projection.posteriors(Policy()) == answer(log)
+        projection.save()
+        assert loads(log, folder)
+    finally:
+        signal.alarm(0)
+
+
+def test_it_is_kept_whatever_the_umask_says(log: FakeLog, folder: Path) -> None:
+    before = os.umask(0o777)
+    try:
+        data = saved(log, folder)
+    finally:
+        os.umask(before)
+
+    made = [folder / "turn.lock", *data.parent.iterdir()]
+    assert {path: path.stat().st_mode & 0o777 for path in made} == dict.fromkeys(made, 0o600)
+
+
+def test_a_path_that_is_no_utf8_is_a_path(log: FakeLog, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    saved(log, folder)
+
+    assert loads(log, folder)

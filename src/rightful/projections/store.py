@@ -14,6 +14,7 @@ import fcntl
 import os
 import shutil
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -62,7 +63,25 @@ _NUMBERINGS: dict[str, Any] = {
     "graders": list[tuple[str, str]],
     "outcomes": list[str],
 }
-_open_here = threading.Lock()  # LMDB allows one environment of a file in a process
+
+_TURN_WAIT_S = 5.0
+"""How long another process is waited for that reads or writes what is stored; seconds. It may be stopped."""
+
+_GLANCE_S = 0.005
+
+
+class _Here:
+    """Whose turn it is in this process: LMDB allows one environment of a file in it."""
+
+    turn = threading.Lock()
+
+    @classmethod
+    def begin_anew(cls) -> None:
+        """Forget, in the child of a fork, the thread that had the turn."""
+        cls.turn = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_Here.begin_anew)
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -89,6 +108,10 @@ class Head(msgspec.Struct, frozen=True):
 
 class _UnfitError(Exception):
     """What is stored cannot be used; it is rebuilt."""
+
+
+class _HeldError(Exception):
+    """Another process has it, and keeps it."""
 
 
 class Store:
@@ -120,15 +143,17 @@ class Store:
                 backup and went on has another one there.
         """
         self._save = ""
-        if not (self.folder / files.STORE / files.DATA).exists():
-            return None
         try:
+            if not (self.folder / files.STORE / files.DATA).exists():
+                return None
             with self._environment(readonly=True) as env, env.begin() as txn:
                 found = self._head(txn, head)
                 if found.watermark and anchor(found.watermark) != found.anchor:
                     raise _UnfitError("anchor")  # noqa: TRY301 - one way out for all that does not fit
                 facts = _read(txn, found)
                 kept = from_values({name: _get(txn, f"kept/{name}") for name in found.kept}, facts)
+        except _HeldError:
+            return None
         except (_UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError, ValueError, KeyError):
             self._unfit = True
             return None
@@ -140,7 +165,7 @@ class Store:
         try:
             with self._environment(readonly=True) as env, env.begin() as txn:
                 return self._head(txn, limits.SEQ_MAX).watermark
-        except (_UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError):
+        except (_HeldError, _UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError):
             return 0
 
     def save(self, facts: Facts, kept: Kept, anchor: str) -> bool:
@@ -152,8 +177,8 @@ class Store:
             anchor: The commitment of the row at the watermark.
 
         Returns:
-            Whether they are stored. A full disk or a folder that cannot be written leaves what was
-            stored before; nothing of the ledger depends on it.
+            Whether they are stored. A full disk, a folder that cannot be written or a process that
+            holds what is stored leaves it as it was; nothing of the ledger depends on it.
         """
         if not self.writable:
             return False
@@ -163,20 +188,20 @@ class Store:
             except (_UnfitError, lmdb.Error, StorageError, msgspec.DecodeError):
                 self.delete()
                 self._write(facts, kept, anchor)
-        except (lmdb.Error, OSError, StorageError, _UnfitError):
+        except (_HeldError, _UnfitError, lmdb.Error, OSError, StorageError):
             return False
         return True
 
     def delete(self) -> None:
         """Remove what is stored. Nothing is lost: it is rebuilt from the log."""
-        with _open_here:
+        with _Here.turn:
             shutil.rmtree(self.folder / files.STORE, ignore_errors=True)
 
     def _make(self) -> None:
         store = self.folder / files.STORE
         if not self.folder.exists():
             files.make_folder(self.folder)
-        with _open_here:
+        with _Here.turn:
             if not store.exists():
                 files.make_folder(store)
             if not files.lock_file_is_whole(store):
@@ -220,15 +245,18 @@ class Store:
     @contextmanager
     def _environment(self, *, readonly: bool) -> Iterator[lmdb.Environment]:
         store = self.folder / files.STORE
-        with _open_here:
-            turn = os.open(self.folder / "turn.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, locks.PRIVATE_FILE)
+        with _Here.turn:
+            turn = locks.open_private(self.folder / "turn.lock")
             try:
-                fcntl.flock(turn, fcntl.LOCK_EX)
+                _wait_for(turn)
                 if (store / files.DATA).exists():
+                    _check_kinds(store)
                     files.inspect(self.folder, store)
                     _check_seal(store)
+                elif not readonly:
+                    os.close(locks.open_private(store / files.DATA))  # LMDB makes it as the umask says
                 env = lmdb.open(
-                    str(store),
+                    os.fsencode(store),
                     map_size=limits.MAP_BYTES,
                     mode=locks.PRIVATE_FILE,
                     create=not readonly,
@@ -243,7 +271,34 @@ class Store:
                     if not readonly:
                         _seal(store)
             finally:
+                fcntl.flock(turn, fcntl.LOCK_UN)  # closing is not enough: a child may have inherited it
                 os.close(turn)
+
+
+def _wait_for(turn: int) -> None:
+    """Take the turn among processes.
+
+    Raises:
+        _HeldError: Another one kept it for all of `_TURN_WAIT_S`; what is stored can be done without.
+    """
+    until = time.monotonic() + _TURN_WAIT_S
+    while True:
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise _HeldError from None
+            time.sleep(_GLANCE_S)
+        else:
+            return
+
+
+def _check_kinds(store: Path) -> None:
+    """Refuse a pipe or a device in the place of a file: opening it may wait for ever."""
+    for name in (files.DATA, files.LOCK, SEAL):
+        path = store / name
+        if path.exists() and not path.is_file():
+            raise _UnfitError(name)
 
 
 def _crc_of(path: Path) -> bytes:
