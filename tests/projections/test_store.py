@@ -15,6 +15,7 @@ from tests.projections.fake import FakeLog
 from tests.projections.telling import exposed, graded, linked, log_of
 
 from rightful.policies import Policy
+from rightful.projections import environment
 from rightful.projections import store as module
 from rightful.projections.kept import kept_of
 from rightful.projections.posteriors import Posteriors
@@ -116,7 +117,7 @@ def headless(data: Path) -> None:
 
 
 def unsealed(data: Path) -> None:
-    (data.parent / module.SEAL).unlink()
+    (data.parent / environment.SEAL).unlink()
 
 
 def grown(data: Path) -> None:
@@ -218,7 +219,7 @@ def test_a_chunk_that_was_lost_is_written_again(log: FakeLog, folder: Path, monk
     """Chunks behind the newest are not rewritten by a save, so a store that lost one is made anew."""
     monkeypatch.setattr(module, "CHUNK_ROWS", 8)
     saved(log, folder)
-    with Store(folder, "this")._environment(readonly=False) as env, env.begin(write=True) as txn:
+    with environment.opened(folder, readonly=False) as env, env.begin(write=True) as txn:
         assert txn.delete(b"shown/at/00000001")
     projection = opened(log, folder)
 
@@ -317,7 +318,7 @@ def test_a_save_never_goes_on_from_what_another_process_numbered(
 def test_a_stopped_process_that_holds_it_keeps_nobody_waiting_for_ever(
     log: FakeLog, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_TURN_WAIT_S", 0.05)
+    monkeypatch.setattr(environment, "TURN_WAIT_S", 0.05)
     data = saved(log, folder)
     whole = data.read_bytes()
     with (folder / "turn.lock").open("rb") as held:
@@ -334,7 +335,7 @@ def test_a_stopped_process_that_holds_it_keeps_nobody_waiting_for_ever(
 def test_a_process_that_forked_meanwhile_holds_nothing(log: FakeLog, folder: Path) -> None:
     """The lock of a flock is shared over fork, and the thread that would give it back is not in the child."""
     saved(log, folder)
-    with Store(folder, "this")._environment(readonly=True):
+    with environment.opened(folder, readonly=True):
         child = os.fork()
         if child == 0:
             signal.alarm(60)  # a child that hangs dies
@@ -349,7 +350,7 @@ def test_a_process_that_forked_meanwhile_holds_nothing(log: FakeLog, folder: Pat
         os.waitpid(child, 0)
 
 
-@pytest.mark.parametrize("name", ["data.mdb", "lock.mdb", module.SEAL])
+@pytest.mark.parametrize("name", ["data.mdb", "lock.mdb", environment.SEAL])
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(log: FakeLog, folder: Path, name: str) -> None:
     path = saved(log, folder).parent / name
     path.unlink()

@@ -10,14 +10,9 @@ adds only to the save that was loaded or written before it; any other is replace
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
-import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,20 +24,17 @@ import numpy as np
 from rightful import limits
 from rightful.errors import StorageError
 from rightful.projections.columns import Table
+from rightful.projections.environment import HeldError, UnfitError, delete, make, opened
 from rightful.projections.facts import Aside, Balance, Decayed, Facts, Pruned, Start
 from rightful.projections.kept import Kept, from_values, to_values
 from rightful.projections.names import Names
-from rightful.recorders import files, locks
+from rightful.recorders import files
 
-VERSION = 2
+VERSION = 1
 """Version of this form; raised by any change of what is folded or how it is stored."""
 
 CHUNK_ROWS = 65_536
 
-SEAL = "data.crc32"
-"""CRC-32 of the whole data file, in hexadecimal, written after it."""
-
-_READ_BYTES = 1 << 20
 _PART_BYTES = 1 << 24
 _SAVE_BYTES = 16
 
@@ -63,25 +55,6 @@ _NUMBERINGS: dict[str, Any] = {
     "graders": list[tuple[str, str]],
     "outcomes": list[str],
 }
-
-_TURN_WAIT_S = 5.0
-"""How long another process is waited for that reads or writes what is stored; seconds. It may be stopped."""
-
-_GLANCE_S = 0.005
-
-
-class _Here:
-    """Whose turn it is in this process: LMDB allows one environment of a file in it."""
-
-    turn = threading.Lock()
-
-    @classmethod
-    def begin_anew(cls) -> None:
-        """Forget, in the child of a fork, the thread that had the turn."""
-        cls.turn = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_Here.begin_anew)
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -104,14 +77,6 @@ class Head(msgspec.Struct, frozen=True):
     save: str
     rows: dict[str, int]
     kept: list[str]
-
-
-class _UnfitError(Exception):
-    """What is stored cannot be used; it is rebuilt."""
-
-
-class _HeldError(Exception):
-    """Another process has it, and keeps it."""
 
 
 class Store:
@@ -146,15 +111,15 @@ class Store:
         try:
             if not (self.folder / files.STORE / files.DATA).exists():
                 return None
-            with self._environment(readonly=True) as env, env.begin() as txn:
+            with opened(self.folder, readonly=True) as env, env.begin() as txn:
                 found = self._head(txn, head)
                 if found.watermark and anchor(found.watermark) != found.anchor:
-                    raise _UnfitError("anchor")  # noqa: TRY301 - one way out for all that does not fit
+                    raise UnfitError("anchor")  # noqa: TRY301 - one way out for all that does not fit
                 facts = _read(txn, found)
                 kept = from_values({name: _get(txn, f"kept/{name}") for name in found.kept}, facts)
-        except _HeldError:
+        except HeldError:
             return None
-        except (_UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError, ValueError, KeyError):
+        except (UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError, ValueError, KeyError):
             self._unfit = True
             return None
         self._save = found.save
@@ -163,9 +128,9 @@ class Store:
     def watermark(self) -> int:
         """Return the position that is stored; 0 when nothing usable is."""
         try:
-            with self._environment(readonly=True) as env, env.begin() as txn:
+            with opened(self.folder, readonly=True) as env, env.begin() as txn:
                 return self._head(txn, limits.SEQ_MAX).watermark
-        except (_HeldError, _UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError):
+        except (HeldError, UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError):
             return 0
 
     def save(self, facts: Facts, kept: Kept, anchor: str) -> bool:
@@ -185,32 +150,21 @@ class Store:
         try:
             try:
                 self._write(facts, kept, anchor)
-            except (_UnfitError, lmdb.Error, StorageError, msgspec.DecodeError):
+            except (UnfitError, lmdb.Error, StorageError, msgspec.DecodeError):
                 self.delete()
                 self._write(facts, kept, anchor)
-        except (_HeldError, _UnfitError, lmdb.Error, OSError, StorageError):
+        except (HeldError, UnfitError, lmdb.Error, OSError, StorageError):
             return False
         return True
 
     def delete(self) -> None:
         """Remove what is stored. Nothing is lost: it is rebuilt from the log."""
-        with _Here.turn:
-            shutil.rmtree(self.folder / files.STORE, ignore_errors=True)
-
-    def _make(self) -> None:
-        store = self.folder / files.STORE
-        if not self.folder.exists():
-            files.make_folder(self.folder)
-        with _Here.turn:
-            if not store.exists():
-                files.make_folder(store)
-            if not files.lock_file_is_whole(store):
-                files.make_lock_file(store)
+        delete(self.folder)
 
     def _head(self, txn: lmdb.Transaction[bytes], end: int) -> Head:
         found = msgspec.json.decode(_get(txn, "head"), type=Head)
         if (found.version, found.ledger) != (VERSION, self.ledger) or found.watermark > end:
-            raise _UnfitError("head")
+            raise UnfitError("head")
         return found
 
     def _write(self, facts: Facts, kept: Kept, anchor: str) -> None:
@@ -218,15 +172,15 @@ class Store:
         if self._unfit:
             self.delete()
             self._unfit = False
-        self._make()
+        make(self.folder)
         save = self._entropy(_SAVE_BYTES).hex()
-        with self._environment(readonly=False) as env:
+        with opened(self.folder, readonly=False) as env:
             with env.begin() as txn:
                 before = Head(VERSION, self.ledger, 0, "", "", {}, [])
                 if txn.stat()["entries"]:
                     before = self._head(txn, facts.watermark)
                     if before.save != self._save:
-                        raise _UnfitError("save")
+                        raise UnfitError("save")
             if not before.watermark:
                 _put_in_parts(env, _values(facts, {}))
             with env.begin(write=True) as txn:
@@ -242,86 +196,6 @@ class Store:
                 _put(txn, "head", msgspec.json.encode(head))
         self._save = save
 
-    @contextmanager
-    def _environment(self, *, readonly: bool) -> Iterator[lmdb.Environment]:
-        store = self.folder / files.STORE
-        with _Here.turn:
-            turn = locks.open_private(self.folder / "turn.lock")
-            try:
-                _wait_for(turn)
-                if (store / files.DATA).exists():
-                    _check_kinds(store)
-                    files.inspect(self.folder, store)
-                    _check_seal(store)
-                elif not readonly:
-                    os.close(locks.open_private(store / files.DATA))  # LMDB makes it as the umask says
-                env = lmdb.open(
-                    os.fsencode(store),
-                    map_size=limits.MAP_BYTES,
-                    mode=locks.PRIVATE_FILE,
-                    create=not readonly,
-                    readonly=readonly,
-                    max_readers=limits.MAX_READERS,
-                    lib_version=0,
-                )
-                try:
-                    yield env
-                finally:
-                    env.close()
-                    if not readonly:
-                        _seal(store)
-            finally:
-                fcntl.flock(turn, fcntl.LOCK_UN)  # closing is not enough: a child may have inherited it
-                os.close(turn)
-
-
-def _wait_for(turn: int) -> None:
-    """Take the turn among processes.
-
-    Raises:
-        _HeldError: Another one kept it for all of `_TURN_WAIT_S`; what is stored can be done without.
-    """
-    until = time.monotonic() + _TURN_WAIT_S
-    while True:
-        try:
-            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise _HeldError from None
-            time.sleep(_GLANCE_S)
-        else:
-            return
-
-
-def _check_kinds(store: Path) -> None:
-    """Refuse a pipe or a device in the place of a file: opening it may wait for ever."""
-    for name in (files.DATA, files.LOCK, SEAL):
-        path = store / name
-        if path.exists() and not path.is_file():
-            raise _UnfitError(name)
-
-
-def _crc_of(path: Path) -> bytes:
-    crc = 0
-    with path.open("rb", buffering=0) as file:
-        while part := file.read(_READ_BYTES):
-            crc = zlib.crc32(part, crc)
-    return b"%08x" % crc
-
-
-def _seal(store: Path) -> None:
-    """Note what the whole file is: LMDB follows a damaged page number out of the file and dies by SIGBUS."""
-    new = store / f"{SEAL}.new"
-    with os.fdopen(locks.open_private(new), "wb") as file:
-        file.write(_crc_of(store / files.DATA))
-        file.truncate()
-    new.replace(store / SEAL)
-
-
-def _check_seal(store: Path) -> None:
-    if (store / SEAL).read_bytes() != _crc_of(store / files.DATA):
-        raise _UnfitError(SEAL)
-
 
 def _put(txn: lmdb.Transaction[bytes], key: str, value: bytes) -> None:
     txn.put(key.encode(), zlib.crc32(value).to_bytes(4, "big") + value)
@@ -330,7 +204,7 @@ def _put(txn: lmdb.Transaction[bytes], key: str, value: bytes) -> None:
 def _get(txn: lmdb.Transaction[bytes], key: str) -> bytes:
     stored = txn.get(key.encode())
     if stored is None or zlib.crc32(stored[4:]).to_bytes(4, "big") != stored[:4]:
-        raise _UnfitError(key)
+        raise UnfitError(key)
     return stored[4:]
 
 
@@ -391,7 +265,7 @@ def _read(txn: lmdb.Transaction[bytes], head: Head) -> Facts:
     for number, _ in _chunks(size):
         texts += msgspec.msgpack.decode(_get(txn, f"names/texts/{number:08d}"), type=list[str])
     if len(texts) != size:
-        raise _UnfitError("names")
+        raise UnfitError("names")
     kinds = {column: facts.names.column(column).dtype for column in Names.COLUMNS}
     facts.names.load(texts, {column: _column(txn, f"names/{column}", kinds[column], size) for column in Names.COLUMNS})
     for name, form in _NUMBERINGS.items():
@@ -406,5 +280,5 @@ def _column(txn: lmdb.Transaction[bytes], key: str, dtype: np.dtype[Any], size: 
     parts = [np.frombuffer(_get(txn, f"{key}/{number:08d}"), dtype) for number, _ in _chunks(size)]
     column = np.concatenate(parts) if parts else np.empty(0, dtype)
     if len(column) != size:
-        raise _UnfitError(key)
+        raise UnfitError(key)
     return column
