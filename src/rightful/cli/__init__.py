@@ -127,6 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The words after the program's name; the process's own if None.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    common.occupy_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a narrow locale must not lose an answer
@@ -160,6 +161,9 @@ def _guarded(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         common.complain("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")
         return INTERRUPTED
+    except MemoryError:
+        common.complain("memory ran out; what was acknowledged is written. Ask for less, or raise the limit.")
+        return common.STORAGE
     except OSError as error:
         common.complain(
             f"{error.filename or 'the system'}: {error.strerror or error}. Mend it and run the command again."

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO
 
 from rightful.errors import LedgerNotFoundError, StorageError, UsageError
 
@@ -236,6 +236,34 @@ def put(text: str, *, flush: bool = False) -> None:
             f"the answer could not be written to stdout: {error.strerror}; what was recorded stays recorded",
             "Make room, or send the answer elsewhere, and run the command again.",
         ) from None
+
+
+def occupy_streams() -> None:
+    """Let standard streams that are closed lead nowhere; stdin stays None, for who reads it.
+
+    Else the next file that is opened gets the descriptor, be it the ledger's own, and what the
+    interpreter or a library prints is written into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - for as long as the process lasts
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - as stdout
+
+
+def stdin() -> BinaryIO:
+    """Return the bytes of stdin.
+
+    Raises:
+        UsageError: It is closed.
+    """
+    if sys.stdin is None:
+        raise UsageError("stdin is closed; nothing was read. Name a file, or give it on stdin.")
+    return sys.stdin.buffer
 
 
 def abandon(stream: TextIO) -> None:

@@ -10,6 +10,7 @@ kinds are passed over. Importing again adds nothing; what has grown adds its gro
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from collections import Counter
@@ -58,11 +59,12 @@ def run(args: argparse.Namespace) -> int:
 
     if args.paths.count(STDIN) > 1:
         raise UsageError("stdin can be read once; nothing was imported. Name `-` once.")
+    stdin = common.stdin() if STDIN in args.paths else io.BytesIO()
     reports: list[FileReport] = []
     broken: BrokenPipeError | StorageError | None = None
     log = logs.of(args)
     with common.opened(args) as ledger, _progress() as progress:
-        for report in import_paths(ledger.log, kinds(args.kind), args.paths, stdin=sys.stdin.buffer, progress=progress):
+        for report in import_paths(ledger.log, kinds(args.kind), args.paths, stdin=stdin, progress=progress):
             reports.append(report)
             log.step("imported", **report.as_dict())
             if not args.json and broken is None:

@@ -8,7 +8,6 @@ neighbours are stored. Ingesting the same lines again writes nothing: what is th
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _file(name: str) -> Iterator[BinaryIO]:
     if name == "-":
-        yield sys.stdin.buffer
+        yield common.stdin()
         return
     try:
         file = Path(name).open("rb")  # noqa: SIM115 - closed below, while an error of opening is ours to word
