@@ -184,6 +184,7 @@ def test_a_policy_comes_by_name_as_json_or_from_a_file(run: Run, ledger: Path, h
         (["--policy", "missing.json"], "this is no policy: --policy missing.json cannot be read: No such file"),
         (["--policy", "empty.json"], "this is no policy: --policy empty.json: Expected a JSON object, got nothing. "),
         (["--policy", "rule.toml"], "this is no policy: --policy rule.toml: Expected a JSON object; Expected JSON"),
+        (["--policy", "/dev/zero"], "--policy /dev/zero: Expected a JSON object of at most 16777216 bytes"),
         (["--policy", "ledger"], "this is no policy: --policy: there is no preset 'ledger'; there are bound, "),
         (["--policy", '{"joint": 1}'], "unknown field `joint`"),
         (["--policy", '{"join": "nearest"}'], "'nearest'; there are `bound`, `newest` - at `$.join`"),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rightful import content, times
+from rightful import content, limits, times
 from rightful.cli import common, logs
 from rightful.errors import InvalidEventError, PolicyError, ReadOnlyStoreError, UsageError
 from rightful.policies import PRESETS, Policy, TimeDecay, policy_of
@@ -78,7 +78,8 @@ def policy_named(asked: str, option: str = "--policy") -> Named:
             return Named(policy.hash[:_HASH_DIGITS], None, policy)
         if asked not in PRESETS and (path.suffix or "/" in asked or path.is_file()):
             option = f"{option} {asked}"
-            return Named(path.name, None, _policy(path.read_bytes()))
+            with path.open("rb") as file:
+                return Named(path.name, None, _policy(file.read(limits.EVENT_BYTES + 1)))
         return Named(asked, asked, policy_of(asked))
     except PolicyError as error:
         raise PolicyError(f"{option}: {error.what}") from None
@@ -87,6 +88,8 @@ def policy_named(asked: str, option: str = "--policy") -> Named:
 
 
 def _policy(text: bytes) -> Policy:
+    if len(text) > limits.EVENT_BYTES:
+        raise PolicyError(f"Expected a JSON object of at most {limits.EVENT_BYTES} bytes")
     if not text.strip():
         raise PolicyError("Expected a JSON object, got nothing")
     try:
