@@ -270,3 +270,13 @@ def test_counts_are_words() -> None:
 def test_of_several_exit_codes_the_highest_is_returned() -> None:
     assert common.worst([0, 3, 2]) == 3
     assert common.worst([]) == 0
+
+
+def test_the_search_for_garbage_rests_while_modules_load_and_no_longer(run: Run, ledger: Path) -> None:
+    import gc
+
+    gc.enable()
+    assert run("status").code == 0
+    assert gc.isenabled()
+    assert run("--ledger", "nowhere", "status").code == 4
+    assert gc.isenabled()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -51,6 +52,7 @@ def opened(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
     except LedgerNotFoundError:
         refuse_parent(path)
         raise
+    gc.enable()  # all is loaded; see `cli.main`
     logs.of(args).step("opened", path=str(ledger.path), id=ledger.id, events=ledger.log.head())
     return ledger
 
