@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import subprocess
@@ -87,6 +88,16 @@ def test_what_a_killed_init_left_is_made_whole(run: Run, here: Path) -> None:
 
     assert run("init").code == 0
     assert run("status").code == 0
+
+
+def test_git_can_read_what_keeps_it_out_whatever_the_umask_says(run: Run, here: Path) -> None:
+    before = os.umask(0o777)
+    try:
+        run("init")
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE((here / ".rightful" / ".gitignore").stat().st_mode) == 0o600
 
 
 def test_projections_without_their_ledger_are_not_covered_up(run: Run, ledger: Path) -> None:

@@ -70,4 +70,5 @@ def _ignore(folder: Path) -> None:
     """Keep the ledger out of a git repository around it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(FileExistsError), os.fdopen(os.open(folder / ".gitignore", flags, 0o600), "w") as file:
+        os.fchmod(file.fileno(), 0o600)
         file.write(_IGNORED)
