@@ -25,6 +25,7 @@ MANY_FITS = 2
 
 _TAIL_NAMES = 4_096
 _FEW_NAMES = 256
+_TEXTS_AT_ONCE = 1 << 14
 _COARSE = re.compile(r"[^a-zA-Z0-9]")
 _COARSE_ASCII = bytes(at if chr(at).isascii() and chr(at).isalnum() else ord("_") for at in range(256))
 
@@ -213,8 +214,12 @@ class Names:
         values, order = self._sorted
         if len(self.texts) - len(values) <= tail:
             return
-        added = range(len(values), len(self.texts))
-        coarse = np.fromiter((_coarse_of(self.text(number)) for number in added), np.int64, len(added))
+        coarse = np.concatenate(
+            [
+                np.array([_coarse_of(text.removeprefix("\0")) for text in self.texts[start : start + _TEXTS_AT_ONCE]])
+                for start in range(len(values), len(self.texts), _TEXTS_AT_ONCE)
+            ]
+        )
         values = np.concatenate([values, coarse])
         order = np.concatenate([order, np.arange(len(order), len(values), dtype=np.int32)])
         place = np.argsort(values, kind="stable")
@@ -234,9 +239,9 @@ class Names:
     def spaces(self) -> Ints:
         """Return the number of each name's namespace."""
         spaces = self._spaces
-        for number in range(len(self._space), len(self.texts)):
-            text = self.text(number)
-            self._space.append(spaces.setdefault(split_session(text)[0], len(spaces)))
+        for start in range(len(self._space), len(self.texts), _TEXTS_AT_ONCE):
+            for text in self.texts[start : start + _TEXTS_AT_ONCE]:
+                self._space.append(spaces.setdefault(text.partition(":")[0].removeprefix("\0"), len(spaces)))
         return np.array(self._space, np.int64)
 
     def column(self, name: str) -> Column:

@@ -285,8 +285,10 @@ def _late_arms(scene: Scene, pairs: Pairs, canonical: Ints) -> int:
 def _pending(scene: Scene, units: Units, targets: Targets) -> int:
     """Return how many runs were shown arms and are reached by no effective grade."""
     listing = scene.shown.usable & (scene.shown.size > 0)
-    exposed = np.unique(scene.runs.of[scene.shown.session[listing]])
-    return int((~np.isin(exposed, targets.run[units.bin == NOBODY])).sum())
+    waiting = np.zeros(len(scene.runs.of), np.bool_)
+    waiting[scene.runs.of[scene.shown.session[listing]]] = True
+    waiting[targets.run[units.bin == NOBODY]] = False
+    return int(waiting.sum())
 
 
 def _crossovers(scene: Scene, canonical: Ints) -> int:

@@ -23,7 +23,7 @@ from rightful.projections.scene import BINS, scene_of
 from rightful.projections.sums import Sums, sums_of
 from rightful.projections.units import units_of
 
-BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = 1 << 17
 """Exposures and grades that are settled at once; what a settlement needs grows with them."""
 
 

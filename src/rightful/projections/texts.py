@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import overload
 
 RECENT_TEXTS = 1 << 16
@@ -43,7 +44,9 @@ class Texts:
     def __getitem__(self, at: int | slice) -> str | list[str]:
         """Return one text by its number, or several."""
         if isinstance(at, slice):
-            return [self._text(number).decode() for number in range(*at.indices(len(self)))]
+            first, end, step = at.indices(len(self))
+            ends = [self._ends[first - 1] if first else 0, *self._ends[first:end]]
+            return [self._blob[begin:stop].decode() for begin, stop in pairwise(ends)][::step]
         return self._text(at).decode()
 
     def add(self, text: str) -> int:
