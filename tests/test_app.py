@@ -68,6 +68,12 @@ def test_an_empty_path_is_refused(empty: str) -> None:
         rightful.open(empty, create=True)
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800"])
+def test_a_path_that_no_system_has_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="can be no path"):
+        rightful.open(str(tmp_path / name), create=True)
+
+
 def test_making_and_only_reading_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be made and be read-only"):
         rightful.open(tmp_path / "ledger", create=True, readonly=True)
@@ -87,6 +93,46 @@ def test_the_folder_is_nobody_elses_to_read(path: Path) -> None:
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert {name: mode for name, mode in modes.items() if mode not in {0o600, 0o700}} == {}
+
+
+def test_positions_that_no_row_has_are_answered_as_such(path: Path) -> None:
+    """-1 would be read as the row before the first one, which is missing: damage where there is none."""
+    with rightful.open(path) as ledger:
+        for after in (-1, -(10**30)):
+            with pytest.raises(UsageError, match=f"position {after} is in no ledger"):
+                list(ledger.read(after=after))
+            with pytest.raises(UsageError, match=f"position {after} is in no ledger"):
+                list(ledger.read(after=after, session="t:a"))
+            with pytest.raises(UsageError, match=f"position {after} is in no ledger"):
+                list(ledger.follow(after, timeout_s=0))
+        for after in (3, 2**64 - 1, 2**64, 10**30):
+            assert list(ledger.read(after=after)) == []
+            assert list(ledger.read(after=after, session="t:a")) == []
+            assert list(ledger.follow(after, timeout_s=0)) == []
+
+
+def test_a_name_that_cannot_be_one_has_no_rows(path: Path) -> None:
+    with rightful.open(path) as ledger:
+        assert list(ledger.read(session="\ud800")) == []
+        assert list(ledger.read(session="")) == []
+
+
+def test_one_type_can_be_said_without_a_list(path: Path) -> None:
+    with rightful.open(path) as ledger:
+        assert [row.position for row in ledger.read(types="grade.recorded")] == [2]
+        assert [row.position for row in ledger.follow(types="grade.recorded", timeout_s=0)] == [2]
+
+
+def test_a_wait_is_a_number_of_seconds_before_anything_is_sent(path: Path) -> None:
+    """Found out later, the writer may have the events already, and the caller hears that they failed."""
+    with rightful.open(path) as ledger:
+        with pytest.raises(UsageError, match="nan is no number of seconds; nothing was done"):
+            ledger.append([exposure("3")], timeout_s=float("nan"))
+        with pytest.raises(UsageError, match="nan is no number of seconds; nothing was done"):
+            ledger.follow(timeout_s=float("nan"))
+        assert ledger.status().events == 2
+        for number, longer in enumerate((1e300, float("inf"), None), 3):
+            assert ledger.append([exposure(str(number))], timeout_s=longer)[0].position == number
 
 
 def test_a_closed_ledger_does_nothing_and_says_so(path: Path) -> None:

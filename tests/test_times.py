@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,14 @@ def test_a_time_can_be_said_in_three_ways(value: datetime | str | float, at_us: 
 @pytest.mark.parametrize("value", ["yesterday", "2026-08-01", "2026-08-01T10:00:00", datetime(2026, 8, 1)], ids=str)  # noqa: DTZ001 - the fault
 def test_a_time_without_its_offset_is_refused_with_the_form_it_should_have(value: datetime | str) -> None:
     with pytest.raises(UsageError, match="write it as 2026-08-01T10:15:00Z"):
+        times.us_from(value)
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), -float("inf"), 1e300, 10**30, -(10**30), True, [], b"x", None]
+)
+def test_what_is_no_time_at_all_is_refused_like_one_without_an_offset(value: Any) -> None:
+    with pytest.raises(UsageError, match="is no time; write it as 2026-08-01T10:15:00Z"):
         times.us_from(value)
 
 

@@ -66,7 +66,7 @@ def folder_of(path_or_url: str | os.PathLike[str]) -> Path:
     """Return the folder of a ledger's path or URL.
 
     Raises:
-        UsageError: It is empty, or a URL of a kind that is not supported.
+        UsageError: It is empty, can be no path, or is a URL of a kind that is not supported.
     """
     text = os.fspath(path_or_url)
     scheme = _SCHEME.match(text)
@@ -77,6 +77,12 @@ def folder_of(path_or_url: str | os.PathLike[str]) -> Path:
     named = text[scheme.end() :] if scheme else text
     if not named:
         raise UsageError("the ledger's path is empty; nothing was opened. Give the path of a folder.")
+    try:
+        writable = b"\0" not in os.fsencode(named)
+    except UnicodeEncodeError:  # a lone surrogate, or a letter that the locale does not have
+        writable = False
+    if not writable:
+        raise UsageError(f"{named!r} can be no path here; nothing was opened. Give the path of a folder.")
     return Path(named)
 
 

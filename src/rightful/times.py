@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
 from rightful.errors import UsageError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FARTHEST_S = 62_135_596_800  # back to the year 1, where calendars end, and as far ahead
 
 
 def us_of(at: datetime) -> int:
@@ -45,4 +47,7 @@ def us_from(value: datetime | str | float) -> int:
         if value.tzinfo is None:
             raise UsageError(f"{value.isoformat()} has no offset; write it as 2026-08-01T10:15:00Z")
         return us_of(value)
-    return round(value * 1_000_000)
+    number: Any = value
+    if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) <= _FARTHEST_S:
+        raise UsageError(f"{number!r} is no time; write it as 2026-08-01T10:15:00Z")
+    return round(number * 1_000_000)

@@ -7,7 +7,10 @@ depend on other rows (validation, ids, bodies, salts, commitments) is done befor
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -24,6 +27,8 @@ from rightful.ledger.classify import NEW, Candidate, Verdict, classify
 from rightful.ledger.follow import Following
 from rightful.ledger.recorded import Page, Receipt, Recorded, Stored, checked, page_of, recorded
 from rightful.recorders.port import LedgerEvent, LedgerRecorder, Row, View
+
+_CANNOT_STAND = re.compile("[\ud800-\udfff]")  # in no name that was ever stored, and in no key of an index
 
 TAGS: dict[type[Event], str] = {kind: tag for tag, kind in TYPES.items()}
 """The type name of each struct."""
@@ -105,6 +110,7 @@ class Log:
             OutcomeUnknownError: Whether it was written is not known. Send the same events again.
             StorageError: The store failed. Nothing was written.
         """
+        timeout_s = _seconds(timeout_s)
         batch = list(events)
         if len(batch) > limits.BATCH_EVENTS:
             raise UsageError(f"{len(batch)} events are more than the {limits.BATCH_EVENTS} of one append; send fewer.")
@@ -174,9 +180,10 @@ class Log:
             until: End with this position; the end of the log as it is met, if None.
 
         Raises:
+            UsageError: `after` is negative.
             DamagedRowError: A row does not fit its checksum or its commitment.
         """
-        wanted = None if types is None else frozenset(types)
+        wanted, after = _types(types), _position(after)
         pages = self.scan(after, until) if session is None else self._of_session(session, after, until)
         for page in pages:
             for row in page:
@@ -184,6 +191,8 @@ class Log:
                     yield recorded(row, self.path)
 
     def _of_session(self, session: str, after: int, until: int | None) -> Iterator[list[Stored]]:
+        if _CANNOT_STAND.search(session):
+            return
         query = DCBQuery(items=[DCBQueryItem(tags=[f"session:{session}"])])
         while True:
             found = list(self.recorder.read(query, after=after, limit=limits.PAGE_ROWS))
@@ -213,13 +222,37 @@ class Log:
 
         Returns:
             An iterator that blocks; its `stop()` ends it from any thread.
+
+        Raises:
+            UsageError: `after` is negative, or the timeout no number of seconds.
         """
-        wanted = None if types is None else frozenset(types)
+        wanted = _types(types)
 
         def between(start: int, end: int) -> Iterator[Recorded]:
             return self.read(session=session, types=wanted, after=start, until=end)
 
-        return Following(self.recorder, between, after, timeout_s)
+        return Following(self.recorder, between, _position(after), _seconds(timeout_s))
+
+
+def _types(asked: Iterable[str] | None) -> frozenset[str] | None:
+    if asked is None:
+        return None
+    return frozenset([asked] if isinstance(asked, str) else asked)
+
+
+def _position(after: int) -> int:
+    if after < 0:
+        raise UsageError(f"position {after} is in no ledger; nothing was read. Begin behind 0 to read all.")
+    return min(after, limits.SEQ_MAX)
+
+
+def _seconds(timeout_s: float | None) -> float | None:
+    """Return a wait that a lock can be asked for; None for ever."""
+    if timeout_s is None or timeout_s > threading.TIMEOUT_MAX:
+        return None
+    if math.isnan(timeout_s):
+        raise UsageError("nan is no number of seconds; nothing was done. Give a number, or None to wait for ever.")
+    return timeout_s
 
 
 def _prepare(proposed: Event | Mapping[str, Any], salt: bytes) -> _Prepared:
