@@ -8,6 +8,7 @@ open, the code's is taken over, since it is a reasonable one:
 - A sanitised form that fits one session is that session for `newest`, for pending and for crossovers.
 - An alias is sought too where a grade's `exposure_session` shows nothing under its exact name.
 - A name is *in the ledger* once a row carries it as its session or a link as its `other`.
+- Two names that both started are two sessions: neither is an alias of the other.
 - A link whose session is marked alias joins nothing: no alias goes through a link.
 - A name under which two runs started pays nobody, whoever names it.
 - A second unmarked native name is counted over the whole run, not for each owner.

@@ -104,6 +104,8 @@ class Told:
         self.stating = [line for line in stating if line.row.position not in self.void]
         self.sound = [line for line in self.stating if line.row.position not in self.unusable]
         self.known = self._names(stating)
+        self.began = {name_of(line.row) for line in stating if line.row.type == "session.started"}
+        self.began = {name for name in self.began if not name[1]}
         self.run_of: dict[Name, Name] = {}
         self.ambiguous: set[Name] = set()
         self._join_runs(self._links())
@@ -131,7 +133,8 @@ class Told:
         for other in self.known:
             other_value = other[0].partition(":")[2]
             alike = value in sanitised(other_value) or other_value in sanitised(value)
-            if other != name and space_of(other) == space_of(name) and alike:
+            two_sessions = {name, other} <= self.began
+            if other != name and space_of(other) == space_of(name) and alike and not two_sessions:
                 fits.append(other)
         return fits
 

@@ -7,11 +7,13 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests import strategies
 from tests.projections.fake import FakeLog
 from tests.strategies import Wire
 
 from rightful.policies import policy_of
+from rightful.projections import paying
 from rightful.projections import settle as settling
 from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
@@ -50,3 +52,18 @@ def test_a_label_is_shared_by_exactly_the_names_of_one_closure(events: list[Wire
 
     for number in range(len(names)):
         assert np.flatnonzero(labels == labels[number]).tolist() == names.closure([number])
+
+
+@settings(max_examples=100, deadline=None)
+@given(strategies.logs(), st.sampled_from(["bound", "historical-newest", "gptme"]))
+def test_units_settled_one_at_a_time_settle_as_all_at_once(events: list[Wire], preset: str) -> None:
+    """A session of many grades and many exposures must not hold their product in memory."""
+    facts, policy = facts_of(events), policy_of(preset)
+    whole = settle(facts, policy, facts.watermark)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paying, "PAIRS_AT_ONCE", 1)
+        single = settle(facts, policy, facts.watermark)
+
+    for one, other in zip(single, whole, strict=True):
+        np.testing.assert_equal(one, other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.projections.telling import alphas, ask, bins, exposed, graded, linked, mentioned
+from tests.projections.telling import alphas, ask, bins, exposed, graded, linked, mentioned, started
 
 
 def test_a_sanitised_name_finds_the_one_name_it_was_made_of() -> None:
@@ -126,3 +126,13 @@ def test_a_link_under_a_sanitised_form_joins_nothing() -> None:
     link = linked("t:a_b", "t:n", alias=True)
 
     assert alphas(ask(exposed("t:n", "x"), link, graded("t:a_b", 0.8))) == {}
+
+
+def test_two_names_that_both_started_are_two_sessions_and_no_aliases() -> None:
+    """`t:run_1` looks like the sanitised form of `t:run.1`, but each is known to be a run of its own."""
+    both = [started("t:run_1", "one"), started("t:run.1", "two")]
+    shown, grade = exposed("t:run.1", "x"), graded("t:run_1", 0.8)
+
+    assert alphas(ask(shown, grade)) == {"x": 1.8}
+    assert alphas(ask(both[0], shown, grade)) == {"x": 1.8}
+    assert bins(ask(*both, shown, grade)) == {"unmatched": 1}

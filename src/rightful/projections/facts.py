@@ -250,6 +250,8 @@ class Facts:
         """A session's start; two nonces under one name make its run ambiguous."""
         alias = body is not None and body.alias
         name = self.names.number(_session(envelope), position, alias=alias)
+        if not alias:
+            self.names.start(name, position)
         if body is not None and body.run_nonce is not None:
             self.starts.append(Start(position, name, body.run_nonce))
         self.touch(name)

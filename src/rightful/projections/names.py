@@ -37,14 +37,16 @@ class Names:
         texts: The names, by number; one that was read from a sanitised form begins with NUL.
         alias: 1 where the name was read from a sanitised form.
         first: The position of the first row that names it as `session` or `other`.
+        started: The position of its first `session.started`, or `NOT_MENTIONED`.
     """
 
-    COLUMNS = ("alias", "first", "_parent", "_ring")
+    COLUMNS = ("alias", "first", "started", "_parent", "_ring")
 
     def __init__(self) -> None:
         self.texts = Texts()
         self.alias = array("B")
         self.first = array("I")
+        self.started = array("I")
         self._parent = array("i")
         self._ring = array("i")
         self._spaces: dict[str, int] = {}
@@ -95,7 +97,12 @@ class Names:
         number = self.texts.add(f"\0{text}" if alias else text)
         self.alias.append(alias)
         self.first.append(first)
+        self.started.append(NOT_MENTIONED)
         return number
+
+    def start(self, number: int, position: int) -> None:
+        """Note that a session started under exactly this name."""
+        self.started[number] = min(self.started[number], position)
 
     def couple(self, one: int, other: int) -> None:
         """Note that what is known of one name can change what the other earns."""
@@ -172,10 +179,14 @@ class Names:
         """Return the other names, mentioned up to `through`, of which this one can be an alias or reverse.
 
         Within one namespace, and only where one of the two is the sanitised form of the other.
+        Two names that both started are two sessions, and neither is an alias of the other.
         At most two: more than one is ambiguous, however many there are.
         """
         fits: list[int] = []
+        started = self.started[number] <= through
         for other in self._candidates(number):
+            if started and self.started[other] <= through:
+                continue
             if other != number and self.first[other] <= through:
                 fits.append(other)
                 if len(fits) == MANY_FITS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +25,9 @@ from rightful.projections.scene import (
     Scene,
 )
 from rightful.projections.units import Units
+
+PAIRS_AT_ONCE = 1 << 20
+"""Pairs of unit and exposure that are looked at together; a settlement's memory grows with them."""
 
 
 class Settlement(NamedTuple):
@@ -91,15 +96,23 @@ def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -
         sources: What they pay under the newest-file rule; None under the bound rule.
     """
     reward, unmapped = _rewards(scene, units)
-    pairs = _pairs(scene, units, targets, sources)
-    bins = _bins(scene, units, pairs, targets if sources is None else sources, unmapped, bound=sources is None)
-    paid = pairs.live & (bins[pairs.unit] == CREDITED)
+    every = _every(scene, units, targets, sources)
+    contested = _contested(scene, units, every) if sources is None else np.zeros(len(units.grade), np.bool_)
+    bins = _bins(scene, units, every, targets if sources is None else sources, unmapped, contested)
     canonical, arms = _canonical(scene.facts, scene.policy)
-    owed = _credits(scene, Pairs(pairs.unit[paid], pairs.shown[paid], paid[paid], paid[paid]), canonical)
+    parts: list[Credits] = []
+    late_arms, first_us = 0, np.full(len(bins), np.iinfo(np.int64).max)
+    for pairs in every():
+        paid = pairs.live & (bins[pairs.unit] == CREDITED)
+        mine = Pairs(pairs.unit[paid], pairs.shown[paid], paid[paid], paid[paid])
+        parts.append(_credits(scene, mine, canonical))
+        late_arms += _late_arms(scene, pairs, canonical)
+        np.minimum.at(first_us, mine.unit, scene.shown.at[mine.shown])
+    owed = Credits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     weight, arm_reward, unexposed, owed = _weigh(scene, units, owed, reward, arms)
     nobody = np.full(len(bins), NOBODY, np.int64)
     counters = {
-        "late_exposures": _late_arms(scene, pairs, canonical) if sources is None else 0,
+        "late_exposures": late_arms,
         "pending_sessions": _pending(scene, units, targets),
         "crossover_arms": _crossovers(scene, canonical),
         "per_arm_unexposed": unexposed,
@@ -114,7 +127,7 @@ def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -
         nobody if sources is None else np.where(bins == CREDITED, sources.kind, NOBODY),
         reward,
         units.slot,
-        _first_us(scene, pairs, paid, len(bins)),
+        first_us,
         owed.unit,
         owed.arm,
         owed.context,
@@ -134,12 +147,30 @@ def _rewards(scene: Scene, units: Units) -> tuple[Floats, Mask]:
     return reward, np.isnan(reward)
 
 
-def _pairs(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -> Pairs:
+def _every(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -> Callable[[], Iterable[Pairs]]:
+    """Return what goes through all pairs, some units at a time.
+
+    A session of many grades and many exposures has their product of pairs, so they are not all
+    held at once.
+    """
     low, high = (targets.low, targets.high) if sources is None else (sources.low, sources.high)
     count = np.where(units.bin == NOBODY, high - low, 0)
-    unit = np.repeat(np.arange(len(count)), count)
-    place = np.arange(len(unit)) - np.repeat(np.cumsum(count) - count, count) + low[unit]
+    part = np.cumsum(count) // PAIRS_AT_ONCE
+    ends = np.append(np.flatnonzero(part[1:] != part[:-1]) + 1, len(count))
+    slices = [slice(start, end) for start, end in pairwise([0, *ends.tolist()])]
+    if len(slices) == 1:
+        once = _pairs(scene, units, targets, sources, count, slices[0])
+        return lambda: (once,)
+    return lambda: (_pairs(scene, units, targets, sources, count, one) for one in slices)
+
+
+def _pairs(scene: Scene, units: Units, targets: Targets, sources: Sources | None, count: Ints, part: slice) -> Pairs:
+    """Return the pairs of a slice of the units; `count` says how many each unit has."""
+    low, size = (targets.low if sources is None else sources.low)[part], count[part]
+    mine = np.repeat(np.arange(len(size)), size)
+    place = np.arange(len(mine)) - np.repeat(np.cumsum(size) - size, size) + low[mine]
     shown = (targets.reach.order if sources is None else sources.order)[place]
+    unit = mine + (part.start or 0)
     grade_at = scene.grades.at[units.grade][unit]
     at, usable = scene.shown.at[shown], scene.shown.usable[shown]
     if sources is not None:
@@ -151,38 +182,42 @@ def _pairs(scene: Scene, units: Units, targets: Targets, sources: Sources | None
     return Pairs(unit, shown, usable & ~late, late)
 
 
-def _bins(scene: Scene, units: Units, pairs: Pairs, joined: Targets | Sources, unmapped: Mask, *, bound: bool) -> Ints:
+def _bins(
+    scene: Scene,
+    units: Units,
+    every: Callable[[], Iterable[Pairs]],
+    joined: Targets | Sources,
+    unmapped: Mask,
+    contested: Mask,
+) -> Ints:
     """Return the one reason for which each unit ends where it does; the first that fits."""
-    size = len(units.grade)
-    reached = {
-        name: np.bincount(pairs.unit[mask], minlength=size) > 0
-        for name, mask in (
-            ("live", pairs.live),
-            ("arms", pairs.live & (scene.shown.size[pairs.shown] > 0)),
-            ("late", pairs.late),
-            ("erased", scene.shown.erased[pairs.shown]),
-        )
-    }
-    contested = _contested(units, pairs) if bound else np.zeros(size, np.bool_)
+    live, arms, late, erased = (np.zeros(len(units.grade), np.bool_) for _ in range(4))
+    for pairs in every():
+        live[pairs.unit[pairs.live]] = True
+        arms[pairs.unit[pairs.live & (scene.shown.size[pairs.shown] > 0)]] = True
+        late[pairs.unit[pairs.late]] = True
+        erased[pairs.unit[scene.shown.erased[pairs.shown]]] = True
     covered = scene.grades.at[units.grade] <= scene.through_balance_us
-    left = np.where(reached["late"], LATE_ONLY, np.where(reached["erased"], ERASED_BIN, CONFLICTING))
     return np.select(
-        [units.bin != NOBODY, covered, unmapped, joined.bin != NOBODY, contested, reached["arms"], reached["live"]],
+        [units.bin != NOBODY, covered, unmapped, joined.bin != NOBODY, contested, arms, live],
         [units.bin, IN_BALANCE, UNMAPPED, joined.bin, AMBIGUOUS, CREDITED, EMPTY],
-        left,
+        np.where(late, LATE_ONLY, np.where(erased, ERASED_BIN, CONFLICTING)),
     )
 
 
-def _contested(units: Units, pairs: Pairs) -> Mask:
+def _contested(scene: Scene, units: Units, every: Callable[[], Iterable[Pairs]]) -> Mask:
     """Say which units reach an exposure that the effective grade of another run reaches too."""
-    unit, shown = pairs.unit[pairs.live], pairs.shown[pairs.live]
-    run = units.run[unit]
-    size = int(shown.max()) + 1 if len(shown) else 0
+    size = len(scene.shown.row)
     lowest, highest = np.full(size, np.iinfo(np.int64).max), np.full(size, -1, np.int64)
-    np.minimum.at(lowest, shown, run)
-    np.maximum.at(highest, shown, run)
-    hit = lowest[shown] != highest[shown]
-    return np.bincount(unit[hit], minlength=len(units.grade)) > 0
+    for pairs in every():
+        shown, run = pairs.shown[pairs.live], units.run[pairs.unit[pairs.live]]
+        np.minimum.at(lowest, shown, run)
+        np.maximum.at(highest, shown, run)
+    shared = lowest < highest
+    contested = np.zeros(len(units.grade), np.bool_)
+    for pairs in every():
+        contested[pairs.unit[pairs.live & shared[pairs.shown]]] = True
+    return contested
 
 
 def _canonical(facts: Facts, policy: Policy) -> tuple[Ints, list[str]]:
@@ -313,9 +348,3 @@ def _crossovers(scene: Scene, canonical: Ints) -> int:
     crossed = np.zeros(len(held), np.bool_)
     crossed[place[held[place] == shown]] = True
     return int(crossed.sum())
-
-
-def _first_us(scene: Scene, pairs: Pairs, paid: Mask, size: int) -> Ints:
-    first = np.full(size, np.iinfo(np.int64).max)
-    np.minimum.at(first, pairs.unit[paid], scene.shown.at[pairs.shown[paid]])
-    return first
