@@ -16,6 +16,7 @@ from eventsourcing.dcb.api import (
 )
 
 from rightful import limits
+from rightful.ledger.recorded import ERASED
 from rightful.recorders.port import Decision, LedgerEvent, LedgerRecorder, Row
 
 
@@ -112,4 +113,4 @@ class MemoryRecorder(LedgerRecorder):
         raise NotImplementedError
 
     def erase(self, position: int) -> None:
-        self.events[position - 1].payload = None
+        self.events[position - 1].payload = ERASED

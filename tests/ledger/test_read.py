@@ -199,3 +199,13 @@ def test_a_body_that_is_not_of_its_type_names_its_position(filled: Log, recorder
 
     with pytest.raises(DamagedRowError, match=r"position 1 of here is damaged: its body is no grade\.recorded"):
         next(filled.read())
+
+
+def test_a_payload_that_is_missing_is_damage_and_no_erasure(filled: Log, recorder: MemoryRecorder) -> None:
+    """Nothing says that it was erased, so nothing is computed without it."""
+    recorder.events[1].payload = None
+
+    with pytest.raises(DamagedRowError, match="its payload is missing, and no erasure says so") as damaged:
+        list(filled.read())
+
+    assert damaged.value.position == 2

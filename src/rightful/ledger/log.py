@@ -318,7 +318,7 @@ class _Decision:
 
 def _rows_of(view: View, event_id: str) -> list[Stored]:
     return [
-        Stored(position, envelopes.decode(event.data), event.payload)
+        Stored(position, envelopes.decode(event.data), event.payload or None)
         for position, event in view.tagged(f"id:{event_id}")
     ]
 

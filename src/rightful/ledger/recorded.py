@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -14,6 +14,9 @@ from rightful.envelope import SALT_BYTES, Envelope
 from rightful.errors import DamagedRowError, UpgradeError
 from rightful.events import Event
 from rightful.recorders.port import Row
+
+ERASED = b""
+"""What stands in the place of an erased payload. A payload that is not there at all is damage."""
 
 
 class Receipt(NamedTuple):
@@ -124,23 +127,27 @@ def page_of(after: int, records: list[bytes], payloads: list[bytes | None], path
     Args:
         after: The position before the first row.
         records: Stored envelopes that fit their leaf hash.
-        payloads: Their payloads.
+        payloads: Their payloads; `ERASED` in the place of one that was erased.
         path: The ledger, for the error.
 
     Raises:
-        DamagedRowError: An envelope cannot be read, or a payload does not fit its commitment.
+        DamagedRowError: An envelope cannot be read, a payload does not fit its commitment, or one
+            is missing although nothing erased it.
     """
     decode, sha256 = envelopes.decode, hashlib.sha256
     try:
         found = [decode(record) for record in records]
     except msgspec.DecodeError:
         raise _unreadable(after, records, path) from None
-    kept = [None if payload is None else sha256(payload).hexdigest() for payload in payloads]
-    if kept != [one.commitment for one in found]:
-        for position, (envelope, fits) in enumerate(zip(found, kept, strict=True), after + 1):
-            if fits is not None and fits != envelope.commitment:
-                raise DamagedRowError(path, position, "its payload does not fit its commitment")
-    return Page(after, found, payloads)
+    if None in payloads:
+        raise DamagedRowError(path, after + 1 + payloads.index(None), "its payload is missing, and no erasure says so")
+    kept = [sha256(payload).hexdigest() for payload in cast("list[bytes]", payloads)]
+    if kept == [one.commitment for one in found]:
+        return Page(after, found, payloads)
+    for position, (envelope, payload, fits) in enumerate(zip(found, payloads, kept, strict=True), after + 1):
+        if payload != ERASED and fits != envelope.commitment:
+            raise DamagedRowError(path, position, "its payload does not fit its commitment")
+    return Page(after, found, [payload or None for payload in payloads])
 
 
 def checked(row: Row, path: str) -> Stored:

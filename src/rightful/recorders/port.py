@@ -25,7 +25,7 @@ class LedgerEvent(DCBEvent):
         type: The event type.
         data: The stored bytes of the envelope; the leaf of the tree.
         tags: `id:<uuid>`, and `session:<name>` where there is one.
-        payload: Salt (32 bytes) and canonical body; None once it is erased.
+        payload: Salt (32 bytes) and canonical body; empty once an erasure took them.
     """
 
     payload: bytes | None = None
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     Attributes:
         position: Its place: 1, 2, 3 …
         envelope: The stored bytes, as they were given.
-        payload: Salt and body; None when the payload was erased.
+        payload: Salt and body; empty when they were erased.
     """
 
     position: int

@@ -89,7 +89,7 @@ def raw_rows(
 
 
 def _payloads(tables: Tables, txn: lmdb.Transaction[bytes], start: bytes, wanted: list[bytes]) -> list[bytes | None]:
-    """Return the payload of each position; None where it was erased or there never was one."""
+    """Return the payload of each position, empty where it was erased; None where there is none."""
     if not wanted:
         return []
     with txn.cursor(db=tables.env.tables["payloads"]) as cursor:

@@ -3,7 +3,7 @@
 | table | key | value |
 |---|---|---|
 | `rows` | position, 8 bytes big-endian | leaf hash, 32 bytes; then the record |
-| `payloads` | position | salt and body; deleted by an erasure |
+| `payloads` | position | salt and body; empty once an erasure took them |
 | `tags` | tag | positions, sorted |
 | `types` | type | positions, sorted |
 | `meta` | `about`, `tree` | what the store says of itself; root and frontier |
