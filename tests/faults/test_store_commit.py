@@ -227,3 +227,20 @@ def test_an_error_of_a_work_reaches_its_caller_only(recorder: LMDBRecorder) -> N
     with pytest.raises((AttributeError, TypeError)):
         recorder.decide(bad)
     assert recorder.append([event()]) == 2
+
+
+def test_a_thread_that_cannot_start_is_said_and_the_next_append_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under a limit of processes: the next caller must not wait for a writer that never was."""
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with opened(tmp_path / "s", create=True) as recorder:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(StorageError, match="could not be given a thread to write"):
+                recorder.append([event()])
+
+        assert recorder.append([event()]) == 1

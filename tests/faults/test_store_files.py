@@ -332,3 +332,13 @@ def test_slots_of_killed_readers_are_freed_now_and_then(tmp_path: Path, monkeypa
         recorder.append([event()])
 
         assert "no active" in _lmdb(recorder).readers()
+
+
+def test_a_folder_whose_name_is_no_utf8_holds_a_ledger_like_any_other(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe"))
+
+    with opened(folder, create=True) as recorder:
+        assert recorder.append([event()]) == 1
+
+    with opened(folder) as recorder:
+        assert len(recorder.rows(0, 10)) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from pathlib import Path
@@ -44,7 +45,7 @@ def _make(root: Path, kind: Kind) -> None:
     files.make_data_file(half)
     files.make_lock_file(half)
     env = lmdb.open(
-        str(half),
+        os.fsencode(half),
         map_size=limits.MAP_BYTES,
         max_dbs=len(kind.tables) + 1,
         max_readers=limits.MAX_READERS,

@@ -108,7 +108,7 @@ class Environment:
         hold; whoever has our turn need not wait.
         """
         return lmdb.open(
-            str(self._store),
+            os.fsencode(self._store),
             map_size=limits.MAP_BYTES,
             mode=locks.PRIVATE_FILE,
             create=False,

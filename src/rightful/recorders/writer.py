@@ -146,13 +146,20 @@ class Writer:
             if not self._open:
                 raise ClosedError(path)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._loop, name="rightful-writer", daemon=True)
-                self._thread.start()
+                self._thread = self._started(path)
             self._queue.put(request)
         self._wait(request, timeout_s)
         if request.error is not None:
             raise request.error
         return request.result
+
+    def _started(self, path: str) -> threading.Thread:
+        thread = threading.Thread(target=self._loop, name="rightful-writer", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise StorageError(f"{path} could not be given a thread to write ({error})") from error
+        return thread
 
     def _wait(self, request: Request, timeout_s: float | None) -> None:
         try:
