@@ -286,3 +286,11 @@ def test_a_row_of_a_newer_envelope_does_not_stop_appending(log: Log, recorder: M
 
     assert outcomes(log.append([grade("b")])) == ["appended"]
     assert [us_of(row.recorded_at) for row in log.read()] == [START_US * 2] * 2
+
+
+@pytest.mark.parametrize("one", [exposure("1"), b"{}", "{}"], ids=["wire", "bytes", "text"])
+def test_one_event_outside_a_list_is_refused_and_not_taken_apart(log: Log, one: Any) -> None:
+    with pytest.raises(UsageError, match="append takes a list of events"):
+        log.append(one)
+
+    assert log.head() == 0

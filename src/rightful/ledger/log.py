@@ -104,13 +104,16 @@ class Log:
             timeout_s: How long to wait for other writers; seconds. None waits for ever.
 
         Raises:
-            UsageError: There are more events than one transaction holds. Nothing was written.
+            UsageError: There are more events than one transaction holds, or one event is given
+                outside a list. Nothing was written.
             ConditionFailedError: A row fits `unless`. Nothing was written; read and decide anew.
             BusyError: Others held the ledger that long. Nothing was written.
             OutcomeUnknownError: Whether it was written is not known. Send the same events again.
             StorageError: The store failed. Nothing was written.
         """
         timeout_s = _seconds(timeout_s)
+        if isinstance(events, Mapping | Event | str | bytes):
+            raise UsageError("append takes a list of events, and was given one; nothing was written. Put it in a list.")
         batch = list(events)
         if len(batch) > limits.BATCH_EVENTS:
             raise UsageError(f"{len(batch)} events are more than the {limits.BATCH_EVENTS} of one append; send fewer.")
