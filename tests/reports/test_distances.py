@@ -206,6 +206,7 @@ def test_the_symmetric_distances_do_not_know_which_came_first(p: distances.Beta,
 
 
 @given(POSTERIOR, POSTERIOR)
+@example((1e6, 1e-3), (10.0**5.75, 1e-3))
 def test_looking_at_failures_instead_of_successes_changes_no_distance(p: distances.Beta, q: distances.Beta) -> None:
     turned, other = (p[1], p[0]), (q[1], q[0])
 

@@ -211,7 +211,10 @@ def tails(a: float, b: float, point: Point) -> Tails:
     if min(a, b) > _SHARP:
         small, first = _quadrature, past <= 0.0
     else:
-        small, first = _fraction, past <= 0.0 or (past < _HALF and point.x * (a + b + 2.0) < a + 1.0)
+        small, first = _fraction, past <= 0.0
+        if abs(past) < _HALF:  # beside the mean: the end that is nearer than the fraction's turning point
+            near, far = (b, point.y) if first else (a, point.x)
+            first ^= far * (a + b + 2.0) < near + 1.0
     if first:
         below = min(1.0, max(0.0, small(a, b, point)))
         return Tails(below, 1.0 - below)
