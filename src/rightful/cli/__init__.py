@@ -12,7 +12,7 @@ import gc
 import importlib
 import io
 import sys
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from rightful.cli import common
 
@@ -53,6 +53,16 @@ class _Help(argparse.HelpFormatter):
         return "\n\n".join(super(_Help, self)._fill_text(part, width, indent) for part in text.split("\n\n"))
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose help is an answer like any other: old Pythons raise where new ones stay silent."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401 - as in argparse
+        if file is sys.stdout and message:
+            common.put(message)
+        else:
+            super()._print_message(message, file)
+
+
 class Command(Protocol):
     """What a command module offers."""
 
@@ -69,7 +79,7 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     Args:
         command: Prepare this command alone; a hook that ingests loads no other. None: all.
     """
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="rightful",
         description="An append-only ledger that gives every agent session its rightful credit, transcript and history.",
         epilog="Exit codes: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 conflict, 4 storage.",
@@ -93,7 +103,7 @@ def _add_ledger(to: argparse.ArgumentParser, default: str | None) -> None:
     )
 
 
-def _add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str) -> None:
+def _add_command(commands: argparse._SubParsersAction[_Parser], name: str) -> None:
     module = importlib.import_module(COMMANDS[name])
     text = module.__doc__ or ""
     sub = commands.add_parser(
