@@ -22,12 +22,6 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
     ),
     (errors.PolicyError("odd"), 2, {"what": "odd"}, "this is no policy: odd. Nothing was computed"),
     (
-        errors.AmbiguousNameError("x", ("t:x", "u:x")),
-        2,
-        {"asked": "x", "fitting": ("t:x", "u:x")},
-        "'x' fits 2 sessions: t:x, u:x; none was chosen. Name one in full.",
-    ),
-    (
         errors.UpgradeError(5, "run.dreamt", 2),
         4,
         {"position": 5, "type": "run.dreamt", "schema": 2},

@@ -62,28 +62,6 @@ class PolicyError(RightfulError):
         return f"this is no policy: {self.what}. Nothing was computed; mend the policy and ask again."
 
 
-class AmbiguousNameError(RightfulError):
-    """A session argument fits several sessions, so nobody's data is shown as somebody else's.
-
-    Attributes:
-        asked: The argument as it was given.
-        fitting: The full names that fit it, sorted.
-    """
-
-    exit_code: ClassVar[int] = 2
-
-    def __init__(self, asked: str, fitting: tuple[str, ...]) -> None:
-        super().__init__(asked, fitting)
-        self.asked = asked
-        self.fitting = fitting
-
-    def __str__(self) -> str:
-        return (
-            f"{self.asked!r} fits {len(self.fitting)} sessions: {', '.join(self.fitting)}; "
-            f"none was chosen. Name one in full."
-        )
-
-
 class UpgradeError(RightfulError):
     """A row was written by a newer version of the program. Your data is whole.
 

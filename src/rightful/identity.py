@@ -120,8 +120,3 @@ SANITISERS: dict[str, Callable[[str], str]] = {
 def sanitised(value: str) -> frozenset[str]:
     """Return the forms that the known sanitisers make of a session value."""
     return frozenset(sanitise(value) for sanitise in SANITISERS.values())
-
-
-def is_alias_of(form: str, value: str) -> bool:
-    """Say whether `form` is what a known sanitiser makes of `value`."""
-    return form in sanitised(value)

@@ -14,7 +14,7 @@ from tests.cli.test_posteriors import fill
 
 from rightful import cli
 from rightful.cli import main
-from rightful.errors import AmbiguousNameError, StoreFullError
+from rightful.errors import StoreFullError, UsageError
 
 # -- exit codes --------------------------------------------------------------------------------
 
@@ -29,7 +29,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (AmbiguousNameError("41c2", ("t:41c2", "u:41c2")), 2, "'41c2' fits 2 sessions: t:41c2, u:41c2"),
+        (UsageError("two were asked for; name one"), 2, "two were asked for; name one"),
         (StoreFullError("/there", "ENOSPC"), 4, "there is no room to write to /there (ENOSPC)"),
         (PermissionError(13, "Permission denied", "/there"), 4, "/there: Permission denied."),
         (KeyboardInterrupt(), 130, "interrupted; what was acknowledged is written"),

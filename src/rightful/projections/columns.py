@@ -88,10 +88,6 @@ class Table:
         self.flush()
         return self._columns[name][: self._size]
 
-    def get(self, name: str, row: int) -> int:
-        """Return one value of a row as a Python number."""
-        return int(self[name][row])
-
     def load(self, columns: Mapping[str, Column]) -> None:
         """Take stored columns in place of what is here."""
         self._columns = {name: np.array(columns[name], self._row[name]) for name in self.names}

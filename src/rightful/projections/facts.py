@@ -42,10 +42,6 @@ class Numbering:
             self.values.append(value)
         return number
 
-    def find(self, value: Any) -> int | None:  # noqa: ANN401 - any hashable value
-        """Return a value's number, if it has one."""
-        return self._numbers.get(value)
-
     def load(self, values: list[Any]) -> None:
         """Take stored values in place of what is here."""
         self.values = values

@@ -89,10 +89,6 @@ class Names:
         number = self.texts.find(text)
         return self._add(text, NOT_MENTIONED, alias=False) if number is None else number
 
-    def find(self, text: str) -> int | None:
-        """Return the number of a name as written, if the ledger has it."""
-        return self.texts.find(text)
-
     def _add(self, text: str, first: int, *, alias: bool) -> int:
         number = self.texts.add(f"\0{text}" if alias else text)
         self.alias.append(alias)

@@ -193,9 +193,11 @@ class Projected:
         """Return what a policy makes of the log up to a position."""
         with self._lock:
             kept = self._kept
-            if kept is not None and kept.settlement is not None and (policy, through) == (KEPT, kept.watermark):
+            if kept is None or kept.watermark != through:
+                return settle(self.facts, policy, through)
+            if kept.settlement is not None and policy == KEPT:
                 return kept.settlement
-            return settle(self.facts, policy, through)
+            return settle(self.facts, policy, through, runs=kept.runs)
 
     def posteriors(
         self,

@@ -23,6 +23,7 @@ from rightful.projections.projected import Projected
 from rightful.projections.scene import BINS, CREDITED
 from rightful.reports.best import p_best, selection_shift
 from rightful.reports.beta import Comparison, compare
+from rightful.reports.estimators import bounds_with_unverifiable
 
 _HASH_DIGITS, _SHA256_DIGITS = 12, 64
 
@@ -206,6 +207,7 @@ def _compared(facts: Facts, policy: _Side, bound: _Side, through: int) -> Audit:
     reward = policy.settlement.unit_reward
     foreign, unknown = paid & (kind == FOREIGN), paid & (kind == UNVERIFIABLE)
     credited, foreigners, unchecked = int(paid.sum()), int(foreign.sum()), int(unknown.sum())
+    rate = bounds_with_unverifiable(credited - foreigners - unchecked, foreigners, unchecked)
     masses = _masses(facts, policy.settlement, bound.settlement)
     shifts, beliefs = _shifts(policy, bound)
     best_policy, best_bound = p_best(beliefs[0]), p_best(beliefs[1])
@@ -221,8 +223,8 @@ def _compared(facts: Facts, policy: _Side, bound: _Side, through: int) -> Audit:
         bound_credited_grades=int((bound.settlement.unit_bin == CREDITED).sum()),
         foreign_grades=foreigners,
         unverifiable_grades=unchecked,
-        foreign_credit_rate=_share(foreigners, credited - unchecked),
-        foreign_credit_rate_bounds=(foreigners / credited, (foreigners + unchecked) / credited) if credited else None,
+        foreign_credit_rate=rate.rate_checked,
+        foreign_credit_rate_bounds=(rate.low, rate.high) if credited else None,
         foreign_reward=_total(reward[foreign]),
         foreign_reward_share=_share(_total(reward[foreign]), _total(reward[paid])),
         per_arm=shifts,
