@@ -127,3 +127,28 @@ def test_what_is_no_policy_says_what_and_where(asked: Any, what: str) -> None:
 def test_a_grader_without_a_rubric_is_refused_because_it_would_match_nobody() -> None:
     with pytest.raises(PolicyError, match=r"a grader is `producer/rubric`, got 'human' - at `\$\.graders\[1\]`"):
         policy_of({"graders": ["*/overall", "human"]})
+
+
+def test_what_is_left_out_stands_in_a_policy_and_its_hash_only_where_it_says_something() -> None:
+    assert {"without_sessions", "without_graders", "balances"}.isdisjoint(Policy().as_dict())
+    assert policy_of({"without_sessions": [], "without_graders": [], "balances": None}).hash == HASHES["bound"]
+
+    left_out = policy_of({"without_sessions": ["t:a"], "balances": []})
+
+    assert left_out.as_dict() == Policy().as_dict() | {"without_sessions": ("t:a",), "balances": ()}
+    assert left_out.hash != HASHES["bound"]
+    assert policy_of(left_out.as_dict()) == left_out
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("without_graders", ["judge"], "a grader is `producer/rubric`, got 'judge' - at `$.without_graders[0]`"),
+        ("without_sessions", ["t:a", "a"], "a session is `namespace:value`, got 'a' - at `$.without_sessions[1]`"),
+    ],
+)
+def test_what_is_left_out_is_named_in_full(field: str, value: list[str], said: str) -> None:
+    with pytest.raises(PolicyError) as refused:
+        policy_of({field: value})
+
+    assert said in str(refused.value)

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, field
 
 from rightful.errors import PolicyError
 from rightful.forms import explained
+from rightful.identity import is_session
 
 Positive = Annotated[float, Meta(gt=0.0, le=1e15)]
 Gamma = Annotated[float, Meta(gt=0.0, le=1.0)]
@@ -49,6 +50,10 @@ class EventDecay(Struct, frozen=True, tag_field="mode", tag="events", forbid_unk
 Decay = TimeDecay | SessionDecay | ArmDecay | EventDecay
 
 
+LATER = ("without_sessions", "without_graders", "balances")
+"""Fields that are left out of a policy's JSON, and so of its hash, where they have the default."""
+
+
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How exposures and grades become credits and posteriors.
 
@@ -68,6 +73,9 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         outcomes: What an outcome word is worth, 0 to 1.
         arm_aliases: Other names of an arm: {alias: arm}.
         arithmetic: `exact`: sums are exact and rounded once. `sequential`: float operations in log order.
+        without_sessions: Sessions left out, named in full, each with its whole run: as if they had never been.
+        without_graders: Graders left out; patterns of `producer/rubric`.
+        balances: Sources whose opening balances count; patterns. None: all of them.
     """
 
     join: Literal["bound", "newest"] = "bound"
@@ -84,6 +92,9 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     arm_aliases: dict[str, str] = field(default_factory=dict)
     arithmetic: Literal["exact", "sequential"] = "exact"
+    without_sessions: tuple[str, ...] = ()
+    without_graders: tuple[str, ...] = ()
+    balances: tuple[str, ...] | None = None
 
     @property
     def hash(self) -> str:
@@ -91,8 +102,16 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return hashlib.sha256(msgspec.json.encode(self.as_dict(), order="deterministic")).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the completed policy as a JSON object."""
-        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+        """Return the completed policy as a JSON object.
+
+        What was added to the form of a policy later (`LATER`) stands in it only where it says
+        something: the hash of every earlier policy stays.
+        """
+        wire: dict[str, Any] = msgspec.to_builtins(self)
+        for name in LATER:
+            if getattr(self, name) == getattr(PRESETS["bound"], name):
+                del wire[name]
+        return wire
 
 
 PRESETS: dict[str, Policy] = {
@@ -134,10 +153,19 @@ def _checked(asked: Mapping[str, Any]) -> Policy:
         raise PolicyError("`sequential` arithmetic takes no decay but `events` - at `$.decay`")
     if isinstance(policy.decay, EventDecay) and policy.arithmetic != "sequential":
         raise PolicyError("decay `events` depends on the order of the log and needs `sequential` - at `$.arithmetic`")
-    for place, pattern in enumerate(policy.graders):
-        if "/" not in pattern:
-            raise PolicyError(f"a grader is `producer/rubric`, got {pattern!r} - at `$.graders[{place}]`")
+    _check_names(policy)
     for alias, arm in policy.arm_aliases.items():
         if arm in policy.arm_aliases:
             raise PolicyError(f"{alias!r} is an alias of {arm!r}, which is an alias itself - at `$.arm_aliases`")
     return policy
+
+
+def _check_names(policy: Policy) -> None:
+    for name in ("graders", "without_graders"):
+        for place, pattern in enumerate(getattr(policy, name)):
+            if "/" not in pattern:
+                raise PolicyError(f"a grader is `producer/rubric`, got {pattern!r} - at `$.{name}[{place}]`")
+    for place, session in enumerate(policy.without_sessions):
+        if not is_session(session):
+            what = f"a session is `namespace:value`, got {session[:64]!r}"
+            raise PolicyError(f"{what} - at `$.without_sessions[{place}]`")

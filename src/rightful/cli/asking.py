@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _WHOLE_FROM = 1_000
 _HASH_DIGITS = 12
 _POSITION_DIGITS = 18
+_NEAR_NAMES = 5
 
 PROGRESS_ROWS = 50_000
 """Rows to fold from which on a person is shown how far it is."""
@@ -100,6 +101,34 @@ def _policy(text: bytes) -> Policy:
         kind = {list: "array", str: "str", bool: "bool", int: "int", float: "float"}.get(type(found), "null")
         raise PolicyError(f"Expected a JSON object, got `{kind}`")
     return policy_of(found)
+
+
+def session_named(ledger: Ledger, asked: str) -> str:
+    """Return the full name of the session that a person means.
+
+    A full name means itself; anything else is a value, sought over all namespaces.
+
+    Raises:
+        UsageError: No session has that name, or several namespaces have that value.
+    """
+    facts = ledger.projected().catch_up()
+    names, through = facts.names, facts.watermark
+    known = [number for key in (asked, f"\0{asked}") if (number := names.texts.find(key)) is not None]
+    if any(names.first[number] <= through for number in known):
+        return asked
+    fitting = names.valued(asked, through)
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise UsageError(f"{asked!r} is the value of {len(fitting)} sessions: {_listed(fitting)}. Name one in full.")
+    near = names.like(asked, through, _NEAR_NAMES) if asked else []
+    hint = f"Names that contain it: {_listed(near)}." if near else "`rightful status` says what the ledger holds."
+    raise UsageError(f"no session is named {asked!r} in this ledger. {hint}")
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:_NEAR_NAMES])
+    return f"{shown}, and {len(names) - _NEAR_NAMES:,} more" if len(names) > _NEAR_NAMES else shown
 
 
 def as_of(args: argparse.Namespace) -> int | str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -259,6 +260,20 @@ class Names:
     def text(self, number: int) -> str:
         """Return a name."""
         return self.texts[number].removeprefix("\0")
+
+    def valued(self, value: str, through: int) -> list[str]:
+        """Return the names with this value, of any namespace, that rows up to a position mention; sorted."""
+        return sorted({name for name in self._mentioned(through) if split_session(name)[1] == value})
+
+    def like(self, part: str, through: int, count: int) -> list[str]:
+        """Return the first names that contain a text, at most `count`; what a person may have meant."""
+        return sorted(islice((name for name in self._mentioned(through) if part in name), count))
+
+    def _mentioned(self, through: int) -> Iterator[str]:
+        for start in range(0, len(self.texts), _TEXTS_AT_ONCE):
+            for number, text in enumerate(self.texts[start : start + _TEXTS_AT_ONCE], start):
+                if self.first[number] <= through:
+                    yield text.removeprefix("\0")
 
     def load(self, texts: list[str], columns: dict[str, Column]) -> None:
         """Take stored names in place of what is here."""

@@ -193,7 +193,7 @@ def _opened(facts: Facts, policy: Policy, through: int) -> dict[Key, tuple[int, 
     """Return what the opening balances add: n, and the totals above the prior of alpha and of beta."""
     unit = scaled(1.0)
     opened: dict[Key, tuple[int, int, int]] = {}
-    for balance in balances(facts, through):
+    for balance in balances(facts, policy, through):
         of_arms = [(arm, None, amounts) for arm, amounts in balance.arms.items()]
         of_contexts = [(arm, context, (alpha, beta, n)) for arm, context, alpha, beta, n in balance.contexts]
         for arm, context, (alpha, beta, n) in [*of_arms, *of_contexts]:

@@ -108,19 +108,27 @@ def scene_of(
         shown_rows, grade_rows = facts.shown_of.rows(chosen), facts.grades_of.rows(chosen)
     else:
         shown_rows, grade_rows = (np.arange(len(table), dtype=np.int64) for table in (facts.shown, facts.grades))
+    runs = runs or runs_of(facts, through, quarantine, among)
+    if policy.without_sessions:
+        gone = _gone(facts, policy, runs, through)
+        shown_rows = shown_rows[~gone[facts.shown["name"][shown_rows]]]
+        grade_rows = grade_rows[~(gone[facts.grades["name"][grade_rows]] | gone[facts.grades["target"][grade_rows]])]
     return Scene(
         facts,
         through,
         policy,
-        runs or runs_of(facts, through, quarantine, among),
+        runs,
         _shown(facts, shown_rows[facts.shown["pos"][shown_rows] <= through], quarantine, through),
         _grades(facts, policy, grade_rows[facts.grades["pos"][grade_rows] <= through], quarantine),
-        max((one.through_us for one in balances(facts, through, quarantine)), default=-1),
+        max((one.through_us for one in balances(facts, policy, through, quarantine)), default=-1),
     )
 
 
-def balances(facts: Facts, through: int, quarantine: Quarantined | None = None) -> list[Balance]:
-    """Return the opening balances in force: of each source the newest, without bytes that we published."""
+def balances(facts: Facts, policy: Policy, through: int, quarantine: Quarantined | None = None) -> list[Balance]:
+    """Return the opening balances in force: of each source the newest, without bytes that we published.
+
+    A source that no pattern of the policy's `balances` fits is left out.
+    """
     quarantine = quarantined(facts, through) if quarantine is None else quarantine
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
     ours = {sha256 for position, sha256 in facts.published if position <= through}
@@ -128,10 +136,28 @@ def balances(facts: Facts, through: int, quarantine: Quarantined | None = None) 
     for one in facts.balances:
         if one.position > through or one.position in left_out or one.sha256 in ours:
             continue
+        if policy.balances is not None and not _fits(one.source, policy.balances):
+            continue
         best = newest.get(one.source)
         if best is None or (one.at_us, one.position) > (best.at_us, best.position):
             newest[one.source] = one
     return list(newest.values())
+
+
+def _gone(facts: Facts, policy: Policy, runs: Runs, through: int) -> Mask:
+    """Say, by name, what belongs to a session that is left out: all names of its run, and their sanitised forms.
+
+    One more element than there are names, never gone, stands for the target of a grade that has none (-1).
+    """
+    gone = np.zeros(len(facts.names) + 1, np.bool_)
+    for session in policy.without_sessions:
+        if (number := facts.names.texts.find(session)) is not None:
+            gone[:-1] |= runs.of == runs.of[number]
+    if gone.any():
+        for number in np.flatnonzero(np.array(facts.names.alias, np.bool_)).tolist():
+            fitting = facts.names.fitting(number, through)
+            gone[number] |= len(fitting) == 1 and gone[fitting[0]]
+    return gone
 
 
 def _gather(table: Column, rows: Ints) -> Ints:
@@ -167,11 +193,11 @@ def _session_of(facts: Facts, name: Ints, through: int) -> Ints:
 
 def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantined) -> Grades:
     table = facts.grades
-    ranks = np.array([_rank("/".join(grader), policy.graders) for grader in facts.graders.values] or [0], np.int64)
+    ranks = np.array([_rank("/".join(grader), policy) for grader in facts.graders.values] or [0], np.int64)
     pos = _gather(table["pos"], rows)
     grader = _gather(table["grader"], rows)
     kind = _gather(table["kind"], rows)
-    keep = ~np.isin(pos, quarantine.void) & ((ranks[grader] >= 0) | (kind == ERASED))
+    keep = ~np.isin(pos, quarantine.void) & ((ranks[grader] >= 0) | (kind == ERASED))  # whose it was is erased too
     if policy.revision == "additive":
         keep &= kind != RETRACTION
     rows, pos, grader, kind = rows[keep], pos[keep], grader[keep], kind[keep]
@@ -183,6 +209,12 @@ def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantined) -
     return Grades(rows, name, ranks[grader], grader, seq, at, pos, reward, outcome, target, aside, kind, conflicting)
 
 
-def _rank(grader: str, patterns: tuple[str, ...]) -> int:
+def _rank(grader: str, policy: Policy) -> int:
     """Return a grader's place among those who pay, or -1: it is recorded and never pays."""
-    return next((at for at, pattern in enumerate(patterns) if fnmatchcase(grader, pattern)), -1)
+    if _fits(grader, policy.without_graders):
+        return -1
+    return next((at for at, pattern in enumerate(policy.graders) if fnmatchcase(grader, pattern)), -1)
+
+
+def _fits(text: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(text, pattern) for pattern in patterns)

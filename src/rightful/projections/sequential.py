@@ -121,7 +121,7 @@ def _add(state: _State, slot: Ints, up: Floats, down: Floats, weight: Floats) ->
 
 def _openings(facts: Facts, policy: Policy, through: int) -> Iterator[tuple[Key, float, float, int]]:
     canonical = policy.arm_aliases.get
-    for one in balances(facts, through):
+    for one in balances(facts, policy, through):
         for arm, amounts in one.arms.items():
             yield (canonical(arm, arm), None), *amounts
         for arm, context, alpha, beta, n in one.contexts:
@@ -155,7 +155,7 @@ def _changes(facts: Facts, settlement: Settlement, policy: Policy, through: int)
         return
     quarantine = quarantined(facts, through)
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
-    balanced_us = max((one.through_us for one in balances(facts, through, quarantine)), default=-1)
+    balanced_us = max((one.through_us for one in balances(facts, policy, through, quarantine)), default=-1)
     for decayed in facts.decayed:
         if decayed.position <= through and decayed.position not in left_out and decayed.at_us > balanced_us:
             yield _Change(decayed.position, decayed.gamma, [])
