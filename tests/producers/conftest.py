@@ -11,7 +11,8 @@ import pytest
 
 from rightful import app
 from rightful.app import Ledger
-from rightful.producers.importing import FileReport, Kind, import_paths
+from rightful.producers.file_reports import FileReport
+from rightful.producers.importing import Kind, import_paths
 from rightful.producers.lesson_hook import LessonHook
 from rightful.producers.session_records import SessionRecords
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rightful import limits
-from rightful.producers.files import Found, Problem, objects_of, opened, walk
+from rightful.producers.files import Digested, Found, Problem, objects_of, opened, walk
 
 CUT_SHORT = "Expected JSON, got a line that is cut short"
 
@@ -161,6 +163,45 @@ def test_a_file_that_only_begins_like_an_indented_document_is_read_line_by_line(
     assert read(b'{\n{"b": 2}\n') == [Problem(1, CUT_SHORT), B]
 
 
+def test_a_broken_document_is_one_problem_with_its_place() -> None:
+    whole = json.dumps({"a": {"b": [1, 2]}, "c": "d"}, indent=2)
+
+    assert read(whole[:-6].encode()) == [Problem(1, CUT_SHORT)]
+    assert read(whole.replace('"c": "d"', '"c": d').encode()) == [
+        Problem(1, "Expected JSON: Expecting value, line 8 column 8")
+    ]
+    assert read(whole.replace('"c"', '"a"').encode()) == [Problem(1, "Expected each key once, got 'a' twice")]
+
+
+def test_two_documents_in_one_file_are_two_objects() -> None:
+    whole = json.dumps({"a": {"b": 1}}, indent=2).encode()
+
+    items = [Found(1, {"a": {"b": 1}}), Found(1, {"a": {"b": 1}}), Problem(1, glued(2), lost=False)]
+    assert read(whole + b"\n" + whole) == items
+
+
+def test_an_array_with_a_row_on_each_line_is_one_document() -> None:
+    assert read(b'[\n{"a": 1},\n{"b": 2}\n]\n') == [Problem(1, "Expected `object`, got `array`")]
+
+
+def test_a_document_may_be_as_long_as_the_limit_and_no_longer() -> None:
+    whole = b'{\n "a": 1\n}'
+
+    assert read(whole, limit=len(whole)) == [A]
+    assert read(whole + b" ", limit=len(whole)) == [Problem(1, f"longer than {len(whole)} bytes; not read")]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"x", b'{"a": 1}\n', b"\xef\xbb\xbf{\n}", b'{"a": "' + b"x" * 200_000 + b'"}\n{}']
+)
+def test_a_digest_is_taken_of_every_byte_that_is_read(data: bytes) -> None:
+    stream = Digested(io.BytesIO(data))
+
+    list(objects_of(io.BufferedReader(stream)))
+
+    assert stream.sha256 == hashlib.sha256(data).hexdigest()
+
+
 @given(
     rows=st.lists(st.dictionaries(st.text(max_size=4), st.text(max_size=6) | st.integers(), max_size=3), max_size=6),
     part=st.floats(0, 1),
@@ -253,6 +294,18 @@ def test_a_folder_is_walked_in_order_without_following_links(tmp_path: Path) -> 
         f"{tmp_path}/b/1.jsonl",
         f"{tmp_path}/b/2.json",
     ]
+
+
+def test_a_walk_counts_what_it_does_not_look_at_by_suffix(tmp_path: Path) -> None:
+    for name in ("a.md", "b/b.md", "b/c.log", "b/Makefile", "b/d.json", "b/e.tar.gz", ".gitignore"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
+    (tmp_path / "link.md").symlink_to("a.md")
+    others: Counter[str] = Counter()
+
+    assert list(walk(str(tmp_path), others=others)) == [f"{tmp_path}/b/d.json"]
+    assert others == {".md": 3, ".log": 1, "": 2, ".gz": 1}
 
 
 def test_a_walk_ends_at_its_limit(tmp_path: Path) -> None:

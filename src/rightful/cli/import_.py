@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from rightful.producers.file_reports import FileReport
     from rightful.producers.files import Problem
-    from rightful.producers.importing import FileReport, Kind, Progress
+    from rightful.producers.importing import Kind, Progress
 
 KINDS = {
     "lesson-hook": "rightful.producers.lesson_hook:LessonHook",
@@ -133,7 +134,7 @@ def _counts(reports: list[FileReport], *, kinds: bool = False) -> str:
 
 def _total(reports: list[FileReport]) -> str:
     read = [report for report in reports if report.is_read]
-    passed = sum(not report.lost for report in reports if not report.is_read)
+    passed = sum(report.passed for report in reports)
     notes = sum(report.notes for report in reports)
     found = [common.many(sum(report.lost for report in reports), "problem")]
     found += [common.many(notes, "note")] * (notes > 0) + [f"{passed:,} passed over"] * (passed > 0)

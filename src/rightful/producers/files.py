@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import codecs
 import errno
+import hashlib
 import io
 import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -37,6 +39,7 @@ NO_OBJECT = "Expected `object`, got"
 
 _CHUNK = 1 << 16
 _BRACKETS = (b"{", b"[")
+_ROW = re.compile(rb'^\{[ \t]*"', re.MULTILINE)  # how JSON lines begin, and no line of an indented document
 _TORN = re.compile(r'[\w.+-]*(?=\{")')
 _SPACE = re.compile(r"[ \t\r\n\ufeff]*")
 _LITERALS = json.JSONDecoder(parse_int=str)
@@ -118,8 +121,8 @@ def objects_of(stream: BinaryIO, *, limit: int = limits.EVENT_BYTES) -> Iterator
         first = reader.readline(limit + 1)
         if first.strip() in _BRACKETS:
             data = first + reader.read(limit)
-            if (value := _document(data, limit)) is not None:
-                yield _object(value, 1)
+            if (items := _of_document(data, limit)) is not None:
+                yield from items
                 return
             reader = io.BufferedReader(_Source(reader, data))
             first = reader.readline(limit + 1)
@@ -132,13 +135,16 @@ def objects_of(stream: BinaryIO, *, limit: int = limits.EVENT_BYTES) -> Iterator
         yield Problem(None, "the file is empty", lost=False)
 
 
-def _document(data: bytes, limit: int) -> object | None:
+def _of_document(data: bytes, limit: int) -> Iterable[Found | Problem] | None:
+    """Read a file that is one JSON document over several lines, if it is; a broken one is one problem."""
+    is_rows = _ROW.search(data) is not None
     if len(data) > limit:
-        return None
+        return None if is_rows else [Problem(1, f"longer than {limit} bytes; not read")]
+    text = data.decode("utf-8", "surrogateescape").strip(" \t\r\n")
     try:
-        return content.parse_json(data.decode("utf-8", "surrogateescape"))  # type: ignore[no-any-return]
+        return [_object(content.parse_json(text), 1)]
     except InvalidEventError:
-        return None
+        return None if is_rows else _of_pieces(text, 1)
 
 
 def _lines(line: bytes, reader: io.BufferedReader, limit: int) -> Iterator[bytes]:
@@ -224,7 +230,8 @@ def _values(text: str, at: int) -> tuple[list[str], _Rest | None]:
 def _why(error: json.JSONDecodeError) -> str:
     if error.pos >= len(error.doc) or error.msg.startswith("Unterminated string"):
         return "Expected JSON, got a line that is cut short"
-    return f"Expected JSON: {error.msg}, column {error.colno}"
+    line = f"line {error.lineno} " * (error.lineno > 1)
+    return f"Expected JSON: {error.msg}, {line}column {error.colno}"
 
 
 def _behind_torn(text: str, rest: _Rest) -> list[str]:
@@ -304,7 +311,38 @@ class _Source(io.RawIOBase):
         return count
 
 
-def walk(folder: str, *, limit: int = limits.WALK_ENTRIES) -> Iterator[str | tuple[str, Problem]]:
+class Digested(io.RawIOBase):
+    """A stream that takes the digest of what is read from it, so that nothing is read twice.
+
+    Args:
+        stream: What is read.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._sha256 = hashlib.sha256()
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fill the buffer with what comes next; 0 at the end."""
+        space = memoryview(buffer).cast("B")
+        chunk = self._stream.read(len(space))
+        self._sha256.update(chunk)
+        space[: len(chunk)] = chunk
+        return len(chunk)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the bytes read so far, in hexadecimal."""
+        return self._sha256.hexdigest()
+
+
+def walk(
+    folder: str, *, limit: int = limits.WALK_ENTRIES, others: Counter[str] | None = None
+) -> Iterator[str | tuple[str, Problem]]:
     """Yield the JSON files below a folder in the order of their names, and what was passed over.
 
     Links are not followed, so there are no loops and nothing outside the folder is read.
@@ -312,6 +350,7 @@ def walk(folder: str, *, limit: int = limits.WALK_ENTRIES) -> Iterator[str | tup
     Args:
         folder: Where to begin.
         limit: How many entries are looked at.
+        others: Counts the files that are not looked at, by the suffix of their names.
 
     Yields:
         A file's path, or a path and why it was not read.
@@ -331,8 +370,12 @@ def walk(folder: str, *, limit: int = limits.WALK_ENTRIES) -> Iterator[str | tup
             if seen > limit:
                 yield folder, Problem(None, f"more than {limit} entries; the rest was not read")
                 return
-            if not entry.is_dir(follow_symlinks=False) and entry.name.endswith(SUFFIXES):
+            if entry.is_dir(follow_symlinks=False):
+                continue
+            if entry.name.endswith(SUFFIXES):
                 yield _file(entry)
+            elif others is not None:
+                others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
         waiting.extend(entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
 
 

@@ -7,17 +7,18 @@ file and line, and never stops what stands beside it.
 
 from __future__ import annotations
 
+import io
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice, takewhile
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
-
-import msgspec
 
 from rightful import limits
 from rightful.errors import ConditionFailedError, InvalidEventError
-from rightful.producers.files import NO_OBJECT, Found, OpenFile, Problem, objects_of, opened, walk
+from rightful.producers.file_reports import PASSED_OVER, FileReport, Told
+from rightful.producers.files import NO_OBJECT, Digested, Found, OpenFile, Problem, objects_of, opened, walk
+from rightful.producers.foreign import described
 
 if TYPE_CHECKING:
     from eventsourcing.dcb.api import DCBQuery
@@ -31,9 +32,6 @@ STDIN = "-"
 Wire = dict[str, Any]
 Progress = Callable[[str, int, int], None]
 """Called after each transaction with the file's path, how much of it was read, and its size; bytes."""
-
-NOTE, PASSED_OVER = "note: ", "passed over: "
-"""How the words of a problem begin that is none: what is worth knowing, and what is not meant for us."""
 
 _PEEK = 32  # objects of a file that are looked at before it is passed over as foreign
 _TRIES = 50  # decisions anew when other writers grade the same sessions meanwhile
@@ -57,11 +55,34 @@ class Origin(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Events that are ready to be appended, and what must not have been written since they were made."""
+    """Events that are ready to be appended, and what must not have been written since they were made.
+
+    Attributes:
+        events: The events.
+        unless: What must not have been written behind `after`.
+        after: The position up to which the log was read.
+        standing: The receipt of each event, by its place, that is not appended, since the log
+            has the same fact in another form.
+        notes: What is worth knowing of events that stand in the log already, or will.
+    """
 
     events: list[Wire]
     unless: DCBQuery | None = None
     after: int | None = None
+    standing: Mapping[int, Receipt] = {}
+    notes: tuple[Problem, ...] = ()
+
+
+class End(NamedTuple):
+    """How the reading of a file ended.
+
+    Attributes:
+        sha256: SHA-256 of its bytes as they were read, in hexadecimal.
+        is_whole: Whether all of it could be read.
+    """
+
+    sha256: str
+    is_whole: bool
 
 
 class Reader(Protocol):
@@ -74,8 +95,19 @@ class Reader(Protocol):
             InvalidEventError: The object has not the form it should have. Its neighbours are read on.
         """
 
+    def finish(self, end: End) -> Iterable[Wire | Problem]:
+        """Yield what can be said only when the file was read to its end.
+
+        Raises:
+            InvalidEventError: The file as a whole has not the form it should have.
+        """
+        del end
+        return ()
+
     def plan(self, log: Log, events: list[Wire]) -> Plan:
         """Return events as they are to be appended, after a look at what stands in the log."""
+        del log
+        return Plan(events)
 
 
 class Kind(Protocol):
@@ -91,55 +123,11 @@ class Kind(Protocol):
         """Say whether an object is of this kind, by its shape alone."""
 
     def reader(self, origin: Origin) -> Reader:
-        """Return the reader of one file."""
+        """Return the reader of one file.
 
-
-class FileReport(msgspec.Struct):
-    """What became of one file.
-
-    Attributes:
-        path: The file as it was named or found.
-        appended: Events that are new in the ledger.
-        duplicate: Events that stood there already.
-        problems: What was not imported, what is worth knowing (it begins with `NOTE`), and why
-            the file was passed over (`PASSED_OVER`).
-        conflicts: Events that contradict one of the same id; kept, and pay nobody.
-        repeated: Those of the duplicates that were appended since the import began.
-        lost: How many of the problems say that something was not imported, the unlisted ones too.
-        notes: How many are worth knowing.
-        is_read: Whether the file could be opened and is of a kind that was asked for.
-        kinds: How many events of each type were appended.
-    """
-
-    path: str
-    appended: int = 0
-    duplicate: int = 0
-    problems: list[Problem] = []
-    conflicts: int = 0
-    repeated: int = 0
-    lost: int = 0
-    notes: int = 0
-    is_read: bool = True
-    kinds: dict[str, int] = {}
-
-    @classmethod
-    def unread(cls, path: str, problem: Problem) -> FileReport:
-        """Return the report of a file that could not be read, or is not meant to be."""
-        if not problem.lost:
-            problem = problem._replace(what=PASSED_OVER + problem.what)
-        return cls(path, problems=[problem], lost=int(problem.lost), is_read=False)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report with the keys of `import --json`."""
-        problems = [{"line": one.line, "what": one.what} for one in self.problems]
-        return {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
-
-    @property
-    def exit_code(self) -> int:
-        """3 when something conflicts, 2 when something was not imported, else 0."""
-        if self.conflicts:
-            return 3
-        return 2 if self.lost else 0
+        Raises:
+            InvalidEventError: A file of that name cannot be read as this kind.
+        """
 
 
 def import_paths(
@@ -171,8 +159,11 @@ def import_paths(
         elif not os.path.isdir(path):  # noqa: PTH112 - the path is shown as it was given
             yield importing.file(path, named=True)
         else:
-            for item in walk(path):
+            others: Counter[str] = Counter()
+            for item in walk(path, others=others):
                 yield importing.file(item, named=False) if isinstance(item, str) else FileReport.unread(*item)
+            if others:
+                yield FileReport.unlooked(path, others)
 
 
 class _Import(NamedTuple):
@@ -207,11 +198,19 @@ class _Import(NamedTuple):
     ) -> FileReport:
         """Import what a stream holds."""
         run = _Run(self, origin.path, lambda: _tell(self.progress, file))
-        return _imported(run, self.kinds, origin, objects_of(stream), named=named)
+        digested = Digested(stream)
+        items = objects_of(io.BufferedReader(digested))
+        return _imported(run, self.kinds, origin, items, named=named, digested=digested)
 
 
 def _imported(
-    run: _Run, kinds: list[Kind], origin: Origin, items: Iterator[Found | Problem], *, named: bool
+    run: _Run,
+    kinds: list[Kind],
+    origin: Origin,
+    items: Iterator[Found | Problem],
+    *,
+    named: bool,
+    digested: Digested,
 ) -> FileReport:
     kind: Kind | None = kinds[0]
     if len(kinds) > 1 or not named:
@@ -219,10 +218,13 @@ def _imported(
     if kind is None:
         run.pass_over(items, kinds, named=named)
         return run.report
-    reader = kind.reader(origin)
+    try:
+        reader = kind.reader(origin)
+    except InvalidEventError as error:
+        return FileReport.unread(origin.path, Problem(None, error.what, lost=named))
     for item in items:
         run.take(reader, item)
-    run.flush(reader)
+    run.finish(reader, digested.sha256)
     return run.report
 
 
@@ -245,32 +247,44 @@ class _Run:
         self._log = shared.log
         self._began = shared.began
         self._written = written
-        self._unlisted: Counter[bool] = Counter()
+        self._is_whole = True
         self.waiting: list[tuple[int, Wire]] = []
         self.report = FileReport(path, problems=[], kinds={})
+        self._tell = Told(self.report).tell
 
     def take(self, reader: Reader, item: Found | Problem) -> None:
         """Turn an object into events that wait; append them when they are enough."""
         if isinstance(item, Problem):
+            self._is_whole = self._is_whole and not item.lost
             self._tell(item)
             return
+        self._gather(item.line, lambda: reader.events(item))
+        if len(self.waiting) >= limits.IMPORT_EVENTS:
+            self.flush(reader)
+
+    def finish(self, reader: Reader, sha256: str) -> None:
+        """Take what can be said only of the whole file, and append what waits."""
+        self._gather(1, lambda: reader.finish(End(sha256, self._is_whole)))
+        self.flush(reader)
+
+    def _gather(self, line: int, events: Callable[[], Iterable[Wire | Problem]]) -> None:
         try:
-            for event in reader.events(item):
+            for event in events():
                 if isinstance(event, Problem):
                     self._tell(event)
                 else:
-                    self.waiting.append((item.line, event))
+                    self.waiting.append((line, event))
         except InvalidEventError as error:
-            self._tell(Problem(item.line, str(error)))
-        if len(self.waiting) >= limits.IMPORT_EVENTS:
-            self.flush(reader)
+            self._tell(Problem(line, str(error)))
 
     def flush(self, reader: Reader) -> None:
         """Append what waits, and close the report's list of problems when it is too long."""
         waiting, self.waiting = self.waiting, []
         for start in range(0, len(waiting), limits.IMPORT_EVENTS):
             part = waiting[start : start + limits.IMPORT_EVENTS]
-            receipts = _append(self._log, reader, [event for _, event in part])
+            receipts, notes = _append(self._log, reader, [event for _, event in part])
+            for note in notes:
+                self._tell(note)
             for (line, event), receipt in zip(part, receipts, strict=True):
                 self._count(line, event["type"], receipt)
             self._written()
@@ -284,16 +298,17 @@ class _Run:
             named: Whether somebody named it; that it is foreign is a problem then.
         """
         head = list(islice(items, _PEEK))
-        foreign = next((item for item in head if isinstance(item, Found)), None)
-        if foreign is not None:
-            names = ", ".join(kind.NAME for kind in kinds)
-            keys = ", ".join(f"`{key[:32]}`" for key in islice(foreign.value, 5)) or "no keys"
-            head = [Problem(foreign.line, f"an object with {keys} is not of {names}")]
-        for item in head:
-            assert isinstance(item, Problem), "there is no object"
-            if foreign is not None or item.what.startswith(NO_OBJECT):
+        found = [item for item in head if isinstance(item, Found)]
+        told = described(os.path.basename(self.report.path), [one.value for one in found])  # noqa: PTH119 - as above
+        problems = [item for item in head if isinstance(item, Problem)]
+        if found:
+            problems = [Problem(found[0].line, _foreign(found[0], kinds))]
+        for item in problems:
+            if found or item.what.startswith(NO_OBJECT):
                 self.report.is_read = False
-                self._tell(item if named else item._replace(lost=False, what=PASSED_OVER + item.what))
+                self.report.passed = int(not named)
+                what = item.what if told is None else f"{told}; not imported by this version"
+                self._tell(item._replace(what=what) if named else Problem(item.line, PASSED_OVER + what, lost=False))
             else:
                 self._tell(item)
 
@@ -312,33 +327,18 @@ class _Run:
                 self.report.appended += 1
                 self.report.kinds[kind] = self.report.kinds.get(kind, 0) + 1
 
-    def _tell(self, problem: Problem) -> None:
-        """List a problem or a note, up to a limit, and count it."""
-        problems = self.report.problems
-        if not problem.lost and not problem.what.startswith(PASSED_OVER):
-            problem = problem._replace(what=NOTE + problem.what)
-            if problem in takewhile(lambda one: one.line == problem.line, reversed(problems)):
-                return  # two objects of one line, and the same to say of both
-            self.report.notes += 1
-        self.report.lost += problem.lost
-        if len(problems) < limits.PROBLEMS_COUNT:
-            problems.append(problem)
-            return
-        if self._unlisted:
-            problems.pop()
-        self._unlisted[problem.lost] += 1
-        problems.append(_unlisted(self._unlisted[True], self._unlisted[False]))
+
+def _foreign(found: Found, kinds: list[Kind]) -> str:
+    names = ", ".join(kind.NAME for kind in kinds)
+    keys = ", ".join(f"`{key[:32]}`" for key in islice(found.value, 5)) or "no keys"
+    return f"an object with {keys} is not of {names}"
 
 
-def _unlisted(lost: int, notes: int) -> Problem:
-    said = [f"{count} more {what}{'s' * (count > 1)}" for count, what in ((lost, "problem"), (notes, "note")) if count]
-    are = "is" if lost + notes == 1 else "are"
-    mark = "" if lost else NOTE
-    return Problem(None, f"{mark}{' and '.join(said)} of this file {are} not listed", lost=lost > 0)
-
-
-def _append(log: Log, reader: Reader, events: list[Wire]) -> list[Receipt]:
+def _append(log: Log, reader: Reader, events: list[Wire]) -> tuple[list[Receipt], tuple[Problem, ...]]:
     """Append events, decided anew for as long as other writers wrote what the decision rests on.
+
+    Returns:
+        A receipt for each event, and what is worth knowing of them.
 
     Raises:
         ConditionFailedError: They never stopped.
@@ -346,7 +346,9 @@ def _append(log: Log, reader: Reader, events: list[Wire]) -> list[Receipt]:
     for tries_left in reversed(range(_TRIES)):
         plan = reader.plan(log, events)
         try:
-            return log.append(plan.events, unless=plan.unless, after=plan.after)
+            new = [event for place, event in enumerate(plan.events) if place not in plan.standing]
+            receipts = iter(log.append(new, unless=plan.unless, after=plan.after))
+            return [plan.standing.get(place) or next(receipts) for place in range(len(events))], plan.notes
         except ConditionFailedError:
             if not tries_left:
                 raise

@@ -22,7 +22,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -30,10 +30,7 @@ from rightful import times
 from rightful.errors import InvalidEventError
 from rightful.producers.fields import digest, epoch_us, key_of, moment_us, session_of, shaped
 from rightful.producers.files import Found, Problem
-from rightful.producers.importing import Origin, Plan, Wire
-
-if TYPE_CHECKING:
-    from rightful.ledger.log import Log
+from rightful.producers.importing import Origin, Reader, Wire
 
 NAMESPACE = "claude-code"
 """The namespace of the sessions it names."""
@@ -99,7 +96,7 @@ def _artifact(value: Mapping[str, Any]) -> str | None:
     return None
 
 
-class LessonHookReader:
+class LessonHookReader(Reader):
     """Reads one file; holds how often each line stood in it.
 
     Args:
@@ -128,11 +125,6 @@ class LessonHookReader:
             case _:
                 keys = ", ".join(sorted(found.value)[:5])
                 raise InvalidEventError(f"Expected an artifact of the lesson hook, got an object with {keys[:160]!r}")
-
-    def plan(self, log: Log, events: list[Wire]) -> Plan:
-        """Return the events as they are: none depends on what stands in the log."""
-        del log
-        return Plan(events)
 
     def _of_state(self, value: Mapping[str, Any], line: int) -> Iterator[Wire | Problem]:
         injected = injected_of(value)

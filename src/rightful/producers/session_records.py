@@ -31,7 +31,7 @@ from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.producers.fields import digest, key_of, moment_us, session_of, shaped
 from rightful.producers.files import Problem
-from rightful.producers.importing import Origin, Plan, Wire
+from rightful.producers.importing import Origin, Plan, Reader, Wire
 from rightful.producers.native_names import native_name
 from rightful.producers.sequences import Grade, Grader, Said, graded_again, graders_of
 
@@ -97,7 +97,7 @@ class SessionRecords:
         return SessionRecordsReader(origin)
 
 
-class SessionRecordsReader:
+class SessionRecordsReader(Reader):
     """Reads one file.
 
     Args:

@@ -1,0 +1,116 @@
+"""What became of one file of an import, and the words that tell notes from problems."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import takewhile
+from typing import Any
+
+import msgspec
+
+from rightful import limits
+from rightful.producers.files import Problem
+
+NOTE, PASSED_OVER = "note: ", "passed over: "
+"""How the words of a problem begin that is none: what is worth knowing, and what is not meant for us."""
+
+_SUFFIXES_SHOWN = 8
+
+
+class FileReport(msgspec.Struct):
+    """What became of one file.
+
+    Attributes:
+        path: The file as it was named or found; a folder where it is about what was not looked at in it.
+        appended: Events that are new in the ledger.
+        duplicate: Events that stood there already.
+        problems: What was not imported, what is worth knowing (it begins with `NOTE`), and why
+            the file was passed over (`PASSED_OVER`).
+        conflicts: Events that contradict one of the same id; kept, and pay nobody.
+        repeated: Those of the duplicates that were appended since the import began.
+        lost: How many of the problems say that something was not imported, the unlisted ones too.
+        notes: How many are worth knowing.
+        is_read: Whether the file could be opened and is of a kind that was asked for.
+        passed: How many files it says were passed over.
+        kinds: How many events of each type were appended.
+    """
+
+    path: str
+    appended: int = 0
+    duplicate: int = 0
+    problems: list[Problem] = []
+    conflicts: int = 0
+    repeated: int = 0
+    lost: int = 0
+    notes: int = 0
+    is_read: bool = True
+    passed: int = 0
+    kinds: dict[str, int] = {}
+
+    @classmethod
+    def unread(cls, path: str, problem: Problem, *, files: int = 1) -> FileReport:
+        """Return the report of a file that could not be read, or of files that are not meant to be."""
+        if not problem.lost:
+            problem = problem._replace(what=PASSED_OVER + problem.what)
+        passed = 0 if problem.lost else files
+        return cls(path, problems=[problem], lost=int(problem.lost), is_read=False, passed=passed)
+
+    @classmethod
+    def unlooked(cls, folder: str, others: Counter[str]) -> FileReport:
+        """Return the report of the files of a folder that nobody looked at, by the suffix of their names."""
+        most = sorted(others.items(), key=lambda item: (-item[1], item[0]))
+        said = [f"{count} {suffix or 'without suffix'}" for suffix, count in most[:_SUFFIXES_SHOWN]]
+        if rest := most[_SUFFIXES_SHOWN:]:
+            said.append(f"{sum(count for _, count in rest)} with {len(rest)} other suffixes")
+        files = others.total()
+        many = "1 file with another suffix was" if files == 1 else f"{files} files with other suffixes were"
+        what = f"{many} not looked at: {', '.join(said)}"
+        return cls.unread(folder, Problem(None, what, lost=False), files=files)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report with the keys of `import --json`."""
+        problems = [{"line": one.line, "what": one.what} for one in self.problems]
+        return {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
+
+    @property
+    def exit_code(self) -> int:
+        """3 when something conflicts, 2 when something was not imported, else 0."""
+        if self.conflicts:
+            return 3
+        return 2 if self.lost else 0
+
+
+class Told:
+    """Lists the problems and notes of one file in its report, up to a limit, and counts them.
+
+    Args:
+        report: Where they are listed.
+    """
+
+    def __init__(self, report: FileReport) -> None:
+        self._report = report
+        self._unlisted: Counter[bool] = Counter()
+
+    def tell(self, problem: Problem) -> None:
+        """List a problem or a note, or count it with those that are not listed any more."""
+        problems = self._report.problems
+        if not problem.lost and not problem.what.startswith(PASSED_OVER):
+            problem = problem._replace(what=NOTE + problem.what)
+            if problem in takewhile(lambda one: one.line == problem.line, reversed(problems)):
+                return  # two objects of one line, and the same to say of both
+            self._report.notes += 1
+        self._report.lost += problem.lost
+        if len(problems) < limits.PROBLEMS_COUNT:
+            problems.append(problem)
+            return
+        if self._unlisted:
+            problems.pop()
+        self._unlisted[problem.lost] += 1
+        problems.append(_unlisted(self._unlisted[True], self._unlisted[False]))
+
+
+def _unlisted(lost: int, notes: int) -> Problem:
+    said = [f"{count} more {what}{'s' * (count > 1)}" for count, what in ((lost, "problem"), (notes, "note")) if count]
+    are = "is" if lost + notes == 1 else "are"
+    mark = "" if lost else NOTE
+    return Problem(None, f"{mark}{' and '.join(said)} of this file {are} not listed", lost=lost > 0)

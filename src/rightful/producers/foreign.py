@@ -1,0 +1,72 @@
+"""Files of agent tools that are not imported, told by their shape so that a person learns what was passed over.
+
+The shapes are those that the tools write (background: `agent-tool-formats`). A list, and an
+object whose keys are lessons, show nothing of themselves; there the file's name tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+Shape = Callable[[Mapping[str, Any]], bool]
+
+
+def described(name: str, values: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return what a file is, with its article; None where nobody can tell.
+
+    Args:
+        name: The file's own name.
+        values: Its first objects.
+    """
+    for value in values:
+        for what, fits in _SHAPES:
+            if fits(value):
+                return what
+    return _NAMES.get(name)
+
+
+def _has(*keys: str) -> Shape:
+    wanted = frozenset(keys)
+    return lambda value: wanted <= value.keys()
+
+
+def _typed(types: str, *keys: str) -> Shape:
+    """Say of an object whether its `type` fits wholly, and whether it has one of these keys, if any are given."""
+    form = re.compile(types)
+
+    def fits(value: Mapping[str, Any]) -> bool:
+        kind = value.get("type")
+        return isinstance(kind, str) and bool(form.fullmatch(kind)) and (not keys or not value.keys().isdisjoint(keys))
+
+    return fits
+
+
+_SHAPES: tuple[tuple[str, Shape], ...] = (
+    ("a prediction model of the lesson hook", _has("model_version", "co_occurrence")),
+    ("results of leaving lessons out one by one", lambda value: _is_loo(value.get("results"))),
+    ("a log of credited sessions (lesson-thompson)", _has("session_id", "base_reward", "lessons")),
+    ("the statistics of gptme's lesson tracker", _has("lesson_stats")),
+    ("a tool manifest of gptme", _has("session_id", "sequence", "phase", "prev_hash", "hash")),
+    ("action receipts of gptme", _has("action_type", "receipt_hash")),
+    ("an event log of gptme", _has("seq", "ts", "type", "payload")),
+    ("the checkpoints of a gptme conversation", lambda value: value.keys() == {"index", "label", "timestamp"}),
+    ("the description of a Claude Code subagent", _has("agentType", "spawnDepth")),
+    ("a Codex transcript", lambda value: _typed("[a-z_]+")(value) and {"timestamp", "payload"} <= value.keys()),
+    (
+        "a Copilot CLI transcript",
+        lambda value: _typed(r"\w+\.\w+")(value) and {"data", "id", "parentId"} <= value.keys(),
+    ),
+    ("a Claude Code transcript", _typed("[a-z-]+", "sessionId", "leafUuid", "isSnapshotUpdate")),
+    ("a stream of Claude Code", _typed("system|assistant|user|result", "session_id")),
+    ("a Grok transcript", _typed("available_commands", "commands")),
+    ("a Grok transcript", _typed("tool_call|tool_call_update", "toolCallId")),
+    ("events of a ledger, for `rightful ingest`", lambda value: _typed(r"\w+\.\w+")(value) and "producer" in value),
+)
+
+_NAMES = {"loo-results.json": "results of leaving lessons out one by one"}
+
+
+def _is_loo(results: object) -> bool:
+    return isinstance(results, list) and all(isinstance(one, dict) and "delta" in one for one in results)
