@@ -95,14 +95,14 @@ def test_what_is_worth_a_note_is_no_problem(ledger: Path, run: Run, here: Path) 
 def test_a_foreign_file_is_a_problem_where_it_is_named_and_passed_over_in_a_folder(
     ledger: Path, run: Run, here: Path, kind: str
 ) -> None:
-    path = write(here / "ws" / "c.json", {"arms": {}})
+    path = write(here / "ws" / "c.json", {"cookies": {}})
 
     named, found = run("import", kind, path), run("import", kind, here / "ws")
 
     assert (named.code, found.code) == (2, 0)
     assert named.out.endswith("nothing; 1 problem.\n")
     assert found.out == "0 files: nothing; 0 problems, 1 passed over.\n"
-    assert found.err.startswith(f"rightful: {path}:1: passed over: an object with `arms` is not of ")
+    assert found.err.startswith(f"rightful: {path}:1: passed over: an object with `cookies` is not of ")
 
 
 def test_a_path_that_is_not_there_is_a_problem_and_no_file(ledger: Path, run: Run, here: Path) -> None:
@@ -116,7 +116,7 @@ def test_each_count_of_the_last_line_is_that_of_the_document_and_of_the_exit_cod
 ) -> None:
     """A problem has no mark; what has one is none."""
     write(here / "ws" / "a.jsonl", {"session_id": "g1", "trajectory_grade": 0.5}, {"session_id": 5, "harness": "x"})
-    write(here / "ws" / "b.json", {"arms": {}})
+    write(here / "ws" / "b.json", {"cookies": {}})
     (here / "ws" / "c.json").symlink_to("b.json")
 
     done = run("import", "auto", here / "ws", "--json")

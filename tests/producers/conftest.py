@@ -11,6 +11,7 @@ import pytest
 
 from rightful import app
 from rightful.app import Ledger
+from rightful.producers.bandit_state import BanditState
 from rightful.producers.file_reports import FileReport
 from rightful.producers.importing import Kind, import_paths
 from rightful.producers.lesson_hook import LessonHook
@@ -22,7 +23,8 @@ MTIME_S = 1_785_600_000
 KINDS: dict[str, list[Kind]] = {
     "lesson-hook": [LessonHook()],
     "session-records": [SessionRecords()],
-    "auto": [LessonHook(), SessionRecords()],
+    "bandit-state": [BanditState()],
+    "auto": [LessonHook(), SessionRecords(), BanditState()],
 }
 
 Importer = Callable[..., list[FileReport]]

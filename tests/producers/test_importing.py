@@ -16,6 +16,7 @@ from rightful.errors import BusyError
 from rightful.producers.importing import import_paths
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples"
+ALL = ", ".join(kind.NAME for kind in KINDS["auto"])
 RECORD = {"session_id": "s", "start_time": "2026-08-01T10:00:00Z", "trajectory_grade": 0.5}
 LINE = {"ts": 5.0, "session_id": "s", "lessons": [{"path": "x.md"}], "tool_seq": []}
 
@@ -55,7 +56,7 @@ def test_auto_tells_each_file_by_its_content_and_says_what_it_passed_over(
     folder = tmp_path / "ws"
     write(folder / "a.jsonl", LINE)
     write(folder / "b.jsonl", {"a": 1}, RECORD)
-    write(folder / "c.json", {"arms": {}, "total_sessions": 3})
+    write(folder / "c.json", {"weapons": {}, "total": 3})
     write(folder / "d.json", [1])
     write(folder / "e.json")
     (folder / "f.json").write_text('{"injected": ["/ho')
@@ -74,11 +75,11 @@ def test_auto_tells_each_file_by_its_content_and_says_what_it_passed_over(
     ]
     assert [[problem.what for problem in report.problems] for report in reports[1:]] == [
         ["Object missing required field `session_id` - at `$`"],
-        ["passed over: an object with `arms`, `total_sessions` is not of lesson-hook, session-records"],
+        [f"passed over: an object with `weapons`, `total` is not of {ALL}"],
         ["passed over: Expected `object`, got `array`"],
         ["note: the file is empty"],
         ["Expected JSON, got a line that is cut short"],
-        ["passed over: an object with `session_id`, `lessons` is not of lesson-hook, session-records"],
+        [f"passed over: an object with `session_id`, `lessons` is not of {ALL}"],
     ]
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 KINDS = {
     "lesson-hook": "rightful.producers.lesson_hook:LessonHook",
     "session-records": "rightful.producers.session_records:SessionRecords",
+    "bandit-state": "rightful.producers.bandit_state:BanditState",
 }
 """Where each kind is, loaded when it is asked for."""
 
@@ -42,6 +43,7 @@ _NOUNS = {
     "session.started": "start",
     "session.ended": "end",
     "session.linked": "link",
+    "balance.opened": "opening balance",
 }
 
 AUTO = "auto"

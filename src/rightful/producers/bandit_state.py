@@ -1,0 +1,205 @@
+"""The state files of bandits: each becomes one `balance.opened`, and nothing of it is lost.
+
+What the file says is taken apart in `bandit_documents`. The event id comes from where the file
+is and from its bytes, so a file that was not written since opens nothing again. Bytes that this
+ledger wrote itself (`posterior.published`) open nothing at all: they are made of its own events.
+
+`through` is the time that the file gives, its own or the newest of its arms, and never the time
+at which the file was written: a copy is newer than what it says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rightful import limits, times
+from rightful.errors import InvalidEventError
+from rightful.events import BalanceOpened, PosteriorPublished
+from rightful.identity import event_id
+from rightful.ledger.recorded import Receipt
+from rightful.producers.bandit_documents import ARM_KEYS, Opened
+from rightful.producers.fields import key_of, moment_us
+from rightful.producers.files import Problem
+from rightful.producers.importing import STDIN, End, Origin, Plan, Reader, Wire
+from rightful.producers.standing import rows_of
+
+if TYPE_CHECKING:
+    from rightful.ledger.log import Log
+    from rightful.ledger.recorded import Recorded
+    from rightful.producers.files import Found
+
+PRODUCER = "bandit-state"
+"""The producer of opening balances."""
+
+_MARKS = frozenset({"contextual_arms", "total_sessions"})
+_LEFT_OUT = "leave one out with the policy's field `balances`"
+
+
+class BanditState:
+    """The kind `bandit-state`."""
+
+    NAME = "bandit-state"
+
+    def recognises(self, value: Mapping[str, Any]) -> bool:
+        """Say whether an object is a bandit's state."""
+        if "arms" not in value or "type" in value:
+            return False
+        arms = value["arms"]
+        if arms is None or not _MARKS.isdisjoint(value):
+            return True
+        if not isinstance(arms, dict):
+            return False
+        return not arms or any(isinstance(one, dict) and not ARM_KEYS.isdisjoint(one) for one in arms.values())
+
+    def reader(self, origin: Origin) -> BanditStateReader:
+        """Return the reader of one file."""
+        return BanditStateReader(origin)
+
+
+class BanditStateReader(Reader):
+    """Reads one file.
+
+    Args:
+        origin: The file; where it is says which balance it is.
+    """
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._first: Found | None = None
+        self._objects = 0
+
+    def events(self, found: Found) -> Iterable[Wire | Problem]:
+        """Keep the file's one object; what it is worth is known only at the end of the file."""
+        self._first = self._first or found
+        self._objects += 1
+        return ()
+
+    def finish(self, end: End) -> Iterator[Wire | Problem]:
+        """Yield the balance that the file opens.
+
+        Raises:
+            InvalidEventError: The file is not one bandit's state, or it is torn.
+        """
+        if self._first is None:
+            return
+        document = self._first.value
+        if "arms" not in document:
+            keys = ", ".join(sorted(document)[:5])
+            raise InvalidEventError(f"Expected a bandit's state, with `arms`; got an object with {keys[:160]!r}")
+        if self._objects > 1 or not end.is_whole:
+            what = "Expected one bandit's state and nothing else in the file; it was written by two at once, or is torn"
+            raise InvalidEventError(f"{what}. Nothing was opened")
+        opened = Opened(document)
+        for error in opened.problems:
+            yield Problem(self._first.line, str(error))
+        if opened.problems and not (opened.arms or opened.contexts or opened.judge):
+            return
+        yield from self._opened(opened, document, end.sha256)
+
+    def _opened(self, opened: Opened, document: Mapping[str, Any], sha256: str) -> Iterator[Wire | Problem]:
+        through_us, notes = through(document, opened)
+        if opened.uncounted:
+            notes.append(
+                f"arms that do not say how often they were selected: {opened.uncounted}; they count as selected 0 times"
+            )
+        for note in notes:
+            yield Problem(None, note, lost=False)
+        source = STDIN if self._origin.path == STDIN else os.path.realpath(self._origin.path)
+        facts = {"contexts": opened.contexts, "judge": opened.judge, "sessions": opened.sessions}
+        yield {
+            "type": "balance.opened",
+            "producer": PRODUCER,
+            "key": key_of(source, sha256),
+            **self._times(through_us),
+            "source": source,
+            "sha256": sha256,
+            "arms": opened.arms,
+            **{name: fact for name, fact in facts.items() if fact not in (None, [], {})},
+            "extra": opened.extra,
+        }
+
+    def _times(self, through_us: int | None) -> Wire:
+        if through_us is not None:
+            return {"at": times.text_of(through_us), "through": times.text_of(through_us)}
+        if self._origin.mtime_us is None:
+            raise InvalidEventError("Expected `last_updated`: the state gives no time, and a pipe has none")
+        return {"at": times.text_of(self._origin.mtime_us), "at_basis": "file"}
+
+    def plan(self, log: Log, events: list[Wire]) -> Plan:
+        """Return the balance, unless this ledger wrote the file itself, and what it has in common with others."""
+        rows = list(rows_of(log, "balance.opened", "posterior.published")) if events else []
+        standing: dict[int, Receipt] = {}
+        notes: list[Problem] = []
+        for place, event in enumerate(events):
+            if (ours := _published(rows, event["sha256"])) is not None:
+                standing[place] = Receipt(ours.id, "duplicate", ours.position, ours.first)
+                what = f"this ledger wrote these bytes itself (`{ours.id}`): they open no balance"
+                notes.append(Problem(None, what, lost=False))
+            else:
+                notes += (Problem(None, what, lost=False) for what in _beside(rows, event))
+        return Plan(events, standing=standing, notes=tuple(notes))
+
+
+def through(document: Mapping[str, Any], opened: Opened) -> tuple[int | None, list[str]]:
+    """Return the time up to which a state holds the grades, by its own account, and what was odd about it.
+
+    Returns:
+        Microseconds since 1970, UTC: the state's `last_updated`, else the newest of its arms; None
+        where neither is a time.
+    """
+    notes: list[str] = []
+    of_arms = [one.get("last_updated") for one in (*opened.arms.values(), *opened.contexts)]
+    for texts in ([document.get("last_updated")], of_arms):
+        read = [_moment(text, notes) for text in texts if text is not None]
+        if known := [at_us for at_us in read if at_us is not None]:
+            return max(known), list(dict.fromkeys(notes))
+    notes.append(
+        "the state gives no time: the grades that it holds are counted again, unless it is left out with the "
+        "policy's field `balances`"
+    )
+    return None, list(dict.fromkeys(notes))
+
+
+def _moment(text: object, notes: list[str]) -> int | None:
+    try:
+        at_us, aware = moment_us(str(text), "$.last_updated")
+    except InvalidEventError as error:
+        notes.append(f"{error}; it was not used")
+        return None
+    if not limits.AT_MIN_US <= at_us <= limits.AT_MAX_US:
+        notes.append(f"Expected a time from 1970 to 2200, got {text!r} - at `$.last_updated`; it was not used")
+        return None
+    if not aware:
+        notes.append("`last_updated` has no offset; such times of this file were read as UTC")
+    return at_us
+
+
+def _published(rows: list[Recorded], sha256: str) -> Recorded | None:
+    fits = (row for row in rows if isinstance(row.event, PosteriorPublished) and row.event.new_sha256 == sha256)
+    return next(fits, None)
+
+
+def _beside(rows: list[Recorded], event: Wire) -> Iterator[str]:
+    """Yield what is worth knowing of the balances that stand before this one."""
+    own = event_id(PRODUCER, event["key"])
+    newest: dict[str, BalanceOpened] = {}
+    for row in rows:
+        if row.id == own:
+            break
+        if isinstance(row.event, BalanceOpened) and _published(rows, row.event.sha256) is None:
+            newest[row.event.source] = row.event
+    before = newest.pop(event["source"], None)
+    if before is not None and _selections(event) < sum(one.n for one in before.arms.values()):
+        what = (
+            "it holds fewer selections than the balance that was opened of this file before: a reset, or an older copy."
+        )
+        yield f"{what} Of one source the newest counts, by the time that the state gives"
+    for source, other in newest.items():
+        if shared := event["arms"].keys() & other.arms.keys():
+            yield f"arms that stand in the balance of {source!r} too: {len(shared)}; both add up, or {_LEFT_OUT}"
+
+
+def _selections(event: Wire) -> int:
+    return sum(one["n"] for one in event["arms"].values())
