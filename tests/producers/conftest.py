@@ -13,6 +13,7 @@ from rightful import app
 from rightful.app import Ledger
 from rightful.producers.bandit_state import BanditState
 from rightful.producers.file_reports import FileReport
+from rightful.producers.gptme import Gptme
 from rightful.producers.importing import Kind, import_paths
 from rightful.producers.lesson_hook import LessonHook
 from rightful.producers.session_records import SessionRecords
@@ -24,7 +25,8 @@ KINDS: dict[str, list[Kind]] = {
     "lesson-hook": [LessonHook()],
     "session-records": [SessionRecords()],
     "bandit-state": [BanditState()],
-    "auto": [LessonHook(), SessionRecords(), BanditState()],
+    "gptme": [Gptme()],
+    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme()],
 }
 
 Importer = Callable[..., list[FileReport]]

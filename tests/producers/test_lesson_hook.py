@@ -256,7 +256,7 @@ def test_dropout_logs_of_all_versions_give_the_probability_of_injection(
     by_session = {event.session: event for event in exposures(ledger) if event.withheld}
     assert by_session[f"claude-code:{CC}"].withheld == (ArmShown(TESTS, 0.7),)
     assert by_session["claude-code:ca7989fa-4c90-4f22-820d-169a7bf5e2cb"].withheld == (ArmShown(QUOTE, 0.95),)
-    gptme = by_session["claude-code:2026-08-01-running-blue-fox"]
+    gptme = by_session["gptme:2026-08-01-running-blue-fox"]
     assert gptme.withheld == (ArmShown(QUOTE, 0.9),)
     assert gptme.extra is not None
     assert [one["title"] for one in gptme.extra["matched"]] == ["Quote Paths", "Small Commits"]

@@ -319,19 +319,6 @@ def test_a_row_whose_harness_is_odd_keeps_its_grade(ledger: Ledger, imported: Im
     assert grades(ledger) == [(1, 0.6, None)]
 
 
-def test_lesson_events_of_rows_are_kept_and_said_once_to_be_no_exposures(
-    ledger: Ledger, imported: Importer, records: Path
-) -> None:
-    rows = [row(session_id=name, lesson_events=[{"lesson": "x.md"}]) for name in "ab"]
-
-    [report] = imported("session-records", write(records, row(lesson_events=[]), *rows))
-
-    what = "note: `lesson_events` of this file are kept in `extra` of `session.ended`, and are no exposures"
-    assert said(report)["problems"] == [{"line": 2, "what": what}]
-    ended = [one.event for one in ledger.read() if isinstance(one.event, SessionEnded)]
-    assert {"lesson_events": [{"lesson": "x.md"}]} in [event.extra for event in ended]
-
-
 def test_the_same_short_id_at_another_time_is_another_session(
     ledger: Ledger, imported: Importer, records: Path
 ) -> None:

@@ -1,11 +1,13 @@
-"""Import exposures and grades from the files that agent tools leave.
+"""Import exposures, grades and opening balances from the files that agent tools leave.
 
 KIND says what the files are: `lesson-hook` (the four artifacts of the Claude Code lesson hook,
-told apart by their shape), `session-records` (gptme-sessions), or `auto`, which tells each file
-by its content and says what it passed over. A PATH is a file, a folder (its .json and .jsonl
-files, links not followed) or `-`. What is broken is reported with its file and line, and its
-neighbours are imported. A file that you name must be of the KIND; in a folder, files of other
-kinds are passed over. Importing again adds nothing; what has grown adds its growth.
+told apart by their shape), `session-records` (gptme-sessions), `bandit-state` (a bandit's
+state file, of whichever tool), `gptme` (the lessons that its conversations show), or `auto`,
+which tells each file by its content and says what it passed over. A PATH is a file, a folder
+(its .json and .jsonl files, links not followed) or `-`. What is broken is reported with its
+file and line, and its neighbours are imported. A file that you name must be of the KIND; in a
+folder, files of other kinds are passed over. Importing again adds nothing; what has grown adds
+its growth.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ KINDS = {
     "lesson-hook": "rightful.producers.lesson_hook:LessonHook",
     "session-records": "rightful.producers.session_records:SessionRecords",
     "bandit-state": "rightful.producers.bandit_state:BanditState",
+    "gptme": "rightful.producers.gptme:Gptme",
 }
 """Where each kind is, loaded when it is asked for."""
 
@@ -64,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("stdin can be read once; nothing was imported. Name `-` once.")
     stdin = common.stdin() if STDIN in args.paths else io.BytesIO()
     reports: list[FileReport] = []
+    notes = _Alike()
     broken: BrokenPipeError | StorageError | None = None
     log = logs.of(args)
     with common.opened(args) as ledger, _progress() as progress:
@@ -71,12 +75,13 @@ def run(args: argparse.Namespace) -> int:
             reports.append(report)
             log.step("imported", **report.as_dict())
             if not args.json and broken is None:
-                broken = _told(report)
+                broken = _told(report, notes)
     if broken is not None:
         raise broken
     if args.json:
         common.print_json([report.as_dict() for report in reports])
     else:
+        notes.complain_of_rest()
         common.say(_total(reports))
     return common.worst(report.exit_code for report in reports)
 
@@ -93,26 +98,52 @@ def kinds(name: str) -> list[Kind]:
     return found
 
 
-def _told(report: FileReport) -> BrokenPipeError | StorageError | None:
+class _Alike:
+    """Counts what is said in one form, and says it a few times only."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
+
+    def complain(self, place: str, what: str) -> None:
+        """Say it of a place, unless it was said in that form often enough."""
+        form = _VARYING.sub("", what)
+        self._counts[form] += 1
+        self._first.setdefault(form, what)
+        if self._counts[form] <= _ALIKE_COUNT:
+            common.complain(f"{place}: {what}")
+
+    @property
+    def rest(self) -> dict[str, int]:
+        """How often each was not said any more, by how it was said first."""
+        return {self._first[form]: over for form, count in self._counts.items() if (over := count - _ALIKE_COUNT) > 0}
+
+    def complain_of_rest(self) -> None:
+        """Say of each form how often it was not said."""
+        for what, count in self.rest.items():
+            common.complain(f"{count:,} more like this: {what}; --json lists them.")
+
+
+def _told(report: FileReport, notes: _Alike) -> BrokenPipeError | StorageError | None:
     """Answer for a file; return why that cannot be done any more. What is still to be imported is imported."""
     try:
-        _tell(report)
+        _tell(report, notes)
     except (BrokenPipeError, StorageError) as error:
         return error
     return None
 
 
-def _tell(report: FileReport) -> None:
+def _tell(report: FileReport, notes: _Alike) -> None:
+    """Say what became of a file: its problems alike with those of the file, notes with those of all files."""
+    from rightful.producers.file_reports import NOTE, PASSED_OVER
+
     if report.is_read:
         common.say(f"{report.path}: {_counts([report])}")
-    alike: Counter[str] = Counter()
+    problems = _Alike()
     for problem in report.problems:
-        form = _VARYING.sub("", problem.what)
-        alike[form] += 1
-        if alike[form] <= _ALIKE_COUNT:
-            common.complain(f"{_place(report, problem)}: {problem.what}")
-    more = sum(count - _ALIKE_COUNT for count in alike.values() if count > _ALIKE_COUNT)
-    if more:
+        alike = notes if problem.what.startswith((NOTE, PASSED_OVER)) else problems
+        alike.complain(_place(report, problem), problem.what)
+    if more := sum(problems.rest.values()):
         common.complain(f"{report.path}: {more:,} more like these; --json lists them.")
 
 

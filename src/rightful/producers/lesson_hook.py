@@ -4,7 +4,7 @@
 |---|---|---|---|
 | state file | `injected` | `claude-code:<file stem>`, an alias | (stem, path): one event an arm |
 | trajectory log | `lessons` | `claude-code:<session_id>` | the line's content and its occurrence |
-| dropout log | `withheld` | `claude-code:<session_id>` | the same |
+| dropout log | `withheld` | `claude-code:<session_id>`; see below | the same |
 | lesson events | `lesson_file` | `claude-code:<id in the file's name>`, an alias | the same |
 
 Lines have no id of their own, so their id comes from their content and from how often that
@@ -12,8 +12,24 @@ content stood in the file before: the same line twice is two facts, the same fil
 
 A state file says which lessons a session saw, never when: `last_pretool` and the file's own
 time are only bounds, so `at_basis` is `file`. Its name is the sanitised form of the session's
-id, so it is an alias. Dropout logs are also written by gptme (they have `matched`), whose id
-is drawn at random where it knows no session; such an id names nobody.
+id, so it is an alias. The hook saves it before it prints what it injects, so a hook that is
+killed leaves lessons that were never shown, and hooks that run at once lose each other's: a
+trajectory log, or lesson events, of the same session say more.
+
+Dropout logs are also written by gptme (they have `matched`). `matched` was listed before the
+token budget dropped lessons, so it is no exposure and stays in `extra`. The id there is what
+GPTME_SESSION_ID or CC_SESSION_ID said, or else one drawn at random:
+
+| id | session |
+|---|---|
+| 32 hexadecimal digits | drawn at random; it names nobody |
+| a UUID of version 4, as Claude Code draws them | `claude-code:<id>` |
+| a date and a name, as gptme calls its conversations | `gptme:<id>` |
+| anything else: a label of the workspace, or the UUID of a runner | `gptme-session:<id>` |
+
+The last is the name under which gptme knew the run, and nobody else's: a label such as `41c2` is
+used again, and without a start that tells its runs apart it must not meet another's. A
+`session.linked` joins it with its run.
 """
 
 from __future__ import annotations
@@ -28,7 +44,8 @@ import msgspec
 
 from rightful import times
 from rightful.errors import InvalidEventError
-from rightful.producers.fields import digest, epoch_us, key_of, moment_us, session_of, shaped
+from rightful.producers import lesson_events
+from rightful.producers.fields import digest, epoch_us, key_of, session_of, shaped
 from rightful.producers.files import Found, Problem
 from rightful.producers.importing import Origin, Reader, Wire
 
@@ -36,6 +53,11 @@ NAMESPACE = "claude-code"
 """The namespace of the sessions it names."""
 
 _EVENTS_NAME = re.compile(r"cc-session-(?P<safe>.+)-lessons\.jsonl\Z")
+LABELLED = "gptme-session"
+"""The namespace of what GPTME_SESSION_ID said, where no other tool's id can be told in it."""
+
+_OF_CLAUDE_CODE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
+_CONVERSATION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-[^/\\]+\Z")
 _DRAWN_AT_RANDOM = re.compile(r"[0-9a-f]{32}\Z")  # uuid4().hex; every tool's own ids have another form
 
 
@@ -63,11 +85,6 @@ class _Dropout(msgspec.Struct):
     session_id: str
     withheld: list[_Withheld]
     epsilon: float | None = None
-
-
-class _LessonEvent(msgspec.Struct):
-    lesson_file: str
-    timestamp_inject: str
 
 
 class LessonHook:
@@ -155,13 +172,8 @@ class LessonHookReader(Reader):
 
     def _of_dropout(self, value: Mapping[str, Any]) -> Wire:
         line = shaped(value, _Dropout)
-        if "matched" in value and _DRAWN_AT_RANDOM.match(line.session_id):
-            what = (
-                f"Expected a session id, got {line.session_id!r}: gptme makes up such a one where it knows "
-                f"no session, so it names nobody"
-            )
-            raise InvalidEventError(what, "$.session_id")
-        session = session_of(NAMESPACE, line.session_id, "$.session_id")
+        namespace = _namespace_of(line.session_id) if "matched" in value else NAMESPACE
+        session = session_of(namespace, line.session_id, "$.session_id")
         return self._of_line("dropout", session, epoch_us(line.ts, "$.ts"), value) | {
             "arms": [],
             "withheld": [_withheld(one, line.epsilon) for one in line.withheld],
@@ -169,18 +181,13 @@ class LessonHookReader(Reader):
         }
 
     def _of_lesson_event(self, value: Mapping[str, Any]) -> Wire:
-        line = shaped(value, _LessonEvent)
+        at_us, facts = lesson_events.exposed(value)
         named = _EVENTS_NAME.match(self._origin.name)
         if named is None:
             what = "Expected a file named cc-session-<session>-lessons.jsonl: its lines do not say whose they are"
             raise InvalidEventError(what)
         session = session_of(NAMESPACE, named["safe"], "$")
-        at_us, _ = moment_us(line.timestamp_inject, "$.timestamp_inject")
-        return self._of_line("events", session, at_us, value) | {
-            "alias": True,
-            "arms": [{"arm": line.lesson_file}],
-            "extra": _without(value, "lesson_file", "timestamp_inject"),
-        }
+        return self._of_line("events", session, at_us, value) | {"alias": True} | facts
 
     def _of_line(self, artifact: str, session: str, at_us: int, value: Mapping[str, Any]) -> Wire:
         content = digest([artifact, session, value])
@@ -207,6 +214,23 @@ def last_pretool_us(value: Mapping[str, Any]) -> int | None:
     if isinstance(last, int | float) and not isinstance(last, bool) and math.isfinite(last) and last > 0:
         return epoch_us(last, "$.last_pretool")
     return None
+
+
+def _namespace_of(session_id: str) -> str:
+    """Return whose id stands in a dropout log of gptme.
+
+    Raises:
+        InvalidEventError: It was drawn at random, so it is nobody's.
+    """
+    if _DRAWN_AT_RANDOM.match(session_id):
+        what = (
+            f"Expected a session id, got {session_id!r}: gptme makes up such a one where it knows "
+            f"no session, so it names nobody"
+        )
+        raise InvalidEventError(what, "$.session_id")
+    if _OF_CLAUDE_CODE.match(session_id):
+        return NAMESPACE
+    return "gptme" if _CONVERSATION.match(session_id) else LABELLED
 
 
 def _exposure(artifact: str, session: str, key: str, at_us: int) -> Wire:

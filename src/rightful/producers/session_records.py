@@ -7,6 +7,7 @@
 | `trajectory_path` (in old rows `journal_path`) | `session.linked` to the tool's own name, if it shows |
 | `trajectory_grade`, else `grades.productivity`, and `outcome` | the grade `session-records/overall` |
 | every other of `grades`, and `llm_judge_score` | a grade with that rubric |
+| `lesson_events` | an exposure each, at its own time; the list stands in `extra` of `session.ended` too |
 | `exit_code` and all the rest | `session.ended`; the rest as `extra` |
 
 The store rewrites its whole file, so a row may come again with other grades. An id comes from
@@ -29,6 +30,7 @@ import msgspec
 from rightful import limits, times, wire
 from rightful.errors import InvalidEventError
 from rightful.identity import event_id
+from rightful.producers import lesson_events
 from rightful.producers.fields import digest, key_of, moment_us, session_of, shaped
 from rightful.producers.files import Problem
 from rightful.producers.importing import Origin, Plan, Reader, Wire
@@ -107,7 +109,6 @@ class SessionRecordsReader(Reader):
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
         self._told_of_naive = False
-        self._told_of_lessons = False
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield what one row says.
@@ -119,14 +120,12 @@ class SessionRecordsReader(Reader):
         session_id = shaped(row, _Row).session_id
         when, notes = self._when(row)
         session = session_of(NAMESPACE, session_id, "$.session_id", suffix=f"@{when.name}" if when.name else "")
-        if row.get("lesson_events") and not self._told_of_lessons:
-            self._told_of_lessons = True
-            notes.append("`lesson_events` of this file are kept in `extra` of `session.ended`, and are no exposures")
         for note in notes:
             yield Problem(found.line, note, lost=False)
         yield from _started(row, session, when)
         yield from _linked(row, session, when)
         yield from _ended(row, session, when)
+        yield from lesson_events.of_record(row, session, PRODUCER, found.line)
         for event in _graded(row, session, when):
             yield event if isinstance(event, dict) else Problem(found.line, str(event))
 
