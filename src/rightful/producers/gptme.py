@@ -177,9 +177,7 @@ def _place_of(origin: Origin) -> tuple[str, bool]:
         return name, True
     if name in _COPIES:
         return os.path.basename(above), False  # noqa: PTH119 - a name is compared, no path is built
-    what = (
-        f"a conversation of gptme that is no `{MAIN}`, and in no folder `branches` or `views`, does not say whose it is"
-    )
+    what = f"messages of gptme outside of `{MAIN}`, `branches` and `views` do not say whose they are"
     raise InvalidEventError(what)
 
 
