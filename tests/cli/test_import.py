@@ -149,6 +149,54 @@ def test_lines_that_are_wrong_alike_are_told_a_few_times_and_listed_all(ledger: 
     assert len(run("import", "lesson-hook", here / "a.toml", "--json").document[0]["problems"]) == 103
 
 
+def test_notes_that_are_alike_are_told_a_few_times_over_all_files(ledger: Path, run: Run, here: Path) -> None:
+    for at in range(5):
+        write(here / "ws" / f"{at}.jsonl", {"session_id": f"g{at}", "harness": "x"})
+        write(here / "ws" / "in" / f"{at}.jsonl", {"type": "summary", "leafUuid": str(at)})
+
+    done = run("import", "auto", here / "ws")
+
+    timeless = "note: the row gives no time: the file's was taken, and the session's name has no start in it"
+    claude = "passed over: a Claude Code transcript; not imported by this version"
+    assert done.err.splitlines() == [
+        *(f"rightful: {here}/ws/{at}.jsonl:1: {timeless}" for at in range(3)),
+        *(f"rightful: {here}/ws/in/{at}.jsonl:1: {claude}" for at in range(3)),
+        f"rightful: 2 more like this: {timeless}; --json lists them.",
+        f"rightful: 2 more like this: {claude}; --json lists them.",
+    ]
+    assert done.out.splitlines()[-1] == "5 files: 5 appended (5 starts); 0 problems, 5 notes, 5 passed over."
+    assert len(run("import", "auto", here / "ws", "--json").document) == 10
+
+
+def test_files_that_nobody_looked_at_are_counted_with_those_passed_over(ledger: Path, run: Run, here: Path) -> None:
+    for name in ("a.md", "b.md", "c.json"):
+        write(here / "ws" / name, {"a": 1})
+
+    done = run("import", "auto", here / "ws")
+
+    assert (done.code, done.out) == (0, "0 files: nothing; 0 problems, 3 passed over.\n")
+    what = "passed over: 2 files with other suffixes were not looked at: 2 .md"
+    assert done.err.splitlines()[-1] == f"rightful: {here}/ws: {what}"
+
+
+def test_a_suffix_cannot_steer_the_terminal(ledger: Path, run: Run, here: Path) -> None:
+    write(here / "ws" / "a.\x1b[2Jb")
+
+    assert run("import", "auto", here / "ws").err.endswith("not looked at: 1 .\\x1b[2Jb\n")
+
+
+def test_a_balance_is_counted_by_its_name(ledger: Path, run: Run, here: Path) -> None:
+    path = write(
+        here / "b.json",
+        {"arms": {"x": {"alpha": 2, "beta": 1, "total_selections": 1}}, "last_updated": "2026-08-01T10:00:00Z"},
+    )
+
+    done = run("import", "bandit-state", path)
+
+    assert done.out == f"{path}: 1 appended\n1 file: 1 appended (1 opening balance); 0 problems.\n"
+    assert alphas(run) == {"x": 2.0}
+
+
 def test_what_repeats_within_one_import_was_not_there_before(ledger: Path, run: Run, here: Path) -> None:
     paths = [write(here / name, shown("a", "x.md", TEN)) for name in ("1.jsonl", "2.jsonl")]
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from tests.producers.conftest import KINDS, Importer, said
 
-from rightful import limits
 from rightful.app import Ledger
 from rightful.events import ExposureRecorded, SessionStarted
 from rightful.identity import composite_key, event_id
@@ -369,24 +368,6 @@ def test_a_conversation_is_never_in_memory_as_a_whole(ledger: Ledger, imported: 
 
     assert os.path.getsize(main) > 30_000_000  # noqa: PTH202 - a size is read, no path is built
     assert peak < 5_000_000
-
-
-def test_exposures_are_written_while_the_conversation_is_read(
-    ledger: Ledger, imported: Importer, main: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = []
-    original = ledger.log.append
-
-    def counted(events: Any, **condition: Any) -> Any:
-        batch = list(events)
-        sizes.append(len(batch))
-        return original(batch, **condition)
-
-    monkeypatch.setattr(ledger.log, "append", counted)
-    write(main, *(lessons(header(f"{at}.md")) for at in range(limits.IMPORT_EVENTS + 1)))
-    imported("gptme", main)
-
-    assert sizes == [limits.IMPORT_EVENTS, 2]
 
 
 @pytest.mark.parametrize(

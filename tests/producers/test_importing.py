@@ -83,6 +83,59 @@ def test_auto_tells_each_file_by_its_content_and_says_what_it_passed_over(
     ]
 
 
+def test_a_folder_says_once_how_many_files_nobody_looked_at(imported: Importer, tmp_path: Path) -> None:
+    folder = tmp_path / "ws"
+    write(folder / "a.jsonl", LINE)
+    for name in ("b.log", "in/c.log", "in/d.toml", "in/Makefile"):
+        write(folder / name)
+
+    *files, folder_report = imported("auto", folder)
+
+    assert [Path(report.path).name for report in files] == ["a.jsonl"]
+    assert (folder_report.path, said(folder_report)) == (
+        str(folder),
+        {
+            "appended": 0,
+            "duplicate": 0,
+            "problems": [
+                {
+                    "line": None,
+                    "what": "passed over: 4 files with other suffixes were not looked at: "
+                    "2 .log, 1 without suffix, 1 .toml",
+                }
+            ],
+        },
+    )
+    assert (folder_report.passed, folder_report.is_read, folder_report.exit_code) == (4, False, 0)
+
+
+def test_suffixes_are_listed_by_their_number_and_the_rare_ones_counted(imported: Importer, tmp_path: Path) -> None:
+    write(tmp_path / "one" / "a.md")
+    for at in range(10):
+        write(tmp_path / "many" / f"x.s{at}")
+        write(tmp_path / "many" / f"y.s{at}" if at == 7 else tmp_path / "many" / "x.s7")
+
+    [one], [many] = imported("auto", tmp_path / "one"), imported("auto", tmp_path / "many")
+
+    assert one.problems[0].what == "passed over: 1 file with another suffix was not looked at: 1 .md"
+    assert many.problems[0].what == (
+        "passed over: 11 files with other suffixes were not looked at: "
+        "2 .s7, 1 .s0, 1 .s1, 1 .s2, 1 .s3, 1 .s4, 1 .s5, 1 .s6, 2 with 2 other suffixes"
+    )
+
+
+def test_a_broken_document_of_many_lines_is_one_problem(imported: Importer, tmp_path: Path) -> None:
+    path = tmp_path / "ws" / "a.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"arms": {str(at): {"alpha": 1.0, "beta": 1.0} for at in range(99)}}, indent=2)[:-50])
+
+    for reports in (imported("auto", path.parent), imported("bandit-state", path), imported("auto", path)):
+        assert [(one.line, one.what) for one in reports[0].problems] == [
+            (1, "Expected JSON, got a line that is cut short")
+        ]
+        assert reports[0].exit_code == 2
+
+
 def test_a_foreign_file_of_a_folder_is_passed_over_and_a_named_one_is_read_line_by_line(
     imported: Importer, tmp_path: Path
 ) -> None:
