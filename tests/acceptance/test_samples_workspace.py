@@ -1,0 +1,242 @@
+"""One command imports a whole workspace of several tools, and says what it did not import and why.
+
+`tests/samples` holds synthetic files in the real form of each tool: the lesson hook's in `tmp`
+and `ws`, bandits of four tools, session records, gptme's conversations, and what is not imported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rightful
+from rightful.cli import main
+from rightful.events import BalanceOpened
+from rightful.producers.bandit_documents import document
+
+OWN = Path(__file__).parents[1] / "samples"
+SHARED = Path(__file__).parents[3] / "shared" / "samples"
+MTIME_S = 1_785_600_000  # 2026-08-01T16:00Z
+CC = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
+FOX = "2026-08-01-running-blue-fox"
+DRAWN = "a6be8a33b7c987f4ffb76d9c9805c7eb"
+LESSONS = "/home/dev/my.proj/lessons"
+QUOTE, COMMITS = f"{LESSONS}/tools/quote-paths.md", f"{LESSONS}/workflow/small-commits.md"
+
+NOBODY = (
+    f"Expected a session id, got '{DRAWN}': gptme makes up such a one where it knows no session, "
+    "so it names nobody - at `$.session_id`"
+)
+
+Said = dict[str, list[str]]
+
+PASSED_OVER: Said = {
+    "a Claude Code transcript": [
+        "claude/projects/-home-dev-my-proj/203a971d-e91f-4c53-bc91-065beaa5b283.jsonl",
+        f"claude/projects/-home-dev-my-proj/{CC}.jsonl",
+        "claude/projects/-home-dev-my-proj/e8f65fd8-d973-4998-9dc7-ea3cf1614ae1.jsonl",
+        f"claude/projects/-home-dev-my-proj/{CC}/subagents/agent-a1b2c3d4e5f6a7b8.jsonl",
+    ],
+    "the description of a Claude Code subagent": [
+        f"claude/projects/-home-dev-my-proj/{CC}/subagents/agent-a1b2c3d4e5f6a7b8.meta.json"
+    ],
+    "a Codex transcript": [
+        "codex/sessions/2026/08/01/rollout-2026-08-01T10-15-00-019fbcd1-e4a0-7bdc-9da7-2ed83980ed9b.jsonl",
+        "codex/sessions/2026/08/01/rollout-2026-08-01T12-15-00-019fbd3f-c1a0-7c4d-881b-c6bee1919a76.jsonl",
+    ],
+    "a Copilot CLI transcript": ["copilot/session-state/be6aa57a-2f5f-4831-9583-727114d79be7/events.jsonl"],
+    "a Grok transcript": ["grok/grok-trajectories/41c2.jsonl"],
+    "action receipts of gptme": ["gptme/receipts.jsonl"],
+    "the checkpoints of a gptme conversation": [f"gptme/logs/{FOX}/conv-checkpoints.jsonl"],
+    "an event log of gptme": [f"gptme/logs/{FOX}/events.jsonl"],
+    "a tool manifest of gptme": [
+        *(f"manifest/41c2-0001-shell-{phase}.json" for phase in ("post", "pre")),
+        *(f"manifest/41c2-0002-save-{phase}.json" for phase in ("post", "pre")),
+    ],
+    "a prediction model of the lesson hook": ["ws/state/lesson-predictions/prediction-model.json"],
+    "results of leaving lessons out one by one": ["ws/state/lesson-thompson/loo-results.json"],
+    "a log of credited sessions (lesson-thompson)": ["ws/state/lesson-thompson/sessions.jsonl"],
+}
+
+PROBLEMS: Said = {
+    "tmp/claude-lesson-match/bad_shape.json": ["Expected `array`, got `object` - at `$.injected`"],
+    "tmp/claude-lesson-match/truncated.json": ["Expected JSON, got a line that is cut short"],
+    f"ws/state/lesson-dropout/{DRAWN}.jsonl": [NOBODY],
+    "ws/state/lesson-trajectories/2026-08-01.jsonl": [
+        "Expected a session id, got 'unknown', which names nobody - at `$.session_id`"
+    ],
+    "ws/state/sessions/session-records.jsonl": [
+        "Object missing required field `session_id` - at `$`",
+        "Expected JSON, got a line that is cut short",
+    ],
+}
+
+BANDITS = (
+    "legacy/bandit-state-lesson_path.json",
+    "ws/state/bandit/bandit-state.json",
+    "ws/state/lesson-thompson/bandit-state.json",
+    "ws/state/pm-dispatch/bandit-state.json",
+    "xdg/gptme/lessons/bandit-state.json",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A copy of the samples with one time for all files."""
+    copy = tmp_path / "samples"
+    shutil.copytree(getattr(request, "param", OWN), copy)
+    for path in copy.rglob("*"):
+        os.utime(path, (MTIME_S, MTIME_S))
+    return copy
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[rightful.Ledger]:
+    with rightful.open(tmp_path / "ledger", create=True) as opened:
+        yield opened
+
+
+def imported(ledger: rightful.Ledger, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    """Run the command; return its exit code, and its answer by file."""
+    code = main(["--ledger", str(ledger.path), "import", "auto", str(folder), "--json"])
+    reports = json.loads(capsys.readouterr().out)
+    return code, {os.path.relpath(report["path"], folder): report for report in reports}
+
+
+def said(reports: dict[str, Any], mark: str = "") -> Said:
+    """What is said of each file in one of the three ways, without its mark."""
+    marks = ("note: ", "passed over: ")
+    wanted: Said = {}
+    for path, report in reports.items():
+        for problem in report["problems"]:
+            what = str(problem["what"])
+            if what.startswith(mark) if mark else not what.startswith(marks):
+                wanted.setdefault(path, []).append(what.removeprefix(mark))
+    return wanted
+
+
+def test_one_command_imports_everything(
+    ledger: rightful.Ledger, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, reports = imported(ledger, folder, capsys)
+
+    assert code == 2
+    assert Counter(row.type for row in ledger.read()) == {
+        "exposure.recorded": 14,
+        "grade.recorded": 7,
+        "session.started": 8,
+        "session.ended": 3,
+        "session.linked": 2,
+        "balance.opened": 5,
+    }
+    assert sum(report["appended"] for report in reports.values()) == 39
+    assert sum(report["duplicate"] for report in reports.values()) == 7
+
+
+def test_the_same_command_again_adds_nothing_and_says_the_same(
+    ledger: rightful.Ledger, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, once = imported(ledger, folder, capsys)
+    again_code, again = imported(ledger, folder, capsys)
+
+    assert (again_code, sum(report["appended"] for report in again.values())) == (code, 0)
+    assert sum(report["duplicate"] for report in again.values()) == 46
+    assert [report["problems"] for report in again.values()] == [report["problems"] for report in once.values()]
+
+
+def test_every_file_that_is_passed_over_is_said_to_be_what_it_is(
+    ledger: rightful.Ledger, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, reports = imported(ledger, folder, capsys)
+
+    told = {path: [f"{what}; not imported by this version"] for what, paths in PASSED_OVER.items() for path in paths}
+    others = "7 files with other suffixes were not looked at: 2 .toml, 2 .yaml, 1 .log, 1 .path, 1 .txt"
+    assert said(reports, "passed over: ") == told | {".": [others]}
+
+
+def test_every_problem_is_said_with_its_file(
+    ledger: rightful.Ledger, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, reports = imported(ledger, folder, capsys)
+
+    assert said(reports) == PROBLEMS
+    lines = {path: [one["line"] for one in reports[path]["problems"]] for path in PROBLEMS}
+    assert lines["ws/state/lesson-trajectories/2026-08-01.jsonl"] == [3]
+    assert lines["ws/state/sessions/session-records.jsonl"] == [4, 5, 6, 6, 7]
+
+
+def test_every_file_of_the_workspace_has_its_answer(
+    ledger: rightful.Ledger, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No file is skipped in silence: those of other suffixes are counted, and all others listed."""
+    _, reports = imported(ledger, folder, capsys)
+
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    listed = {str(path.relative_to(folder)) for path in files if path.suffix in {".json", ".jsonl"}}
+    assert reports.keys() == listed | {"."}
+    assert len(files) - len(listed) == 7
+
+
+def test_each_exposure_is_of_the_session_that_its_file_names(
+    ledger: rightful.Ledger, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    imported(ledger, folder, capsys)
+
+    assert Counter(row.session for row in ledger.read(types=["exposure.recorded"])) == {
+        f"claude-code:{CC}": 9,
+        "claude-code:ca7989fa-4c90-4f22-820d-169a7bf5e2cb": 1,
+        "claude-code:a_b_c_d_e": 1,
+        f"gptme:{FOX}": 1,
+        f"gptme:{FOX}-fork": 1,
+        "workspace:0a1b2c3d@2026-08-01T11:38:20.123456+00:00": 1,
+    }
+
+
+def test_every_bandits_file_can_be_made_again_from_its_event(
+    ledger: rightful.Ledger, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    imported(ledger, folder, capsys)
+
+    rows = [row.event for row in ledger.read(types=["balance.opened"])]
+    balances = {event.source: event for event in rows if isinstance(event, BalanceOpened)}
+    sources = {os.path.realpath(folder / name): folder / name for name in BANDITS}
+    assert {source: document(event) for source, event in balances.items()} == {
+        source: json.loads(path.read_text()) for source, path in sources.items()
+    }
+
+
+def test_the_grades_reach_the_lessons_of_their_own_sessions(
+    ledger: rightful.Ledger, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """0.6 for the Claude Code run, noop for the codex one, 0.35 for gptme's; nothing from a balance."""
+    imported(ledger, folder, capsys)
+
+    beliefs = ledger.posteriors({"balances": []})
+    arms = {arm: (one.alpha, one.beta, one.n) for arm, one in beliefs.arms.items()}
+    assert arms == {
+        QUOTE: (pytest.approx(1.95, abs=1e-12), pytest.approx(3.05, abs=1e-12), 3),
+        COMMITS: (1.6, 1.4, 1),
+        f"{LESSONS}/workflow/run-tests-first.md": (1.6, 1.4, 1),
+    }
+    assert {name: count for name, count in beliefs.counters.items() if count and name.endswith("_grades")} == {
+        "credited_grades": 3
+    }
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared samples are not part of a checkout")
+@pytest.mark.parametrize("folder", [SHARED], indirect=True)
+def test_the_shared_samples_say_the_same(
+    ledger: rightful.Ledger, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, reports = imported(ledger, folder, capsys)
+
+    own = {path: report for path, report in reports.items() if path not in {"ids.json", "."}}
+    assert said(own) == PROBLEMS
+    assert said(own, "passed over: ").keys() == {path for paths in PASSED_OVER.values() for path in paths}
