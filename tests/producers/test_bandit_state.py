@@ -313,6 +313,24 @@ def test_bytes_that_this_ledger_wrote_open_nothing(ledger: Ledger, imported: Imp
     assert (report.exit_code, report.repeated, balances(ledger), means(ledger)) == (0, 0, [], {})
 
 
+def test_bytes_that_an_earlier_version_opened_with_fewer_words_are_there_already(
+    ledger: Ledger, imported: Importer, tmp_path: Path
+) -> None:
+    """A conflict would take the balance away; and the bytes are the same."""
+    path = write(tmp_path / "b.json", state())
+    source, sha256 = os.path.realpath(path), hashlib.sha256(path.read_bytes()).hexdigest()
+    fewer = {
+        "type": "balance.opened", "producer": "bandit-state", "key": composite_key(source, sha256), "at": LAST,
+        "source": source, "sha256": sha256, "arms": {"x": {"alpha": 2.5, "beta": 1.5, "n": 2}},
+    }  # fmt: skip
+    ledger.append([fewer])
+
+    [report] = imported("bandit-state", path)
+
+    assert said(report) == {"appended": 0, "duplicate": 1, "problems": []}
+    assert means(ledger) == {"x": (2.5, 1.5, 2)}
+
+
 def test_other_bytes_than_those_that_were_written_open_their_balance(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:

@@ -308,6 +308,26 @@ def test_a_walk_counts_what_it_does_not_look_at_by_suffix(tmp_path: Path) -> Non
     assert others == {".md": 3, ".log": 1, "": 2, ".gz": 1}
 
 
+def test_a_walk_passes_over_what_no_agent_tool_writes_into(tmp_path: Path) -> None:
+    for name in (".git/x.json", "a/node_modules/p/package.json", ".rightful/store/x.json", "a/store/y.json", "z.json"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    (tmp_path / ".rightful" / "ledger.lock").write_text("")
+    others: Counter[str] = Counter()
+
+    found = [item if isinstance(item, str) else (item[0], *item[1][1:]) for item in walk(str(tmp_path), others=others)]
+
+    assert found == [
+        (f"{tmp_path}/.git", "the files of git itself; not looked into", False),
+        f"{tmp_path}/z.json",
+        (f"{tmp_path}/.rightful", "a ledger; not looked into", False),
+        (f"{tmp_path}/a/node_modules", "packages of other people; not looked into", False),
+        f"{tmp_path}/a/store/y.json",
+    ]
+    assert others == {}
+
+
 def test_a_walk_ends_at_its_limit(tmp_path: Path) -> None:
     for number in range(4):
         (tmp_path / f"{number}.json").write_text("{}")

@@ -21,7 +21,9 @@ from rightful.producers.fields import digest
 FOX = "2026-08-01-running-blue-fox"
 QUOTE = "/home/dev/my.proj/lessons/tools/quote-paths.md"
 AT = "2026-08-01T10:15:01.123456"
-WHOSE = "messages of gptme outside of `conversation.jsonl`, `branches` and `views` do not say whose they are"
+WHOSE = (
+    "messages outside of a `conversation.jsonl` and of the folders `branches` and `views`: nothing says whose they are"
+)
 LOCAL = "note: the times have no offset; they were read as the local time of this machine (UTC)"
 
 

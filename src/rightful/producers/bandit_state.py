@@ -133,6 +133,8 @@ class BanditStateReader(Reader):
         standing: dict[int, Receipt] = {}
         notes: list[Problem] = []
         for place, event in enumerate(events):
+            if (own := _opened(rows, event)) is not None:
+                standing[place] = Receipt(own.id, "duplicate", own.position, own.first)
             if (ours := _published(rows, event["sha256"])) is not None:
                 standing[place] = Receipt(ours.id, "duplicate", ours.position, ours.first)
                 what = f"this ledger wrote these bytes itself (`{ours.id}`): they open no balance"
@@ -174,6 +176,18 @@ def _moment(text: object, notes: list[str]) -> int | None:
     if not aware:
         notes.append("`last_updated` has no offset; such times of this file were read as UTC")
     return at_us
+
+
+def _opened(rows: list[Recorded], event: Wire) -> Recorded | None:
+    """Return the row of these bytes of this file, whatever the version that wrote it knew to say of them."""
+    own = event_id(PRODUCER, event["key"])
+    for row in rows:
+        match row.event:
+            case BalanceOpened(sha256=sha256) if row.id == own and sha256 == event["sha256"]:
+                return row
+            case _:
+                pass
+    return None
 
 
 def _published(rows: list[Recorded], sha256: str) -> Recorded | None:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 SUFFIXES = (".json", ".jsonl")
 """What a folder is searched for; a file that is named may be called anything."""
 
+_OTHERS = {".git": "the files of git itself", "node_modules": "packages of other people"}
+_LEDGER = frozenset({"ledger.lock", "store"})
+
 NO_OBJECT = "Expected `object`, got"
 """How the problem begins of JSON that is whole and is no object."""
 
@@ -365,18 +368,23 @@ def walk(
         except OSError as error:
             yield current, Problem(None, f"could not be read: {error.strerror}")
             continue
+        if _LEDGER <= {entry.name for entry in entries}:
+            yield current, Problem(None, "a ledger; not looked into", lost=False)
+            continue
         for entry in entries:
             seen += 1
             if seen > limit:
                 yield folder, Problem(None, f"more than {limit} entries; the rest was not read")
                 return
             if entry.is_dir(follow_symlinks=False):
-                continue
-            if entry.name.endswith(SUFFIXES):
+                if entry.name in _OTHERS:
+                    yield entry.path, Problem(None, f"{_OTHERS[entry.name]}; not looked into", lost=False)
+            elif entry.name.endswith(SUFFIXES):
                 yield _file(entry)
             elif others is not None:
                 others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
-        waiting.extend(entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
+        folders = (one for one in reversed(entries) if one.is_dir(follow_symlinks=False) and one.name not in _OTHERS)
+        waiting.extend(entry.path for entry in folders)
 
 
 def _file(entry: os.DirEntry[str]) -> str | tuple[str, Problem]:

@@ -177,7 +177,7 @@ def _place_of(origin: Origin) -> tuple[str, bool]:
         return name, True
     if name in _COPIES:
         return os.path.basename(above), False  # noqa: PTH119 - a name is compared, no path is built
-    what = f"messages of gptme outside of `{MAIN}`, `branches` and `views` do not say whose they are"
+    what = f"messages outside of a `{MAIN}` and of the folders `branches` and `views`: nothing says whose they are"
     raise InvalidEventError(what)
 
 
