@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 from rightful import limits
 from rightful.errors import ConditionFailedError, InvalidEventError
 from rightful.producers.file_reports import PASSED_OVER, FileReport, Told
-from rightful.producers.files import NO_OBJECT, Digested, Found, OpenFile, Problem, objects_of, opened, walk
+from rightful.producers.files import NO_OBJECT, Digested, Found, OpenFile, Problem, objects_of, opened
+from rightful.producers.folders import walk
 from rightful.producers.foreign import described
 
 if TYPE_CHECKING:

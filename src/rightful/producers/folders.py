@@ -1,0 +1,72 @@
+"""Which files of a folder are looked at.
+
+A path that was named is followed through symbolic links; inside a folder links are not followed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+from rightful import limits
+from rightful.producers.files import Problem
+
+SUFFIXES = (".json", ".jsonl")
+"""What a folder is searched for; a file that is named may be called anything."""
+
+_OTHERS = {".git": "the files of git itself", "node_modules": "packages of other people"}
+_LEDGER = frozenset({"ledger.lock", "store"})
+
+
+def walk(
+    folder: str, *, limit: int = limits.WALK_ENTRIES, others: Counter[str] | None = None
+) -> Iterator[str | tuple[str, Problem]]:
+    """Yield the JSON files below a folder in the order of their names, and what was passed over.
+
+    Links are not followed, so there are no loops and nothing outside the folder is read.
+
+    Args:
+        folder: Where to begin.
+        limit: How many entries are looked at.
+        others: Counts the files that are not looked at, by the suffix of their names.
+
+    Yields:
+        A file's path, or a path and why it was not read.
+    """
+    seen = 0
+    waiting = [folder]
+    while waiting:
+        current = waiting.pop()
+        try:
+            with os.scandir(current) as listing:
+                entries = sorted(islice(listing, limit - seen + 1), key=lambda entry: entry.name)
+        except OSError as error:
+            yield current, Problem(None, f"could not be read: {error.strerror}")
+            continue
+        if {entry.name for entry in entries} >= _LEDGER:
+            yield current, Problem(None, "a ledger; not looked into", lost=False)
+            continue
+        for entry in entries:
+            seen += 1
+            if seen > limit:
+                yield folder, Problem(None, f"more than {limit} entries; the rest was not read")
+                return
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name in _OTHERS:
+                    yield entry.path, Problem(None, f"{_OTHERS[entry.name]}; not looked into", lost=False)
+            elif entry.name.endswith(SUFFIXES):
+                yield _file(entry)
+            elif others is not None:
+                others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
+        folders = (one for one in reversed(entries) if one.is_dir(follow_symlinks=False) and one.name not in _OTHERS)
+        waiting.extend(entry.path for entry in folders)
+
+
+def _file(entry: os.DirEntry[str]) -> str | tuple[str, Problem]:
+    if entry.is_symlink():
+        return entry.path, Problem(None, "a symbolic link; not followed inside a folder", lost=False)
+    if not entry.is_file(follow_symlinks=False):
+        return entry.path, Problem(None, "not a regular file; not read", lost=False)
+    return entry.path

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+from rightful import limits
+from rightful.producers.files import Problem
+from rightful.producers.folders import walk
+
+
+def test_a_folder_is_walked_in_order_without_following_links(tmp_path: Path) -> None:
+    for name in ("b/2.json", "b/1.jsonl", "a/3.json", "z.json", "notes.md", "b/x.tmp"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
+    (tmp_path / "a" / "loop").symlink_to(tmp_path)
+    (tmp_path / "a" / "out.json").symlink_to("/etc/hostname")
+    os.mkfifo(tmp_path / "a" / "pipe.json")
+
+    found = [item if isinstance(item, str) else (item[0], item[1].what) for item in walk(str(tmp_path))]
+
+    assert found == [
+        f"{tmp_path}/z.json",
+        f"{tmp_path}/a/3.json",
+        (f"{tmp_path}/a/out.json", "a symbolic link; not followed inside a folder"),
+        (f"{tmp_path}/a/pipe.json", "not a regular file; not read"),
+        f"{tmp_path}/b/1.jsonl",
+        f"{tmp_path}/b/2.json",
+    ]
+
+
+def test_a_walk_counts_what_it_does_not_look_at_by_suffix(tmp_path: Path) -> None:
+    for name in ("a.md", "b/b.md", "b/c.log", "b/Makefile", "b/d.json", "b/e.tar.gz", ".gitignore"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
+    (tmp_path / "link.md").symlink_to("a.md")
+    others: Counter[str] = Counter()
+
+    assert list(walk(str(tmp_path), others=others)) == [f"{tmp_path}/b/d.json"]
+    assert others == {".md": 3, ".log": 1, "": 2, ".gz": 1}
+
+
+def test_a_walk_passes_over_what_no_agent_tool_writes_into(tmp_path: Path) -> None:
+    for name in (".git/x.json", "a/node_modules/p/package.json", ".rightful/store/x.json", "a/store/y.json", "z.json"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    (tmp_path / ".rightful" / "ledger.lock").write_text("")
+    others: Counter[str] = Counter()
+
+    found = [item if isinstance(item, str) else (item[0], *item[1][1:]) for item in walk(str(tmp_path), others=others)]
+
+    assert found == [
+        (f"{tmp_path}/.git", "the files of git itself; not looked into", False),
+        f"{tmp_path}/z.json",
+        (f"{tmp_path}/.rightful", "a ledger; not looked into", False),
+        (f"{tmp_path}/a/node_modules", "packages of other people; not looked into", False),
+        f"{tmp_path}/a/store/y.json",
+    ]
+    assert others == {}
+
+
+def test_a_walk_ends_at_its_limit(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}.json").write_text("{}")
+
+    assert len(list(walk(str(tmp_path), limit=4))) == 4
+    assert list(walk(str(tmp_path), limit=3))[3:] == [
+        (str(tmp_path), Problem(None, "more than 3 entries; the rest was not read"))
+    ]
+    assert limits.WALK_ENTRIES == 1_000_000
+
+
+def test_a_folder_that_cannot_be_read_is_reported_and_the_others_are_walked(tmp_path: Path) -> None:
+    assert list(walk(str(tmp_path / "none"))) == [
+        (str(tmp_path / "none"), Problem(None, "could not be read: No such file or directory"))
+    ]
