@@ -185,6 +185,22 @@ def test_a_reward_total_of_another_shape_costs_nothing() -> None:
     assert opened.extra["arms"] == {"x": {"total_rewards": 1.5}, "y": {"total_rewards": None}}
 
 
+def test_selections_may_be_written_as_a_float() -> None:
+    """JavaScript and some Python writers have one kind of number."""
+    value = {"arms": {"x": PM | {"total_selections": 3.0}}, "total_sessions": 4.0}
+    opened = Opened(value)
+
+    assert (opened.arms["x"]["n"], opened.sessions, opened.problems) == (3, 4, [])
+    assert document(stored(value)) == value
+
+
+def test_a_time_that_is_no_text_in_utf8_is_kept_as_it_is() -> None:
+    value = {"arms": {"x": PM | {"last_updated": "2026\udce9"}, "y": PM | {"last_updated": 7}}}
+
+    assert "last_updated" not in Opened(value).arms["x"]
+    assert document(stored(value)) == value
+
+
 def test_selections_that_are_not_said_are_none() -> None:
     opened = Opened({"arms": {"x": {"alpha": 2.0, "beta": 1.5}}})
 

@@ -124,6 +124,15 @@ def test_arms_that_another_balance_has_too_are_worth_a_note_that_stays_the_same(
     assert means(ledger, balances=["*/a.json"])["x"] == (2.5, 1.5, 2)
 
 
+def test_a_newer_state_of_the_same_file_is_beside_nobody(ledger: Ledger, imported: Importer, tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    imported("bandit-state", write(path, state()))
+
+    [report] = imported("bandit-state", write(path, state(last_updated="2026-08-02T00:00:00Z")))
+
+    assert said(report) == {"appended": 1, "duplicate": 0, "problems": []}
+
+
 def test_a_balance_whose_bytes_were_published_is_beside_nobody(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:

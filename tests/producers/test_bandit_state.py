@@ -115,6 +115,14 @@ def test_a_file_that_was_written_since_opens_a_new_balance_and_the_newest_counts
             "note: Expected a time from 1970 to 2200, got '2300-01-01T00:00Z' - at `$.last_updated`; it was not used",
         ),
         (
+            {
+                "last_updated": None,
+                "arms": {"x": ARM | {"last_updated": LAST}, "y": ARM | {"last_updated": "2026-07-01"}},
+            },
+            datetime(2026, 8, 1, 10, 15, 11, tzinfo=UTC),
+            "note: `last_updated` has no offset; such times of this file were read as UTC",
+        ),
+        (
             {"last_updated": None, "arms": {}, "contextual_arms": {"x": {'["a"]': ARM | {"last_updated": LAST}}}},
             datetime(2026, 8, 1, 10, 15, 11, tzinfo=UTC),
             None,
@@ -302,6 +310,7 @@ def test_a_path_that_no_source_can_be_is_a_problem(ledger: Ledger, imported: Imp
         ({"arms": {"left": {"length": 2}}}, False),
         ({"arms": 2}, False),
         ({"arms": [{"arm": "x"}], "type": "exposure.recorded"}, False),
+        ({"arms": {}, "type": "balance.opened"}, False),
         ({"alpha": 1}, False),
     ],
 )

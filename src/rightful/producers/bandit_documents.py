@@ -179,7 +179,7 @@ class Opened:
         """Keep what of an arm has no field: its other keys, and the names of those that it has not."""
         rest, absent = raw, []
         if isinstance(raw, dict):
-            rest = {name: value for name, value in raw.items() if name not in base or not _same(base[name], value)}
+            rest = {name: value for name, value in raw.items() if name not in base or base[name] != value}
             absent = [name for name in base if name not in raw]
         if rest or not base:
             _put(self._rest[where], path, rest)
@@ -279,10 +279,6 @@ def _put(into: dict[str, Json], path: tuple[str, ...], value: Json) -> None:
     for name in path[:-1]:
         into = into.setdefault(name, {})
     into[path[-1]] = value
-
-
-def _same(ours: object, theirs: object) -> bool:
-    return ours == theirs and not isinstance(theirs, bool)
 
 
 def _whole(value: Json) -> Json:

@@ -11,7 +11,7 @@ at which the file was written: a copy is newer than what it says.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rightful import limits, times
@@ -130,17 +130,18 @@ class BanditStateReader(Reader):
     def plan(self, log: Log, events: list[Wire]) -> Plan:
         """Return the balance, unless this ledger wrote the file itself, and what it has in common with others."""
         rows = list(rows_of(log, "balance.opened", "posterior.published")) if events else []
+        published = {row.event.new_sha256: row for row in rows if isinstance(row.event, PosteriorPublished)}
         standing: dict[int, Receipt] = {}
         notes: list[Problem] = []
         for place, event in enumerate(events):
             if (own := _opened(rows, event)) is not None:
                 standing[place] = Receipt(own.id, "duplicate", own.position, own.first)
-            if (ours := _published(rows, event["sha256"])) is not None:
+            if (ours := published.get(event["sha256"])) is not None:
                 standing[place] = Receipt(ours.id, "duplicate", ours.position, ours.first)
                 what = f"this ledger wrote these bytes itself (`{ours.id}`): they open no balance"
                 notes.append(Problem(None, what, lost=False))
             else:
-                notes += (Problem(None, what, lost=False) for what in _beside(rows, event))
+                notes += (Problem(None, what, lost=False) for what in _beside(rows, published, event))
         return Plan(events, standing=standing, notes=tuple(notes))
 
 
@@ -190,19 +191,14 @@ def _opened(rows: list[Recorded], event: Wire) -> Recorded | None:
     return None
 
 
-def _published(rows: list[Recorded], sha256: str) -> Recorded | None:
-    fits = (row for row in rows if isinstance(row.event, PosteriorPublished) and row.event.new_sha256 == sha256)
-    return next(fits, None)
-
-
-def _beside(rows: list[Recorded], event: Wire) -> Iterator[str]:
+def _beside(rows: list[Recorded], published: Container[str], event: Wire) -> Iterator[str]:
     """Yield what is worth knowing of the balances that stand before this one."""
     own = event_id(PRODUCER, event["key"])
     newest: dict[str, BalanceOpened] = {}
     for row in rows:
         if row.id == own:
             break
-        if isinstance(row.event, BalanceOpened) and _published(rows, row.event.sha256) is None:
+        if isinstance(row.event, BalanceOpened) and row.event.sha256 not in published:
             newest[row.event.source] = row.event
     before = newest.pop(event["source"], None)
     if before is not None and _selections(event) < sum(one.n for one in before.arms.values()):
