@@ -201,6 +201,14 @@ def test_a_header_in_a_code_fence_is_quoted_and_that_is_said(
     assert [one.what for one in report.problems if one.line] == [what]
 
 
+def test_code_in_a_line_opens_no_fence(ledger: Ledger, imported: Importer, main: Path) -> None:
+    blocks = (header("x.md") + "```a``` in a line\n", header("z.md") + "```\nls\n```\n")
+
+    imported("gptme", write(main, lessons(*blocks)))
+
+    assert arms(ledger) == [["x.md", "z.md"]]
+
+
 @pytest.mark.parametrize(
     "text", ["```python\nx = 1\n", "```python\nx = 1\n```\n", "`` ` ``\n", "```a``` inline\n", "~~~\n```\n"]
 )
