@@ -100,6 +100,21 @@ def test_bytes_that_an_earlier_version_opened_with_fewer_words_are_there_already
     assert means(ledger) == {"x": (2.5, 1.5, 2)}
 
 
+def test_other_bytes_under_the_id_of_these_are_a_conflict(ledger: Ledger, imported: Importer, tmp_path: Path) -> None:
+    path = write(tmp_path / "b.json", state())
+    source, sha256 = os.path.realpath(path), hashlib.sha256(path.read_bytes()).hexdigest()
+    forged = {
+        "type": "balance.opened", "producer": "bandit-state", "key": composite_key(source, sha256), "at": LAST,
+        "source": source, "sha256": "0" * 64, "arms": {"x": {"alpha": 9, "beta": 1, "n": 9}},
+    }  # fmt: skip
+    ledger.append([forged])
+
+    [report] = imported("bandit-state", path)
+
+    assert (report.appended, report.conflicts, report.exit_code) == (0, 1, 3)
+    assert means(ledger) == {}
+
+
 def test_other_bytes_than_those_that_were_written_open_their_balance(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:

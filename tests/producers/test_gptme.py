@@ -187,7 +187,7 @@ def test_a_text_that_quotes_a_part_of_a_header_shows_nothing(
 
 @pytest.mark.parametrize(
     ("begin", "end"),
-    [("```markdown", "```"), ("````md", "````"), ("~~~", "~~~~  "), ("  ```", "```"), ("```md\n```sh", "```")],
+    [("```markdown", "```"), ("````md\n```", "````"), ("~~~", "~~~~  "), ("  ```", "```"), ("```md\n```sh", "```")],
 )
 def test_a_header_in_a_code_fence_is_quoted_and_that_is_said(
     ledger: Ledger, imported: Importer, main: Path, begin: str, end: str
