@@ -117,16 +117,21 @@ def _be_silent(*, verbose: bool) -> None:
 def _take_signals() -> None:
     for number in _ENDED_BY:
         signal.signal(number, _end)
+    signal.signal(signal.SIGALRM, _end_reading)
     signal.setitimer(signal.ITIMER_REAL, _STDIN_S)
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    """End the work, once: what comes after is to keep what would be lost."""
+    """End the work, once: what comes after it keeps what would be lost, and is not ended."""
     del frame
-    if number != signal.SIGALRM:
-        for each in _ENDED_BY:
-            signal.signal(each, signal.SIG_IGN)
+    for each in _ENDED_BY:
+        signal.signal(each, signal.SIG_IGN)
     raise EndedError(signal.Signals(number).name)
+
+
+def _end_reading(number: int, frame: FrameType | None) -> NoReturn:
+    del number, frame
+    raise EndedError("stdin stays open")
 
 
 def _input(*, alone: bool) -> Iterator[bytes]:
@@ -143,6 +148,7 @@ def _input(*, alone: bool) -> Iterator[bytes]:
     except (EndedError, OSError, ValueError):
         pass  # what was read is taken; it may be all there is
     if alone:
+        signal.signal(signal.SIGALRM, _end)
         signal.setitimer(signal.ITIMER_REAL, limits.HOOK_TOTAL_S)
 
 
@@ -233,10 +239,9 @@ class _Taking:
             log = Log(recorder, path=path)
             spool.drain(log, timeout_s=limits.HOOK_WAIT_S, most=limits.SPOOL_DRAIN_FILES)
             self._write(log, spool)
-        except BaseException as error:
-            if self._alone and isinstance(error, EndedError):
-                raise  # closing would wait for a commit that may be what takes so long
-            recorder.close()
+        except BaseException:
+            if not self._alone:  # closing would wait for a commit that may be what takes so long
+                recorder.close()
             raise
         recorder.close()
 

@@ -40,10 +40,7 @@ _EVENTS, _INPUT, _NOTE = ".events.jsonl", ".input.json", ".note.json"
 _PRIVATE = 0o700
 _OTHERS_WRITE = 0o022
 _NAME_DIGITS = 32
-
-
-class FullError(OSError):
-    """The spool holds as much as it may. What it holds is kept; the newest is not taken."""
+_TORN_S = 3_600
 
 
 class Drained(NamedTuple):
@@ -101,14 +98,18 @@ class Spool:
 
     def _keep(self, suffix: str, data: bytes, at_us: int) -> str | None:
         name = f"{at_us:016}-{os.urandom(8).hex()}{suffix}"
+        full: list[str] = []
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError):
                 made = _made(folder)
                 if suffix == _NOTE:
-                    _make_room(made := _made(f"{folder}/{ASIDE}"), 0, limits.ASIDE_FILES)
-                else:
-                    _make_room(made, len(data), limits.SPOOL_FILES)
-                return _written(made, name, data)
+                    made = _made(f"{made}/{ASIDE}")
+                if _has_room(made, len(data), limits.ASIDE_FILES if suffix == _NOTE else limits.SPOOL_FILES):
+                    return _written(made, name, data)
+                full.append(made)
+        if full and suffix != _NOTE:
+            with contextlib.suppress(OSError):
+                _mark_full(full[0])
         return None
 
     def _usable(self) -> Iterator[str]:
@@ -158,6 +159,8 @@ class Spool:
             for one in batch:
                 outcomes = {receipt.outcome for _, receipt in zip(one.events, receipts, strict=False)}
                 aside += _settled(one.path, whole=one.whole and "invalid" not in outcomes)
+        for folder in self.folders:
+            _remove_torn(folder)
         return Drained(len(taken) - len(aside), tuple(aside), len(waiting) - len(taken))
 
 
@@ -270,22 +273,14 @@ def _made(folder: str) -> str:
     return folder
 
 
-def _make_room(folder: str, size: int, most: int) -> None:
-    """Refuse what is more than the spool may hold, and mark that.
+def _has_room(folder: str, size: int, most: int) -> bool:
+    """Say whether one more file fits into a folder. What is there is kept; it is the newest that is refused."""
+    sizes = [entry.stat(follow_symlinks=False).st_size for entry in _entries(folder) if not entry.is_dir()]
+    return len(sizes) < most and sum(sizes) + size <= limits.SPOOL_BYTES
 
-    Raises:
-        FullError: It is.
-    """
-    sizes = [
-        entry.stat(follow_symlinks=False).st_size
-        for entry in _entries(folder)
-        if not entry.is_dir(follow_symlinks=False)
-    ]
-    if len(sizes) < most and sum(sizes) + size <= limits.SPOOL_BYTES:
-        return
-    if most != limits.ASIDE_FILES:
-        os.close(os.open(f"{folder}/{FULL}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-    raise FullError(f"{folder} holds {len(sizes)} files")
+
+def _mark_full(folder: str) -> None:
+    os.close(os.open(f"{folder}/{FULL}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 
 def _written(folder: str, name: str, data: bytes) -> str:
@@ -319,8 +314,9 @@ def _sync_folder(folder: str) -> None:
         os.close(fd)
 
 
-def age_s(path: str) -> float | None:
-    """Return how long ago a file was written; seconds; None if it is gone."""
+def _remove_torn(folder: str) -> None:
+    """Remove what calls that were killed had begun to write; nobody writes for an hour."""
     with contextlib.suppress(OSError):
-        return max(time.time() - os.lstat(path).st_mtime, 0.0)
-    return None
+        for entry in os.scandir(folder) if _is_ours(folder) else ():
+            if entry.name.startswith(".") and time.time() - entry.stat(follow_symlinks=False).st_mtime > _TORN_S:
+                os.unlink(entry.path)

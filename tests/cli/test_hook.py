@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Run
+from tests.hooking import CC, after_tool, before_tool, given, rows, spooled
+from tests.ledger.facts import exposure
+
+import rightful
+from rightful import cli
+from rightful.cli import hook, hooked
+from rightful.producers.claude_hook import EVENTS
+from rightful.producers.spool import Spool
+
+
+@pytest.fixture(autouse=True)
+def home(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of nobody else's, in which the user's settings stand."""
+    for name in ("CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (here / "home").mkdir()
+    (here / "temp").mkdir()
+    monkeypatch.setenv("HOME", str(here / "home"))
+    monkeypatch.setenv("TMPDIR", str(here / "temp"))
+    return here / "home"
+
+
+def commands(path: Path) -> dict[str, str]:
+    hooks = json.loads(path.read_text())["hooks"]
+    return {event: groups[-1]["hooks"][0]["command"] for event, groups in hooks.items()}
+
+
+def given_on_stdin(monkeypatch: pytest.MonkeyPatch, value: dict[str, Any] | bytes) -> None:
+    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+
+
+def test_install_writes_the_users_settings_for_every_event(run: Run, ledger: Path, home: Path) -> None:
+    done = run("hook", "install", "claude-code")
+
+    assert done.code == 0
+    found = commands(home / ".claude" / "settings.json")
+    assert list(found) == list(EVENTS)
+    [command] = set(found.values())
+    assert shlex.split(command)[-4:] == ["--ledger", str(ledger), "||", "true"]
+    assert "are installed" in done.out
+
+
+def test_what_is_installed_works_from_any_folder_and_records(run: Run, ledger: Path, home: Path, here: Path) -> None:
+    run("hook", "install", "claude-code")
+    command = commands(home / ".claude" / "settings.json")["PreToolUse"]
+
+    done = subprocess.run(
+        ["sh", "-c", command], input=json.dumps(before_tool()).encode(), cwd="/", check=False, capture_output=True,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "TMPDIR": str(here / "temp")},
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert [getattr(row.event, "call", None) for row in rows(ledger)] == ["toolu_1"]
+
+
+def test_a_program_that_is_gone_never_stops_the_agent(run: Run, ledger: Path, home: Path) -> None:
+    run("hook", "install", "claude-code")
+    path = home / ".claude" / "settings.json"
+    path.write_text(path.read_text().replace(sys.executable, "/gone/python"))
+
+    done = subprocess.run(["sh", "-c", commands(path)["Stop"]], input=b"{}", check=False, capture_output=True)
+    status = run("hook", "status", "claude-code", "--json")
+
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert status.code == 1
+    assert {one["runs"] for one in status.document["events"]} == {False}
+    assert "its program is gone" in run("hook", "status", "claude-code").out
+
+
+@pytest.mark.parametrize("scope", ["user", "project", "local"])
+def test_each_scope_has_its_file(
+    run: Run, ledger: Path, here: Path, scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(here / "config"))
+    (here / ".git").mkdir()
+    (here / "src").mkdir()
+    monkeypatch.chdir(here / "src")
+    expected = {
+        "user": here / "config" / "settings.json",
+        "project": here / ".claude" / "settings.json",
+        "local": here / ".claude" / "settings.local.json",
+    }[scope]
+
+    done = run("hook", "install", "claude-code", "--scope", scope, "--json")
+
+    assert done.document["settings"] == str(expected)
+    assert list(commands(expected)) == list(EVENTS)
+
+
+def test_a_project_without_repository_is_the_working_folder(run: Run, ledger: Path, here: Path) -> None:
+    done = run("hook", "install", "claude-code", "--scope", "local", "--json")
+
+    assert done.document["settings"] == str(here / ".claude" / "settings.local.json")
+
+
+def test_json_of_each_action_has_stable_keys(run: Run, ledger: Path, here: Path) -> None:
+    file = here / "s.json"
+    file.write_text("{}")
+    asked = ("claude-code", "--settings", "s.json", "--json")
+
+    first = run("hook", "install", *asked).document
+    assert list(first) == ["settings", "changed", "events", "command", "backup"]
+    assert (first["settings"], first["changed"], first["backup"]) == (str(file), True, f"{file}.before-rightful")
+    second = run("hook", "install", *asked).document
+    assert (second["changed"], second["backup"]) == (False, None)
+    status = run("hook", "status", *asked).document
+    assert list(status) == ["settings", "installed", "events", "ledgers"]
+    assert list(status["events"][0]) == ["event", "installed", "runs", "commands"]
+    assert list(status["ledgers"][0]) == [
+        "path", "exists", "problem", "last_recorded_at", "waiting", "waiting_bytes", "oldest_at", "folders", "full", "aside",
+    ]  # fmt: skip
+    assert run("hook", "remove", *asked).document == {"settings": str(file), "removed": list(EVENTS)}
+    assert run("hook", "remove", *asked).document["removed"] == []
+    assert file.read_text() == "{}"
+
+
+def test_without_a_ledger_nothing_is_installed(run: Run, home: Path) -> None:
+    done = run("hook", "install", "claude-code")
+
+    assert done.code == 4
+    assert "rightful init" in done.err
+    assert not (home / ".claude").exists()
+
+
+def test_the_folder_around_a_ledger_is_refused(run: Run, ledger: Path, here: Path, home: Path) -> None:
+    done = run("--ledger", here, "hook", "install", "claude-code")
+
+    assert done.code == 4
+    assert not (home / ".claude").exists()
+
+
+def test_an_event_may_be_left_out(run: Run, ledger: Path, home: Path) -> None:
+    run("hook", "install", "claude-code", "--without", "PostToolUseFailure", "--without", "Stop")
+
+    assert list(commands(home / ".claude" / "settings.json")) == [
+        event for event in EVENTS if event not in {"PostToolUseFailure", "Stop"}
+    ]
+    assert run("hook", "status", "claude-code").code == 0
+    assert run("hook", "remove", "claude-code", "--without", "Stop").code == 2
+
+
+@pytest.mark.parametrize("action", ["install", "remove", "status"])
+def test_broken_settings_are_refused_with_their_place(run: Run, ledger: Path, home: Path, action: str) -> None:
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text('{\n  "a": 1,\n}')
+
+    done = run("hook", action, "claude-code")
+
+    assert done.code == 2
+    assert "line 3 column 1" in done.err
+    assert (home / ".claude" / "settings.json").read_text() == '{\n  "a": 1,\n}'
+
+
+def test_an_empty_name_of_a_settings_file_is_refused(run: Run, ledger: Path) -> None:
+    assert run("hook", "install", "claude-code", "--settings", " ").code == 2
+
+
+def test_status_says_that_nothing_is_installed(run: Run, ledger: Path) -> None:
+    done = run("hook", "status", "claude-code", "--json")
+
+    assert done.code == 1
+    assert (done.document["installed"], done.document["ledgers"][0]["path"]) == (False, str(ledger))
+    assert run("hook", "status", "claude-code").out.count("not installed") == len(EVENTS)
+
+
+def test_status_says_what_waits_what_was_set_aside_and_when_it_last_recorded(run: Run, ledger: Path) -> None:
+    run("hook", "install", "claude-code")
+    with rightful.open(ledger, clock=lambda: 1_785_500_000_000_000) as opened:
+        opened.append([exposure("1", producer="claude-code-hook"), *(exposure(f"o{n}") for n in range(1_100))])
+    spool = Spool(str(ledger), os.environ)
+    spool.keep_events([exposure("2")], 1_785_579_400_000_000)
+    spool.set_aside(b"\x1b[31m", "names nobody\x1b", 1)
+
+    done = run("hook", "status", "claude-code", "--json")
+
+    assert done.code == 0
+    [facts] = done.document["ledgers"]
+    assert facts["last_recorded_at"] == "2026-07-31T12:13:20Z"
+    assert (facts["waiting"], facts["oldest_at"], facts["folders"]) == (1, "2026-08-01T10:16:40Z", [f"{ledger}/spool"])
+    assert facts["waiting_bytes"] == Path(spool.waiting()[0]).stat().st_size
+    assert [one["why"] for one in facts["aside"]] == ["names nobody\x1b"]
+    text = run("hook", "status", "claude-code").out
+    assert "1 call, " in text
+    assert "names nobody\\x1b" in text
+    assert "\x1b" not in text
+    assert len(spool.waiting()) == 1, "looking changes nothing"
+
+
+def test_status_says_that_a_ledger_is_gone(run: Run, ledger: Path) -> None:
+    run("hook", "install", "claude-code")
+    ledger.rename(ledger.with_name("moved"))
+
+    done = run("hook", "status", "claude-code", "--json")
+
+    assert done.code == 1
+    assert done.document["ledgers"][0]["exists"] is False
+
+
+def test_status_says_that_the_spool_was_full(run: Run, ledger: Path) -> None:
+    run("hook", "install", "claude-code")
+    (ledger / "spool").mkdir(mode=0o700)
+    (ledger / "spool" / "full").touch()
+
+    assert run("hook", "status", "claude-code", "--json").document["ledgers"][0]["full"] is True
+    assert "The spool was full" in run("hook", "status", "claude-code").out
+
+
+def test_a_session_is_recorded_call_by_call(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [
+        given("SessionStart", source="startup", model="m"), given("UserPromptSubmit", prompt="secret"), before_tool(),
+        after_tool(), given("Stop"), given("SessionEnd", reason="other"),
+    ]  # fmt: skip
+    for value in calls:
+        given_on_stdin(monkeypatch, value)
+        assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+
+    found = rows(ledger)
+    assert [type(row.event).__name__ for row in found] == [
+        "SessionStarted", "ToolCallSnapshotted", "ToolResultSnapshotted", "SessionEnded",
+    ]  # fmt: skip
+    assert {getattr(row.event, "session", None) for row in found} == {f"claude-code:{CC}"}
+    assert "secret" not in str(found)
+
+
+@pytest.mark.parametrize("words", [[], ["--verbose"], ["--json"]])
+def test_a_call_without_ledger_finds_it_as_every_command_does(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    given_on_stdin(monkeypatch, before_tool())
+
+    done = run("hook", "run", "claude-code", *words)
+
+    assert (done.code, done.out) == (0, "")
+    assert ("appended" in done.err) == (words == ["--verbose"])
+    assert len(rows(ledger)) == 1
+
+
+def test_a_call_where_there_is_no_ledger_is_kept(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_on_stdin(monkeypatch, before_tool())
+
+    assert run("hook", "run", "claude-code") == (0, "", "")
+
+    assert len(spooled(here / "home")) == 1
+    assert run("init").code == 0
+    (here / "nothing").write_text("")
+    assert run("ingest", here / "nothing").code == 0
+    assert len(rows(here / ".rightful")) == 1
+    assert spooled(here) == []
+
+
+def test_a_mistake_in_the_reading_of_lessons_costs_nothing_else(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("rightful.producers.claude_hook_lessons.fresh", broken)
+    given_on_stdin(monkeypatch, before_tool())
+
+    assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+
+    assert len(rows(ledger)) == 1
+    [aside] = Spool(str(ledger), os.environ).aside()
+    assert "ZeroDivisionError" in Path(aside).read_text()
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), MemoryError(), KeyboardInterrupt(), SystemExit(2)])
+@pytest.mark.parametrize("place", ["rightful.producers.claude_hook.events_of", "rightful.ledger.log.Log.append"])
+def test_a_mistake_of_ours_anywhere_is_kept_and_made_good_by_the_next_call(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, place: str
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    given_on_stdin(monkeypatch, before_tool(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(place, broken)
+        assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+    assert rows(ledger) == []
+    assert len(spooled(ledger)) == 1
+
+    given_on_stdin(monkeypatch, before_tool(2))
+    assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+
+    assert [getattr(row.event, "call", None) for row in rows(ledger)] == ["toolu_1", "toolu_2"]
+    assert spooled(ledger) == []
+
+
+def test_an_event_that_does_not_fit_its_type_is_set_aside(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep: Any = 1
+    for _ in range(100):
+        deep = [deep]
+    given_on_stdin(monkeypatch, before_tool(tool_input=deep))
+
+    assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+
+    [aside] = Spool(str(ledger), os.environ).aside()
+    assert "nested at most" in json.loads(Path(aside).read_text())["reason"]
+    assert rows(ledger) == []
+
+
+def test_words_that_install_does_not_write_go_the_common_way() -> None:
+    assert hooked.call_of(["claude-code", "--ledger", "/l", "--verbose"]) == hooked.Call("/l", verbose=True)
+    assert hooked.call_of(["claude-code", "--json"]) is None
+    assert hooked.call_of(["codex"]) is None
+    assert hooked.call_of([]) is None
+
+
+def test_a_usage_error_of_run_is_said(run: Run) -> None:
+    done = run("hook", "run", "claude-code", "--nonsense")
+
+    assert done.code == 2
+    assert "unrecognized" in done.err
+
+
+@pytest.mark.parametrize("command", [["ingest", "nothing"], ["import", "auto", "nothing"], ["posteriors"]])
+def test_every_command_that_opens_the_ledger_for_writing_drains(
+    run: Run, ledger: Path, here: Path, command: list[str]
+) -> None:
+    (here / "nothing").write_text("")
+    Spool(str(ledger), os.environ).keep_events([exposure("1")], 1)
+
+    run(*command)
+
+    assert len(rows(ledger)) == 1
+    assert spooled(ledger) == []
+
+
+def test_a_drain_that_sets_aside_says_so_and_one_that_fails_too(
+    run: Run, ledger: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "nothing").write_text("")
+    spool = Spool(str(ledger), os.environ)
+    spool.keep_events([exposure("1"), {"type": "unknown"}], 1)
+
+    assert "was set aside" in run("ingest", "nothing").err
+
+    def full(*_: object, **__: object) -> None:
+        raise rightful.errors.StoreFullError("ledger", "no space")
+
+    spool.keep_events([exposure("2")], 1)
+    monkeypatch.setattr(Spool, "drain", full)
+    done = run("ingest", "nothing")
+    assert "1 call of a hook still wait" in done.err
+    assert done.code == 0
+
+
+def test_the_program_is_its_own_script_where_there_is_one(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = here / "rightful"
+    script.write_text("#!/bin/sh\n")
+    monkeypatch.setattr(sys, "argv", ["./rightful"])
+    assert hook._program()[0] == "/usr/bin/env"
+    script.chmod(0o755)
+    assert hook._program() == [str(script)]
+
+
+def test_main_takes_the_short_way_for_a_hooks_call(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "parser", None)
+    given_on_stdin(monkeypatch, before_tool())
+
+    assert cli.main(["hook", "run", "claude-code", "--ledger", str(ledger)]) == 0
+
+    assert len(rows(ledger)) == 1
