@@ -67,4 +67,10 @@ def rows(ledger: Path) -> list[Recorded]:
 
 def spooled(folder: Path) -> list[Path]:
     """The files that wait, wherever below a folder."""
-    return sorted(path for path in folder.rglob("*") if path.name.endswith((".events.jsonl", ".input.json")))
+    whole = (path for path in folder.rglob("*") if not path.name.startswith("."))
+    return sorted(path for path in whole if path.name.endswith((".events.jsonl", ".input.json")))
+
+
+def id_of_call(number: int) -> str:
+    """The event id of `before_tool(number)`."""
+    return rightful.event_id("claude-code-hook", f'["{CC}","call","toolu_{number}"]')

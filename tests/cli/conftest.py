@@ -49,3 +49,15 @@ def ledger(here: Path, run: Run) -> Path:
     """A ledger in the working folder, which every command finds."""
     assert run("init").code == 0
     return here / ".rightful"
+
+
+@pytest.fixture
+def home(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of nobody else's, in which the user's settings stand, beside a folder for temporary files."""
+    for name in ("CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (here / "home").mkdir()
+    (here / "temp").mkdir()
+    monkeypatch.setenv("HOME", str(here / "home"))
+    monkeypatch.setenv("TMPDIR", str(here / "temp"))
+    return here / "home"

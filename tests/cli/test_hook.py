@@ -1,46 +1,28 @@
 from __future__ import annotations
 
-import io
 import json
 import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
-from tests.hooking import CC, after_tool, before_tool, given, rows, spooled
+from tests.hooking import before_tool, rows, spooled
 from tests.ledger.facts import exposure
 
 import rightful
-from rightful import cli
-from rightful.cli import hook, hooked
+from rightful.cli import hook
 from rightful.producers.claude_hook import EVENTS
 from rightful.producers.spool import Spool
 
-
-@pytest.fixture(autouse=True)
-def home(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of nobody else's, in which the user's settings stand."""
-    for name in ("CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR", "XDG_STATE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    (here / "home").mkdir()
-    (here / "temp").mkdir()
-    monkeypatch.setenv("HOME", str(here / "home"))
-    monkeypatch.setenv("TMPDIR", str(here / "temp"))
-    return here / "home"
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def commands(path: Path) -> dict[str, str]:
     hooks = json.loads(path.read_text())["hooks"]
     return {event: groups[-1]["hooks"][0]["command"] for event, groups in hooks.items()}
-
-
-def given_on_stdin(monkeypatch: pytest.MonkeyPatch, value: dict[str, Any] | bytes) -> None:
-    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
 
 
 def test_install_writes_the_users_settings_for_every_event(run: Run, ledger: Path, home: Path) -> None:
@@ -118,10 +100,11 @@ def test_json_of_each_action_has_stable_keys(run: Run, ledger: Path, here: Path)
     second = run("hook", "install", *asked).document
     assert (second["changed"], second["backup"]) == (False, None)
     status = run("hook", "status", *asked).document
-    assert list(status) == ["settings", "installed", "events", "ledgers"]
+    assert list(status) == ["settings", "installed", "disabled", "events", "ledgers"]
     assert list(status["events"][0]) == ["event", "installed", "runs", "commands"]
     assert list(status["ledgers"][0]) == [
-        "path", "exists", "problem", "last_recorded_at", "waiting", "waiting_bytes", "oldest_at", "folders", "full", "aside",
+        "path", "exists", "problem", "last_recorded_at", "waiting", "waiting_bytes", "oldest_at", "folders", "full",
+        "aside",
     ]  # fmt: skip
     assert run("hook", "remove", *asked).document == {"settings": str(file), "removed": list(EVENTS)}
     assert run("hook", "remove", *asked).document["removed"] == []
@@ -219,116 +202,6 @@ def test_status_says_that_the_spool_was_full(run: Run, ledger: Path) -> None:
     assert "The spool was full" in run("hook", "status", "claude-code").out
 
 
-def test_a_session_is_recorded_call_by_call(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = [
-        given("SessionStart", source="startup", model="m"), given("UserPromptSubmit", prompt="secret"), before_tool(),
-        after_tool(), given("Stop"), given("SessionEnd", reason="other"),
-    ]  # fmt: skip
-    for value in calls:
-        given_on_stdin(monkeypatch, value)
-        assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
-
-    found = rows(ledger)
-    assert [type(row.event).__name__ for row in found] == [
-        "SessionStarted", "ToolCallSnapshotted", "ToolResultSnapshotted", "SessionEnded",
-    ]  # fmt: skip
-    assert {getattr(row.event, "session", None) for row in found} == {f"claude-code:{CC}"}
-    assert "secret" not in str(found)
-
-
-@pytest.mark.parametrize("words", [[], ["--verbose"], ["--json"]])
-def test_a_call_without_ledger_finds_it_as_every_command_does(
-    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
-) -> None:
-    given_on_stdin(monkeypatch, before_tool())
-
-    done = run("hook", "run", "claude-code", *words)
-
-    assert (done.code, done.out) == (0, "")
-    assert ("appended" in done.err) == (words == ["--verbose"])
-    assert len(rows(ledger)) == 1
-
-
-def test_a_call_where_there_is_no_ledger_is_kept(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given_on_stdin(monkeypatch, before_tool())
-
-    assert run("hook", "run", "claude-code") == (0, "", "")
-
-    assert len(spooled(here / "home")) == 1
-    assert run("init").code == 0
-    (here / "nothing").write_text("")
-    assert run("ingest", here / "nothing").code == 0
-    assert len(rows(here / ".rightful")) == 1
-    assert spooled(here) == []
-
-
-def test_a_mistake_in_the_reading_of_lessons_costs_nothing_else(
-    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("rightful.producers.claude_hook_lessons.fresh", broken)
-    given_on_stdin(monkeypatch, before_tool())
-
-    assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
-
-    assert len(rows(ledger)) == 1
-    [aside] = Spool(str(ledger), os.environ).aside()
-    assert "ZeroDivisionError" in Path(aside).read_text()
-
-
-@pytest.mark.parametrize("error", [ZeroDivisionError(), MemoryError(), KeyboardInterrupt(), SystemExit(2)])
-@pytest.mark.parametrize("place", ["rightful.producers.claude_hook.events_of", "rightful.ledger.log.Log.append"])
-def test_a_mistake_of_ours_anywhere_is_kept_and_made_good_by_the_next_call(
-    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, place: str
-) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise error
-
-    given_on_stdin(monkeypatch, before_tool(1))
-    with monkeypatch.context() as patched:
-        patched.setattr(place, broken)
-        assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
-    assert rows(ledger) == []
-    assert len(spooled(ledger)) == 1
-
-    given_on_stdin(monkeypatch, before_tool(2))
-    assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
-
-    assert [getattr(row.event, "call", None) for row in rows(ledger)] == ["toolu_1", "toolu_2"]
-    assert spooled(ledger) == []
-
-
-def test_an_event_that_does_not_fit_its_type_is_set_aside(
-    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deep: Any = 1
-    for _ in range(100):
-        deep = [deep]
-    given_on_stdin(monkeypatch, before_tool(tool_input=deep))
-
-    assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
-
-    [aside] = Spool(str(ledger), os.environ).aside()
-    assert "nested at most" in json.loads(Path(aside).read_text())["reason"]
-    assert rows(ledger) == []
-
-
-def test_words_that_install_does_not_write_go_the_common_way() -> None:
-    assert hooked.call_of(["claude-code", "--ledger", "/l", "--verbose"]) == hooked.Call("/l", verbose=True)
-    assert hooked.call_of(["claude-code", "--json"]) is None
-    assert hooked.call_of(["codex"]) is None
-    assert hooked.call_of([]) is None
-
-
-def test_a_usage_error_of_run_is_said(run: Run) -> None:
-    done = run("hook", "run", "claude-code", "--nonsense")
-
-    assert done.code == 2
-    assert "unrecognized" in done.err
-
-
 @pytest.mark.parametrize("command", [["ingest", "nothing"], ["import", "auto", "nothing"], ["posteriors"]])
 def test_every_command_that_opens_the_ledger_for_writing_drains(
     run: Run, ledger: Path, here: Path, command: list[str]
@@ -370,10 +243,11 @@ def test_the_program_is_its_own_script_where_there_is_one(here: Path, monkeypatc
     assert hook._program() == [str(script)]
 
 
-def test_main_takes_the_short_way_for_a_hooks_call(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "parser", None)
-    given_on_stdin(monkeypatch, before_tool())
+def test_status_says_that_all_hooks_are_disabled(run: Run, ledger: Path, home: Path) -> None:
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text('{"disableAllHooks": true}')
+    run("hook", "install", "claude-code")
 
-    assert cli.main(["hook", "run", "claude-code", "--ledger", str(ledger)]) == 0
-
-    assert len(rows(ledger)) == 1
+    assert run("hook", "status", "claude-code", "--json").document["disabled"] is True
+    done = run("hook", "status", "claude-code")
+    assert (done.code, "no hooks" in done.out) == (1, True)

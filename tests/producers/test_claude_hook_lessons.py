@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from tests.hooking import AT_S, CC
 from tests.producers.conftest import GOLDEN, Importer
 
-from rightful import limits
+from rightful import app, limits
 from rightful.app import Ledger
 from rightful.producers.claude_hook_cursor import Cursor
 from rightful.producers.claude_hook_lessons import Places, Taken, fresh
@@ -20,7 +21,7 @@ DAY = "2026-08-01"
 
 @pytest.fixture(autouse=True)
 def utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.localtime", __import__("time").gmtime)
+    monkeypatch.setattr(time, "localtime", time.gmtime)
 
 
 @pytest.fixture
@@ -82,8 +83,6 @@ def test_events_are_those_of_an_import_to_the_last_field(
     """Time, alias and counter of equal lines too."""
     again = json.loads(log_of(left).read_text().splitlines()[0])
     lines(log_of(left), again, matched("other"), again)
-    from rightful import app
-
     imported("lesson-hook", left.temp, str(log_of(left).parents[1]))
     by_import = {row.id: row.event for row in ledger.read() if CC in (getattr(row.event, "session", None) or "")}
     with app.open(tmp_path / "second", create=True) as second:
@@ -168,7 +167,12 @@ def test_no_id_leads_out_of_a_folder(left: Places, tmp_path: Path, raw: str, mon
     lines(tmp_path / "workspace" / "state" / "outside.jsonl", outside)
     seen: list[str] = []
     real = os.lstat
-    monkeypatch.setattr(os, "lstat", lambda path: seen.append(str(path)) or real(path))
+
+    def noted(path: str) -> os.stat_result:
+        seen.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "lstat", noted)
 
     events, _ = fresh(raw, left, {}, int(AT_S * 1e6))
 
@@ -227,7 +231,22 @@ def test_a_workspace_is_where_its_mark_is_and_else_the_folder_itself(tmp_path: P
         assert len(events) == 1
 
 
-def test_a_cursor_comes_back_as_it_was_saved_and_is_its_owners_alone(tmp_path: Path) -> None:
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "data.mdb").touch()
+    return tmp_path / "store" / "data.mdb"
+
+
+def test_a_cursor_is_of_one_store_and_a_restored_one_takes_all_anew(tmp_path: Path, store: Path) -> None:
+    Cursor(str(tmp_path), "a").save({"/x": (3, "ab")})
+    store.rename(store.with_name("old"))
+    store.touch()
+
+    assert Cursor(str(tmp_path), "a").load() == {}
+
+
+def test_a_cursor_comes_back_as_it_was_saved_and_is_its_owners_alone(tmp_path: Path, store: Path) -> None:
     cursor = Cursor(str(tmp_path), "a/../b")
     assert cursor.load() == {}
 
@@ -243,7 +262,7 @@ def test_a_cursor_comes_back_as_it_was_saved_and_is_its_owners_alone(tmp_path: P
     assert list((tmp_path / "hook").iterdir()) == []
 
 
-def test_the_oldest_cursors_go_when_they_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_cursors_go_when_they_are_many(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HOOK_CURSORS", 3)
     for number in range(4):
         Cursor(str(tmp_path), str(number)).save({"/x": (number, "")})

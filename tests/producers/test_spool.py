@@ -11,13 +11,14 @@ import pytest
 from tests.hooking import CC, before_tool
 from tests.ledger.facts import exposure
 
-from rightful import limits
+import rightful
+from rightful import limits, times
 from rightful.app import Ledger
 from rightful.errors import BusyError
+from rightful.ledger.recorded import Receipt
 from rightful.producers.spool import Drained, Spool
 
 AT_US = 1_785_579_400_000_000
-MODE = 0o777
 
 
 @pytest.fixture
@@ -27,10 +28,6 @@ def spool(ledger: Ledger, tmp_path: Path) -> Spool:
 
 def drained(spool: Spool, ledger: Ledger, **more: Any) -> Drained:
     return spool.drain(ledger.log, timeout_s=1, **more)
-
-
-def keys(ledger: Ledger) -> list[str | None]:
-    return [getattr(row.event, "key", None) for row in ledger.read()]
 
 
 def test_what_was_kept_is_drained_oldest_first_and_removed(ledger: Ledger, spool: Spool) -> None:
@@ -43,7 +40,7 @@ def test_what_was_kept_is_drained_oldest_first_and_removed(ledger: Ledger, spool
     assert len({row.id for row in ledger.read()}) == 3
     assert spool.waiting() == []
     first = next(iter(ledger.read()))
-    assert first.id == __import__("rightful").event_id("hook", "early")
+    assert first.id == rightful.event_id("hook", "early")
 
 
 def test_a_file_that_was_drained_but_not_removed_adds_nothing(ledger: Ledger, spool: Spool) -> None:
@@ -166,7 +163,12 @@ def test_more_events_than_one_transaction_takes_are_drained_in_several(
     monkeypatch.setattr(limits, "INGEST_EVENTS", 3)
     sizes: list[int] = []
     real = ledger.log.append
-    monkeypatch.setattr(ledger.log, "append", lambda events, **more: sizes.append(len(events)) or real(events, **more))
+
+    def counted(events: list[Any], **more: Any) -> list[Receipt]:
+        sizes.append(len(events))
+        return real(events, **more)
+
+    monkeypatch.setattr(ledger.log, "append", counted)
     for number in range(4):
         spool.keep_events([exposure(f"{number}-{part}") for part in range(2)], AT_US + number)
 
@@ -220,7 +222,7 @@ def test_an_input_that_was_kept_becomes_the_events_of_its_time(ledger: Ledger, s
 
     [row] = ledger.read()
     assert getattr(row.event, "session", None) == f"claude-code:{CC}"
-    assert getattr(row.event, "at", None) == __import__("rightful").times.at_of(AT_US)
+    assert getattr(row.event, "at", None) == times.at_of(AT_US)
 
 
 def test_an_input_of_which_nothing_can_be_made_is_set_aside_whole(ledger: Ledger, spool: Spool) -> None:

@@ -162,6 +162,7 @@ def _status(args: argparse.Namespace) -> int:
     facts: dict[str, Any] = {
         "settings": settings.path,
         "installed": bool(installed),
+        "disabled": settings.disabled(),
         "events": [_event(event, installed) for event in EVENTS],
         "ledgers": [_of_ledger(ledger) for ledger in dict.fromkeys(named)],
     }
@@ -171,7 +172,7 @@ def _status(args: argparse.Namespace) -> int:
         _show(facts)
     works = all(one["runs"] for one in facts["events"] if one["installed"])
     works = works and all(one["exists"] for one in facts["ledgers"])
-    return common.DONE if installed and works else common.CHECK_SAID_NO
+    return common.DONE if installed and works and not facts["disabled"] else common.CHECK_SAID_NO
 
 
 def _asked(args: argparse.Namespace) -> str | None:
@@ -255,6 +256,8 @@ def _show(facts: dict[str, Any]) -> None:
     tables.show_facts(
         {"settings": facts["settings"]} | {one["event"]: _state(one) for one in facts["events"]},
     )
+    if facts["disabled"]:
+        common.say("`disableAllHooks` in these settings tells the agent to run no hooks: nothing is recorded.")
     for one in facts["ledgers"]:
         tables.show_facts(
             {

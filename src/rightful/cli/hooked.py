@@ -168,7 +168,12 @@ class _Taking:
         """Append what the call says, or keep it."""
         from rightful.producers.spool import Spool
 
-        path = _ledger(self._call)
+        try:
+            path = _ledger(self._call)
+        except Exception as error:  # noqa: BLE001 - nobody knows for which ledger it should wait
+            aside = Spool(f"{_working_folder()}/.rightful", os.environ).set_aside(self._raw, str(error), self._at_us)
+            self._told.tell(f"{error} Set aside in {aside}")
+            return
         spool = Spool(path, os.environ)
         try:
             self._take(path, spool)
@@ -176,10 +181,15 @@ class _Taking:
             self._keep(spool, f"{type(error).__name__}: {error}")
 
     def _keep(self, spool: Spool, why: str) -> None:
+        if self._events == []:
+            return
+        kept = None
+        try:
+            kept = self._events and spool.keep_events(self._events, self._at_us)
+        except (ValueError, RecursionError, MemoryError):
+            self._events = None
         if self._events is None:
             kept = spool.keep_input(self._raw, why, self._at_us, self._nonce)
-        else:
-            kept = spool.keep_events(self._events, self._at_us) if self._events else "nothing to keep"
         self._told.tell(f"{why}; kept in {kept}" if kept else f"{why}; no folder takes it, and it is lost")
 
     def _take(self, path: str, spool: Spool) -> None:

@@ -103,6 +103,10 @@ class Settings:
         """Return our entries, in the order in which they stand."""
         return [] if self.text is None else list(_installed(self.text))
 
+    def disabled(self) -> bool:
+        """Say whether this file tells the agent to run no hooks at all."""
+        return self.text is not None and json.loads(self.text.removeprefix(_BOM)).get("disableAllHooks") is True
+
     def install(self, events: Iterable[str], command: str) -> bool:
         """Put the command in for each hook event; return whether anything changed.
 
