@@ -103,7 +103,7 @@ HOOK_INPUT_BYTES = 17 * 1024 * 1024
 """Input that a hook reads of one call; bytes. An event's body of 16 MiB, and what stands around it."""
 
 HOOK_READ_BYTES = 64 * 1024 * 1024
-"""Size of a lesson file that a hook reads at each call; bytes. It takes 30 ms; an import reads longer ones."""
+"""Size of a lesson file that a hook reads at each call; bytes. It takes 0.1 s; an import reads longer ones."""
 
 HOOK_CURSORS = 1_000
 """Sessions whose place in the lesson files is remembered; files of 500 bytes. One that is killed leaves its own."""

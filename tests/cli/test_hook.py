@@ -95,7 +95,7 @@ def test_json_of_each_action_has_stable_keys(run: Run, ledger: Path, here: Path)
     asked = ("claude-code", "--settings", "s.json", "--json")
 
     first = run("hook", "install", *asked).document
-    assert list(first) == ["settings", "changed", "events", "command", "backup"]
+    assert list(first) == ["settings", "changed", "events", "left_out", "command", "backup"]
     assert (first["settings"], first["changed"], first["backup"]) == (str(file), True, f"{file}.before-rightful")
     second = run("hook", "install", *asked).document
     assert (second["changed"], second["backup"]) == (False, None)
@@ -251,3 +251,39 @@ def test_status_says_that_all_hooks_are_disabled(run: Run, ledger: Path, home: P
     assert run("hook", "status", "claude-code", "--json").document["disabled"] is True
     done = run("hook", "status", "claude-code")
     assert (done.code, "no hooks" in done.out) == (1, True)
+
+
+YOUNG = "PostToolUseFailure"
+
+
+@pytest.mark.parametrize(
+    ("says", "taken"),
+    [
+        ("2.1.101 (Claude Code)", True),
+        ("2.1.100 (Claude Code)", False),
+        ("3.0.0", True),
+        ("broken", False),
+        (None, False),
+    ],
+)
+def test_an_event_that_would_break_an_older_agents_settings_is_left_out(
+    run: Run, ledger: Path, home: Path, says: str | None, *, taken: bool
+) -> None:
+    (home / "claude").write_text(f"#!/bin/sh\necho '{says}'\n")
+    if says is None:
+        (home / "claude").write_text("#!/gone\n")
+
+    done = run("hook", "install", "claude-code")
+
+    assert (YOUNG in commands(home / ".claude" / "settings.json")) == taken
+    assert (f"{YOUNG} was left out" in done.err) == (not taken)
+
+
+def test_an_event_that_was_left_out_can_be_asked_for_and_then_stays(run: Run, ledger: Path, home: Path) -> None:
+    (home / "claude").unlink()
+    assert run("hook", "install", "claude-code", "--json").document["left_out"] == [YOUNG]
+
+    assert run("hook", "install", "claude-code", "--with", YOUNG, "--json").document["changed"] is True
+    assert run("hook", "install", "claude-code", "--json").document["changed"] is False
+    assert YOUNG in commands(home / ".claude" / "settings.json")
+    assert run("hook", "status", "claude-code", "--with", YOUNG).code == 2

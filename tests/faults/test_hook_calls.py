@@ -253,9 +253,12 @@ module.LMDBRecorder = slow
     assert limits.HOOK_WAIT_S < 1.5 <= limits.HOOK_TOTAL_S < TIMEOUT_S
 
 
-def test_a_call_waits_for_other_writers_as_long_as_the_limit_says(ledger: Path) -> None:
+def test_a_call_waits_for_other_writers_as_long_as_the_limit_says_and_not_for_a_close(ledger: Path) -> None:
     script = """
+limits.HOOK_TOTAL_S = 1_000
 from rightful.ledger.log import Log
+from rightful.recorders.recorder import LMDBRecorder
+LMDBRecorder.close = lambda self: time.sleep(1_000)
 from rightful.errors import BusyError
 def append(self, events, *, timeout_s):
     assert timeout_s == limits.HOOK_WAIT_S

@@ -31,6 +31,18 @@ if TYPE_CHECKING:
 ACTIONS = ("install", "remove", "status", "run")
 
 _SCOPES = ("user", "project", "local")
+
+_YOUNG = ("PostToolUseFailure",)
+"""Hook events that a version in use may not know."""
+
+_TOLERANT = (2, 1, 101)
+"""The version from which Claude Code passes over names of hook events that it does not know.
+
+One before it takes such a name for a mistake and skips the whole settings file, the permissions too
+(stablyai/orca#10191).
+"""
+
+_VERSION_WAIT_S = 10
 _LOOK_BACK_PAGES = 200
 """How far back the last call of the hook is searched; pages of `limits.PAGE_ROWS` rows."""
 
@@ -53,14 +65,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         choices=EVENTS,
         default=[],
         metavar="EVENT",
-        help="leave a hook event out, such as one that an older version of the agent does not know; may be repeated",
+        help="with `install`: leave a hook event out; may be repeated",
+    )
+    parser.add_argument(
+        "--with",
+        dest="with_",
+        action="append",
+        choices=_YOUNG,
+        default=[],
+        metavar="EVENT",
+        help="with `install`: ask for a young hook event though the agent's version is not known to take it",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Do what was asked."""
-    if args.without and args.action != "install":
-        raise UsageError("--without belongs to `install`; nothing was done. Leave it out.")
+    if (args.without or args.with_) and args.action != "install":
+        raise UsageError("--with and --without belong to `install`; nothing was done. Leave them out.")
     match args.action:
         case "install":
             return _install(args)
@@ -75,13 +96,21 @@ def run(args: argparse.Namespace) -> int:
 def _install(args: argparse.Namespace) -> int:
     ledger = _ledger(args)
     settings = Settings(_file(args))
-    events = [event for event in EVENTS if event not in args.without]
+    left_out = _left_out(args, settings)
+    events = [event for event in EVENTS if event not in left_out]
     command = command_of(_program(), ledger)
     changed = settings.install(events, command)
     kept = settings.backup if changed and os.path.exists(settings.backup) else None
     if args.json:
         common.print_json(
-            {"settings": settings.path, "changed": changed, "events": events, "command": command, "backup": kept}
+            {
+                "settings": settings.path,
+                "changed": changed,
+                "events": events,
+                "left_out": left_out,
+                "command": command,
+                "backup": kept,
+            }
         )
     elif changed:
         common.say(f"{settings.path}: hooks for {', '.join(events)} are installed, and write to {ledger}.")
@@ -89,7 +118,43 @@ def _install(args: argparse.Namespace) -> int:
             common.say(f"What was there is kept in {kept}. Sessions that run now use the hooks from their next start.")
     else:
         common.say(f"{settings.path} has these hooks already; nothing was changed.")
+    for event in left_out:
+        if event not in args.without:
+            common.note(_UNSURE.format(event=event))
     return common.DONE
+
+
+_UNSURE = (
+    "{event} was left out: no Claude Code that is known to take it was found, and an older one would skip its whole "
+    "settings file. Results of tools that fail are not recorded so. If yours takes it, add --with {event}."
+)
+
+
+def _left_out(args: argparse.Namespace, settings: Settings) -> list[str]:
+    """Return the hook events that are not asked for: those that were named, and those the agent may not know."""
+    known = {*args.with_, *(one.event for one in settings.installed())}
+    unsure = [event for event in _YOUNG if event not in known and event not in args.without]
+    if unsure and _agent_version() >= _TOLERANT:
+        unsure = []
+    return [event for event in EVENTS if event in args.without or event in unsure]
+
+
+def _agent_version() -> tuple[int, ...]:
+    """Return the version of the Claude Code that a shell would start here; nothing if that is not known."""
+    import re
+    import shutil
+    import subprocess
+
+    if (program := shutil.which("claude")) is None:
+        return ()
+    try:
+        done = subprocess.run(  # noqa: S603 - the agent itself, found as the shell finds it
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_WAIT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    found = re.search(rb"(\d+)\.(\d+)\.(\d+)", done.stdout)
+    return tuple(int(part) for part in found.groups()) if found else ()
 
 
 def _remove(args: argparse.Namespace) -> int:
