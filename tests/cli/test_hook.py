@@ -123,6 +123,7 @@ def test_the_folder_around_a_ledger_is_refused(run: Run, ledger: Path, here: Pat
     done = run("--ledger", here, "hook", "install", "claude-code")
 
     assert done.code == 4
+    assert f"give --ledger {ledger}" in done.err
     assert not (home / ".claude").exists()
 
 

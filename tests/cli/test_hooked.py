@@ -12,6 +12,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.hooking import CC, after_tool, before_tool, given, rows, spooled, surroundings
 
+import rightful
 from rightful import cli
 from rightful.cli import hooked
 from rightful.producers.spool import Spool
@@ -39,6 +40,22 @@ def test_a_session_is_recorded_call_by_call(run: Run, ledger: Path, monkeypatch:
     ]  # fmt: skip
     assert {getattr(row.event, "session", None) for row in found} == {f"claude-code:{CC}"}
     assert "secret" not in str(found)
+
+
+def test_exposures_are_taken_once_and_their_place_is_kept_until_the_session_ends(
+    run: Run, ledger: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = here / "temp" / "claude-lesson-match" / f"{CC}.json"
+    state.parent.mkdir()
+    state.write_text('{"injected": ["/lessons/git.md"], "last_pretool": 1785579331.25}')
+    for event, places in (("UserPromptSubmit", 1), ("Stop", 1), ("SessionEnd", 0)):
+        given_on_stdin(monkeypatch, given(event))
+        assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+        assert len(list((ledger / "hook").iterdir())) == places
+
+    shown, ended = rows(ledger)
+    assert getattr(shown.event, "arms", None) == (rightful.ArmShown("/lessons/git.md"),)
+    assert (shown.outcome, type(ended.event).__name__) == ("appended", "SessionEnded")
 
 
 @pytest.mark.parametrize("words", [[], ["--verbose"], ["--json"]])

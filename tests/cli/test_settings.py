@@ -13,7 +13,7 @@ from rightful.cli.settings import Settings, SettingsChangedError, command_of, le
 from rightful.errors import UsageError
 from rightful.producers.claude_hook import EVENTS
 
-COMMAND = command_of(["/opt/my tools/rightful"], "/home/dev/it's/.rightful")
+COMMAND = command_of(["/opt/my tools/rightful"], "/home/dév/it's/.rightful")
 
 USED = """{
     "model": "opus",
@@ -96,7 +96,9 @@ def test_no_line_that_was_there_is_changed(tmp_path: Path, name: str) -> None:
     after = [line.rstrip(b",\r") for line in path.read_bytes().split(b"\n")]
     kept = [line.rstrip(b",\r") for line in before if b'"Stop"' not in line]
     assert [line for line in kept if line not in after] == []
-    assert (b"\r\n" in path.read_bytes()) == (name == "windows")
+    ends = path.read_bytes().count(b"\r\n")
+    assert ends == (path.read_bytes().count(b"\n") if name == "windows" else 0)
+    assert "/home/dév/".encode() in path.read_bytes()
 
 
 def test_installing_again_changes_nothing(tmp_path: Path) -> None:
@@ -120,6 +122,18 @@ def test_another_ledger_replaces_the_entries_and_remove_still_gives_back_the_fir
     assert len(Settings(str(path)).installed()) == 3
     Settings(str(path)).remove()
     assert path.read_bytes() == USED.encode()
+
+
+def test_a_file_that_install_made_goes_whatever_backup_lies_there(tmp_path: Path) -> None:
+    path = file(tmp_path, None)
+    backup = Path(Settings(str(path)).backup)
+    backup.write_text(USED)
+
+    Settings(str(path)).install(EVENTS, COMMAND)
+    Settings(str(path)).remove()
+
+    assert not path.exists()
+    assert backup.read_text() == USED
 
 
 def test_what_was_changed_since_stays_when_the_hooks_go(tmp_path: Path) -> None:
@@ -156,9 +170,9 @@ def test_others_are_never_taken_for_ours() -> None:
 
 def test_the_command_is_safe_for_a_shell_and_says_what_it_starts() -> None:
     assert COMMAND == (
-        "'/opt/my tools/rightful' hook run claude-code --ledger '/home/dev/it'\"'\"'s/.rightful' || true"
+        "'/opt/my tools/rightful' hook run claude-code --ledger '/home/dév/it'\"'\"'s/.rightful' || true"
     )
-    assert ledger_of(COMMAND) == "/home/dev/it's/.rightful"
+    assert ledger_of(COMMAND) == "/home/dév/it's/.rightful"
     assert programs_of(COMMAND) == ["/opt/my tools/rightful"]
     assert programs_of("/usr/bin/env PYTHONPATH=/s /b/python -m rightful hook run claude-code") == [
         "/usr/bin/env",

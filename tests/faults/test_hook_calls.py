@@ -272,6 +272,38 @@ Log.append = append
     assert json.loads(kept.read_text())["name"] == str(limits.HOOK_WAIT_S)
 
 
+def test_a_call_may_take_longer_than_the_agent_may_take_to_close_stdin(ledger: Path) -> None:
+    script = """
+from rightful.cli import hooked
+hooked._STDIN_S, limits.HOOK_TOTAL_S = 0.3, 60
+from rightful.ledger.log import Log
+real = Log.append
+def append(*args, **more):
+    time.sleep(0.5)
+    return real(*args, **more)
+Log.append = append
+"""
+    assert run(INTERFERING, script, ledger, before_tool(1)).returncode == 0
+
+    assert calls(ledger) == ["toolu_1"]
+
+
+def test_what_a_library_prints_reaches_nobody(ledger: Path) -> None:
+    script = """
+from rightful.producers import claude_hook
+real = claude_hook.events_of
+def noisy(*args):
+    os.write(1, b"noise")
+    os.write(2, b"noise")
+    print("noise")
+    return real(*args)
+claude_hook.events_of = noisy
+"""
+    assert run(INTERFERING, script, ledger, before_tool(1)).returncode == 0
+
+    assert calls(ledger) == ["toolu_1"]
+
+
 def test_what_the_disk_refuses_once_is_written_elsewhere_or_the_next_time(ledger: Path) -> None:
     script = """
 import errno

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rightful.producers.claude_hook_cursor import Cursor
     from rightful.producers.claude_hook_lessons import Taken
     from rightful.producers.spool import Spool
+    from rightful.recorders.recorder import LMDBRecorder
 
 AGENT = "claude-code"
 """The agent whose hooks can be installed."""
@@ -76,6 +77,7 @@ def answer(call: Call, *, alone: bool) -> int:
     """
     at_us = time.time_ns() // 1_000
     told = _Told(verbose=call.verbose)
+    taking = None
     try:
         if alone:
             gc.disable()
@@ -83,7 +85,8 @@ def answer(call: Call, *, alone: bool) -> int:
             _take_signals()
         raw = b"".join(_input(alone=alone))
         if raw.strip():
-            _Taking(call, raw, at_us, told, alone=alone).take()
+            taking = _Taking(call, raw, at_us, told, alone=alone)
+            taking.take()
     except BaseException as error:  # noqa: BLE001 - nothing of ours may reach the agent
         told.tell(f"failed: {error!r}")
     if alone:
@@ -163,6 +166,7 @@ class _Taking:
         self._alone = alone
         self._nonce = os.urandom(8).hex()
         self._events: list[dict[str, Any]] | None = None
+        self._recorder: LMDBRecorder | None = None  # held to the end: it closes itself when it is let go
 
     def take(self) -> None:
         """Append what the call says, or keep it."""
@@ -244,7 +248,7 @@ class _Taking:
         from rightful.ledger.log import Log
         from rightful.recorders.recorder import LMDBRecorder
 
-        recorder = LMDBRecorder(Path(path))
+        recorder = self._recorder = LMDBRecorder(Path(path))
         try:
             log = Log(recorder, path=path)
             spool.drain(log, timeout_s=limits.HOOK_WAIT_S, most=limits.SPOOL_DRAIN_FILES)
