@@ -96,6 +96,9 @@ WALK_ENTRIES = 1_000_000
 HOOK_WAIT_S = 1.0
 """How long an agent's hook waits for other writers; seconds. Claude Code gives a session's end 1.5."""
 
+HOOK_AGAIN_S = 0.1
+"""How long it waits when a call of the last minute waited in vain; seconds. A stuck ledger must not cost more."""
+
 HOOK_TOTAL_S = 5.0
 """How long a call of an agent's hook may take in all; seconds. Half of the timeout that is written to the settings."""
 

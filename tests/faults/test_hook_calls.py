@@ -240,7 +240,14 @@ spool._written = late
 
 
 def test_a_call_ends_when_its_time_is_over_and_loses_nothing(ledger: Path) -> None:
+    """The agent ends it too, while the loss is being kept."""
     script = """
+from rightful.producers import spool
+written = spool._written
+def late(*args):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return written(*args)
+spool._written = late
 limits.HOOK_TOTAL_S = 0.01
 import rightful.recorders.recorder as module
 def slow(*args, **more):

@@ -16,7 +16,7 @@ from rightful import limits, times
 from rightful.app import Ledger
 from rightful.errors import BusyError
 from rightful.ledger.recorded import Receipt
-from rightful.producers.spool import Drained, Spool
+from rightful.producers.spool import Drained, Spool, at_us_of
 
 AT_US = 1_785_579_400_000_000
 
@@ -271,6 +271,27 @@ def test_what_a_killed_call_left_half_written_goes_when_nobody_can_be_writing_it
     drained(spool, ledger)
 
     assert [path.name for path in folder.iterdir()] == [".new.events.jsonl"]
+
+
+def test_who_comes_a_minute_after_a_wait_in_vain_waits_less(ledger: Ledger, spool: Spool) -> None:
+    assert spool.wait_s(AT_US) == limits.HOOK_WAIT_S
+    spool.keep_events([exposure("1")], AT_US - 1)
+    spool.keep_events([exposure("2")], AT_US)
+
+    minute_us = 60_000_000
+    assert [spool.wait_s(AT_US + after) for after in (-1, 0, minute_us - 1, minute_us)] == [
+        limits.HOOK_WAIT_S, limits.HOOK_AGAIN_S, limits.HOOK_AGAIN_S, limits.HOOK_WAIT_S,
+    ]  # fmt: skip
+
+
+def test_a_file_of_another_name_has_no_time_and_is_drained_all_the_same(ledger: Ledger, spool: Spool) -> None:
+    kept = spool.keep_events([exposure("1")], AT_US)
+    assert kept is not None
+    renamed = Path(kept).with_name("mine.events.jsonl")
+    Path(kept).rename(renamed)
+
+    assert (at_us_of(kept), at_us_of(str(renamed))) == (AT_US, 0)
+    assert drained(spool, ledger) == Drained(files=1)
 
 
 def test_a_link_in_the_spool_is_not_followed(ledger: Ledger, spool: Spool, tmp_path: Path) -> None:

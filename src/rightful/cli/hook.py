@@ -21,7 +21,7 @@ from rightful.cli import common, hooked
 from rightful.cli.settings import Settings, command_of, ledger_of, programs_of
 from rightful.errors import LedgerNotFoundError, StorageError, UsageError
 from rightful.producers.claude_hook import EVENTS, PRODUCER
-from rightful.producers.spool import Spool
+from rightful.producers.spool import Spool, at_us_of
 
 if TYPE_CHECKING:
     import argparse
@@ -272,7 +272,7 @@ def _of_ledger(path: str) -> dict[str, Any]:
         "last_recorded_at": last,
         "waiting": len(waiting),
         "waiting_bytes": sum(_size(file) for file in waiting),
-        "oldest_at": times.text_of(int(os.path.basename(waiting[0])[:16])) if waiting else None,
+        "oldest_at": times.text_of(at_us_of(waiting[0])) if waiting else None,
         "folders": list(dict.fromkeys(os.path.dirname(file) for file in waiting)),
         "full": bool(spool.full()),
         "aside": [{"file": file, "why": _why(file)} for file in spool.aside()],

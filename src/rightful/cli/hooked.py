@@ -2,7 +2,8 @@
 
 Nothing is printed, since Claude Code puts a hook's stdout in front of the model, and the exit code is
 always 0. What cannot be written is kept in the spool: as events if they were made, else as the input.
-The call ends in bounded time: it waits a second for other writers, and an alarm ends all of it.
+The call ends in bounded time: it waits a second for other writers, less if a call before it waited in
+vain, and an alarm ends all of it.
 
 It loads as little as it can, and last what is largest: the store, only if there is anything to write.
 """
@@ -109,9 +110,7 @@ class _Told:
 
 def _be_silent(*, verbose: bool) -> None:
     """Let stdout, and stderr unless somebody wants to see it, lead nowhere, whoever writes there."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    while nowhere <= 2:  # noqa: PLR2004 - a standard stream was closed; no file of ours may take its place
-        nowhere = os.dup(nowhere)
+    nowhere = os.open(os.devnull, os.O_RDWR)  # takes the place of stdin if that was closed, and keeps it
     os.dup2(nowhere, 1)
     if not verbose or sys.stderr is None:
         os.dup2(nowhere, 2)
@@ -251,18 +250,19 @@ class _Taking:
         recorder = self._recorder = LMDBRecorder(Path(path))
         try:
             log = Log(recorder, path=path)
-            spool.drain(log, timeout_s=limits.HOOK_WAIT_S, most=limits.SPOOL_DRAIN_FILES)
-            self._write(log, spool)
+            wait_s = spool.wait_s(self._at_us)
+            spool.drain(log, timeout_s=wait_s, most=limits.SPOOL_DRAIN_FILES)
+            self._write(log, spool, wait_s)
         except BaseException:
             if not self._alone:  # closing would wait for a commit that may be what takes so long
                 recorder.close()
             raise
         recorder.close()
 
-    def _write(self, log: Log, spool: Spool) -> None:
+    def _write(self, log: Log, spool: Spool, wait_s: float) -> None:
         if not self._events:
             return
-        for event, receipt in zip(self._events, log.append(self._events, timeout_s=limits.HOOK_WAIT_S), strict=True):
+        for event, receipt in zip(self._events, log.append(self._events, timeout_s=wait_s), strict=True):
             self._told.tell(f"{event['type']}: {receipt.outcome}")
             if receipt.outcome == "invalid":
                 spool.set_aside(self._raw, f"{event['type']}: {receipt.reason}", self._at_us)

@@ -41,6 +41,8 @@ _PRIVATE = 0o700
 _OTHERS_WRITE = 0o022
 _NAME_DIGITS = 32
 _TORN_S = 3_600
+_IN_VAIN_US = 60_000_000
+_AT_DIGITS = 16
 
 
 class Drained(NamedTuple):
@@ -97,7 +99,7 @@ class Spool:
         return self._keep(_NOTE, json.dumps(shown).encode(), at_us)
 
     def _keep(self, suffix: str, data: bytes, at_us: int) -> str | None:
-        name = f"{at_us:016}-{os.urandom(8).hex()}{suffix}"
+        name = f"{at_us:0{_AT_DIGITS}}-{os.urandom(8).hex()}{suffix}"
         full: list[str] = []
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError):
@@ -127,6 +129,16 @@ class Spool:
             entry for folder in self.folders for entry in _entries(folder) if entry.name.endswith((_EVENTS, _INPUT))
         ]
         return [entry.path for entry in sorted(found, key=lambda entry: entry.name)]
+
+    def wait_s(self, at_us: int) -> float:
+        """Return how long a call may wait for the ledger: less, if calls just before it are in the spool.
+
+        Args:
+            at_us: When the call was made; microseconds since 1970, UTC.
+        """
+        waiting = self.waiting()
+        vain = waiting and 0 <= at_us - at_us_of(waiting[-1]) < _IN_VAIN_US
+        return limits.HOOK_AGAIN_S if vain else limits.HOOK_WAIT_S
 
     def aside(self) -> list[str]:
         """Return the files that were set aside."""
@@ -162,6 +174,12 @@ class Spool:
         for folder in self.folders:
             _remove_torn(folder)
         return Drained(len(taken) - len(aside), tuple(aside), len(waiting) - len(taken))
+
+
+def at_us_of(path: str) -> int:
+    """Return when the call was made that a file keeps; microseconds since 1970, UTC; 0 if its name does not say."""
+    digits = os.path.basename(path)[:_AT_DIGITS]
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
 class _Waiting(NamedTuple):
