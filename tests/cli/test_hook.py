@@ -106,7 +106,9 @@ def test_json_of_each_action_has_stable_keys(run: Run, ledger: Path, here: Path)
         "path", "exists", "problem", "last_recorded_at", "waiting", "waiting_bytes", "oldest_at", "folders", "full",
         "aside",
     ]  # fmt: skip
-    assert run("hook", "remove", *asked).document == {"settings": str(file), "removed": list(EVENTS)}
+    assert run("hook", "remove", *asked).document == {
+        "settings": str(file), "removed": list(EVENTS), "backup": None,
+    }  # fmt: skip
     assert run("hook", "remove", *asked).document["removed"] == []
     assert file.read_text() == "{}"
 
@@ -288,3 +290,13 @@ def test_an_event_that_was_left_out_can_be_asked_for_and_then_stays(run: Run, le
     assert run("hook", "install", "claude-code", "--json").document["changed"] is False
     assert YOUNG in commands(home / ".claude" / "settings.json")
     assert run("hook", "status", "claude-code", "--with", YOUNG).code == 2
+
+
+def test_remove_says_where_the_backup_is_that_it_did_not_give_back(run: Run, ledger: Path, here: Path) -> None:
+    file = here / "s.json"
+    file.write_text('{"a": 1}')
+    run("hook", "install", "claude-code", "--settings", file)
+    file.write_text(file.read_text().replace("1", "2", 1))
+
+    assert f"{file}.before-rightful" in run("hook", "remove", "claude-code", "--settings", file).out
+    assert file.read_text() == '{"a": 2}'

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rightful.cli import settings as module
-from rightful.cli.settings import Settings, SettingsChangedError, command_of, ledger_of, programs_of, words_of
-from rightful.errors import UsageError
+from rightful.cli.settings import Settings, command_of, ledger_of, programs_of, words_of
+from rightful.errors import StorageError, UsageError
 from rightful.producers.claude_hook import EVENTS
 
 COMMAND = command_of(["/opt/my tools/rightful"], "/home/dév/it's/.rightful")
@@ -245,7 +245,7 @@ def test_a_file_that_somebody_writes_meanwhile_keeps_what_he_wrote(
     assert loaded(path)["model"] == "sonnet"
     real = module._bytes_of
     monkeypatch.setattr(module, "_bytes_of", lambda name: (real(name) or b"") + b" ")
-    with pytest.raises(SettingsChangedError, match="nothing was changed"):
+    with pytest.raises(StorageError, match="Nothing was changed"):
         Settings(str(path)).remove()
 
 

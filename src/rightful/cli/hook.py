@@ -160,10 +160,15 @@ def _agent_version() -> tuple[int, ...]:
 def _remove(args: argparse.Namespace) -> int:
     settings = Settings(_file(args))
     removed = settings.remove()
+    kept = settings.backup if removed and os.path.exists(settings.backup) else None
     if args.json:
-        common.print_json({"settings": settings.path, "removed": [one.event for one in removed]})
+        common.print_json(
+            {"settings": settings.path, "removed": [one.event for one in removed], "backup": kept},
+        )
     elif removed:
         common.say(f"{settings.path}: {common.many(len(removed), 'hook')} taken out. What they recorded stays.")
+        if kept:
+            common.say(f"The file was changed since they were installed; what was there before is still in {kept}.")
     else:
         common.say(f"{settings.path} has no hooks of ours; nothing was changed.")
     return common.DONE

@@ -77,7 +77,6 @@ def answer(call: Call, *, alone: bool) -> int:
         alone: This process is the call's own: it may change its signals and streams, and it ends here.
     """
     at_us = time.time_ns() // 1_000
-    told = _Told(verbose=call.verbose)
     taking = None
     try:
         if alone:
@@ -86,12 +85,13 @@ def answer(call: Call, *, alone: bool) -> int:
             _take_signals()
         raw = b"".join(_input(alone=alone))
         if raw.strip():
-            taking = _Taking(call, raw, at_us, told, alone=alone)
+            taking = _Taking(call, raw, at_us, _Told(verbose=call.verbose), alone=alone)
             taking.take()
-    except BaseException as error:  # noqa: BLE001 - nothing of ours may reach the agent
-        told.tell(f"failed: {error!r}")
-    if alone:
-        os._exit(0)  # all that matters is on disk; taking the interpreter apart would cost a tenth of the call
+    except BaseException:  # noqa: BLE001, S110 - nothing of ours may reach the agent, whatever it is
+        pass
+    finally:
+        if alone:
+            os._exit(0)  # all that matters is on disk; taking the interpreter apart would cost a tenth of the call
     return 0
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rightful.cli import json_text
-from rightful.errors import RightfulError, UsageError
+from rightful.errors import StorageError, UsageError
 from rightful.producers.claude_hook import EVENTS
 
 BACKUP = ".before-rightful"
@@ -28,6 +28,7 @@ _OURS = ["hook", "run", "claude-code"]
 _BOM = "\ufeff"
 _EMPTY = "{}\n"
 _TRIES = 5
+_UNCHANGED = "Nothing was changed; try again when nobody writes it."
 
 
 class Installed(NamedTuple):
@@ -42,10 +43,6 @@ class Installed(NamedTuple):
     event: str
     command: str
     where: tuple[int, int]
-
-
-class SettingsChangedError(RightfulError):
-    """Somebody else kept writing the settings file. It was not changed by us."""
 
 
 def command_of(program: Sequence[str], ledger: str) -> str:
@@ -114,6 +111,7 @@ class Settings:
 
         Raises:
             UsageError: It has changed meanwhile into no settings file.
+            StorageError: Somebody else keeps writing it.
             OSError: It cannot be written. It is as it was.
         """
         wanted = sorted(events, key=EVENTS.index)
@@ -124,20 +122,21 @@ class Settings:
             base = self._without()
             if self._replaced(_with(base or _EMPTY, wanted, command), before=base):
                 return True
-        raise SettingsChangedError(f"{self.path} was changed by another program all the time; nothing was changed.")
+        raise StorageError(f"{self.path} was written by another program each time it was to be changed", _UNCHANGED)
 
     def remove(self) -> list[Installed]:
         """Take out what is ours, and nothing else; return what that was.
 
         Raises:
             UsageError: It has changed meanwhile into no settings file.
+            StorageError: Somebody else keeps writing it.
             OSError: It cannot be written. It is as it was.
         """
         for _ in range(_TRIES):
             present = self.installed()
             if not present or self._replaced(self._without(), before=None):
                 return present
-        raise SettingsChangedError(f"{self.path} was changed by another program all the time; nothing was changed.")
+        raise StorageError(f"{self.path} was written by another program each time it was to be changed", _UNCHANGED)
 
     def _without(self) -> str | None:
         """Return the text as it was before our hooks; None if there was no file."""
