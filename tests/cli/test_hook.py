@@ -155,6 +155,15 @@ def test_an_empty_name_of_a_settings_file_is_refused(run: Run, ledger: Path) -> 
     assert run("hook", "install", "claude-code", "--settings", " ").code == 2
 
 
+def test_without_a_home_the_users_settings_are_not_guessed(
+    run: Run, ledger: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+
+    assert run("hook", "install", "claude-code").code == 2
+    assert not (here / "~").exists()
+
+
 def test_status_says_that_nothing_is_installed(run: Run, ledger: Path) -> None:
     done = run("hook", "status", "claude-code", "--json")
 

@@ -102,6 +102,17 @@ def test_where_no_folder_can_be_written_the_next_one_is_and_else_it_is_said(tmp_
     assert Spool(str(tmp_path / "missing"), environment).keep_events([exposure()], AT_US) is None
 
 
+def test_a_folder_that_is_named_by_a_relative_path_is_no_place_to_keep_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    environment = {"TMPDIR": "temp"}
+
+    assert Spool(str(tmp_path / "missing"), environment).keep_events([exposure()], AT_US) is None
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_may_be_a_strangers_is_neither_written_nor_drained(ledger: Ledger, tmp_path: Path) -> None:
     spool = Spool(str(ledger.path), {"XDG_STATE_HOME": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "temp")})
     kept = spool.keep_events([exposure()], AT_US)

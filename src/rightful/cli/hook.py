@@ -195,6 +195,8 @@ def _file(args: argparse.Namespace) -> str:
         return str(os.path.abspath(args.settings))
     if args.scope == "user":
         home = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
+        if home.startswith("~"):
+            raise UsageError("your home folder is not known; nothing was done. Name the file with --settings.")
         return os.path.abspath(f"{home}/settings.json")
     name = "settings.json" if args.scope == "project" else "settings.local.json"
     return f"{_project()}/.claude/{name}"

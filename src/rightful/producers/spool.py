@@ -63,7 +63,8 @@ class Spool:
     """The spool of one ledger: up to three folders, of which the first that can be written is used.
 
     The ledger's own folder comes first; then the user's folder for state, and then the one for
-    temporary files, for a ledger that is missing, full or not to be written.
+    temporary files, for a ledger that is missing, full or not to be written. One that is named by a
+    relative path is left out: it would be another one from each folder.
 
     Attributes:
         folders: Where files may wait.
@@ -75,11 +76,8 @@ class Spool:
         home = environment.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
         temp = environment.get("TMPDIR") or "/tmp"  # noqa: S108 - a folder of our own in it
         self._root = root
-        self.folders = (
-            f"{root}/{FOLDER}",
-            f"{home}/rightful/{FOLDER}/{name}",
-            f"{temp}/rightful-{FOLDER}-{os.geteuid()}/{name}",
-        )
+        elsewhere = (f"{home}/rightful/{FOLDER}/{name}", f"{temp}/rightful-{FOLDER}-{os.geteuid()}/{name}")
+        self.folders = (f"{root}/{FOLDER}", *(folder for folder in elsewhere if os.path.isabs(folder)))
 
     # -- keeping ---------------------------------------------------------------------------
 
