@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "new-events": replays.new_events,
     "peer": peers.peer,
     "ingest": starts.ingest,
+    "hook": starts.hook,
     "growth": growth.growth,
 }
 """In the order of the budgets; growth, which takes longest, comes last."""

@@ -92,3 +92,36 @@ PROBLEMS_COUNT = 1_000
 
 WALK_ENTRIES = 1_000_000
 """Entries that are looked at below one folder. More is a mistaken path, such as `/`."""
+
+HOOK_WAIT_S = 1.0
+"""How long an agent's hook waits for other writers; seconds. Claude Code gives a session's end 1.5."""
+
+HOOK_AGAIN_S = 0.1
+"""How long it waits when a call of the last minute waited in vain; seconds. A stuck ledger must not cost more."""
+
+HOOK_TOTAL_S = 5.0
+"""How long a call of an agent's hook may take in all; seconds. Half of the timeout that is written to the settings."""
+
+HOOK_INPUT_BYTES = 17 * 1024 * 1024
+"""Input that a hook reads of one call; bytes. An event's body of 16 MiB, and what stands around it."""
+
+HOOK_READ_BYTES = 64 * 1024 * 1024
+"""Size of a lesson file that a hook reads at each call; bytes. It takes 0.1 s; an import reads longer ones."""
+
+HOOK_CURSORS = 1_000
+"""Sessions whose place in the lesson files is remembered; files of 500 bytes. One that is killed leaves its own."""
+
+SPOOL_FILES = 10_000
+"""Calls that one spool folder keeps; files. A busy day of one machine; listing them takes 10 ms."""
+
+SPOOL_BYTES = 256 * 1024 * 1024
+"""Size of one spool folder; bytes. A quarter of a small disk quota; the oldest is kept, the newest refused."""
+
+SPOOL_DRAIN_FILES = 200
+"""Spooled calls that one command writes before its own work; files. They cost a hook 0.2 s at most."""
+
+ASIDE_FILES = 100
+"""Inputs kept for people because no event could be made of them; files. The first ones show what is wrong."""
+
+ASIDE_BYTES = 65_536
+"""How much of such an input is kept; bytes."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,3 +50,18 @@ def ledger(here: Path, run: Run) -> Path:
     """A ledger in the working folder, which every command finds."""
     assert run("init").code == 0
     return here / ".rightful"
+
+
+@pytest.fixture
+def home(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of nobody else's, in which the user's settings stand, a folder for temporary files, and a Claude Code."""
+    for name in ("CLAUDE_CONFIG_DIR", "CLAUDE_PROJECT_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (here / "home").mkdir()
+    (here / "temp").mkdir()
+    (here / "home" / "claude").write_text("#!/bin/sh\necho '2.1.220 (Claude Code)'\n")
+    (here / "home" / "claude").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{here}/home{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(here / "home"))
+    monkeypatch.setenv("TMPDIR", str(here / "temp"))
+    return here / "home"

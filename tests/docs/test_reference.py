@@ -13,6 +13,8 @@ import msgspec
 import pytest
 
 from rightful import cli, envelope, errors, events, identity, limits, policies
+from rightful.producers.claude_hook_cursor import Cursor
+from rightful.producers.spool import Spool
 from rightful.projections.facts import Facts
 from rightful.projections.scene import BINS
 from rightful.projections.settle import counters_of, settle
@@ -179,8 +181,13 @@ def test_every_file_of_a_ledger_is_listed(tmp_path: Path) -> None:
     assert cli.main(["init", str(folder)]) == 0
     assert cli.main(["--ledger", str(folder), "ingest", str(line)]) == 0
     assert cli.main(["--ledger", str(folder), "posteriors", "--json"]) == 0
+    spool = Spool(str(folder), {})
+    assert spool.keep_events([{}], 1) is not None
+    assert spool.set_aside(b"x", "why", 1) is not None
+    Cursor(str(folder), "a").save({"/x": (1, "")})
     listed = set(rows(page("files.md")))
 
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert {name for name in found if not name.startswith("projections/")} | {"projections/"} == listed
-    assert any(name.startswith("projections/") for name in found)
+    folders = {name for name in listed if name.endswith("/")}
+    assert {name for name in found if not name.startswith(tuple(folders))} | folders == listed
+    assert [name for name in folders if not any(one.startswith(name) for one in found)] == []

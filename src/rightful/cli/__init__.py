@@ -7,16 +7,13 @@ the exit code: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 co
 
 from __future__ import annotations
 
-import argparse
 import gc
-import importlib
 import io
 import sys
-from typing import TYPE_CHECKING, Any, Protocol, cast
-
-from rightful.cli import common
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
 COMMANDS: dict[str, str] = {
@@ -24,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "ingest": "rightful.cli.ingest",
     "import": "rightful.cli.import_",
     "credit": "rightful.cli.credit",
+    "hook": "rightful.cli.hook",
     "posteriors": "rightful.cli.posteriors",
     "audit": "rightful.cli.audit",
     "status": "rightful.cli.status",
@@ -31,93 +29,25 @@ COMMANDS: dict[str, str] = {
 }
 """The module of each command."""
 
-_PIPED_COLUMNS = 100  # the width of help where nobody's terminal limits it
-
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the signal's number, as shells have it."""
 
 PIPE_CLOSED = 141
 """Exit code when the reader of our output went away: 128 and SIGPIPE."""
 
-
-class _Help(argparse.HelpFormatter):
-    """Help as wide as the terminal, a description's paragraphs kept apart.
-
-    argparse makes a formatter for each argument it is told of, and its own loads shutil to ask for the width.
-    """
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=(common.columns(sys.stdout) or _PIPED_COLUMNS) - 2)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "\n\n".join(super(_Help, self)._fill_text(part, width, indent) for part in text.split("\n\n"))
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose help is an answer like any other: old Pythons raise where new ones stay silent."""
-
-    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401 - as in argparse
-        if file is sys.stdout and message:
-            common.put(message)
-        else:
-            super()._print_message(message, file)
-
-
-class Command(Protocol):
-    """What a command module offers."""
-
-    def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments. `--ledger` and `--json` are there already."""
-
-    def run(self, args: argparse.Namespace) -> int:
-        """Do it and return the exit code."""
+_HOOK_CALL = ["hook", "run"]
+"""How the words begin that an agent's hook calls us with, many times a minute."""
 
 
 def parser(command: str | None = None) -> argparse.ArgumentParser:
     """Return the argument parser.
 
     Args:
-        command: Prepare this command alone; a hook that ingests loads no other. None: all.
+        command: Prepare this command alone; one that ingests loads no other. None: all.
     """
-    top = _Parser(
-        prog="rightful",
-        description="An append-only ledger that gives every agent session its rightful credit, transcript and history.",
-        epilog="Exit codes: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 conflict, 4 storage.",
-        formatter_class=_Help,
-        allow_abbrev=False,
-    )
-    top.add_argument("--version", action="store_true", help="say which version this is")
-    _add_ledger(top, default=None)
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in [command] if command else COMMANDS:
-        _add_command(commands, name)
-    return top
+    from rightful.cli import parsing
 
-
-def _add_ledger(to: argparse.ArgumentParser, default: str | None) -> None:
-    to.add_argument(
-        "--ledger",
-        metavar="PATH",
-        default=default,
-        help="the ledger; else RIGHTFUL_LEDGER, else the nearest .rightful upwards",
-    )
-
-
-def _add_command(commands: argparse._SubParsersAction[_Parser], name: str) -> None:
-    module = importlib.import_module(COMMANDS[name])
-    text = module.__doc__ or ""
-    sub = commands.add_parser(
-        name,
-        help=text.partition("\n")[0].rstrip("."),
-        description=text,
-        formatter_class=_Help,
-        allow_abbrev=False,
-    )
-    _add_ledger(sub, default=argparse.SUPPRESS)
-    sub.add_argument("--json", action="store_true", help="print one JSON document instead of text for people")
-    sub.add_argument("--verbose", action="store_true", help="log each step on stderr")
-    cast("Command", module).arguments(sub)
-    sub.set_defaults(run=cast("Command", module).run, parser=sub)
+    return parsing.parser(command)
 
 
 def _named(words: Sequence[str]) -> str | None:
@@ -138,6 +68,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The words after the program's name; the process's own if None.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:2] == _HOOK_CALL:
+        from rightful.cli import hooked
+
+        if (call := hooked.call_of(words[2:])) is not None:
+            return hooked.answer(call, alone=argv is None)
+    from rightful.cli import common
+
     common.occupy_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -162,6 +99,7 @@ def _run(words: Sequence[str]) -> int:
 
 def _guarded(work: Callable[[], int]) -> int:
     """Do the work and give all of its answer; return the exit code of what goes wrong, having said it."""
+    from rightful.cli import common
     from rightful.errors import RightfulError
 
     try:
@@ -189,6 +127,8 @@ def _guarded(work: Callable[[], int]) -> int:
 
 def _version() -> int:
     from importlib.metadata import PackageNotFoundError, version
+
+    from rightful.cli import common
 
     try:
         common.say(f"rightful {version('rightful')}")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from rightful.app import Ledger
+    from rightful.cli.logs import Log
     from rightful.ledger.recorded import Receipt
 
 FOLDER = ".rightful"
@@ -54,7 +55,27 @@ def opened(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
         raise
     gc.enable()  # all is loaded; see `cli.main`
     logs.of(args).step("opened", path=str(ledger.path), id=ledger.id, events=ledger.log.head())
+    if not readonly:
+        _drain(ledger, logs.of(args))
     return ledger
+
+
+def _drain(ledger: Ledger, log: Log) -> None:
+    """Append what hooks could not, before the command's own work; what cannot be appended still waits."""
+    from rightful import limits
+    from rightful.producers.spool import Spool
+
+    spool = Spool(str(ledger.path), os.environ)
+    if not spool.waiting():
+        return
+    try:
+        drained = spool.drain(ledger.log, timeout_s=limits.HOOK_WAIT_S)
+    except StorageError as error:
+        note(f"{many(len(spool.waiting()), 'call')} of a hook still wait in the spool: {error}")
+        return
+    log.step("drained", files=drained.files, aside=len(drained.aside))
+    for path in drained.aside:
+        note(f"{path} was set aside: it holds what can never be written. `rightful hook status` says why.")
 
 
 def located(asked: str | None, *, start: Path | None = None) -> str:

@@ -1,0 +1,91 @@
+"""The words of the command line: argparse, with help as wide as the terminal.
+
+Kept apart from `cli`, so that a hook's call, whose words are always the same, does not load it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from typing import Any, Protocol, cast
+
+from rightful.cli import COMMANDS, common
+
+_PIPED_COLUMNS = 100  # the width of help where nobody's terminal limits it
+
+
+class _Help(argparse.HelpFormatter):
+    """Help as wide as the terminal, a description's paragraphs kept apart.
+
+    argparse makes a formatter for each argument it is told of, and its own loads shutil to ask for the width.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=(common.columns(sys.stdout) or _PIPED_COLUMNS) - 2)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n\n".join(super(_Help, self)._fill_text(part, width, indent) for part in text.split("\n\n"))
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose help is an answer like any other: old Pythons raise where new ones stay silent."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401 - as in argparse
+        if file is sys.stdout and message:
+            common.put(message)
+        else:
+            super()._print_message(message, file)
+
+
+class Command(Protocol):
+    """What a command module offers."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments. `--ledger` and `--json` are there already."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it and return the exit code."""
+
+
+def parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Return the argument parser; see `cli.parser`."""
+    top = _Parser(
+        prog="rightful",
+        description="An append-only ledger that gives every agent session its rightful credit, transcript and history.",
+        epilog="Exit codes: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 conflict, 4 storage.",
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="store_true", help="say which version this is")
+    _add_ledger(top, default=None)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in [command] if command else COMMANDS:
+        _add_command(commands, name)
+    return top
+
+
+def _add_ledger(to: argparse.ArgumentParser, default: str | None) -> None:
+    to.add_argument(
+        "--ledger",
+        metavar="PATH",
+        default=default,
+        help="the ledger; else RIGHTFUL_LEDGER, else the nearest .rightful upwards",
+    )
+
+
+def _add_command(commands: argparse._SubParsersAction[_Parser], name: str) -> None:
+    module = importlib.import_module(COMMANDS[name])
+    text = module.__doc__ or ""
+    sub = commands.add_parser(
+        name,
+        help=text.partition("\n")[0].rstrip("."),
+        description=text,
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+    _add_ledger(sub, default=argparse.SUPPRESS)
+    sub.add_argument("--json", action="store_true", help="print one JSON document instead of text for people")
+    sub.add_argument("--verbose", action="store_true", help="log each step on stderr")
+    cast("Command", module).arguments(sub)
+    sub.set_defaults(run=cast("Command", module).run, parser=sub)

@@ -1,0 +1,168 @@
+"""What Claude Code tells its hooks, as events.
+
+| hook event | event | key |
+|---|---|---|
+| `SessionStart` | `session.started` | session, `SessionStart`, source, digest of the input; nonce, unless `startup` |
+| `SessionEnd` | `session.ended` | session, `SessionEnd`, reason, digest of the input, nonce |
+| `PreToolUse` | `tool_call.snapshotted` | session, `call`, `tool_use_id` |
+| `PostToolUse`, `PostToolUseFailure` | `tool_result.snapshotted` | session, `result`, `tool_use_id` |
+
+A key holds a nonce only where the input does not identify the fact: a session may be resumed and
+end more than once with the same words. A call of a version that gives no `tool_use_id` is named by
+the digest of its tool and input, which its result can compute too, and its key has a nonce.
+
+Source: code.claude.com/docs/en/hooks (events and fields as of Claude Code 2.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rightful import content, limits, times
+from rightful.errors import InvalidEventError
+from rightful.producers.fields import digest, key_of, session_of
+
+AGENT = "claude-code"
+"""What the command line calls it; the namespace of its sessions, and the harness of their starts."""
+
+PRODUCER = "claude-code-hook"
+"""The producer of its events. Exposures keep the producers of the import `lesson-hook`."""
+
+EVENTS = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "Stop",
+    "SessionEnd",
+)
+"""The hook events that are asked for. All of them look for exposures; two of them do only that."""
+
+Wire = dict[str, Any]
+
+_OF_EVERY_CALL = frozenset({"session_id", "hook_event_name", "transcript_path", "cwd", "permission_mode"})
+_DIGEST_DIGITS = 32
+
+
+def input_of(raw: bytes) -> dict[str, Any]:
+    """Return the object that a hook was given.
+
+    Raises:
+        InvalidEventError: It is no JSON object.
+    """
+    value = content.parse_json(raw)
+    if not isinstance(value, dict):
+        raise InvalidEventError(f"Expected `object`, got `{type(value).__name__}`")
+    return value
+
+
+def session_id_of(value: Mapping[str, Any]) -> str:
+    """Return the session's id, exactly as Claude Code writes it.
+
+    Raises:
+        InvalidEventError: There is none, or it names nobody.
+    """
+    raw = value.get("session_id")
+    if not isinstance(raw, str):
+        raise InvalidEventError("Expected a session id", "$.session_id")
+    session_of(AGENT, raw, "$.session_id")
+    return raw
+
+
+def events_of(value: Mapping[str, Any], at_us: int, nonce: str) -> list[Wire]:
+    """Return what one call of the hook says, in wire form; nothing for a hook event that says nothing.
+
+    Args:
+        value: The hook's input.
+        at_us: When the hook was called; microseconds since 1970, UTC.
+        nonce: Drawn once for the call, and kept with it.
+
+    Raises:
+        InvalidEventError: It names no session, or lacks what its hook event must have.
+    """
+    raw = session_id_of(value)
+    name = value.get("hook_event_name")
+    if not isinstance(name, str):
+        raise InvalidEventError("Expected the name of a hook event", "$.hook_event_name")
+    common = {"producer": PRODUCER, "session": f"{AGENT}:{raw}", "at": times.text_of(at_us)}
+    match name:
+        case "SessionStart":
+            return [common | _started(value, raw, nonce)]
+        case "SessionEnd":
+            key = key_of(raw, name, _word(value.get("reason")), digest(value), nonce)
+            return [common | {"type": "session.ended", "key": key, "extra": _beside(value, {"cwd"})}]
+        case "PreToolUse":
+            return [common | _called(value, raw, nonce)]
+        case "PostToolUse" | "PostToolUseFailure":
+            return [common | _answered(value, raw, nonce, failed=name == "PostToolUseFailure")]
+        case _:
+            return []
+
+
+def _started(value: Mapping[str, Any], raw: str, nonce: str) -> Wire:
+    source = _word(value.get("source"))
+    once = None if source == "startup" else nonce
+    stated = {name: value[name] for name in ("model", "cwd") if isinstance(value.get(name), str)}
+    return stated | {
+        "type": "session.started",
+        "key": key_of(raw, "SessionStart", source, digest(value), once),
+        "harness": AGENT,
+        "extra": _beside(value, stated),
+    }
+
+
+def _called(value: Mapping[str, Any], raw: str, nonce: str) -> Wire:
+    call, once = _call(value, nonce)
+    return {
+        "type": "tool_call.snapshotted",
+        "key": key_of(raw, "call", call, *once),
+        "call": call,
+        "name": _tool(value),
+        "arguments": value.get("tool_input"),
+        "complete": True,
+    } | _extra(value, "tool_name", "tool_input", "tool_use_id")
+
+
+def _answered(value: Mapping[str, Any], raw: str, nonce: str, *, failed: bool) -> Wire:
+    call, once = _call(value, nonce)
+    said = "error" if failed and "tool_response" not in value else "tool_response"
+    return {
+        "type": "tool_result.snapshotted",
+        "key": key_of(raw, "result", call, *once),
+        "call": call,
+        "output": value.get(said),
+        "is_error": failed,
+        "complete": True,
+    } | _extra(value, "tool_input", "tool_use_id", said)
+
+
+def _tool(value: Mapping[str, Any]) -> str:
+    name = value.get("tool_name")
+    if not isinstance(name, str) or not name:
+        raise InvalidEventError("Expected the name of a tool", "$.tool_name")
+    return name
+
+
+def _call(value: Mapping[str, Any], nonce: str) -> tuple[str, tuple[str, ...]]:
+    """Return the id of a call, and what its key needs beside it."""
+    own = value.get("tool_use_id")
+    if isinstance(own, str) and 0 < len(own) <= limits.WORD_CHARS:
+        return own, ()
+    return "input:" + digest([_tool(value), value.get("tool_input")])[:_DIGEST_DIGITS], (nonce,)
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _beside(value: Mapping[str, Any], stated: Mapping[str, Any] | set[str]) -> dict[str, Any]:
+    """What a start or an end says beside its own fields, whatever this version of Claude Code adds."""
+    return {name: item for name, item in value.items() if name not in {"session_id", "hook_event_name", *stated}}
+
+
+def _extra(value: Mapping[str, Any], *stated: str) -> dict[str, Any]:
+    """What a tool's event says beside its own fields and those that every call repeats."""
+    extra = {name: item for name, item in value.items() if name not in _OF_EVERY_CALL and name not in stated}
+    return {"extra": extra} if extra else {}

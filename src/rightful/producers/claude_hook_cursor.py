@@ -1,0 +1,74 @@
+"""How far one session's lesson files were taken, from one call of the hook to the next.
+
+It is a small file for a session, in the folder `hook` of the ledger. It only saves work: without
+it, with a damaged one, or when another store stands in the ledger's place, all is taken again and
+answers `duplicate`. So it is not synced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from typing import TYPE_CHECKING
+
+from rightful import limits
+
+if TYPE_CHECKING:
+    from rightful.producers.claude_hook_lessons import Taken
+
+FOLDER = "hook"
+"""Its name in a ledger's folder."""
+
+
+class Cursor:
+    """The cursor of one session.
+
+    Args:
+        ledger: The ledger's folder.
+        raw: The session's id; the file is named by its digest.
+    """
+
+    def __init__(self, ledger: str, raw: str) -> None:
+        self._ledger = ledger
+        self._folder = f"{ledger}/{FOLDER}"
+        name = hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()
+        self._path = f"{self._folder}/{name}.json"
+
+    def load(self) -> Taken:
+        """Return what was taken; nothing if that is not known."""
+        try:
+            with open(self._path, "rb") as file:
+                kept = json.load(file)
+            if kept["store"] != self._store():
+                return {}
+            return {path: (int(size), str(seen)) for path, (size, seen) in kept["taken"].items()}
+        except (OSError, ValueError, TypeError, AttributeError, KeyError):
+            return {}
+
+    def _store(self) -> list[int]:
+        """Return which file the rows stand in: a restored ledger has another, and may lack what was taken."""
+        facts = os.stat(f"{self._ledger}/store/data.mdb")
+        return [facts.st_dev, facts.st_ino]
+
+    def save(self, taken: Taken) -> None:
+        """Keep what was taken, if the ledger's folder can be written."""
+        half = f"{self._path}.{os.getpid()}"
+        with contextlib.suppress(OSError):
+            kept = {"store": self._store(), "taken": taken}
+            if not os.path.isdir(self._folder):
+                os.mkdir(self._folder, 0o700)
+            fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with open(fd, "w", encoding="ascii") as file:
+                json.dump(kept, file)
+            os.replace(half, self._path)
+
+    def forget(self) -> None:
+        """Remove it, when the session ends, and the oldest of sessions that never did, if they are many."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+        with contextlib.suppress(OSError), os.scandir(self._folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.stat().st_mtime)
+            for entry in entries[: max(len(entries) - limits.HOOK_CURSORS, 0)]:
+                os.unlink(entry.path)

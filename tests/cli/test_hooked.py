@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Run
+from tests.hooking import CC, after_tool, before_tool, given, rows, spooled, surroundings
+
+import rightful
+from rightful import cli
+from rightful.cli import hooked
+from rightful.producers.spool import Spool
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def given_on_stdin(monkeypatch: pytest.MonkeyPatch, value: dict[str, Any] | bytes) -> None:
+    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+
+
+def test_a_session_is_recorded_call_by_call(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [
+        given("SessionStart", source="startup", model="m"), given("UserPromptSubmit", prompt="secret"), before_tool(),
+        after_tool(), given("Stop"), given("SessionEnd", reason="other"),
+    ]  # fmt: skip
+    for value in calls:
+        given_on_stdin(monkeypatch, value)
+        assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+
+    found = rows(ledger)
+    assert [type(row.event).__name__ for row in found] == [
+        "SessionStarted", "ToolCallSnapshotted", "ToolResultSnapshotted", "SessionEnded",
+    ]  # fmt: skip
+    assert {getattr(row.event, "session", None) for row in found} == {f"claude-code:{CC}"}
+    assert "secret" not in str(found)
+
+
+def test_exposures_are_taken_once_and_their_place_is_kept_until_the_session_ends(
+    run: Run, ledger: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = here / "temp" / "claude-lesson-match" / f"{CC}.json"
+    state.parent.mkdir()
+    state.write_text('{"injected": ["/lessons/git.md"], "last_pretool": 1785579331.25}')
+    for event, places in (("UserPromptSubmit", 1), ("Stop", 1), ("SessionEnd", 0)):
+        given_on_stdin(monkeypatch, given(event))
+        assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+        assert len(list((ledger / "hook").iterdir())) == places
+
+    shown, ended = rows(ledger)
+    assert getattr(shown.event, "arms", None) == (rightful.ArmShown("/lessons/git.md"),)
+    assert (shown.outcome, type(ended.event).__name__) == ("appended", "SessionEnded")
+
+
+@pytest.mark.parametrize("words", [[], ["--verbose"], ["--json"]])
+def test_a_call_without_ledger_finds_it_as_every_command_does(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    given_on_stdin(monkeypatch, before_tool())
+
+    done = run("hook", "run", "claude-code", *words)
+
+    assert (done.code, done.out) == (0, "")
+    assert ("appended" in done.err) == (words == ["--verbose"])
+    assert len(rows(ledger)) == 1
+
+
+def test_a_call_where_there_is_no_ledger_is_kept(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_on_stdin(monkeypatch, before_tool())
+
+    assert run("hook", "run", "claude-code") == (0, "", "")
+
+    assert len(spooled(here / "home")) == 1
+    assert run("init").code == 0
+    (here / "nothing").write_text("")
+    assert run("ingest", here / "nothing").code == 0
+    assert len(rows(here / ".rightful")) == 1
+    assert spooled(here) == []
+
+
+def test_a_mistake_in_the_reading_of_lessons_costs_nothing_else(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("rightful.producers.claude_hook_lessons.fresh", broken)
+    given_on_stdin(monkeypatch, before_tool())
+
+    assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+
+    assert len(rows(ledger)) == 1
+    [aside] = Spool(str(ledger), os.environ).aside()
+    assert "ZeroDivisionError" in Path(aside).read_text()
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), MemoryError(), KeyboardInterrupt(), SystemExit(2)])
+@pytest.mark.parametrize("place", ["rightful.producers.claude_hook.events_of", "rightful.ledger.log.Log.append"])
+def test_a_mistake_of_ours_anywhere_is_kept_and_made_good_by_the_next_call(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, place: str
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    given_on_stdin(monkeypatch, before_tool(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(place, broken)
+        assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+    assert rows(ledger) == []
+    assert len(spooled(ledger)) == 1
+
+    given_on_stdin(monkeypatch, before_tool(2))
+    assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+
+    assert [getattr(row.event, "call", None) for row in rows(ledger)] == ["toolu_1", "toolu_2"]
+    assert spooled(ledger) == []
+
+
+def test_an_event_that_does_not_fit_its_type_is_set_aside(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep: Any = 1
+    for _ in range(100):
+        deep = [deep]
+    given_on_stdin(monkeypatch, before_tool(tool_input=deep))
+
+    assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+
+    [aside] = Spool(str(ledger), os.environ).aside()
+    assert "nested at most" in json.loads(Path(aside).read_text())["reason"]
+    assert rows(ledger) == []
+
+
+def test_words_that_install_does_not_write_go_the_common_way() -> None:
+    assert hooked.call_of(["claude-code", "--ledger", "/l", "--verbose"]) == hooked.Call("/l", verbose=True)
+    assert hooked.call_of(["claude-code", "--json"]) is None
+    assert hooked.call_of(["codex"]) is None
+    assert hooked.call_of([]) is None
+
+
+def test_a_usage_error_of_run_is_said(run: Run) -> None:
+    done = run("hook", "run", "claude-code", "--nonsense")
+
+    assert done.code == 2
+    assert "unrecognized" in done.err
+
+
+def test_main_takes_the_short_way_for_a_hooks_call(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "parser", None)
+    given_on_stdin(monkeypatch, before_tool())
+
+    assert cli.main(["hook", "run", "claude-code", "--ledger", str(ledger)]) == 0
+
+    assert len(rows(ledger)) == 1
+
+
+def test_a_call_for_no_ledger_that_can_be_named_is_set_aside(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RIGHTFUL_LEDGER", "")
+    given_on_stdin(monkeypatch, before_tool())
+
+    assert run("hook", "run", "claude-code") == (0, "", "")
+
+    [aside] = here.rglob("*.note.json")
+    assert "RIGHTFUL_LEDGER is empty" in json.loads(aside.read_text())["reason"]
+
+
+def test_events_that_no_json_can_hold_are_kept_as_their_input(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RecursionError
+
+    given_on_stdin(monkeypatch, before_tool())
+    with monkeypatch.context() as patched:
+        patched.setattr("rightful.ledger.log.Log.append", broken)
+        patched.setattr(Spool, "keep_events", broken)
+        assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+
+    [kept] = spooled(ledger)
+    assert kept.name.endswith(".input.json")
+
+
+LOADED = """
+import sys
+from rightful.cli import main
+assert main(["hook", "run", "claude-code", "--ledger", sys.argv[1]]) == 0
+print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(("value", "store"), [(before_tool(), True), (given("Stop"), False)], ids=["tool", "stop"])
+def test_a_call_loads_nothing_that_only_people_need_and_the_store_only_to_write(
+    ledger: Path, value: dict[str, Any], *, store: bool
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, str(ledger)], input=json.dumps(value), capture_output=True, text=True,
+        env=surroundings(ledger.parent), check=True,
+    )  # fmt: skip
+
+    loaded = set(done.stderr.split())
+    assert loaded & {"argparse", "numpy", "rich", "structlog", "shlex", "tempfile"} == set()
+    assert ("lmdb" in loaded) == store
+    assert len(rows(ledger)) == store

@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rightful.cli import settings as module
+from rightful.cli.settings import Settings, command_of, ledger_of, programs_of, words_of
+from rightful.errors import StorageError, UsageError
+from rightful.producers.claude_hook import EVENTS
+
+COMMAND = command_of(["/opt/my tools/rightful"], "/home/dév/it's/.rightful")
+
+USED = """{
+    "model": "opus",
+    "permissions": { "allow": ["Bash(ls:*)", "Read"], "deny": [] },
+    "hooks": {
+        "PreToolUse": [
+            {"matcher": "Bash", "hooks": [{"type": "command", "command": "/x/ours run", "timeout": 3}]}
+        ],
+        "Stop": []
+    },
+    "zebra": "ünï \\u00e9 🦓"
+}
+"""
+
+FILES = {
+    "none": None,
+    "empty object": "{}",
+    "empty object, line": "{}\n",
+    "empty object, two lines": "{\n}\n",
+    "spaces inside": "{  }",
+    "one line": '{"a": 1}',
+    "compact": '{"a":{"b":[1,2]},"hooks":{"Stop":[]}}',
+    "used": USED,
+    "tabs": USED.replace("    ", "\t"),
+    "windows": USED.replace("\n", "\r\n"),
+    "byte order mark": "\ufeff" + USED,
+    "no last newline": USED.rstrip("\n"),
+    "empty hooks": '{\n  "hooks": {}\n}\n',
+    "escapes": '{\n  "a": "\\u2028\\/\\"}",\n  "hooks": {\n    "Stop": [ ]\n  }\n}\n',
+}
+
+
+def file(tmp_path: Path, text: str | None) -> Path:
+    path = tmp_path / "settings.json"
+    if text is not None:
+        path.write_bytes(text.encode())
+    return path
+
+
+def loaded(path: Path) -> Any:
+    return json.loads(path.read_bytes().decode().removeprefix("\ufeff"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_remove_gives_back_the_very_bytes(tmp_path: Path, name: str) -> None:
+    path = file(tmp_path, FILES[name])
+    before = path.read_bytes() if path.exists() else None
+
+    assert Settings(str(path)).install(EVENTS, COMMAND)
+    assert len(Settings(str(path)).remove()) == len(EVENTS)
+
+    assert (path.read_bytes() if path.exists() else None) == before
+    assert [entry.name for entry in tmp_path.iterdir()] == (["settings.json"] if before is not None else [])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_install_adds_one_entry_an_event_and_keeps_all_else_in_its_order(tmp_path: Path, name: str) -> None:
+    path = file(tmp_path, FILES[name])
+    before = loaded(path) if path.exists() else {}
+
+    Settings(str(path)).install(EVENTS, COMMAND)
+
+    after = loaded(path)
+    entry = {"hooks": [{"type": "command", "command": COMMAND, "timeout": 10}]}
+    for event in EVENTS:
+        assert after["hooks"][event].pop() == entry
+    assert {event: groups for event, groups in after.pop("hooks").items() if groups} == {
+        event: groups for event, groups in before.pop("hooks", {}).items() if groups
+    }
+    assert json.dumps(after) == json.dumps(before)
+
+
+@pytest.mark.parametrize("name", ["used", "tabs", "windows", "byte order mark", "no last newline", "escapes"])
+def test_no_line_that_was_there_is_changed(tmp_path: Path, name: str) -> None:
+    path = file(tmp_path, FILES[name])
+    before = path.read_bytes().split(b"\n")
+
+    Settings(str(path)).install(EVENTS, COMMAND)
+
+    after = [line.rstrip(b",\r") for line in path.read_bytes().split(b"\n")]
+    kept = [line.rstrip(b",\r") for line in before if b'"Stop"' not in line]
+    assert [line for line in kept if line not in after] == []
+    ends = path.read_bytes().count(b"\r\n")
+    assert ends == (path.read_bytes().count(b"\n") if name == "windows" else 0)
+    assert "/home/dév/".encode() in path.read_bytes()
+
+
+def test_installing_again_changes_nothing(tmp_path: Path) -> None:
+    path = file(tmp_path, USED)
+    Settings(str(path)).install(EVENTS, COMMAND)
+    once, backup = path.read_bytes(), Path(Settings(str(path)).backup).read_bytes()
+
+    assert not Settings(str(path)).install(reversed(EVENTS), COMMAND)
+
+    assert path.read_bytes() == once
+    assert Path(Settings(str(path)).backup).read_bytes() == backup == USED.encode()
+
+
+def test_another_ledger_replaces_the_entries_and_remove_still_gives_back_the_first_bytes(tmp_path: Path) -> None:
+    path = file(tmp_path, USED)
+    Settings(str(path)).install(EVENTS, COMMAND)
+
+    assert Settings(str(path)).install(EVENTS[:3], command_of(["/x/rightful"], "/other"))
+
+    assert {ledger_of(one.command) for one in Settings(str(path)).installed()} == {"/other"}
+    assert len(Settings(str(path)).installed()) == 3
+    Settings(str(path)).remove()
+    assert path.read_bytes() == USED.encode()
+
+
+def test_a_file_that_install_made_goes_whatever_backup_lies_there(tmp_path: Path) -> None:
+    path = file(tmp_path, None)
+    backup = Path(Settings(str(path)).backup)
+    backup.write_text(USED)
+
+    Settings(str(path)).install(EVENTS, COMMAND)
+    Settings(str(path)).remove()
+
+    assert not path.exists()
+    assert backup.read_text() == USED
+
+
+def test_what_was_changed_since_stays_when_the_hooks_go(tmp_path: Path) -> None:
+    path = file(tmp_path, USED)
+    Settings(str(path)).install(EVENTS, COMMAND)
+    path.write_text(path.read_text().replace('"opus"', '"sonnet"'))
+
+    Settings(str(path)).remove()
+
+    assert path.read_text() == USED.replace('"opus"', '"sonnet"').replace(',\n        "Stop": []', "")
+    assert Path(Settings(str(path)).backup).read_text() == USED
+
+
+def test_ours_is_found_wherever_somebody_moved_it(tmp_path: Path) -> None:
+    ours = {"type": "command", "command": COMMAND}
+    other = {"type": "command", "command": "/y"}
+    groups = [{"matcher": "A", "hooks": [ours, other]}, {"matcher": "B", "hooks": [ours]}, {"hooks": [other, ours]}]
+    path = file(tmp_path, json.dumps({"hooks": {"PreToolUse": groups, "Stop": [{"hooks": [ours]}]}, "b": 1}, indent=1))
+
+    Settings(str(path)).remove()
+
+    assert loaded(path) == {"hooks": {"PreToolUse": [{"matcher": "A", "hooks": [other]}, {"hooks": [other]}]}, "b": 1}
+
+
+def test_others_are_never_taken_for_ours() -> None:
+    others = [
+        "rightful ingest -", "/x/notrightful hook run claude-code", "echo hook run claude-code", "'unbalanced", "",
+        "/x/rightful hook run codex", None, 7,
+    ]  # fmt: skip
+
+    assert [command for command in others if words_of(command) is not None] == []
+    assert words_of("env A=1 /x/python -m rightful hook run claude-code --ledger /l || true") is not None
+
+
+def test_the_command_is_safe_for_a_shell_and_says_what_it_starts() -> None:
+    assert COMMAND == (
+        "'/opt/my tools/rightful' hook run claude-code --ledger '/home/dév/it'\"'\"'s/.rightful' || true"
+    )
+    assert ledger_of(COMMAND) == "/home/dév/it's/.rightful"
+    assert programs_of(COMMAND) == ["/opt/my tools/rightful"]
+    assert programs_of("/usr/bin/env PYTHONPATH=/s /b/python -m rightful hook run claude-code") == [
+        "/usr/bin/env",
+        "/b/python",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (b'{\n  "a": 1,\n}', "line 3 column 1"),
+        (b'{\n  "a": // why\n 1}', "line 2 column 8"),
+        (b'{\n "a": "\xff"}', "is not UTF-8, line 2 column 8"),
+        (b"[]", "is no object, line 1 column 1"),
+        (b"", "line 1 column 1"),
+        (b'{"a": 1, "a": 2}', "says 'a' twice"),
+        (b'{\n  "hooks": []}', "`hooks` that is no object, line 2 column 12"),
+        (b'{"hooks": {\n "Stop": {}}}', "`hooks.Stop` that is no array, line 2 column 10"),
+        (b"[" * 100_000, "nested too deep"),
+    ],
+)
+@pytest.mark.parametrize("action", ["install", "remove"])
+def test_a_broken_file_is_refused_with_its_place_and_not_touched(
+    tmp_path: Path, text: bytes, what: str, action: str
+) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(text)
+    with pytest.raises(UsageError, match="it was not touched") as refused:
+        getattr(Settings(str(path)), action)(*([EVENTS, COMMAND] if action == "install" else []))
+
+    assert what in str(refused.value)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["settings.json"]
+    assert path.read_bytes() == text
+
+
+@pytest.mark.parametrize("value", [[1], [{}], [{"hooks": 7}], [{"hooks": [None, {"command": 5}]}]])
+def test_groups_of_another_form_are_left_alone(tmp_path: Path, value: Any) -> None:
+    path = file(tmp_path, json.dumps({"hooks": {"Stop": value}}))
+
+    Settings(str(path)).install(EVENTS, COMMAND)
+    Settings(str(path)).remove()
+
+    assert loaded(path) == {"hooks": {"Stop": value}}
+
+
+def test_a_linked_file_is_changed_where_it_is_and_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    real = file(tmp_path / "dotfiles", USED)
+    real.chmod(0o640)
+    link = tmp_path / "settings.json"
+    link.symlink_to("dotfiles/settings.json")
+
+    Settings(str(link)).install(EVENTS, COMMAND)
+
+    assert link.is_symlink()
+    assert len(Settings(str(real)).installed()) == len(EVENTS)
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert stat.S_IMODE(Path(Settings(str(link)).backup).stat().st_mode) == 0o640
+
+
+def test_a_file_that_somebody_writes_meanwhile_keeps_what_he_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = file(tmp_path, USED)
+    settings = Settings(str(path))
+    path.write_text(USED.replace("opus", "sonnet"))
+
+    assert settings.install(EVENTS, COMMAND)
+
+    assert loaded(path)["model"] == "sonnet"
+    real = module._bytes_of
+    monkeypatch.setattr(module, "_bytes_of", lambda name: (real(name) or b"") + b" ")
+    with pytest.raises(StorageError, match="Nothing was changed"):
+        Settings(str(path)).remove()
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = file(tmp_path, USED)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        Settings(str(path)).install(EVENTS, COMMAND)
+
+    assert path.read_text() == USED
+    assert [entry.name for entry in tmp_path.iterdir()] == ["settings.json"]
