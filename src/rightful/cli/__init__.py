@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "import": "rightful.cli.import_",
     "credit": "rightful.cli.credit",
     "posteriors": "rightful.cli.posteriors",
+    "explain": "rightful.cli.explain",
     "audit": "rightful.cli.audit",
     "status": "rightful.cli.status",
     "demo": "rightful.cli.demo",

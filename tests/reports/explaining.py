@@ -1,0 +1,111 @@
+"""Explaining whole logs: every session, every exposure and every grade of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tests.projections.fake import FakeLog
+
+from rightful.policies import Policy, policy_of
+from rightful.projections.projected import Projected
+from rightful.projections.scene import BINS
+from rightful.reports.explain import (
+    ArmExplained,
+    ExposureRow,
+    GradeRow,
+    SessionExplained,
+    explain_arm,
+    explain_session,
+)
+from rightful.reports.explain_exposures import STATES
+from rightful.reports.explain_rows import BIN_STATES
+
+OTHER_STATES = frozenset(
+    {"superseded", "rival", "outranked", "stood-aside", "recorded-only", "ignored", "withdrawn", "left-out"}
+)
+"""The states of grades that the policy does not pay from."""
+
+
+def projected(log: FakeLog) -> Projected:
+    return Projected(log)  # type: ignore[arg-type]
+
+
+def sessions_of(projection: Projected, through: int) -> list[str]:
+    """Every session that a row up to a position names."""
+    names = projection.facts.names
+    found = [names.text(number) for number in range(len(names)) if names.first[number] <= through]
+    return list(dict.fromkeys(found))
+
+
+def walked(
+    projection: Projected, policy: Policy, through: int | None = None
+) -> tuple[dict[int, GradeRow], dict[int, ExposureRow]]:
+    """Explain every session; return every grade and exposure by position. What is told twice is told alike."""
+    end = projection.prefix(through)
+    grades: dict[int, GradeRow] = {}
+    exposures: dict[int, ExposureRow] = {}
+    for session in sessions_of(projection, end):
+        found = explain_session(projection, policy, session, as_of=end)
+        for grade in found.grades:
+            assert grades.setdefault(grade.position, grade) == grade
+        for shown in found.exposures:
+            assert exposures.setdefault(shown.position, shown) == shown
+    return grades, exposures
+
+
+def assert_explained(projection: Projected, policy: Policy, through: int | None = None) -> None:
+    """Every grade and exposure has a reason, and the stated bins are those of the settlement."""
+    grades, exposures = walked(projection, policy, through)
+    facts, end = projection.facts, projection.prefix(through)
+    settled = projection.settle(policy, end)
+    position = facts.grades["pos"]
+    said = {at: row.bin for at, row in grades.items() if row.bin is not None}
+    assert said == {
+        int(position[row]): BINS[number]
+        for row, number in zip(settled.unit_grade.tolist(), settled.unit_bin.tolist(), strict=True)
+    }
+    assert grades.keys() == set(position[position <= end].tolist())
+    shown = facts.shown["pos"]
+    assert exposures.keys() == set(shown[shown <= end].tolist())
+    for grade in grades.values():
+        assert grade.state in (BIN_STATES if grade.bin else OTHER_STATES)
+        assert grade.reason.endswith(".")
+    assert {row.state for row in exposures.values()} <= set(STATES)
+    assert all(row.reason.endswith(".") for row in exposures.values())
+    paid = {row.position for row in exposures.values() if row.state in {"paid", "repeated"}}
+    assert paid <= {at for row in grades.values() if row.bin == "credited" for at in row.exposures}
+
+
+def assert_arms_add_up(
+    projection: Projected, policy: Policy, through: int | None = None, decay_at: float | None = None
+) -> None:
+    """The last running belief of every arm is the one that `posteriors` answers, to the last bit."""
+    found = projection.posteriors(policy, as_of=through, decay_at=decay_at)
+    for arm, belief in found.arms.items():
+        told = explain_arm(projection, policy, arm, as_of=through, decay_at=decay_at)
+        assert (told.alpha, told.beta, told.n, told.mass) == (belief.alpha, belief.beta, belief.n, belief.mass)
+        last = told.steps[-1]
+        assert (last.alpha, last.beta, last.n, last.mass) == (belief.alpha, belief.beta, belief.n, belief.mass)
+        credited = [step for step in told.steps if step.kind == "credit"]
+        assert all(step.exposures for step in credited)
+        assert all(row.state not in {"paid", "repeated"} for row in told.unpaid if policy.arithmetic == "exact")
+
+
+def explained(log: FakeLog, session: str, **policy: Any) -> SessionExplained:
+    return explain_session(projected(log), policy_of(policy), session)
+
+
+def armed(log: FakeLog, arm: str, **policy: Any) -> ArmExplained:
+    return explain_arm(projected(log), policy_of(policy), arm)
+
+
+def last_bin(found: SessionExplained) -> tuple[str, str]:
+    row = [one for one in found.grades if one.bin is not None][-1]
+    assert row.bin is not None
+    return row.bin, row.reason
+
+
+def nonzero(column: Any) -> list[int]:
+    found: list[int] = np.flatnonzero(column).tolist()
+    return found
