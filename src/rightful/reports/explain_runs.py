@@ -9,7 +9,7 @@ import msgspec
 from rightful.projections.facts import NATIVE, RELATIONS
 from rightful.projections.runs import IN_FORCE, SECOND_GUESS, UNDONE, UNLINKS, UNUSABLE, VOID, WEAKER
 from rightful.reports.explain_case import Case
-from rightful.reports.explain_words import ARM, DESK, Remedy, exposure_event, link_event, listed
+from rightful.reports.explain_words import ARM, DESK, REWARD, Remedy, exposure_event, grade_event, link_event, listed
 
 LINK_STATES = {
     IN_FORCE: "in force", UNUSABLE: "conflicting", VOID: "withdrawn", UNLINKS: "unlinks",
@@ -77,7 +77,7 @@ def run_of(case: Case, number: int) -> Run:
 def _doubt(case: Case, number: int, members: list[int]) -> tuple[str, list[Remedy]]:
     reused = [one for one in members if case.scene.runs.reused[one]]
     if reused:
-        return _twice_started(case, reused[0], number)
+        return _twice_started(case, reused[0])
     forced = [link for link in case.links if link[3] == IN_FORCE and link[1] in members]
     others = {other for _, _, other, *_ in forced}
     owners = [one for one in members if one not in others]
@@ -112,7 +112,7 @@ def _unlink(case: Case, links: list[tuple[int, int, int, int, str, str]], what: 
     return Remedy(what, [link_event("session.unlinked", case.text(a), case.text(b), at_us) for a, b in pairs])
 
 
-def _twice_started(case: Case, reused: int, number: int) -> tuple[str, list[Remedy]]:
+def _twice_started(case: Case, reused: int) -> tuple[str, list[Remedy]]:
     starts = [one for one in case.facts.starts if one.name == reused and one.position <= case.through]
     first = starts[0]
     second = next(one for one in starts if one.nonce != first.nonce)
@@ -123,20 +123,12 @@ def _twice_started(case: Case, reused: int, number: int) -> tuple[str, list[Reme
     )
     apart = f"{name}@{first.nonce}"
     what = (
-        f"No event can part two runs under one name afterwards. Give each a name of its own: record again what "
-        f"this one was shown under such a name ({apart}), and grade it with `exposure_session` {apart}."
+        f"No event can part two runs under one name afterwards. Give each a name of its own: record again under "
+        f"such a name ({apart}) what that run was shown, and its grade."
     )
-    graded = {"exposure_session": apart, "session": case.text(number)}
-    grade = {"type": "grade.recorded", "producer": DESK, "reward": "<reward, 0 to 1>", "seq": 1, **graded}
-    shown = exposure_event(apart, _first_shown(case, reused), [ARM])
-    stamped = {"key": f"explain {apart}", "at": _at(case)}
-    return reason, [Remedy(what, [shown, {**grade, **stamped}])]
-
-
-def _at(case: Case) -> str:
-    from rightful.times import text_of
-
-    return text_of(case.latest_us())
+    at_us = _first_shown(case, reused)
+    grade = grade_event(apart, (DESK, "overall"), 1, at_us, reward=REWARD)
+    return reason, [Remedy(what, [exposure_event(apart, at_us, [ARM]), grade])]
 
 
 def _first_shown(case: Case, number: int) -> int:
