@@ -42,7 +42,7 @@ def recorded(log: FakeLog, remedy: Remedy) -> None:
 
 LATE = [exposed("t:a", "x", at=300), graded("t:a", 0.8, at=200)]
 ALIASES = [exposed("t:a/b", "x"), exposed("t:a.b", "y"), graded("t:a_b", 0.8)]
-SHARED = {"by": "hook", "key": "one"}
+SHARED: dict[str, Any] = {"by": "hook", "key": "one"}
 
 A, GRADE = exposed("t:a", "x"), graded("t:a", 0.8)
 OF_A = graded("w:a", 0.4, exposure_session="t:a")
