@@ -268,10 +268,11 @@ class _Told:
             return f"{what}, which stands in no conflict, so it changes nothing."
         left = quarantined(facts, self.through).unusable.tolist()
         open_rows = [at for at in rows.values() if at in left]
-        done = (
+        settles = ", which settles its conflict"
+        done = f"; {len(open_rows)} of its rows still contradict each other" if open_rows else settles
             f"{len(open_rows)} of its rows still contradict each other" if open_rows else "which settles its conflict"
         )
-        return f"It withdraws revision {event.revision} of {event.id} (#{rows[event.revision]}): {done}."
+        return f"It withdraws revision {event.revision} of {event.id} (#{rows[event.revision]}){done}."
 
     def _start(self, facts: Facts) -> str:
         session = self.row.envelope.session or ""
