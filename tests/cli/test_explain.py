@@ -93,7 +93,7 @@ def test_an_arm_in_words_and_rows(run: Run, filled: Path) -> None:
     out = run("explain", "lessons/git.md").out
 
     assert out.splitlines()[0] == (
-        "lessons/git.md is believed to earn 0.600: Beta(1.8, 1.2), 95% from 0.128 to 0.964, from 1 credit in this log "
+        "lessons/git.md is believed to earn 0.600: Beta(1.8, 1.2), 95% from 0.112 to 0.973, from 1 credit in this log "
         "(n 1, mass 1). Policy bound (d9db8dfd61ec), through position 4."
     )
     row = next(line for line in out.splitlines() if line.strip().startswith("#3"))
@@ -189,9 +189,7 @@ def test_an_event_in_words_and_its_revisions(run: Run, ledger: Path) -> None:
 
     out = run("explain", "#2").out
 
-    assert out.splitlines()[0].startswith(
-        "#2: `exposure.recorded` of t:a, written by hook (conflict). It is conflicting:"
-    )
+    assert out.startswith("#2: `exposure.recorded` of t:a, written by hook (conflict). It is conflicting:")
     assert [line.split()[:3] for line in out.splitlines() if line.strip().startswith("#")][1:] == [
         ["#1", "1", "appended"],
         ["#2", "2", "conflict"],
@@ -204,7 +202,7 @@ def test_an_event_of_a_newer_program_is_shown_raw_and_others_are_refused(run: Ru
     done = run("explain", "#5", "--json")
 
     assert done.code == 0
-    assert "newer" in done.err
+    assert "which this program does not know" in done.err
     assert (done.document["type"], done.document["body"]) == ("dream.recorded", '{"deep":true}')
     assert "Its type is newer than this program, which shows it as it is stored." in run("explain", "#5").out
     assert run("explain", "#1").code == 0

@@ -270,8 +270,6 @@ class _Told:
         open_rows = [at for at in rows.values() if at in left]
         settles = ", which settles its conflict"
         done = f"; {len(open_rows)} of its rows still contradict each other" if open_rows else settles
-            f"{len(open_rows)} of its rows still contradict each other" if open_rows else "which settles its conflict"
-        )
         return f"It withdraws revision {event.revision} of {event.id} (#{rows[event.revision]}){done}."
 
     def _start(self, facts: Facts) -> str:
