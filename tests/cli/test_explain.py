@@ -2,17 +2,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
 from tests.projections.telling import exposed, graded, linked, mentioned
+from tests.reports.explaining import assert_arms_add_up, assert_explained
 from tests.strategies import Wire
 
 import rightful
 from rightful.identity import event_id
+from rightful.policies import policy_of
 
-Fill = Any
+GOLDEN = Path(__file__).parents[1] / "golden" / "imports"
 
 EVENTS: list[Wire] = [
     exposed("claude-code:u-1", "lessons/git.md", key="e1"),
@@ -226,6 +227,17 @@ def newer(ledger: Path) -> None:
     tags = [f"id:{envelope.id}", "session:t:a"]
     with LMDBRecorder(ledger) as recorder:
         recorder.append([LedgerEvent(envelope.type, encode(envelope), tags, payload)])
+
+
+@pytest.mark.parametrize("policy", ["bound", "historical-newest", "gptme"])
+def test_every_grade_and_exposure_of_real_files_has_its_reason(run: Run, ledger: Path, policy: str) -> None:
+    assert run("import", "auto", GOLDEN, "--json").code in {0, 2}
+    with rightful.open(ledger) as opened:
+        projection = opened.projected()
+        assert len(projection.catch_up().grades) == 7
+
+        assert_explained(projection, policy_of(policy))
+        assert_arms_add_up(projection, policy_of(policy))
 
 
 def test_a_ledger_that_cannot_be_written_is_explained_all_the_same(run: Run, filled: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from tests.projections.fake import FakeLog
 
 from rightful.policies import Policy, policy_of
@@ -19,12 +18,8 @@ from rightful.reports.explain import (
     explain_session,
 )
 from rightful.reports.explain_exposures import STATES
+from rightful.reports.explain_grades import OUTSIDE
 from rightful.reports.explain_rows import BIN_STATES
-
-OTHER_STATES = frozenset(
-    {"superseded", "rival", "outranked", "stood-aside", "recorded-only", "ignored", "withdrawn", "left-out"}
-)
-"""The states of grades that the policy does not pay from."""
 
 
 def projected(log: FakeLog) -> Projected:
@@ -69,7 +64,7 @@ def assert_explained(projection: Projected, policy: Policy, through: int | None 
     shown = facts.shown["pos"]
     assert exposures.keys() == set(shown[shown <= end].tolist())
     for grade in grades.values():
-        assert grade.state in (BIN_STATES if grade.bin else OTHER_STATES)
+        assert grade.state in (BIN_STATES if grade.bin else OUTSIDE)
         assert grade.reason.endswith(".")
     assert {row.state for row in exposures.values()} <= set(STATES)
     assert all(row.reason.endswith(".") for row in exposures.values())
@@ -98,14 +93,3 @@ def explained(log: FakeLog, session: str, **policy: Any) -> SessionExplained:
 
 def armed(log: FakeLog, arm: str, **policy: Any) -> ArmExplained:
     return explain_arm(projected(log), policy_of(policy), arm)
-
-
-def last_bin(found: SessionExplained) -> tuple[str, str]:
-    row = [one for one in found.grades if one.bin is not None][-1]
-    assert row.bin is not None
-    return row.bin, row.reason
-
-
-def nonzero(column: Any) -> list[int]:
-    found: list[int] = np.flatnonzero(column).tolist()
-    return found

@@ -1,7 +1,6 @@
 """Why each grade ended where it did: its state, and a sentence with the facts.
 
-The states of a grade are the bins, for those that the policy pays from, and for the others:
-`superseded`, `rival`, `outranked`, `stood-aside`, `recorded-only`, `ignored`, `withdrawn`, `left-out`.
+The states of a grade are the bins, for those that the policy pays from, and `OUTSIDE` for the others.
 """
 
 from __future__ import annotations
@@ -16,6 +15,11 @@ from rightful.projections.scene import CONFLICTING
 from rightful.reports.explain_bins import bin_reason
 from rightful.reports.explain_case import Case
 from rightful.reports.explain_words import bin_name, listed
+
+OUTSIDE = (
+    "superseded", "rival", "outranked", "stood-aside", "recorded-only", "ignored", "withdrawn", "left-out",
+)  # fmt: skip
+"""The states of grades that are in no bin."""
 
 
 class Verdict(NamedTuple):
