@@ -90,8 +90,10 @@ IMPORT_EVENTS = 1_000
 PROBLEMS_COUNT = 1_000
 """Problems that an import reports of one file; the rest is counted. A foreign file has one a line."""
 
-COVERAGE_SESSIONS = 5
-"""Sessions a day needs before its coverage is judged. Of fewer, a single one is more than the 20 points."""
+COVERAGE_SESSIONS = 10
+"""Sessions a day needs before its coverage is judged.
+
+Where 90% is usual, chance alone takes 10 sessions so low on 1 day in 80, and 5 sessions on 1 in 12."""
 
 COVERAGE_DAYS = 7
 """Days before, with so many sessions, whose median a day's coverage is held against. A week has all weekdays."""

@@ -110,7 +110,7 @@ def test_sizes_have_the_unit_that_reads_best() -> None:
 DAY = 86_400
 
 
-def fill_days(ledger: Path, covered: list[int], sessions: int = 6) -> None:
+def fill_days(ledger: Path, covered: list[int], sessions: int = 10) -> None:
     """Days of so many sessions, of which so many are shown an arm and graded; then one more day."""
     events: list[Wire] = []
     for day, have in enumerate(covered):
@@ -124,14 +124,14 @@ def fill_days(ledger: Path, covered: list[int], sessions: int = 6) -> None:
 
 
 def test_coverage_stands_by_producer_and_day(run: Run, ledger: Path) -> None:
-    fill_days(ledger, [6, 3])
+    fill_days(ledger, [10, 5])
 
     document = run("status", "--json").document
 
-    day = {"producer": "hook", "sessions": 6, "grade": 6, "binding": 0}
+    day = {"producer": "hook", "sessions": 10, "grade": 10, "binding": 0}
     assert document["coverage"] == [
-        {**day, "day": "1970-01-01", "exposure": 6, "bins": {"credited": 6}, "complete": True},
-        {**day, "day": "1970-01-02", "exposure": 3, "bins": {"credited": 3, "unmatched": 3}, "complete": True},
+        {**day, "day": "1970-01-01", "exposure": 10, "bins": {"credited": 10}, "complete": True},
+        {**day, "day": "1970-01-02", "exposure": 5, "bins": {"credited": 5, "unmatched": 5}, "complete": True},
         {
             "producer": "hook",
             "day": "1970-01-03",
@@ -148,7 +148,7 @@ def test_coverage_stands_by_producer_and_day(run: Run, ledger: Path) -> None:
 
 
 def test_people_see_shares_and_no_column_of_nothing(run: Run, ledger: Path) -> None:
-    fill_days(ledger, [6, 3])
+    fill_days(ledger, [10, 5])
 
     lines = run("status").out.splitlines()
 
@@ -156,13 +156,13 @@ def test_people_see_shares_and_no_column_of_nothing(run: Run, ledger: Path) -> N
     assert lines[heading - 1].split() == ["sessions", "exposure", "grade", "credited", "unmatched"]
     assert lines[heading].split() == ["day", "producer", "n", "with", "with", "grades", "grades"]
     rows = [line.split() for line in lines if line.strip().startswith("1970")]
-    assert rows[1] == ["1970-01-02", "hook", "6", "3", "50%", "██▌··", "6", "100%", "█████", "3", "3"]
+    assert rows[1] == ["1970-01-02", "hook", "10", "5", "50%", "██▌··", "10", "100%", "█████", "5", "5"]
     assert rows[2][:3] == ["1970-01-03", "(so", "far)"]
 
 
 def test_a_drop_is_a_warning_in_words_and_in_json_and_the_check_says_no(run: Run, ledger: Path) -> None:
-    fill_days(ledger, [6, 3])
-    said = "hook on 1970-01-02: 3 of 6 sessions have an exposure (50%); the median of the 1 day before is 100%."
+    fill_days(ledger, [10, 5])
+    said = "hook on 1970-01-02: 5 of 10 sessions have an exposure (50%); the median of the 1 day before is 100%."
 
     done = run("status")
 
@@ -174,7 +174,7 @@ def test_a_drop_is_a_warning_in_words_and_in_json_and_the_check_says_no(run: Run
 
 
 def test_the_check_says_yes_where_nothing_looks_wrong(run: Run, ledger: Path) -> None:
-    fill_days(ledger, [6, 6])
+    fill_days(ledger, [10, 10])
 
     done = run("status", "--check")
 
@@ -182,7 +182,7 @@ def test_the_check_says_yes_where_nothing_looks_wrong(run: Run, ledger: Path) ->
 
 
 def test_the_last_days_are_shown_and_how_to_see_the_others(run: Run, ledger: Path) -> None:
-    fill_days(ledger, [6] * 16)
+    fill_days(ledger, [10] * 16)
 
     out = run("status").out
     assert sum(line.strip().startswith("1970") for line in out.splitlines()) == 14
@@ -194,7 +194,7 @@ def test_the_last_days_are_shown_and_how_to_see_the_others(run: Run, ledger: Pat
 
 
 def test_the_bins_are_those_of_the_policy_that_is_asked(run: Run, ledger: Path) -> None:
-    fill_days(ledger, [6])
+    fill_days(ledger, [10])
 
     document = run("status", "--json", "--policy", '{"graders": ["human/*"]}').document
 
@@ -203,35 +203,35 @@ def test_the_bins_are_those_of_the_policy_that_is_asked(run: Run, ledger: Path) 
 
 
 def test_a_row_of_a_newer_program_leaves_the_facts_and_says_why_coverage_is_missing(run: Run, ledger: Path) -> None:
-    fill_days(ledger, [6])
+    fill_days(ledger, [10])
     newer(ledger)
 
     document = run("status", "--json").document
 
-    assert (document["events"], document["coverage"], document["warnings"]) == (14, None, [])
+    assert (document["events"], document["coverage"], document["warnings"]) == (22, None, [])
     assert "'dream.recorded' version 1, which this program does not know" in document["why_no_coverage"]
     done = run("status")
-    assert (done.code, "No coverage: the row at position 14" in done.out) == (0, True)
+    assert (done.code, "No coverage: the row at position 22" in done.out) == (0, True)
     assert run("status", "--check").code == 4
 
 
 def test_a_plain_status_does_not_fold_for_long(run: Run, ledger: Path) -> None:
-    fill_days(ledger, [6])
+    fill_days(ledger, [10])
     assert limits.STATUS_ROWS == 200_000
 
-    with mock.patch.object(limits, "STATUS_ROWS", 12):
+    with mock.patch.object(limits, "STATUS_ROWS", 20):
         plain = run("status", "--json").document
         asked = run("status", "--json", "--days", "14").document
-    with mock.patch.object(limits, "STATUS_ROWS", 13):
+    with mock.patch.object(limits, "STATUS_ROWS", 21):
         assert run("status", "--json").document["coverage"] == asked["coverage"]
 
-    assert (plain["coverage"], plain["events"]) == (None, 13)
-    assert plain["why_no_coverage"].startswith("13 rows are not folded yet, so coverage is left out. ")
+    assert (plain["coverage"], plain["events"]) == (None, 21)
+    assert plain["why_no_coverage"].startswith("21 rows are not folded yet, so coverage is left out. ")
     assert len(asked["coverage"]) == 2
 
 
 def test_a_ledger_that_cannot_be_written_has_its_coverage_too(run: Run, ledger: Path) -> None:
-    fill_days(ledger, [6])
+    fill_days(ledger, [10])
     ledger.chmod(0o500)
     try:
         assert len(run("status", "--json").document["coverage"]) == 2

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.projections.fake import FakeLog
 
+from rightful import wire
 from rightful.policies import Policy, policy_of
 from rightful.projections.projected import Projected
 from rightful.projections.scene import BINS
@@ -13,6 +14,7 @@ from rightful.reports.explain import (
     ArmExplained,
     ExposureRow,
     GradeRow,
+    Remedy,
     SessionExplained,
     explain_arm,
     explain_session,
@@ -20,6 +22,27 @@ from rightful.reports.explain import (
 from rightful.reports.explain_exposures import STATES
 from rightful.reports.explain_grades import OUTSIDE
 from rightful.reports.explain_rows import BIN_STATES
+from rightful.reports.explain_words import ARM, OTHER_NAME, PRODUCER, REWARD
+
+FILLED: dict[str, Any] = {REWARD: 0.5, ARM: "x", PRODUCER: "judge", OTHER_NAME: "u:other"}
+
+
+def filled(value: Any) -> Any:
+    """Put in what only a person knows."""
+    if isinstance(value, dict):
+        return {name: filled(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [filled(one) for one in value]
+    return FILLED.get(value, value) if isinstance(value, str) else value
+
+
+def assert_can_be_recorded(remedies: list[Remedy]) -> None:
+    """What is proposed is valid as it stands, once what only a person knows is put in."""
+    for remedy in remedies:
+        assert remedy.what.endswith(".")
+        assert remedy.events or remedy.policy is not None
+        for event in remedy.events:
+            wire.check(filled(event))
 
 
 def projected(log: FakeLog) -> Projected:
@@ -42,6 +65,7 @@ def walked(
     exposures: dict[int, ExposureRow] = {}
     for session in sessions_of(projection, end):
         found = explain_session(projection, policy, session, as_of=end)
+        assert_can_be_recorded(found.remedies)
         for grade in found.grades:
             assert grades.setdefault(grade.position, grade) == grade
         for shown in found.exposures:
@@ -66,6 +90,9 @@ def assert_explained(projection: Projected, policy: Policy, through: int | None 
     for grade in grades.values():
         assert grade.state in (BIN_STATES if grade.bin else OUTSIDE)
         assert grade.reason.endswith(".")
+        assert_can_be_recorded(grade.remedies)
+        if grade.bin not in {None, "credited"}:
+            assert grade.remedies
     assert {row.state for row in exposures.values()} <= set(STATES)
     assert all(row.reason.endswith(".") for row in exposures.values())
     paid = {row.position for row in exposures.values() if row.state in {"paid", "repeated"}}

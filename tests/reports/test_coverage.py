@@ -115,7 +115,7 @@ def test_days_with_few_sessions_are_neither_judged_nor_held_against() -> None:
 
     assert drops([first, small, *rest[1:]], 0)[0].median == 1.0
     assert [one.day for one in drops([first, small, *rest[1:]], 0)] == ["1970-01-03"]
-    assert [one.day for one in drops(run_of_days([5, 0], limits.COVERAGE_SESSIONS), 0)] == ["1970-01-02"]
+    assert [one.day for one in drops(run_of_days([10, 0], limits.COVERAGE_SESSIONS), 0)] == ["1970-01-02"]
 
 
 def test_the_median_is_of_the_last_seven_days_that_have_data() -> None:

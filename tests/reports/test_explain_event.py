@@ -45,7 +45,7 @@ def test_a_row_is_told_as_it_stands_with_what_it_says() -> None:
     assert found.body == {"arms": [{"arm": "x"}], "withheld": [{"arm": "y"}]}
     assert found.exposure is not None
     assert (found.exposure.state, found.exposure.grade) == ("paid", 2)
-    assert found.used_by == ["judge/overall seq 1 (#2) paid its arms."]
+    assert found.used_by == ["judge/overall seq 1 (#2) paid its arms. Its arms: x."]
     assert found.verdict == (
         "#1: `exposure.recorded` of t:a, written by hook (appended). "
         "It is paid: judge/overall seq 1 (#2) paid its arms."

@@ -7,23 +7,11 @@ from typing import Any
 import pytest
 from tests.projections.fake import FakeLog
 from tests.projections.telling import exposed, graded, linked, log_of, mentioned, opened, retracted, started
-from tests.reports.explaining import explained, projected
+from tests.reports.explaining import explained, filled, projected
 from tests.strategies import Wire
 
 from rightful.policies import policy_of
-from rightful.reports.explain import GradeRow, SessionExplained
-from rightful.reports.explain_words import ARM, REWARD, Remedy
-
-FILLED: dict[str, Any] = {REWARD: 0.5, ARM: "x", "<producer>": "judge"}
-
-
-def filled(value: Any) -> Any:
-    """Put in what only a person knows."""
-    if isinstance(value, dict):
-        return {name: filled(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [filled(one) for one in value]
-    return FILLED.get(value, value) if isinstance(value, str) else value
+from rightful.reports.explain import GradeRow, Remedy, SessionExplained
 
 
 def told(found: SessionExplained, state: str) -> GradeRow:
@@ -50,6 +38,7 @@ BY_HUMAN = graded("w:a", 0.4, exposure_session="t:a", by="human")
 TWO_OWNERS = [A, GRADE, linked("t:a", "u:n"), linked("t:b", "u:n")]
 TWO_NATIVES = [exposed("u:n", "x"), GRADE, linked("t:a", "u:n"), linked("t:a", "u:m")]
 TWO_GRADERS = [A, graded("t:a", 0.8, by="one"), graded("t:a", 0.4, by="two")]
+SAME_TEXT = [exposed("t:a-b", "x"), graded("t:a/b", 1.0, by="human"), graded("t:a/b", 0.5, alias=True)]
 ONE_ID = [A, graded("t:a", 0.8, **SHARED), graded("t:a", 0.4, **SHARED)]
 SHOWN_TWICE = [exposed("t:a", "x", key="e"), exposed("t:a", "y", key="e"), GRADE]
 
@@ -60,9 +49,12 @@ CASES: list[tuple[str, str, list[Wire], str, int]] = [
     ("empty", "t:a", [exposed("t:a", withheld=("x",)), GRADE], "empty", 0),
     ("two owners", "t:a", TWO_OWNERS, "ambiguous", 0),
     ("two native names", "t:a", TWO_NATIVES, "ambiguous", 0),
+    ("two native names, the first not shown", "t:a", [mentioned("u:m"), *TWO_NATIVES], "ambiguous", 0),
     ("a circle", "t:a", [A, GRADE, linked("t:a", "t:b"), linked("t:b", "t:a")], "ambiguous", 0),
     ("two starts", "t:a", [started("t:a", "n1"), started("t:a", "n2"), A, GRADE], "ambiguous", 0),
     ("two forms", "t:a_b", ALIASES, "ambiguous", 0),
+    ("two forms, the first not shown", "t:a_b", [mentioned("t:a:b"), *ALIASES[1:]], "ambiguous", 0),
+    ("a form of its own", "t:a/b", SAME_TEXT, "ambiguous", 0),
     ("contested", "t:a", [A, GRADE, OF_A], "ambiguous", 0),
     ("contested and ranked first", "t:a", [A, graded("t:a", 0.8, by="human"), OF_A], "ambiguous", 0),
     ("contested by who names it", "w:a", [A, GRADE, BY_HUMAN], "ambiguous", 0),

@@ -162,7 +162,9 @@ def _remedies(found: SessionExplained, limit: int) -> None:
     unlike = list(dict.fromkeys((start, _spelled(one)) for start, one in wanted))
     if not unlike:
         return
-    common.tell("\nWhat would have to be recorded")
+    common.tell(
+        "\nWhat would have to be recorded; each removes the reason that is given, and another may stand behind it"
+    )
     shown = unlike[:limit] if limit else unlike
     for start, text in shown:
         common.say(f"  {start}{text}")

@@ -133,9 +133,9 @@ class Case:
         low, high = (int(np.searchsorted(table["row"], row, side)) for side in ("left", "right"))
         return [self.facts.arms.values[arm] for arm in table["arm"][low:high].tolist()]
 
-    def grade_position(self, unit: int) -> int:
-        """Return the position of a unit's grade."""
-        return int(self.facts.grades["pos"][self.settlement.unit_grade[unit]])
+    def was_shown(self, number: int) -> bool:
+        """Say whether an exposure of exactly this name counts."""
+        return bool((self.scene.shown.usable & (self.scene.shown.name == number)).any())
 
     def grader(self, row: int) -> tuple[str, str]:
         """Return the producer and rubric of a row of `facts.grades`."""

@@ -200,7 +200,8 @@ class _Told:
 
     def _uses(self, facts: Facts, exposure: ExposureRow | None, grade: GradeRow | None, link: Link | None) -> list[str]:
         if exposure is not None:
-            return [exposure.reason]
+            paid = f" Its arms: {listed(exposure.arms)}." if exposure.state == "paid" else ""
+            return [f"{exposure.reason}{paid}"]
         if grade is not None:
             paid = f" Arms: {listed(grade.arms)}." if grade.arms else ""
             return [f"{grade.reason}{paid}"]

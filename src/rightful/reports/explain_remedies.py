@@ -13,7 +13,16 @@ from rightful.reports.explain_bins import conflict_of, rival_of, rivals_of, want
 from rightful.reports.explain_case import Case
 from rightful.reports.explain_grades import Verdict
 from rightful.reports.explain_runs import run_of
-from rightful.reports.explain_words import REWARD, Remedy, exposure_event, grade_event, link_event, withdrawal_event
+from rightful.reports.explain_words import (
+    OTHER_NAME,
+    PRODUCER,
+    REWARD,
+    Remedy,
+    exposure_event,
+    grade_event,
+    link_event,
+    withdrawal_event,
+)
 
 
 def remedies_of(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
@@ -65,7 +74,7 @@ def _for_unmatched(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     )
     if case.sources is not None or int(case.facts.grades["target"][row]) >= 0 or case.facts.names.alias[number]:
         return [shown]
-    link = link_event("session.linked", name, "<the name that the tool which showed it gave the run>", grade_at)
+    link = link_event("session.linked", name, OTHER_NAME, grade_at)
     return [shown, Remedy(f"Or, if {name} was shown something under another name, link the two.", [link])]
 
 
@@ -111,9 +120,12 @@ def _for_ambiguous(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     doubtful = case.scene.runs.reused[number] if explicit else case.scene.runs.ambiguous[number]
     if doubtful:
         return run_of(case, number).remedies
-    fits = [case.text(one) for one in case.facts.names.fitting(number, case.through)]
+    fitting = case.facts.names.fitting(number, case.through)
+    alias = case.facts.names.alias
+    likely = min(fitting, key=lambda one: (alias[one] or not case.was_shown(one), one))
+    fits = list(dict.fromkeys(case.text(one) for one in fitting))
     what = f"Say which session is meant ({' or '.join(fits)}): grade again and name it as `exposure_session`."
-    return [_again(case, row, what, exposure_session=fits[0])]
+    return [_again(case, row, what, exposure_session=case.text(likely))]
 
 
 def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
@@ -123,7 +135,8 @@ def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
     found = []
     own_run, other_run = int(case.units.run[unit]), int(case.units.run[rival])
     ranks = case.scene.grades.rank[case.units.grade[np.array([unit, rival])]]
-    if ranks[0] < ranks[1] and len({int(case.units.run[one]) for _, one in others}) == 1:
+    two_names = case.text(own_run) != case.text(other_run)  # one may be the other, read from a sanitised form
+    if two_names and ranks[0] < ranks[1] and len({int(case.units.run[one]) for _, one in others}) == 1:
         exposed = int(case.scene.runs.of[case.scene.shown.session[shown]])
         owner, native = (other_run, own_run) if exposed == own_run else (own_run, other_run)
         link = link_event("session.linked", case.text(owner), case.text(native), int(case.facts.grades["at"][row]))
@@ -236,7 +249,7 @@ def waiting(case: Case, number: int) -> Remedy:
     name = case.text(int(case.scene.runs.of[number]))
     rows = case.facts.shown_of.rows(case.component(number))
     at_us = int(case.facts.shown["at"][rows].max()) if len(rows) else case.latest_us()
-    event = grade_event(name, ("<producer>", "overall"), 1, at_us, reward=REWARD)
+    event = grade_event(name, (PRODUCER, "overall"), 1, at_us, reward=REWARD)
     return Remedy(f"A grade of {name}, at or after what it was shown.", [event])
 
 

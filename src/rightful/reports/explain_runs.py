@@ -93,7 +93,7 @@ def _doubt(case: Case, number: int, members: list[int]) -> tuple[str, list[Remed
         return reason, [_unlink(case, wrong, f"{what}.")]
     marked = {other for _, _, other, _, relation, _ in forced if relation != RELATIONS[NATIVE]}
     natives = [one for one in members if one in others and one not in marked]
-    kept = number if number in natives else natives[0]
+    kept = number if number in natives else min(natives, key=lambda one: (not case.was_shown(one), one))
     wrong = [link for link in forced if link[2] in natives and link[2] != kept]
     reason = (
         f"{_texts(case, natives)} are both claimed to be native names of {case.text(owners[0])}, and a run has one."

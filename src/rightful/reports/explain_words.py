@@ -33,6 +33,12 @@ REWARD = "<reward, 0 to 1>"
 ARM = "<arm that was shown>"
 """Stands where only the one who showed it knows the arm."""
 
+OTHER_NAME = "<the name that the tool which showed it gave the run>"
+"""Stands where only a person knows under which other name the run was shown something."""
+
+PRODUCER = "<producer>"
+"""Stands where nobody has graded yet, so that it is not known who will."""
+
 DESK = "manual"
 """The producer of events that a person adds by hand."""
 
