@@ -13,6 +13,22 @@ from tests.strategies import START_S, Wire
 
 from rightful.policies import policy_of
 
+policies = st.builds(
+    lambda wire, left_out: {**wire, **left_out},
+    strategies.policies,
+    strategies.weighed(
+        (3, st.just({})),
+        (
+            1,
+            strategies.some(
+                without_sessions=st.lists(st.sampled_from(strategies.SESSIONS), max_size=2),
+                without_graders=st.sampled_from([["human/*"], ["*/tone"], ["*/*"]]),
+                balances=st.sampled_from([[], ["one*"]]),
+            ),
+        ),
+    ),
+)
+
 SOME = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 ANSWERED = [
@@ -45,7 +61,7 @@ def log_of(events: list[Wire], erased: list[int]) -> FakeLog:
 @SOME
 @given(
     strategies.logs(),
-    strategies.policies,
+    policies,
     st.none() | st.integers(0, 24),
     st.just([]) | st.lists(st.integers(1, 24), max_size=2),
 )
@@ -60,7 +76,7 @@ def test_every_grade_and_exposure_has_a_reason_and_its_bin(
 @SOME
 @given(
     strategies.logs(),
-    strategies.policies,
+    policies,
     st.none() | st.integers(0, 24),
     st.none() | st.integers(START_S, START_S + 20),
 )

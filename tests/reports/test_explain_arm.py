@@ -131,7 +131,7 @@ def test_exposures_without_credit_are_counted_by_reason() -> None:
 
     found = armed(log, "x")
 
-    assert found.unpaid_states == {"late": 2, "pending": 2, "unpaid": 1}
+    assert found.unpaid_states == {"late": 2, "pending": 2, "unmapped": 1}
     assert [(row.position, row.state) for row in found.unpaid] == [
         (3, "pending"),
         (4, "pending"),

@@ -39,7 +39,7 @@ def arm(found: ArmExplained, policy: str, limit: int) -> None:
     )
     _steps(found, limit)
     if found.unpaid:
-        states = ", ".join(f"{count:,} {state}" for state, count in found.unpaid_states.items())
+        states = ", ".join(f"{count:,} {state.replace('_', '-')}" for state, count in found.unpaid_states.items())
         common.tell(f"\nShown {common.many(len(found.unpaid), 'time')} without credit: {states}.")
         _exposures(found.unpaid, limit)
     if found.withheld:

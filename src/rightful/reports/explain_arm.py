@@ -89,7 +89,7 @@ class ArmExplained(msgspec.Struct, frozen=True, kw_only=True):
         mean: The expected reward.
         steps: Every credit, opening, decay and loss, in order, with the belief after it.
         unpaid: The exposures of the arm that earned nothing, each with the reason.
-        unpaid_states: How many of each reason.
+        unpaid_states: How many of each reason: a state, or the bin of the grade that reaches them.
         withheld: The positions of the exposures that withheld it.
     """
 
@@ -160,7 +160,7 @@ def explain_arm(
         mean=last.alpha / (last.alpha + last.beta),
         steps=steps,
         unpaid=unpaid,
-        unpaid_states=in_words(row.state for row in unpaid),
+        unpaid_states=in_words(row.bin or row.state for row in unpaid),
         withheld=facts.shown["pos"][held].tolist(),
     )
 

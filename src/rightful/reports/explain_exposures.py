@@ -27,11 +27,13 @@ class Fate(NamedTuple):
         state: One of `STATES`.
         reason: In a sentence.
         grade: The row of `facts.grades` that pays it, or that it has to do with; None for none.
+        bin: Of an exposure that a grade reaches and does not pay: that grade's bin.
     """
 
     state: str
     reason: str
     grade: int | None = None
+    bin: str | None = None
 
 
 def fate_of(case: Case, row: int) -> Fate:
@@ -76,10 +78,8 @@ def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
     if not len(paying):
         unit = int(units[0])
         by, number = int(case.settlement.unit_grade[unit]), int(case.settlement.unit_bin[unit])
-        why = WHY[BINS[number]]
-        return Fate(
-            "unpaid", f"The grade that reaches it, {case.says(by)}, pays nobody: {bin_name(number)} ({why}).", by
-        )
+        why = f"{bin_name(number)} ({WHY[BINS[number]]})"
+        return Fate("unpaid", f"The grade that reaches it, {case.says(by)}, pays nobody: {why}.", by, BINS[number])
     unit = int(paying[0])
     by = int(case.settlement.unit_grade[unit])
     mine = case.settlement.credit_arm[case.settlement.credit_unit == unit]

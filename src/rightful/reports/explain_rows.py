@@ -37,6 +37,7 @@ class ExposureRow(msgspec.Struct, frozen=True, kw_only=True):
         state: What became of it.
         reason: Why, in a sentence.
         grade: The position of the grade that pays it, or that it has to do with.
+        bin: Where it is `unpaid`, that grade's bin.
     """
 
     position: int
@@ -51,6 +52,7 @@ class ExposureRow(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     reason: str
     grade: int | None
+    bin: str | None
 
 
 class GradeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +113,7 @@ def exposure_row(case: Case, row: int, envelopes: dict[int, Envelope]) -> Exposu
         state=fate.state,
         reason=fate.reason,
         grade=None if fate.grade is None else int(facts.grades["pos"][fate.grade]),
+        bin=fate.bin,
     )
 
 
