@@ -287,4 +287,13 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
             " fits, has exposures under its exact name (#2), and those count."
         ),
     ),
+    (
+        "t:a",
+        [A, GRADE, graded("w:a", 0.4, exposure_session="t:a")],
+        "unpaid",
+        (
+            "The grades of 2 runs reach it: judge/overall seq 1 (#2) of t:a and judge/overall seq 1 (#3) of w:a. "
+            "One exposure is paid by one run, and nothing says which."
+        ),
+    ),
 ]

@@ -186,6 +186,9 @@ def test_the_verdict_is_the_whole_in_a_sentence() -> None:
     assert verdict("t:a", A, graded("t:a", 0.8, rubric="tone")) == (
         "t:a was shown 1 arm in 1 exposure. None of its grades pays under this policy (1 recorded-only)."
     )
+    assert "Its grade judge/overall seq 1 (#2) credits nobody (ambiguous)" in verdict(
+        "t:a", A, GRADE, graded("w:a", 0.4, exposure_session="t:a")
+    )
     assert verdict("t:a", A, graded("t:a", outcome="odd")).startswith(
         "t:a was shown 1 arm in 1 exposure. Its grade judge/overall seq 1 (#2) credits nobody (unmapped): It gives"
     )

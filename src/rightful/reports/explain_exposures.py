@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rightful.projections.columns import Ints
-from rightful.projections.scene import BINS, CREDITED
+from rightful.projections.scene import AMBIGUOUS, BINS, CREDITED, NOBODY
 from rightful.reports.explain_bins import conflict_text
 from rightful.reports.explain_case import Case
 from rightful.reports.explain_runs import run_of
@@ -78,6 +78,9 @@ def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
     if not len(paying):
         unit = int(units[0])
         by, number = int(case.settlement.unit_grade[unit]), int(case.settlement.unit_bin[unit])
+        if number == AMBIGUOUS and len(runs := _runs_of(case, units)) > 1:
+            what = f"The grades of {count(len(runs), 'run')} reach it: {listed(runs)}. One exposure is paid by one run"
+            return Fate("unpaid", f"{what}, and nothing says which.", by, BINS[number])
         why = f"{bin_name(number)} ({WHY[BINS[number]]})"
         return Fate("unpaid", f"The grade that reaches it, {case.says(by)}, pays nobody: {why}.", by, BINS[number])
     unit = int(paying[0])
@@ -98,6 +101,15 @@ def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
     more = f" and {count(len(paying) - 1, 'more grade')}" if len(paying) > 1 else ""
     bound = ", though only by its file's time, which is an upper bound" if case.scene.shown.file_time[shown] else ""
     return Fate("paid", f"{case.says(by)}{more} paid its arms{bound}.", by)
+
+
+def _runs_of(case: Case, units: Ints) -> list[str]:
+    """Return the runs whose effective grades could pay, each with the first of them."""
+    found: dict[int, str] = {}
+    for unit in units[case.units.bin[units] == NOBODY].tolist():
+        run = int(case.settlement.unit_run[unit])
+        found.setdefault(run, f"{case.says(int(case.settlement.unit_grade[unit]))} of {case.text(run)}")
+    return list(found.values())
 
 
 def _canonical_arms(case: Case, row: int) -> Ints:

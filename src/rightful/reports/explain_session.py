@@ -17,7 +17,7 @@ from rightful.projections.projected import Projected
 from rightful.reports.explain_case import Case, case_of, envelopes_at
 from rightful.reports.explain_remedies import waiting
 from rightful.reports.explain_rows import ExposureRow, GradeRow, exposure_row, grade_row, in_words, rows_through
-from rightful.reports.explain_runs import Link, links_of, run_of
+from rightful.reports.explain_runs import Link, Run, links_of, run_of
 from rightful.reports.explain_words import Remedy, count
 
 _READ = frozenset({"exposure.recorded", "grade.recorded", "grade.retracted", "session.linked", "session.unlinked"})
@@ -149,7 +149,7 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
         session=session,
         policy=case.policy.hash,
         through=through,
-        verdict=_verdict(session, exposure_rows, grade_rows, run.name, run.reason),
+        verdict=_verdict(session, exposure_rows, grade_rows, {case.text(one) for one in members}, run),
         run=run.name,
         run_reason=run.reason,
         pending=pending,
@@ -204,9 +204,8 @@ def aside_reason(row: Any) -> str:  # noqa: ANN401 - a Recorded
     return "It changes nothing."
 
 
-def _verdict(
-    session: str, exposures: list[ExposureRow], grades: list[GradeRow], run: str | None, run_reason: str
-) -> str:
+def _verdict(session: str, exposures: list[ExposureRow], grades: list[GradeRow], own: set[str], run: Run) -> str:
+    """Return the whole in a sentence; a grade of the run's own names is told before one that only names it."""
     arms = len({arm for row in exposures for arm in row.arms})
     shown = f"{session} was shown {count(arms, 'arm')} in {count(len(exposures), 'exposure')}" if exposures else ""
     start = f"{shown}. " if shown else f"No exposure of {session} is recorded. "
@@ -215,14 +214,14 @@ def _verdict(
         last = credited[-1]
         paid = f"{last.grader} seq {last.seq} (#{last.position}) paid {count(len(last.arms), 'arm')}"
         return f"{start}{count(len(credited), 'grade')} of it {'is' if len(credited) == 1 else 'are'} credited: {paid}."
-    ended = [row for row in grades if row.bin is not None]
+    ended = sorted((row for row in grades if row.bin is not None), key=lambda row: row.session in own)
     if ended:
         row = ended[-1]
         return (
             f"{start}Its grade {row.grader} seq {row.seq} (#{row.position}) credits nobody ({row.state}): {row.reason}"
         )
-    if run is None:
-        return f"{start}{run_reason}"
+    if run.name is None:
+        return f"{start}{run.reason}"
     if grades:
         states = ", ".join(f"{n} {state}" for state, n in in_words(row.state for row in grades).items())
         return f"{start}None of its grades pays under this policy ({states})."
