@@ -167,6 +167,14 @@ def test_who_named_a_session_first_is_kept_between_processes(tmp_path: Any) -> N
     ]
 
 
+def test_a_name_that_only_a_grade_named_is_met_when_a_row_is_its_own() -> None:
+    log = FakeLog(page=1)
+    log.append([graded("w:a", 0.8, by="judge", exposure_session="u:later"), mentioned("t:z"), mentioned("t:y")])
+    log.append([exposed("u:later", "x", at=DAY, by="late-hook")])
+
+    assert days(log)[-1] == Day("late-hook", "1970-01-02", 1, 1, 1, 0, {}, complete=False)
+
+
 def whole(rows: list[Wire]) -> list[Day]:
     return days(log_of(*rows))
 

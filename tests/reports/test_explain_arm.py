@@ -81,13 +81,13 @@ def test_decays_and_losses_of_another_updater_are_rows_of_their_own() -> None:
 
     steps = armed(log, "x", **gptme).steps
 
-    assert [(step.kind, step.position, step.alpha, step.beta, step.n) for step in steps] == [
-        ("credit", 3, 2.0, 1.0, 1),
-        ("decay", 4, 1.5, 1.0, 1),
-        ("decay", 5, 1.25, 1.0, 1),
-        ("credit", 5, 1.25, 2.0, 2),
-        ("prune", 6, 1.0, 1.0, 0),
-        ("credit", 8, 2.0, 1.0, 1),
+    assert [(step.kind, step.position, step.alpha, step.beta, step.n, step.mass) for step in steps] == [
+        ("credit", 3, 2.0, 1.0, 1, 1.0),
+        ("decay", 4, 1.5, 1.0, 1, 0.5),
+        ("decay", 5, 1.25, 1.0, 1, 0.25),
+        ("credit", 5, 1.25, 2.0, 2, 1.25),
+        ("prune", 6, 1.0, 1.0, 0, 0.0),
+        ("credit", 8, 2.0, 1.0, 1, 1.0),
     ]
     assert_arms_add_up(projected(log), policy_of(gptme))
 

@@ -130,6 +130,16 @@ def test_a_policy_that_is_said_to_make_a_grade_count_does(events: list[Wire], st
     assert credited(log, **filled(policy)) == 1
 
 
+def test_a_link_is_offered_to_the_grader_that_would_pay_and_to_no_other() -> None:
+    log = log_of(A, GRADE, BY_HUMAN)
+
+    def offers(state: str, session: str) -> list[str]:
+        return [one.events[0]["type"] for one in _remedies(explained(log, session), session, state)]
+
+    assert offers("ambiguous", "w:a") == ["session.linked", "grade.retracted"]
+    assert offers("ambiguous", "t:a") == ["grade.retracted"]
+
+
 def test_a_grade_that_another_stands_for_says_which_and_what_would_bring_it_back() -> None:
     log = log_of(exposed("t:a", "x"), graded("t:a", 0.25, by="judge"), graded("t:a", 1.0, by="human"))
     row = told(explained(log, "t:a"), "outranked")

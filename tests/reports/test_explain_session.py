@@ -152,6 +152,22 @@ def test_each_link_says_what_it_came_to() -> None:
     assert [one.producer for one in found.links] == ["hook"] * 5
 
 
+def test_a_guess_names_the_evidence_that_it_lost_to_and_no_other_link() -> None:
+    log = log_of(
+        linked("w:a", "u:s", relation="subagent"),
+        linked("w:a", "u:n"),
+        linked("w:a", "u:m", evidence="cwd-window"),
+        linked("w:b", "u:s", relation="subagent", evidence="cwd-window"),
+    )
+
+    reasons = [one.reason for one in explained(log, "w:a").links if one.state == "weaker"]
+
+    assert [reason.partition("evidence at ")[2] for reason in reasons] == [
+        "#2 is taken instead.",
+        "#1 is taken instead.",
+    ]
+
+
 def test_a_link_in_conflict_and_one_withdrawn_join_nothing() -> None:
     twice = [linked("w:a", "u:n", key="l"), linked("w:a", "u:m", key="l")]
 
