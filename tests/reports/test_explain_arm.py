@@ -58,6 +58,19 @@ def test_an_opening_balance_is_the_first_row() -> None:
     assert [step.kind for step in armed(log, "x", balances=[]).steps] == ["credit"]
 
 
+def test_a_stateful_updater_opens_with_the_balance_too() -> None:
+    balance = opened(arms={"x": {"alpha": 3.0, "beta": 1.5, "n": 4}})
+    log = log_of(exposed("t:a", "x"), graded("t:a", 0.5), balance)
+
+    steps = armed(log, "x", arithmetic="sequential").steps
+
+    assert [(step.kind, step.alpha, step.beta, step.n, step.mass) for step in steps] == [
+        ("opening", 3.0, 1.5, 4, 2.5),
+        ("credit", 3.5, 2.0, 5, 3.5),
+    ]
+    assert_arms_add_up(projected(log), policy_of({"arithmetic": "sequential"}))
+
+
 def test_bytes_that_we_published_open_no_balance() -> None:
     balance = opened(arms={"x": {"alpha": 3.0, "beta": 1.5, "n": 4}}, sha256="c" * 64)
 
