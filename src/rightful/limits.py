@@ -90,6 +90,26 @@ IMPORT_EVENTS = 1_000
 PROBLEMS_COUNT = 1_000
 """Problems that an import reports of one file; the rest is counted. A foreign file has one a line."""
 
+COVERAGE_SESSIONS = 10
+"""Sessions a day needs before its coverage is judged.
+
+Where 90% is usual, chance alone takes 10 sessions so low on 1 day in 80, and 5 sessions on 1 in 12."""
+
+COVERAGE_DAYS = 7
+"""Days before, with so many sessions, whose median a day's coverage is held against. A week has all weekdays."""
+
+COVERAGE_POINTS = 20
+"""How far below that median a day's coverage may lie; percentage points. A tool that stopped writing loses more."""
+
+DECAYS_ALONE = 20
+"""Decays without a credit after which an arm is said to only decay. At gamma 0.99 a fifth of its evidence is gone."""
+
+REWARDLESS_COUNT = 30
+"""Selections without one reward above 0.5 that are reported. If one in ten earned one, 30 without are 4%."""
+
+STATUS_ROWS = 200_000
+"""Rows that a plain `status` folds to show coverage. More take seconds, and reading alone keeps nothing of it."""
+
 WALK_ENTRIES = 1_000_000
 """Entries that are looked at below one folder. More is a mistaken path, such as `/`."""
 

@@ -4,11 +4,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 from tests.cli.conftest import Run
+from tests.cli.test_explain import newer
 from tests.ledger.facts import exposure, grade
+from tests.projections.telling import exposed, graded, opened
+from tests.strategies import Wire
 
 import rightful
+from rightful import limits
 from rightful.cli import tables
 
 START_US = 1_785_500_000_000_000
@@ -26,7 +31,10 @@ def test_json_has_stable_keys(run: Run, ledger: Path) -> None:
 
     document = run("status", "--json").document
 
-    assert list(document) == ["path", "id", "events", "last_recorded_at", "watermark", "bytes", "openers"]
+    assert list(document) == [
+        "path", "id", "events", "last_recorded_at", "watermark", "bytes", "openers",
+        "policy", "coverage", "why_no_coverage", "warnings",
+    ]  # fmt: skip
     assert document["path"] == str(ledger)
     assert (document["events"], document["watermark"]) == (3, 2)
     assert document["last_recorded_at"] == "2026-07-31T12:13:20Z"
@@ -97,3 +105,144 @@ def test_sizes_have_the_unit_that_reads_best() -> None:
         "3.0 GiB",
         "2.0 TiB",
     ]
+
+
+DAY = 86_400
+
+
+def fill_days(ledger: Path, covered: list[int], sessions: int = 10) -> None:
+    """Days of so many sessions, of which so many are shown an arm and graded; then one more day."""
+    events: list[Wire] = []
+    for day, have in enumerate(covered):
+        for at in range(sessions):
+            session, when = f"t:{day}-{at}", day * DAY + 100
+            kind = exposed(session, "x", at=when) if at < have else graded(session, 0.9, at=when, by="hook")
+            events += [kind, graded(session, 0.9, at=when + 50)] if at < have else [kind]
+    events.append(exposed("t:last", "x", at=len(covered) * DAY + 5))
+    with rightful.open(ledger) as held:
+        held.append(events)
+
+
+def test_coverage_stands_by_producer_and_day(run: Run, ledger: Path) -> None:
+    fill_days(ledger, [10, 5])
+
+    document = run("status", "--json").document
+
+    day = {"producer": "hook", "sessions": 10, "grade": 10, "binding": 0}
+    assert document["coverage"] == [
+        {**day, "day": "1970-01-01", "exposure": 10, "bins": {"credited": 10}, "complete": True},
+        {**day, "day": "1970-01-02", "exposure": 5, "bins": {"credited": 5, "unmatched": 5}, "complete": True},
+        {
+            "producer": "hook",
+            "day": "1970-01-03",
+            "sessions": 1,
+            "exposure": 1,
+            "grade": 0,
+            "binding": 0,
+            "bins": {},
+            "complete": False,
+        },
+    ]
+    assert document["why_no_coverage"] is None
+    assert document["policy"]["hash"].startswith("d9db8dfd61ec")
+
+
+def test_people_see_shares_and_no_column_of_nothing(run: Run, ledger: Path) -> None:
+    fill_days(ledger, [10, 5])
+
+    lines = run("status").out.splitlines()
+
+    heading = next(at for at, line in enumerate(lines) if "producer" in line)
+    assert lines[heading - 1].split() == ["sessions", "exposure", "grade", "credited", "unmatched"]
+    assert lines[heading].split() == ["day", "producer", "n", "with", "with", "grades", "grades"]
+    rows = [line.split() for line in lines if line.strip().startswith("1970")]
+    assert rows[1] == ["1970-01-02", "hook", "10", "5", "50%", "██▌··", "10", "100%", "█████", "5", "5"]
+    assert rows[2][:3] == ["1970-01-03", "(so", "far)"]
+
+
+def test_a_drop_is_a_warning_in_words_and_in_json_and_the_check_says_no(run: Run, ledger: Path) -> None:
+    fill_days(ledger, [10, 5])
+    said = "hook on 1970-01-02: 5 of 10 sessions have an exposure (50%); the median of the 1 day before is 100%."
+
+    done = run("status")
+
+    assert (done.code, done.out.splitlines()[-1], done.err) == (0, f"warning: {said}", "")
+    [alarm] = run("status", "--json").document["warnings"]
+    assert (alarm["what"], alarm["kind"], alarm["share"]) == (said, "exposure-drop", 0.5)
+    assert run("status", "--check").code == 1
+    assert run("status", "--check", "--days", "1").code == 0
+
+
+def test_the_check_says_yes_where_nothing_looks_wrong(run: Run, ledger: Path) -> None:
+    fill_days(ledger, [10, 10])
+
+    done = run("status", "--check")
+
+    assert (done.code, done.out.splitlines()[-1]) == (0, "No warnings.")
+
+
+def test_the_last_days_are_shown_and_how_to_see_the_others(run: Run, ledger: Path) -> None:
+    fill_days(ledger, [10] * 16)
+
+    out = run("status").out
+    assert sum(line.strip().startswith("1970") for line in out.splitlines()) == 14
+    assert "3 earlier days; --days 0 or --json shows all" in " ".join(out.split())
+    assert sum(line.strip().startswith("1970") for line in run("status", "--days", "0").out.splitlines()) == 17
+    assert len(run("status", "--json").document["coverage"]) == 17
+    assert len(run("status", "--json", "--days", "2").document["coverage"]) == 2
+    assert run("status", "--days", "-1").code == 2
+
+
+def test_the_bins_are_those_of_the_policy_that_is_asked(run: Run, ledger: Path) -> None:
+    fill_days(ledger, [10])
+
+    document = run("status", "--json", "--policy", '{"graders": ["human/*"]}').document
+
+    assert document["coverage"][0]["bins"] == {}
+    assert run("status", "--policy", "nonsense").code == 2
+
+
+def test_a_row_of_a_newer_program_leaves_the_facts_and_says_why_coverage_is_missing(run: Run, ledger: Path) -> None:
+    fill_days(ledger, [10])
+    newer(ledger)
+
+    document = run("status", "--json").document
+
+    assert (document["events"], document["coverage"], document["warnings"]) == (22, None, [])
+    assert "'dream.recorded' version 1, which this program does not know" in document["why_no_coverage"]
+    done = run("status")
+    assert (done.code, "No coverage: the row at position 22" in done.out) == (0, True)
+    assert run("status", "--check").code == 4
+
+
+def test_a_plain_status_does_not_fold_for_long(run: Run, ledger: Path) -> None:
+    fill_days(ledger, [10])
+    assert limits.STATUS_ROWS == 200_000
+
+    with mock.patch.object(limits, "STATUS_ROWS", 20):
+        plain = run("status", "--json").document
+        asked = run("status", "--json", "--days", "14").document
+    with mock.patch.object(limits, "STATUS_ROWS", 21):
+        assert run("status", "--json").document["coverage"] == asked["coverage"]
+
+    assert (plain["coverage"], plain["events"]) == (None, 21)
+    assert plain["why_no_coverage"].startswith("21 rows are not folded yet, so coverage is left out. ")
+    assert len(asked["coverage"]) == 2
+
+
+def test_a_ledger_that_cannot_be_written_has_its_coverage_too(run: Run, ledger: Path) -> None:
+    fill_days(ledger, [10])
+    ledger.chmod(0o500)
+    try:
+        assert len(run("status", "--json").document["coverage"]) == 2
+    finally:
+        ledger.chmod(0o700)
+
+
+def test_alarms_of_arms_are_warnings_too(run: Run, ledger: Path) -> None:
+    arms = {"x": {"alpha": 1.0, "beta": 9.0, "n": 87, "rewards": 0}}
+    with rightful.open(ledger) as held:
+        held.append([opened(arms=arms)])
+
+    assert [one["kind"] for one in run("status", "--json").document["warnings"]] == ["no-rewards"]
+    assert run("status").out.splitlines()[-1].startswith("warning: bandit.json (#1) counts 87 selections")

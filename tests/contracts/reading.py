@@ -119,3 +119,13 @@ class Reading(Opened):
         assert [each.position for each in response] == [1, 2, 3]
         assert recorder.read(limit=3, after=5).head is None
         assert recorder.read(after=9).head == 5
+
+    def test_tags_are_found_by_how_they_begin(self, recorder: LedgerRecorder) -> None:
+        for tags in (["id:ab1", "session:x"], ["id:ab2", "id:b"], ["id:ab1"], [LONG * 20], []):
+            recorder.append([DCBEvent(type="t", data=b"", tags=tags)])
+
+        assert recorder.tags_like("id:ab", 10) == ["id:ab1", "id:ab2"]
+        assert recorder.tags_like("id:", 2) == ["id:ab1", "id:ab2"]
+        assert recorder.tags_like("id:b", 10) == ["id:b"]
+        assert recorder.tags_like("id:c", 10) == []
+        assert recorder.tags_like(LONG, 10) == []

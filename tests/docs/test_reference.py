@@ -21,6 +21,19 @@ from rightful.projections.settle import counters_of, settle
 from rightful.projections.store import VERSION
 from rightful.recorders.kinds import FORMAT
 from rightful.reports.audit import ArmShift, Audit
+from rightful.reports.coverage import Alarm, Day
+from rightful.reports.explain import (
+    ArmExplained,
+    EventExplained,
+    ExposureRow,
+    GradeRow,
+    Remedy,
+    Revision,
+    SessionExplained,
+    Step,
+)
+from rightful.reports.explain_exposures import STATES
+from rightful.reports.explain_grades import OUTSIDE
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 COMMON = {field.encode_name for field in msgspec.structs.fields(events.Event)} | {"session"}
@@ -191,3 +204,25 @@ def test_every_file_of_a_ledger_is_listed(tmp_path: Path) -> None:
     folders = {name for name in listed if name.endswith("/")}
     assert {name for name in found if not name.startswith(tuple(folders))} | folders == listed
     assert [name for name in folders if not any(one.startswith(name) for one in found)] == []
+
+
+def test_every_state_of_an_explanation_is_described() -> None:
+    parts = section(page("cli.md"), "`explain`").split("What becomes of an exposure:")
+
+    assert [name for name in rows(parts[0]) if name.islower() and name[0] != "-"] == list(OUTSIDE)
+    assert list(rows(parts[1])) == list(STATES)
+
+
+def test_every_key_of_an_explanation_is_named() -> None:
+    text = section(page("cli.md"), "`explain`")
+    told = (ArmExplained, SessionExplained, EventExplained, ExposureRow, GradeRow, Step, Revision, Remedy)
+
+    keys = {field.name for kind in told for field in msgspec.structs.fields(kind)}
+    assert {key for key in keys if f'"{key}"' not in text and f"`{key}`" not in text} == set()
+
+
+def test_every_key_and_kind_of_a_warning_is_named() -> None:
+    text = section(page("cli.md"), "`status`")
+
+    keys = {field.name for kind in (Day, Alarm) for field in msgspec.structs.fields(kind)}
+    assert {key for key in keys if f'"{key}"' not in text} == set()

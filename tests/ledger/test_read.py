@@ -209,3 +209,28 @@ def test_a_payload_that_is_missing_is_damage_and_no_erasure(filled: Log, recorde
         list(filled.read())
 
     assert damaged.value.position == 2
+
+
+def test_all_rows_of_an_id_are_found_by_it(filled: Log) -> None:
+    found = filled.of_id(event_id("hook", "2"))
+
+    assert [(row.position, row.envelope.outcome, row.envelope.revision) for row in found] == [
+        (2, "appended", 1),
+        (5, "conflict", 2),
+    ]
+    assert found[0].body == b'{"reward":0.8,"seq":1}'
+    assert filled.of_id(event_id("hook", "nothing")) == []
+
+
+def test_ids_are_found_by_how_they_begin(filled: Log) -> None:
+    ids = sorted(event_id("hook", str(key)) for key in range(1, 6))
+
+    assert filled.ids_like("", 10) == ids
+    assert filled.ids_like("", 2) == ids[:2]
+    assert filled.ids_like(ids[3][:8], 10) == [ids[3]]
+    assert filled.ids_like("zz", 10) == []
+
+
+def test_a_session_is_read_by_type_from_the_index(filled: Log) -> None:
+    assert [row.position for row in filled.read(session="t:b", types=["exposure.recorded"])] == [6]
+    assert [row.position for row in filled.read(session="t:b", types=[])] == []

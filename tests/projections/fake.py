@@ -22,6 +22,8 @@ class FakeLog:
         page: How many rows a page of `scan` has.
     """
 
+    path = "the fake"
+
     def __init__(self, page: int = 1_024) -> None:
         self.stored: list[Stored] = []
         self.lines: list[Line] = []
@@ -39,6 +41,22 @@ class FakeLog:
     def pages(self, after: int = 0, until: int | None = None) -> Iterator[Page]:
         for rows in self.scan(after, until):
             yield Page(rows[0].position - 1, [row.envelope for row in rows], [row.payload for row in rows])
+
+    def of_id(self, event_id: str) -> list[Stored]:
+        return [row for row in self.stored if row.envelope.id == event_id]
+
+    def read(
+        self,
+        *,
+        session: str | None = None,
+        types: Iterable[str] | None = None,
+        after: int = 0,
+        until: int | None = None,
+    ) -> Iterator[Recorded]:
+        wanted = None if types is None else frozenset(types)
+        for row in (line.row for line in self.lines[after:until]):
+            if session in {None, row.session} and (wanted is None or row.type in wanted):
+                yield row
 
     def append(self, events: Iterable[Mapping[str, Any]]) -> list[str]:
         """Append wire objects; return their outcomes."""

@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "credit": "rightful.cli.credit",
     "hook": "rightful.cli.hook",
     "posteriors": "rightful.cli.posteriors",
+    "explain": "rightful.cli.explain",
     "audit": "rightful.cli.audit",
     "status": "rightful.cli.status",
     "demo": "rightful.cli.demo",

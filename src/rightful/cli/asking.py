@@ -187,7 +187,7 @@ def folded(args: argparse.Namespace) -> Iterator[Ledger]:
     with ledger:
         log = logs.of(args)
         behind, began = ledger.projected().behind(), time.monotonic()
-        _catch_up(ledger)
+        catch_up(ledger)
         log.step("folded", rows=behind, took_s=round(time.monotonic() - began, 3))
         yield ledger
         _save(ledger, log)
@@ -205,7 +205,8 @@ def _save(ledger: Ledger, log: Log) -> None:
             pass
 
 
-def _catch_up(ledger: Ledger) -> None:
+def catch_up(ledger: Ledger) -> None:
+    """Bring the projections up to date, with progress on long work."""
     projected = ledger.projected()
     missing = projected.behind()
     if missing < PROGRESS_ROWS:

@@ -10,6 +10,7 @@ import numpy as np
 from rightful.policies import Policy
 from rightful.projections.scene import BINS, CREDITED, UNMAPPED
 from rightful.projections.settle import settle
+from rightful.reports.explain_words import WHY
 
 if TYPE_CHECKING:
     from rightful.app import Ledger
@@ -18,17 +19,6 @@ if TYPE_CHECKING:
     from rightful.projections.facts import Facts
 
 _POLICY = Policy()
-_WHY = {
-    "unmatched": "no exposure of that session is recorded",
-    "empty": "its exposure lists no lesson",
-    "ambiguous": "another session fits its name, or is graded for the same exposure",
-    "conflicting": "an event that it rests on contradicts another of the same id; `event.withdrawn` settles it",
-    "retracted": "the grade was taken back",
-    "late_only": "every exposure is later than the grade",
-    "in_balance": "an opening balance holds what came before",
-    "erased": "its exposure was erased",
-}
-"""Why the grades of a bin pay nobody."""
 
 
 def sentence(ledger: Ledger, receipts: Sequence[Receipt], said: Said, *, empty: bool) -> str:
@@ -83,4 +73,4 @@ def _pays(facts: Facts, row: int, said: Said) -> str | None:
         words = ", ".join(_POLICY.outcomes)
         return f"pays nobody under bound: unmapped outcome {said.outcome!r}; the policy maps no such word, only {words}"
     name = BINS[number]
-    return f"pays nobody under bound: {name.replace('_', '-')} ({_WHY[name]})"
+    return f"pays nobody under bound: {name.replace('_', '-')} ({WHY[name]})"

@@ -1,7 +1,9 @@
-"""Say what a ledger holds and who has it open.
+"""Say what a ledger holds, who has it open, and whether exposures, grades and bindings keep coming.
 
-How many events, when the last one was written, what it takes on disk, how far the projections
-have folded it.
+The facts first: how many events, when the last one was written, what it takes on disk, how far
+the projections have folded it. Then, for each producer and day, how many sessions have an
+exposure, a grade and a binding, and where their grades ended; and sentences on what looks wrong.
+Nothing is written.
 """
 
 from __future__ import annotations
@@ -10,44 +12,108 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rightful.cli import common
+from rightful import limits
+from rightful.cli import asking, common
+from rightful.errors import RightfulError, UsageError
 from rightful.recorders import locks
 
 if TYPE_CHECKING:
     import argparse
 
+    from rightful.app import Ledger
+    from rightful.cli.asking import Named
+    from rightful.reports.coverage import Alarm, Day
+
 _BLOCK_BYTES = 512  # the unit of st_blocks, whatever the disk's own is
+_DAYS = 14
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what the command takes: nothing of its own."""
+    """Declare the policy of the bins, how many days, and whether warnings are an answer of no."""
+    parser.add_argument("--policy", metavar="NAME|FILE|JSON", help="whose bins are counted; default bound")
+    parser.add_argument(
+        "--days", type=int, metavar="N",
+        help=f"days that are shown and whose coverage is judged, the last ones; 0 for all; default {_DAYS}",
+    )  # fmt: skip
+    parser.add_argument("--check", action="store_true", help="exit with 1 if there are warnings")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the facts."""
+    """Print the facts, the coverage and the warnings."""
+    if args.days is not None and args.days < 0:
+        raise UsageError("--days is a number of days, 0 for all; nothing was counted.")
+    policy = asking.policy_named(args.policy or "bound")
     with common.opened(args, readonly=True) as ledger:
-        status = ledger.status()
-        folder = Path(status.path)
-        facts: dict[str, Any] = {
-            "path": status.path,
-            "id": status.id,
-            "events": status.events,
-            "last_recorded_at": status.last_recorded_at,
-            "watermark": status.watermark,
-            "bytes": _bytes_on_disk(folder),
-            "openers": [who for who in locks.holders(folder / "ledger.lock") if who != f"pid {os.getpid()}"],
-        }
+        facts = _facts(ledger)
+        code = common.DONE
+        try:
+            rows, warnings, why = _coverage(args, ledger, policy)
+        except RightfulError as error:
+            rows, warnings, why = None, [], str(error)
+            code = error.exit_code if args.check else code
+    if warnings and args.check:
+        code = common.CHECK_SAID_NO
     if args.json:
-        common.print_json(facts)
+        common.print_json({**facts, **_document(args, policy, rows, warnings, why)})
     else:
         _show(facts)
-    return common.DONE
+        _show_coverage(args, policy, rows, warnings, why)
+    return code
+
+
+def _facts(ledger: Ledger) -> dict[str, Any]:
+    status = ledger.status()
+    folder = Path(status.path)
+    return {
+        "path": status.path,
+        "id": status.id,
+        "events": status.events,
+        "last_recorded_at": status.last_recorded_at,
+        "watermark": status.watermark,
+        "bytes": _bytes_on_disk(folder),
+        "openers": [who for who in locks.holders(folder / "ledger.lock") if who != f"pid {os.getpid()}"],
+    }
+
+
+def _coverage(
+    args: argparse.Namespace, ledger: Ledger, policy: Named
+) -> tuple[list[Day] | None, list[Alarm], str | None]:
+    """Return coverage and warnings; None and why where a plain `status` would fold for too long."""
+    behind = ledger.projected().behind()
+    asked = args.check or args.days is not None or args.policy is not None
+    if behind > limits.STATUS_ROWS and not asked:
+        why = (
+            f"{behind:,} rows are not folded yet, so coverage is left out. "
+            f"`rightful posteriors` folds and keeps them; `rightful status --days {_DAYS}` folds them for this once."
+        )
+        return None, [], why
+    asking.catch_up(ledger)
+    from rightful.reports import alarms, coverage
+
+    ground = coverage.ground_of(ledger.projected(), policy.policy)
+    rows = coverage.days_of(ground)
+    return rows, [*coverage.drops(rows, _days(args)), *alarms.alarms(ground, ledger.log)], None
+
+
+def _days(args: argparse.Namespace) -> int:
+    return _DAYS if args.days is None else int(args.days)
 
 
 def _bytes_on_disk(folder: Path) -> int:
     """What the folder takes, by the blocks that are allocated: the map is sparse. Opens no file."""
     found = (Path(at) / name for at, _, names in os.walk(folder) for name in names)
     return sum(path.lstat().st_blocks * _BLOCK_BYTES for path in found)
+
+
+def _document(
+    args: argparse.Namespace, policy: Named, rows: list[Day] | None, warnings: list[Alarm], why: str | None
+) -> dict[str, Any]:
+    """All days in JSON, unless a number of them was asked for."""
+    from rightful.reports import coverage
+
+    kept = None if rows is None else coverage.newest(rows, args.days or 0)
+    hashed = {**policy.policy.as_dict(), "hash": policy.policy.hash}
+    return {"policy": hashed, "coverage": kept, "why_no_coverage": why, "warnings": warnings}
 
 
 def _show(facts: dict[str, Any]) -> None:
@@ -65,3 +131,18 @@ def _show(facts: dict[str, Any]) -> None:
             "also open in": ", ".join(facts["openers"]) or "no other process",
         }
     )
+
+
+def _show_coverage(
+    args: argparse.Namespace, policy: Named, rows: list[Day] | None, warnings: list[Alarm], why: str | None
+) -> None:
+    if why is not None:
+        common.tell(f"\nNo coverage: {why}")
+    if rows:
+        from rightful.cli import coverage
+
+        coverage.show(rows, _days(args), policy.shown)
+    for one in warnings:
+        common.tell(f"warning: {one.what}")
+    if rows and not warnings:
+        common.tell("No warnings.")

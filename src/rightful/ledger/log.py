@@ -187,16 +187,34 @@ class Log:
             DamagedRowError: A row does not fit its checksum or its commitment.
         """
         wanted, after = _types(types), _position(after)
-        pages = self.scan(after, until) if session is None else self._of_session(session, after, until)
+        pages = self.scan(after, until) if session is None else self._of_session(session, wanted, after, until)
         for page in pages:
             for row in page:
                 if wanted is None or row.envelope.type in wanted:
                     yield recorded(row, self.path)
 
-    def _of_session(self, session: str, after: int, until: int | None) -> Iterator[list[Stored]]:
+    def of_id(self, event_id: str) -> list[Stored]:
+        """Return all rows of an event id, by ascending position; found by its index.
+
+        Raises:
+            DamagedRowError: A row does not fit its checksum or its commitment.
+        """
+        query = DCBQuery(items=[DCBQueryItem(tags=[f"id:{event_id}"])])
+        found = list(self.recorder.read(query))
+        return [
+            checked(Row(one.position, one.event.data, getattr(one.event, "payload", None)), self.path) for one in found
+        ]
+
+    def ids_like(self, start: str, limit: int) -> list[str]:
+        """Return the event ids that begin with a text, sorted, at most `limit`; found by their index."""
+        return [tag.removeprefix("id:") for tag in self.recorder.tags_like(f"id:{start}", limit)]
+
+    def _of_session(
+        self, session: str, types: frozenset[str] | None, after: int, until: int | None
+    ) -> Iterator[list[Stored]]:
         if _CANNOT_STAND.search(session):
             return
-        query = DCBQuery(items=[DCBQueryItem(tags=[f"session:{session}"])])
+        query = DCBQuery(items=[DCBQueryItem(types=sorted(types or ()), tags=[f"session:{session}"])])
         while True:
             found = list(self.recorder.read(query, after=after, limit=limits.PAGE_ROWS))
             rows = [Row(one.position, one.event.data, getattr(one.event, "payload", None)) for one in found]

@@ -117,6 +117,7 @@ class Facts:
         self.arms = Numbering()
         self.contexts = Numbering()
         self.graders = Numbering()
+        self.producers = Numbering()
         self.outcomes = Numbering()
         self.shown = Table(name="i4", at="i8", pos="u4", ctx="i4", flags="u1", start="u4", count="u2")
         self.shown_of = Places(self.shown, "name")

@@ -58,10 +58,13 @@ def fold(facts: Facts, page: Page) -> None:
     Raises:
         UpgradeError: A row is of a newer type or version. The facts stand before that row.
     """
-    if is_plain(page):
-        _fold_plain(facts, page)
-    else:
-        _fold_each(facts, page)
+    try:
+        if is_plain(page):
+            _fold_plain(facts, page)
+        else:
+            _fold_each(facts, page)
+    finally:
+        facts.names.meet(page, facts.producers.number)
 
 
 def _fold_plain(facts: Facts, page: Page) -> None:

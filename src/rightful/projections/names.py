@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 import numpy as np
@@ -39,15 +39,20 @@ class Names:
         alias: 1 where the name was read from a sanitised form.
         first: The position of the first row that names it as `session` or `other`.
         started: The position of its first `session.started`, or `NOT_MENTIONED`.
+        by: The number of the producer of its first row, or -1.
+        seen_us: When that row says that it happened; microseconds since 1970, UTC; -1 without one.
     """
 
-    COLUMNS = ("alias", "first", "started", "_parent", "_ring")
+    COLUMNS = ("alias", "first", "started", "by", "seen_us", "_parent", "_ring")
 
     def __init__(self) -> None:
         self.texts = Texts()
         self.alias = array("B")
         self.first = array("I")
         self.started = array("I")
+        self.by = array("i")
+        self.seen_us = array("q")
+        self._unmet: list[int] = []
         self._parent = array("i")
         self._ring = array("i")
         self._spaces: dict[str, int] = {}
@@ -95,7 +100,27 @@ class Names:
         self.alias.append(alias)
         self.first.append(first)
         self.started.append(NOT_MENTIONED)
+        self.by.append(-1)
+        self.seen_us.append(-1)
+        self._unmet.append(number)
         return number
+
+    def meet(self, page: Page, producer: Callable[[str], int]) -> None:
+        """Note who wrote the first row of each name that a page named first, and when that happened.
+
+        Args:
+            page: The page, folded.
+            producer: Gives a producer's number.
+        """
+        waiting = []
+        for number in self._unmet:
+            first = self.first[number]
+            if first == NOT_MENTIONED:
+                waiting.append(number)
+                continue
+            envelope = page.envelopes[first - page.after - 1]
+            self.by[number], self.seen_us[number] = producer(envelope.producer), envelope.at_us
+        self._unmet = waiting
 
     def start(self, number: int, position: int) -> None:
         """Note that a session started under exactly this name."""
@@ -281,6 +306,7 @@ class Names:
         for name in self.COLUMNS:
             mine: array[int] = getattr(self, name)
             setattr(self, name, array(mine.typecode, columns[name].astype(mine.typecode).tobytes()))
+        self._unmet = np.flatnonzero(columns["first"] == NOT_MENTIONED).tolist()
 
 
 def _coarse_of(text: str) -> int:

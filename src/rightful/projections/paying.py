@@ -99,7 +99,7 @@ def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -
     every = _every(scene, units, targets, sources)
     contested = _contested(scene, units, every) if sources is None else np.zeros(len(units.grade), np.bool_)
     bins = _bins(scene, units, every, targets if sources is None else sources, unmapped, contested)
-    canonical, arms = _canonical(scene.facts, scene.policy)
+    canonical, arms = canonical_arms(scene.facts, scene.policy)
     parts: list[Credits] = []
     late_arms, first_us = 0, np.full(len(bins), np.iinfo(np.int64).max)
     for pairs in every():
@@ -114,7 +114,7 @@ def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -
     counters = {
         "late_exposures": late_arms,
         "pending_sessions": _pending(scene, units, targets),
-        "crossover_arms": _crossovers(scene, canonical),
+        "crossover_arms": len(crossed(scene, canonical)),
         "per_arm_unexposed": unexposed,
         "foreign_grades": 0 if sources is None else int(((bins == CREDITED) & (sources.kind == FOREIGN)).sum()),
     }
@@ -171,15 +171,19 @@ def _pairs(scene: Scene, units: Units, targets: Targets, sources: Sources | None
     place = np.arange(len(mine)) - np.repeat(np.cumsum(size) - size, size) + low[mine]
     shown = (targets.reach.order if sources is None else sources.order)[place]
     unit = mine + (part.start or 0)
-    grade_at = scene.grades.at[units.grade][unit]
+    return Pairs(unit, shown, *in_time(scene, scene.grades.at[units.grade][unit], shown))
+
+
+def in_time(scene: Scene, grade_at: Ints, shown: Ints) -> tuple[Mask, Mask]:
+    """Return which exposures count for a grade of a time, and which came after it."""
     at, usable = scene.shown.at[shown], scene.shown.usable[shown]
-    if sources is not None:
-        return Pairs(unit, shown, usable & (at <= grade_at), np.zeros(len(unit), np.bool_))
-    late = np.zeros(len(unit), np.bool_)
+    late = np.zeros(len(shown), np.bool_)
+    if scene.policy.join == "newest":
+        return usable & (at <= grade_at), late
     if scene.policy.causal_order == "strict":
         skew_us = round(scene.policy.skew_s * 1_000_000)
         late = usable & ~scene.shown.file_time[shown] & (at > grade_at + skew_us)
-    return Pairs(unit, shown, usable & ~late, late)
+    return usable & ~late, late
 
 
 def _bins(
@@ -220,7 +224,7 @@ def _contested(scene: Scene, units: Units, every: Callable[[], Iterable[Pairs]])
     return contested
 
 
-def _canonical(facts: Facts, policy: Policy) -> tuple[Ints, list[str]]:
+def canonical_arms(facts: Facts, policy: Policy) -> tuple[Ints, list[str]]:
     """Return, for each arm, the number of the arm it is an alias of; and all arms' names."""
     arms = list(facts.arms.values)
     numbers = {arm: number for number, arm in enumerate(arms)}
@@ -326,11 +330,11 @@ def _pending(scene: Scene, units: Units, targets: Targets) -> int:
     return int(waiting.sum())
 
 
-def _crossovers(scene: Scene, canonical: Ints) -> int:
-    """Return how many (run, arm) were both shown and withheld."""
+def crossed(scene: Scene, canonical: Ints) -> Ints:
+    """Return the (run, arm) that were both shown and withheld, each as one number: run << 32 | arm."""
     table = scene.facts.withheld
     if not len(table):
-        return 0
+        return np.empty(0, np.int64)
     row = np.searchsorted(scene.shown.row, table["row"])
     inside = row < len(scene.shown.row)
     inside[inside] = scene.shown.row[row[inside]] == table["row"][inside]
@@ -338,13 +342,13 @@ def _crossovers(scene: Scene, canonical: Ints) -> int:
     held_run = scene.runs.of[scene.shown.session[row[inside]]].astype(np.int64)
     held = np.unique(held_run << 32 | canonical[table["arm"][inside]])
     if not len(held):
-        return 0
+        return held
     rows = np.flatnonzero(scene.shown.usable)
     every = Pairs(rows, rows, np.ones(len(rows), np.bool_), np.ones(len(rows), np.bool_))
     shown_row, arm = _arms_of(scene, every, canonical)
     shown_run = scene.runs.of[scene.shown.session[rows[shown_row]]].astype(np.int64)
     shown = shown_run << 32 | arm
     place = np.minimum(np.searchsorted(held, shown), len(held) - 1)  # `isin` would hash all that was shown
-    crossed = np.zeros(len(held), np.bool_)
-    crossed[place[held[place] == shown]] = True
-    return int(crossed.sum())
+    both = np.zeros(len(held), np.bool_)
+    both[place[held[place] == shown]] = True
+    return held[both]

@@ -105,22 +105,46 @@ def runs_of(facts: Facts, through: int, quarantine: Quarantined, among: Mask | N
     return Runs(of, ambiguous, reused)
 
 
-def _in_force(facts: Facts, through: int, quarantine: Quarantined, among: Mask | None) -> Links:
+IN_FORCE, UNUSABLE, VOID, ELSEWHERE, UNLINKS, UNDONE, WEAKER, SECOND_GUESS = range(8)
+"""What a link or unlink comes to: see `link_states`."""
+
+
+def link_states(facts: Facts, through: int, quarantine: Quarantined, among: Mask | None = None) -> Column:
+    """Return what each row of `facts.links` up to a position comes to.
+
+    `IN_FORCE`; `UNUSABLE`, its id stands in conflict; `VOID`, it was withdrawn; `ELSEWHERE`, not
+    among the names asked for; `UNLINKS`, it withdraws others; `UNDONE`, it was unlinked later;
+    `WEAKER`, a `cwd-window` claim on a name that better evidence claims; `SECOND_GUESS`, a native
+    `cwd-window` claim of a run that has a native name by better evidence.
+    """
     table = facts.links
     end = int(np.searchsorted(table["pos"], through, "right"))
     pos, session, other = (table[name][:end].astype(np.int64) for name in ("pos", "session", "other"))
     relation, evidence, unlink = (table[name][:end] for name in ("relation", "evidence", "unlink"))
-    keep = ~np.isin(pos, quarantine.unusable) & ~np.isin(pos, quarantine.void)
+    state = np.full(end, IN_FORCE, np.int8)
+    state[np.isin(pos, quarantine.unusable)] = UNUSABLE
+    state[np.isin(pos, quarantine.void)] = VOID
     if among is not None:
-        keep &= among[session]
+        state[~among[session]] = ELSEWHERE
+    keep = state == IN_FORCE
+    state[keep & (unlink == 1)] = UNLINKS
     undone = {(int(session[row]), int(other[row])): int(pos[row]) for row in np.flatnonzero(keep & (unlink == 1))}
     keep &= unlink == 0
     for (one, two), at in undone.items():
-        keep &= ~((session == one) & (other == two) & (pos < at))
+        before = keep & (session == one) & (other == two) & (pos < at)
+        state[before], keep = UNDONE, keep & ~before
     weak = evidence == CWD_WINDOW
     strong = keep & ~weak
-    keep &= ~(weak & np.isin(other, other[strong]))
-    keep &= ~(weak & (relation == NATIVE) & np.isin(session, session[strong & (relation == NATIVE)]))
+    state[keep & weak & (relation == NATIVE) & np.isin(session, session[strong & (relation == NATIVE)])] = SECOND_GUESS
+    state[keep & weak & np.isin(other, other[strong])] = WEAKER
+    return state
+
+
+def _in_force(facts: Facts, through: int, quarantine: Quarantined, among: Mask | None) -> Links:
+    keep = link_states(facts, through, quarantine, among) == IN_FORCE
+    table = facts.links
+    session, other = (table[name][: len(keep)].astype(np.int64) for name in ("session", "other"))
+    relation = table["relation"][: len(keep)]
     session, other, marked = session[keep], other[keep], relation[keep] != NATIVE
     pair, first = np.unique(session << 32 | other, return_index=True)
     marked_pairs = np.isin(pair, (session << 32 | other)[marked])

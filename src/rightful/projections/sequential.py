@@ -33,9 +33,30 @@ class Running(NamedTuple):
     n: int
     mass: float
 
+    def credited(self, weight: float, reward: float) -> Running:
+        """Return the state after a credit; the float operations of `run`."""
+        up, down = weight * reward, weight * (1.0 - reward)
+        return Running(self.alpha + up, self.beta + down, self.n + 1, self.mass + weight)
 
-class _Change(NamedTuple):
-    """What happens to many arms at once: a decay by `gamma`, or the loss of some."""
+    def opened(self, alpha: float, beta: float, n: int) -> Running:
+        """Return the state with what a balance holds on top."""
+        up, down = alpha - 1.0, beta - 1.0
+        return Running(self.alpha + up, self.beta + down, self.n + n, self.mass + (up + down))
+
+    def decayed(self, gamma: float, prior: tuple[float, float]) -> Running:
+        """Return the state after a decay toward the prior."""
+        a0, b0 = prior
+        return Running(a0 + gamma * (self.alpha - a0), b0 + gamma * (self.beta - b0), self.n, self.mass * gamma)
+
+
+class Change(NamedTuple):
+    """What happens to many arms at once: a decay by `gamma`, or the loss of some.
+
+    Attributes:
+        position: Where it stands; it happens before what is credited there.
+        gamma: What the decay leaves; None where arms are dropped.
+        dropped: The arms that are dropped.
+    """
 
     position: int
     gamma: float | None
@@ -63,7 +84,7 @@ class _State:
         self.n[slot] += n
         self.known[slot] = True
 
-    def change(self, one: _Change) -> None:
+    def change(self, one: Change) -> None:
         """Decay all arms toward their prior, or drop some."""
         if one.gamma is not None:
             a0, b0 = self.prior
@@ -87,7 +108,7 @@ class _State:
 
 def run(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> dict[Key, Running]:
     """Return every arm's state after all updates, decays and prunes up to a position."""
-    openings = list(_openings(facts, policy, through))
+    openings = list(openings_of(facts, policy, through))
     keys, slot = _slots(facts, settlement, openings)
     state = _State(keys, policy.prior)
     for key, alpha, beta, n in openings:
@@ -101,7 +122,7 @@ def run(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> d
     reward = np.repeat(settlement.credit_reward, 2)[order]
     up, down = weight * reward, weight * (1.0 - reward)
     done = 0
-    for change in sorted(_changes(facts, settlement, policy, through), key=lambda one: one.position):
+    for change in sorted(changes_of(facts, settlement, policy, through), key=lambda one: one.position):
         upto = int(np.searchsorted(position, change.position, "left"))
         _add(state, slot[done:upto], up[done:upto], down[done:upto], weight[done:upto])
         state.change(change)
@@ -119,7 +140,8 @@ def _add(state: _State, slot: Ints, up: Floats, down: Floats, weight: Floats) ->
         state.known[slot] = True
 
 
-def _openings(facts: Facts, policy: Policy, through: int) -> Iterator[tuple[Key, float, float, int]]:
+def openings_of(facts: Facts, policy: Policy, through: int) -> Iterator[tuple[Key, float, float, int]]:
+    """Yield what the opening balances in force hold of each arm: alpha, beta, n."""
     canonical = policy.arm_aliases.get
     for one in balances(facts, policy, through):
         for arm, amounts in one.arms.items():
@@ -150,7 +172,8 @@ def _slots(
     return slots, of_code[place]
 
 
-def _changes(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> Iterator[_Change]:
+def changes_of(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> Iterator[Change]:
+    """Yield the decays and losses that the log tells of, in no order; none where the policy decays otherwise."""
     if not isinstance(policy.decay, EventDecay):
         return
     quarantine = quarantined(facts, through)
@@ -158,17 +181,17 @@ def _changes(facts: Facts, settlement: Settlement, policy: Policy, through: int)
     balanced_us = max((one.through_us for one in balances(facts, policy, through, quarantine)), default=-1)
     for decayed in facts.decayed:
         if decayed.position <= through and decayed.position not in left_out and decayed.at_us > balanced_us:
-            yield _Change(decayed.position, decayed.gamma, [])
+            yield Change(decayed.position, decayed.gamma, [])
     canonical = policy.arm_aliases.get
     for pruned in facts.pruned:
         if pruned.position <= through and pruned.position not in left_out and pruned.at_us > balanced_us:
             arms: list[Key] = [(canonical(arm, arm), None) for arm in pruned.arms]
             inside: list[Key] = [(canonical(arm, arm), context) for arm, context in pruned.contexts]
-            yield _Change(pruned.position, None, [*arms, *inside])
+            yield Change(pruned.position, None, [*arms, *inside])
     yield from _called(facts, settlement)
 
 
-def _called(facts: Facts, settlement: Settlement) -> Iterator[_Change]:
+def _called(facts: Facts, settlement: Settlement) -> Iterator[Change]:
     """Yield the decays that came with a call of the updater, credited or not; of calls in conflict none."""
     aside = facts.grades["aside"][settlement.unit_grade]
     position = facts.grades["pos"][settlement.unit_grade]
@@ -176,4 +199,4 @@ def _called(facts: Facts, settlement: Settlement) -> Iterator[_Change]:
     for unit in np.flatnonzero((aside >= 0) & counts).tolist():
         gamma = facts.asides[int(aside[unit])].decay_rate
         if gamma is not None:
-            yield _Change(int(position[unit]), gamma, [])
+            yield Change(int(position[unit]), gamma, [])

@@ -10,21 +10,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from rightful.policies import ArmDecay, Policy, SessionDecay
 from rightful.projections.columns import Mask
 from rightful.projections.facts import Facts
-from rightful.projections.joins import bound_targets, newest_sources
+from rightful.projections.joins import Sources, Targets, bound_targets, newest_sources
 from rightful.projections.paying import Settlement, pay
 from rightful.projections.runs import Runs, quarantined, runs_of
-from rightful.projections.scene import BINS, scene_of
+from rightful.projections.scene import BINS, Scene, scene_of
 from rightful.projections.sums import Sums, sums_of
-from rightful.projections.units import units_of
+from rightful.projections.units import Units, units_of
 
 BLOCK_ROWS = 1 << 17
 """Exposures and grades that are settled at once; what a settlement needs grows with them."""
+
+
+class Settled(NamedTuple):
+    """A settlement and what it was made from, for who explains it.
+
+    Attributes:
+        scene: The exposures and grades that were looked at.
+        units: The grades that the policy pays from.
+        targets: What each of them reaches by the bound rule.
+        sources: What each of them pays by the newest-file rule; None under the bound rule.
+        settlement: What the policy made of them.
+    """
+
+    scene: Scene
+    units: Units
+    targets: Targets
+    sources: Sources | None
+    settlement: Settlement
 
 
 def settle(
@@ -40,11 +59,18 @@ def settle(
             Only for the `bound` join: the newest session is sought among all.
         runs: Which run each name belongs to, if that is known.
     """
+    return settled(facts, policy, through, names, runs).settlement
+
+
+def settled(
+    facts: Facts, policy: Policy, through: int, names: Iterable[int] | Mask | None = None, runs: Runs | None = None
+) -> Settled:
+    """Return what `settle` does, with what it was made from."""
     scene = scene_of(facts, policy, through, names, runs)
     units = units_of(scene)
     targets = bound_targets(scene, units)
     sources = None if policy.join == "bound" else newest_sources(scene, units, targets)
-    return pay(scene, units, targets, sources)
+    return Settled(scene, units, targets, sources, pay(scene, units, targets, sources))
 
 
 def adds_up(policy: Policy) -> bool:

@@ -30,7 +30,7 @@ from rightful.projections.kept import Kept, from_values, to_values
 from rightful.projections.names import Names
 from rightful.recorders import files
 
-VERSION = 1
+VERSION = 2
 """Version of this form; raised by any change of what is folded or how it is stored."""
 
 CHUNK_ROWS = 65_536
@@ -53,6 +53,7 @@ _NUMBERINGS: dict[str, Any] = {
     "arms": list[str],
     "contexts": list[tuple[str | None, ...]],
     "graders": list[tuple[str, str]],
+    "producers": list[str],
     "outcomes": list[str],
 }
 

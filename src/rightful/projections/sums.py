@@ -80,7 +80,7 @@ def sums_of(facts: Facts, settlement: Settlement, policy: Policy, decay_at_us: i
         policy: The rule; its decay weighs the credits.
         decay_at_us: The time of a `time` decay; microseconds since 1970, UTC.
     """
-    weight = settlement.credit_weight * _decayed(settlement, policy, decay_at_us)
+    weight = settlement.credit_weight * decay_of(settlement, policy, decay_at_us)
     sums = Sums()
     none = np.zeros(len(weight), np.int64)
     _sum(sums, settlement, weight, none, [None])
@@ -138,7 +138,8 @@ def _marginals(contexts: list[Context]) -> Iterator[tuple[Ints, list[Context]]]:
             yield of, list(values)
 
 
-def _decayed(settlement: Settlement, policy: Policy, decay_at_us: int) -> Floats:
+def decay_of(settlement: Settlement, policy: Policy, decay_at_us: int) -> Floats:
+    """Return what the policy's decay leaves of each credit, as a factor of its weight."""
     unit, slot = settlement.credit_unit, settlement.unit_slot
     match policy.decay:
         case TimeDecay(half_life=half_life):

@@ -104,6 +104,14 @@ class LedgerRecorder(DCBRecorder):
         found = self.rows(after, limit)
         return [row.envelope for row in found], [row.payload for row in found]
 
+    def tags_like(self, start: str, limit: int) -> list[str]:
+        """Return the tags that begin with a text, sorted, at most `limit`; an engine may have an index for it.
+
+        Only tags of at most `limits.TAG_KEY_BYTES` are found.
+        """
+        found = {tag for event in self.read() for tag in event.event.tags if tag.startswith(start)}
+        return sorted(tag for tag in found if len(tag.encode()) <= limits.TAG_KEY_BYTES)[:limit]
+
     @abstractmethod
     def head(self) -> int:
         """Return the last position; 0 when there is none."""

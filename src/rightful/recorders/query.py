@@ -70,6 +70,18 @@ def positions(tables: Tables, txn: lmdb.Transaction[bytes], query: DCBQuery, aft
     return (position for position, fits in _candidates(tables, txn, query, after, until) if fits)
 
 
+def words_like(tables: Tables, txn: lmdb.Transaction[bytes], start: str, limit: int) -> list[str]:
+    """Return the tags that begin with a text, from the index; those that are kept as a hash are not found."""
+    key, found = start.encode(), list[str]()
+    with txn.cursor(db=tables.env.tables["tags"]) as cursor:
+        if key and cursor.set_range(key):
+            for word in cursor.iternext_nodup(values=False):
+                if not word.startswith(key) or len(found) == limit:
+                    break
+                found.append(word.decode())
+    return found
+
+
 def raw_rows(
     tables: Tables, txn: lmdb.Transaction[bytes], after: int, limit: int
 ) -> tuple[list[bytes], list[bytes | None]]:

@@ -17,7 +17,7 @@ from rightful.errors import ClosedError, ReadOnlyStoreError
 from rightful.recorders import registry
 from rightful.recorders.appender import Appender
 from rightful.recorders.port import Decision, LedgerRecorder, Row, View
-from rightful.recorders.query import raw_rows
+from rightful.recorders.query import raw_rows, words_like
 from rightful.recorders.subscription import Response, Subscription
 from rightful.recorders.tables import KINDS, Tables
 from rightful.tree import HASH_BYTES, LEAF
@@ -138,6 +138,12 @@ class LMDBRecorder(LedgerRecorder):
             for position, value in enumerate(values, after + 1):
                 tables.checked(position, value)
         return records, payloads
+
+    def tags_like(self, start: str, limit: int) -> list[str]:
+        """As `LedgerRecorder.tags_like`, from the index."""
+        tables = self.tables()
+        with tables.env.read() as txn:
+            return words_like(tables, txn, start, limit)
 
     def head(self) -> int:
         """Return the last position; 0 when there is none."""

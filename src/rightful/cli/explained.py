@@ -1,0 +1,239 @@
+"""Explanations for people: a sentence first, then tables; long ones end with how to see all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rightful.cli import asking, common, tables
+
+if TYPE_CHECKING:
+    from rightful.reports.explain import (
+        ArmExplained,
+        EventExplained,
+        ExposureRow,
+        GradeRow,
+        Remedy,
+        SessionExplained,
+        Step,
+    )
+
+_BAR_CHARS = 16
+_BODY_CHARS = 2_000
+
+
+def arm(found: ArmExplained, policy: str, limit: int) -> None:
+    """Print what the belief about an arm rests on."""
+    from rightful.reports.beta import interval
+
+    low, high = interval(found.alpha, found.beta)
+    credits_ = sum(step.kind == "credit" for step in found.steps)
+    belief = f"Beta({asking.number(found.alpha)}, {asking.number(found.beta)}), 95% from {low:.3f} to {high:.3f}"
+    also = f" It is also known as {', '.join(found.aliases)}." if found.aliases else ""
+    decayed = f", decayed as of {found.decay_at}" if found.decay_at else ""
+    common.tell(
+        f"{found.arm} is believed to earn {found.mean:.3f}: {belief}, from {common.many(credits_, 'credit')} in this "
+        f"log (n {found.n:,}, mass {asking.number(found.mass)}).{also} "
+        f"Policy {policy}, through position {found.through:,}{decayed}."
+    )
+    _steps(found, limit)
+    if found.unpaid:
+        states = ", ".join(f"{count:,} {state.replace('_', '-')}" for state, count in found.unpaid_states.items())
+        common.tell(f"\nShown {common.many(len(found.unpaid), 'time')} without credit: {states}.")
+        _exposures(found.unpaid, limit)
+    if found.withheld:
+        places = [f"#{position}" for position in found.withheld]
+        common.tell(f"\nWithheld {common.many(len(places), 'time')}, never credited for it: {_some(places, limit)}.")
+
+
+def _steps(found: ArmExplained, limit: int) -> None:
+    kept, more = _last(found.steps, limit)
+    if not kept:
+        common.tell("Nothing has moved it from its prior.")
+        return
+    picture = tables.draws()
+    columns = {
+        "event": "", "what": "", "run": "", "by": "", "shown in": "",
+        "reward": "0 to 1", "weight": "", "alpha": "after", "beta": "after", "mean": "after",
+    }  # fmt: skip
+    columns["weight"] = "decayed" if found.decay_at else "w"
+    if picture:
+        columns["0 … 1"] = ""
+    rows = [[*_step(step), *([_bar(step.alpha / (step.alpha + step.beta))] if picture else [])] for step in kept]
+    prior = f"from the prior, alpha {found.prior[0]:g} and beta {found.prior[1]:g}"
+    tables.show_table(columns, rows, note=_note(more, prior), drop=["0 … 1", "shown in", "weight"])
+
+
+def _step(step: Step) -> list[str]:
+    seq = "" if step.seq is None else f" seq {step.seq}"
+    reward = "" if step.reward is None else asking.fixed(step.reward)
+    weight = "" if step.decayed is None else asking.number(step.decayed)
+    shown = " ".join(f"#{one}" for one in step.exposures[:3]) + (" …" if len(step.exposures) > 3 else "")  # noqa: PLR2004 - as many as fit
+    return [
+        f"#{step.position}", step.kind, step.session or "", f"{step.grader or ''}{seq}", shown, reward, weight,
+        asking.number(step.alpha), asking.number(step.beta), asking.fixed(step.alpha / (step.alpha + step.beta)),
+    ]  # fmt: skip
+
+
+def _bar(mean: float) -> str:
+    at = min(int(mean * _BAR_CHARS), _BAR_CHARS - 1)
+    return "─" * at + "●" + "·" * (_BAR_CHARS - 1 - at)
+
+
+def session(found: SessionExplained, policy: str, limit: int) -> None:
+    """Print what became of a session's exposures and grades."""
+    common.tell(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
+    common.tell(f"\nRun: {found.run_reason}")
+    fits = [one.session for one in found.names if one.role == "fits"]
+    if fits:
+        common.tell(f"Names that fit as a sanitised form, or of which one is: {_some(fits, limit)}.")
+    if found.links:
+        kept, more = _last(found.links, limit)
+        rows = [
+            [
+                f"#{one.position}",
+                one.session,
+                one.other,
+                one.relation,
+                one.evidence,
+                one.producer,
+                one.state,
+                one.reason,
+            ]
+            for one in kept
+        ]
+        columns = dict.fromkeys(("link", "session", "other", "as", "evidence", "producer", "state", "reason"), "")
+        tables.show_table(columns, rows, title="Links", note=_note(more), drop=["producer", "as"])
+    if found.exposures:
+        _exposures(found.exposures, limit, title="Shown")
+    if found.grades:
+        _grades(found.grades, limit)
+    if found.asides:
+        kept_asides, more = _last(found.asides, limit)
+        rows = [[f"#{one.position}", one.type, one.reason] for one in kept_asides]
+        tables.show_table({"event": "", "type": "", "reason": ""}, rows, title="Changes nothing", note=_note(more))
+    _remedies(found, limit)
+
+
+def _exposures(rows: Sequence[ExposureRow], limit: int, title: str | None = None) -> None:
+    kept, more = _last(rows, limit)
+    cells = [
+        [
+            f"#{one.position}", one.session, f"{one.at}{' (file: at the latest)' if one.at_basis else ''}",
+            _arms(one), one.state, one.reason,
+        ]
+        for one in kept
+    ]  # fmt: skip
+    columns = dict.fromkeys(("exposure", "session", "at", "arms", "state", "reason"), "")
+    tables.show_table(columns, cells, title=title, note=_note(more), drop=["at", "session"])
+
+
+def _arms(row: ExposureRow) -> str:
+    shown = _some(row.arms, 3) if row.arms else "no arm"
+    return f"{shown}; withheld {_some(row.withheld, 3)}" if row.withheld else shown
+
+
+def _grades(rows: Sequence[GradeRow], limit: int) -> None:
+    kept, more = _last(rows, limit)
+    cells = [
+        [
+            f"#{one.position}", one.session, f"{one.grader} seq {one.seq}", one.at, _said(one), one.state, one.reason,
+        ]
+        for one in kept
+    ]  # fmt: skip
+    columns = dict.fromkeys(("grade", "session", "grader", "at", "says", "state", "reason"), "")
+    tables.show_table(columns, cells, title="Grades", note=_note(more), drop=["at", "session"])
+
+
+def _said(row: GradeRow) -> str:
+    if row.kind != "grade":
+        return "taken back" if row.kind == "retraction" else "erased"
+    said = row.outcome or "" if row.reward is None else asking.fixed(row.reward)
+    return f"{said} for {row.exposure_session}" if row.exposure_session else said
+
+
+def _remedies(found: SessionExplained, limit: int) -> None:
+    """Print what would have to be recorded: for the run, for grades in a bin that pays nobody, for waiting."""
+    wanted = [("", one) for one in found.remedies]
+    for row in found.grades:
+        if row.bin is not None:
+            wanted += [(f"#{row.position} {row.state}: ", one) for one in row.remedies]
+    unlike = list(dict.fromkeys((start, _spelled(one)) for start, one in wanted))
+    if not unlike:
+        return
+    common.tell(
+        "\nWhat would have to be recorded; each removes the reason that is given, and another may stand behind it"
+    )
+    shown = unlike[:limit] if limit else unlike
+    for start, text in shown:
+        common.say(f"  {start}{text}")
+    if len(shown) < len(unlike):
+        common.tell(_note(len(unlike) - len(shown)) or "")
+
+
+def _spelled(remedy: Remedy) -> str:
+    lines = [remedy.what]
+    lines += [f"    {json.dumps(event, ensure_ascii=False)}" for event in remedy.events]
+    if remedy.policy is not None:
+        lines.append(f"    --policy '{json.dumps(remedy.policy, ensure_ascii=False)}'")
+    return "\n".join(lines)
+
+
+def event(found: EventExplained, policy: str, limit: int) -> None:
+    """Print an event, its revisions and what used it."""
+    common.tell(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
+    facts: dict[str, Any] = {
+        "id": found.id,
+        "position": found.position,
+        "type": found.type,
+        "outcome": found.outcome,
+        "producer": found.producer,
+        "session": found.session,
+        "at": f"{found.at}{' (a file time: at the latest)' if found.at_basis else ''}",
+        "recorded at": found.recorded_at,
+        "says": _body(found.body),
+    }
+    tables.show_facts({name: fact for name, fact in facts.items() if fact is not None})
+    kept, more = _last(found.revisions, limit)
+    rows = [
+        [f"#{one.position}", one.revision, one.outcome, one.recorded_at, _shown(one.shown, one.withdrawn)]
+        for one in kept
+    ]
+    columns = dict.fromkeys(("row", "revision", "outcome", "recorded at", ""), "")
+    tables.show_table(columns, rows, title="Revisions of its id", note=_note(more), drop=["recorded at"])
+    if found.used_by:
+        common.tell("Used by")
+        for one in found.used_by[:limit] if limit else found.used_by:
+            common.tell(f"  {one}")
+    if found.grade is not None:
+        for remedy in found.grade.remedies:
+            common.say(f"  {_spelled(remedy)}")
+
+
+def _shown(shown: bool, withdrawn: bool) -> str:  # noqa: FBT001 - two facts of a row
+    return ", ".join(word for word, so in (("what the id says", shown), ("withdrawn", withdrawn)) if so)
+
+
+def _body(body: object) -> str:
+    if body is None:
+        return "erased"
+    text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+    return text if len(text) <= _BODY_CHARS else f"{text[:_BODY_CHARS]} … ({len(text):,} characters; --json has all)"
+
+
+def _last(rows: Sequence[Any], limit: int) -> tuple[Sequence[Any], int]:
+    """Return the last rows that are shown, and how many are not."""
+    return (rows[-limit:], max(len(rows) - limit, 0)) if limit else (rows, 0)
+
+
+def _note(more: int, also: str | None = None) -> str | None:
+    """Return what stands below a table."""
+    rest = f"{more:,} more before these; --limit 0 or --json shows all" if more else ""
+    return "; ".join(part for part in (also, rest) if part) or None
+
+
+def _some(names: Sequence[str], limit: int) -> str:
+    kept = names[:limit] if limit else names
+    more = f" and {len(names) - len(kept):,} more" if len(kept) < len(names) else ""
+    return ", ".join(kept) + more

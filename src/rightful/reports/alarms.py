@@ -1,0 +1,153 @@
+"""Alarms: arms that only decay, rewards that never come, arms that were withheld and shown all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rightful import limits
+from rightful.ledger.log import Log
+from rightful.projections.facts import Balance
+from rightful.projections.paying import canonical_arms, crossed
+from rightful.projections.scene import balances
+from rightful.reports.coverage import Alarm, Ground
+from rightful.reports.explain_words import count, listed
+
+
+def alarms(ground: Ground, log: Log) -> list[Alarm]:
+    """Return everything that looks wrong with the arms of a ledger, under the policy of the ground.
+
+    Args:
+        ground: What coverage is computed from.
+        log: Where the bodies of balances are read.
+    """
+    return [*_only_decays(ground), *_shrinking(ground), *_no_rewards(ground, log), *_withheld(ground)]
+
+
+def _only_decays(ground: Ground) -> Iterator[Alarm]:
+    """Arms with evidence that got no credit within the last `limits.DECAYS_ALONE` decays of the log."""
+    decays = sorted(_decays(ground))
+    if len(decays) < limits.DECAYS_ALONE:
+        return
+    since = decays[-limits.DECAYS_ALONE][0]
+    left = float(np.prod([gamma for _, gamma in decays[-limits.DECAYS_ALONE :]]))
+    found = ground.settlement
+    position = ground.facts.grades["pos"][found.unit_grade[found.credit_unit]]
+    aliases = ground.policy.arm_aliases
+    opened = {
+        aliases.get(arm, arm)
+        for one in balances(ground.facts, ground.policy, ground.through)
+        for arm, (alpha, beta, _) in one.arms.items()
+        if (alpha, beta) != (1.0, 1.0)
+    }
+    last = dict.fromkeys(opened, 0)
+    newest = np.zeros(len(found.arms), np.int64)
+    np.maximum.at(newest, found.credit_arm, position)
+    last |= {found.arms[arm]: int(newest[arm]) for arm in np.flatnonzero(newest).tolist()}
+    arms = sorted(arm for arm, at in last.items() if at < since and at >= _pruned_at(ground, arm))
+    if arms:
+        decay = "decays" if len(arms) == 1 else "decay"
+        what = (
+            f"{count(len(arms), 'arm')} only {decay}: since #{since} no credit came, and "
+            f"{limits.DECAYS_ALONE} decays left {left:.0%} of the evidence ({listed(arms)})."
+        )
+        yield Alarm("only-decays", what, arms=arms)
+
+
+def _decays(ground: Ground) -> Iterator[tuple[int, float]]:
+    """Yield (position, gamma) of every decay of another updater that leaves less than all."""
+    facts = ground.facts
+    for one in facts.decayed:
+        if one.position <= ground.through and one.gamma < 1.0:
+            yield one.position, one.gamma
+    table = facts.grades
+    for row in np.flatnonzero((table["aside"] >= 0) & (table["pos"] <= ground.through)).tolist():
+        gamma = facts.asides[int(table["aside"][row])].decay_rate
+        if gamma is not None and gamma < 1.0:
+            yield int(table["pos"][row]), gamma
+
+
+def _pruned_at(ground: Ground, arm: str) -> int:
+    """Return where another updater last dropped an arm; 0 where it did not."""
+    aliases = ground.policy.arm_aliases
+    places = (
+        one.position
+        for one in ground.facts.pruned
+        if one.position <= ground.through and arm in {aliases.get(pruned, pruned) for pruned in one.arms}
+    )
+    return max(places, default=0)
+
+
+def _by_source(ground: Ground) -> dict[str, list[Balance]]:
+    """Return the balances of each source that counts, oldest first."""
+    counting = {one.source for one in balances(ground.facts, ground.policy, ground.through)}
+    found: dict[str, list[Balance]] = {source: [] for source in sorted(counting)}
+    for one in sorted(ground.facts.balances, key=lambda one: (one.at_us, one.position)):
+        if one.source in found and one.position <= ground.through:
+            found[one.source].append(one)
+    return found
+
+
+def _shrinking(ground: Ground) -> Iterator[Alarm]:
+    """Arms whose evidence shrank from a source's oldest balance to its newest one without a selection."""
+    for source, found in _by_source(ground).items():
+        first, last = found[0].arms, found[-1].arms
+        arms = sorted(
+            arm for arm in first.keys() & last.keys()
+            if first[arm][2] == last[arm][2] and sum(last[arm][:2]) < sum(first[arm][:2])
+        )  # fmt: skip
+        if arms:
+            what = (
+                f"{source}: {count(len(arms), 'arm')} lost evidence between the balances at #{found[0].position} and "
+                f"#{found[-1].position} without being selected once: only decay moves it ({listed(arms)})."
+            )
+            yield Alarm("only-decays", what, arms=arms)
+
+
+def _no_rewards(ground: Ground, log: Log) -> Iterator[Alarm]:
+    """Bandit files, and graders, with many selections and no reward above 0.5."""
+    for source, found in _by_source(ground).items():
+        event = next(
+            iter(log.read(types=["balance.opened"], after=found[-1].position - 1, until=found[-1].position))
+        ).event
+        arms = getattr(event, "arms", {}).values()
+        selections = sum(one.n for one in arms)
+        rewards = [one.rewards for one in arms if one.rewards is not None]
+        if rewards and not sum(rewards) and selections >= limits.REWARDLESS_COUNT:
+            sessions = getattr(event, "sessions", None)
+            of = f" in {count(sessions, 'session')}" if sessions is not None else ""
+            what = f"{source} (#{found[-1].position}) counts {count(selections, 'selection')}{of} and total_rewards 0."
+            yield Alarm("no-rewards", f"{what} Its updater never saw a reward above 0.5.")
+    yield from _rewardless_graders(ground)
+
+
+def _rewardless_graders(ground: Ground) -> Iterator[Alarm]:
+    found, facts = ground.settlement, ground.facts
+    if not len(found.credit_unit):
+        return
+    best = np.zeros(len(found.unit_grade))
+    np.maximum.at(best, found.credit_unit, found.credit_reward)
+    units = np.unique(found.credit_unit)
+    grader = facts.grades["grader"][found.unit_grade[units]]
+    for number in np.unique(grader).tolist():
+        mine = units[grader == number]
+        if len(mine) >= limits.REWARDLESS_COUNT and best[mine].max() <= 0.5:  # noqa: PLR2004 - gptme counts above it
+            name = "/".join(facts.graders.values[number])
+            what = f"{name}: {count(len(mine), 'credited grade')} and no reward above 0.5, so total_rewards stays 0."
+            yield Alarm("no-rewards", what)
+
+
+def _withheld(ground: Ground) -> Iterator[Alarm]:
+    """Arms that a run was shown though another exposure of the same run says that they were withheld."""
+    canonical, arms = canonical_arms(ground.facts, ground.policy)
+    both = crossed(ground.scene, canonical)
+    if not len(both):
+        return
+    run, arm = both >> 32, both & 0xFFFFFFFF
+    numbers, times = np.unique(arm, return_counts=True)
+    order = np.argsort(-times, kind="stable")
+    most = [f"{arms[numbers[at]]} in {count(int(times[at]), 'run')}" for at in order.tolist()]
+    example = ground.facts.names.text(int(run[arm == numbers[order[0]]][0]))
+    what = f"Withheld and shown in the same run all the same: {listed(most)}; such as in {example}."
+    yield Alarm("withheld-but-shown", what, arms=[arms[numbers[at]] for at in order.tolist()], session=example)

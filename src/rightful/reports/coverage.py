@@ -1,0 +1,195 @@
+"""Coverage: which sessions have an exposure, a grade and a binding, day by day, and what looks wrong.
+
+A session counts on the day, and for the producer, of the first row that names it. It has an
+exposure, a grade or a binding if its run has: a link in force gives all names of a run what one
+of them has. Names that were read from a sanitised form are no sessions of their own.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from rightful import limits
+from rightful.policies import Policy
+from rightful.projections.columns import Ints, Mask
+from rightful.projections.facts import GRADE, Facts
+from rightful.projections.paying import Settlement
+from rightful.projections.projected import Projected
+from rightful.projections.scene import BINS, Scene, scene_of
+from rightful.reports.explain_words import count
+
+_DAY_US = 86_400_000_000
+MEASURES = ("exposure", "grade", "binding")
+"""What a session can have, in the order in which it is shown."""
+
+
+class Day(msgspec.Struct, frozen=True):
+    """What the sessions that one producer named first on one day have.
+
+    Attributes:
+        producer: Who wrote the first row of each.
+        day: The UTC day of those rows' `at`.
+        sessions: How many sessions.
+        exposure: How many have an exposure.
+        grade: How many have a grade, of whatever grader.
+        binding: How many share a run with another name by a link in force.
+        bins: How many of their grades ended in each bin under the policy; without those that are 0.
+        complete: False for the newest day of the ledger, which may go on.
+    """
+
+    producer: str
+    day: str
+    sessions: int
+    exposure: int
+    grade: int
+    binding: int
+    bins: dict[str, int]
+    complete: bool
+
+
+class Alarm(msgspec.Struct, frozen=True):
+    """Something that looks wrong.
+
+    Attributes:
+        kind: `exposure-drop`, `grade-drop`, `binding-drop`, `only-decays`, `no-rewards`, `withheld-but-shown`.
+        what: A sentence.
+        producer: Whose sessions, of a drop.
+        day: Which day, of a drop.
+        share: That day's share, 0 to 1, of a drop.
+        median: The median before, 0 to 1, of a drop.
+        arms: Which arms, where it is about arms.
+        session: An example, where there is one.
+    """
+
+    kind: str
+    what: str
+    producer: str | None = None
+    day: str | None = None
+    share: float | None = None
+    median: float | None = None
+    arms: list[str] = []
+    session: str | None = None
+
+
+class Ground(NamedTuple):
+    """What coverage is computed from, of one position."""
+
+    facts: Facts
+    policy: Policy
+    through: int
+    scene: Scene
+    settlement: Settlement
+
+
+def ground_of(projected: Projected, policy: Policy) -> Ground:
+    """Return what coverage is computed from, at the end of the log."""
+    through = projected.prefix(None)
+    facts = projected.facts
+    settlement = projected.settle(policy, through)
+    return Ground(facts, policy, through, scene_of(facts, policy, through, None), settlement)
+
+
+def days_of(ground: Ground) -> list[Day]:
+    """Return one row a producer and day, by producer and then by day."""
+    facts = ground.facts
+    names = facts.names
+    seen = np.array(names.seen_us, np.int64)
+    by, first = np.array(names.by, np.int64), np.array(names.first, np.int64)
+    mentioned = np.flatnonzero(first <= ground.through)
+    if not len(mentioned):
+        return []
+    key = np.full(len(names), -1, np.int64)
+    key[mentioned] = by[mentioned] << 32 | seen[mentioned] // _DAY_US
+    keys, group = np.unique(key[mentioned], return_inverse=True)
+    of = np.full(len(names), -1, np.int64)
+    of[mentioned] = group
+    counted = mentioned[~np.array(names.alias, np.bool_)[mentioned]]
+    columns = [np.bincount(of[counted], minlength=len(keys))]
+    columns += [np.bincount(of[counted[has[counted]]], minlength=len(keys)) for has in _having(ground)]
+    bins = _bins(ground, of, len(keys))
+    last = int((keys & 0xFFFFFFFF).max())
+    rows = []
+    for at, one in enumerate(keys.tolist()):
+        sessions, exposure, grade, binding = (int(column[at]) for column in columns)
+        ended = {name: int(bins[number, at]) for number, name in enumerate(BINS) if bins[number, at]}
+        producer, day = facts.producers.values[one >> 32], one & 0xFFFFFFFF
+        rows.append(Day(producer, _text(day), sessions, exposure, grade, binding, ended, day != last))
+    kept = [row for row in rows if row.sessions or row.bins]
+    return sorted(kept, key=lambda row: (row.producer, row.day))
+
+
+def _having(ground: Ground) -> tuple[Mask, Mask, Mask]:
+    """Say which names have an exposure, a grade and a binding, themselves or by their run."""
+    scene, facts = ground.scene, ground.facts
+    runs, size = scene.runs, len(facts.names)
+    exposed, graded = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    exposed[runs.of[scene.shown.session[scene.shown.usable]]] = True
+    table = facts.grades
+    rows = np.flatnonzero((table["pos"] <= ground.through) & (table["kind"] == GRADE))
+    graded[runs.of[table["name"][rows]]] = True
+    targets = table["target"][rows]
+    graded[runs.of[targets[targets >= 0]]] = True
+    return exposed[runs.of], graded[runs.of], runs.joined()
+
+
+def _bins(ground: Ground, of: Ints, groups: int) -> Ints:
+    """Return how many units of each group ended in each bin; shape (bins, groups)."""
+    found = ground.settlement
+    group = of[ground.facts.grades["name"][found.unit_grade]]
+    inside = group >= 0
+    flat = np.bincount(found.unit_bin[inside] * groups + group[inside], minlength=len(BINS) * groups)
+    return flat.reshape(len(BINS), groups)
+
+
+def _text(day: int) -> str:
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day)).date().isoformat()
+
+
+def newest(rows: list[Day], days: int) -> list[Day]:
+    """Return the rows of the last days that any producer has sessions on; all of them for 0."""
+    kept = sorted({row.day for row in rows})[-days:] if days else [row.day for row in rows]
+    among = set(kept)
+    return [row for row in rows if row.day in among]
+
+
+def drops(rows: list[Day], days: int) -> list[Alarm]:
+    """Return the days among the last ones whose coverage lies far below the median of the days before.
+
+    The newest day of the ledger is not judged, since it may go on; nor are days with fewer than
+    `limits.COVERAGE_SESSIONS` sessions, on either side.
+    """
+    among = {row.day for row in newest(rows, days)}
+    judged: dict[str, list[Day]] = {}
+    found = []
+    for row in rows:
+        if not row.complete or row.sessions < limits.COVERAGE_SESSIONS:
+            continue
+        before = judged.setdefault(row.producer, [])
+        if before and row.day in among:
+            found += [
+                one for name in MEASURES if (one := _drop(row, before[-limits.COVERAGE_DAYS :], name)) is not None
+            ]
+        before.append(row)
+    return sorted(found, key=lambda one: (one.day or "", one.producer or "", one.kind))
+
+
+def _drop(row: Day, before: list[Day], measure: str) -> Alarm | None:
+    usual = median(getattr(one, measure) / one.sessions for one in before)
+    have = getattr(row, measure)
+    share = have / row.sessions
+    if round((usual - share) * 100, 9) <= limits.COVERAGE_POINTS:
+        return None
+    what = (
+        f"{row.producer} on {row.day}: {have} of {count(row.sessions, 'session')} have {_article(measure)} "
+        f"({share:.0%}); the median of the {count(len(before), 'day')} before is {usual:.0%}."
+    )
+    return Alarm(f"{measure}-drop", what, row.producer, row.day, share, usual)
+
+
+def _article(measure: str) -> str:
+    return f"an {measure}" if measure == "exposure" else f"a {measure}"

@@ -1,0 +1,341 @@
+"""Explain an arm: every credit in order, with the belief after it, and every exposure that earned none.
+
+The last running belief is the one that `posteriors` answers, to the last bit: under `exact`
+arithmetic each is a sum of whole numbers rounded once, under `sequential` the float operations
+of the updater, with its decays and losses as rows of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from rightful import times
+from rightful.errors import UsageError
+from rightful.policies import Policy
+from rightful.projections.clock import latest_at_us
+from rightful.projections.columns import Floats, Ints, Mask
+from rightful.projections.exact import scaled, value
+from rightful.projections.facts import Balance, Facts
+from rightful.projections.projected import Projected
+from rightful.projections.scene import balances
+from rightful.projections.sequential import Change, Running, changes_of
+from rightful.projections.settle import adds_up
+from rightful.projections.sums import decay_of
+from rightful.reports.explain_case import Case, envelopes_at
+from rightful.reports.explain_rows import ExposureRow, exposure_row, in_words
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that moved the belief about an arm, and the belief after it.
+
+    Attributes:
+        kind: `opening`, `credit`, `decay` or `prune`.
+        position: Where the event stands that moved it.
+        id: Its event id.
+        at: When it happened.
+        session: Of a credit: the run's own name.
+        grader: Of a credit: producer and rubric. Of an opening: the balance's source.
+        seq: Of a credit: the grade's own revision number.
+        reward: Of a credit: what the arm got, 0 to 1.
+        grade_reward: Of a credit: the reward of the whole grade, where the arm's own differs from it.
+        weight: Of a credit: its weight, before decay.
+        decayed: Of a credit: what decay leaves of that weight now. Of a decay: its factor.
+        context: Of a credit: the context of the arm's first exposure.
+        exposures: Of a credit: the positions of the exposures that earned it.
+        alpha: Alpha after it.
+        beta: Beta after it.
+        n: Credits after it.
+        mass: Mass after it.
+    """
+
+    kind: str
+    position: int
+    id: str
+    at: str
+    session: str | None = None
+    grader: str | None = None
+    seq: int | None = None
+    reward: float | None = None
+    grade_reward: float | None = None
+    weight: float | None = None
+    decayed: float | None = None
+    context: list[str | None] | None = None
+    exposures: list[int] = []
+    alpha: float
+    beta: float
+    n: int
+    mass: float
+
+
+class ArmExplained(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that moved the belief about an arm, and what did not.
+
+    Attributes:
+        arm: The arm.
+        aliases: Other names that the policy counts as this arm and that the ledger knows.
+        policy: The policy's hash.
+        through: The position it holds for.
+        decay_at: The time of a decay by time; None where there is none.
+        prior: (alpha, beta) where it begins.
+        alpha: Alpha at the end.
+        beta: Beta at the end.
+        n: Credits.
+        mass: Sum of their weights after decay.
+        mean: The expected reward.
+        steps: Every credit, opening, decay and loss, in order, with the belief after it.
+        unpaid: The exposures of the arm that earned nothing, each with the reason.
+        unpaid_states: How many of each reason: a state, or the bin of the grade that reaches them.
+        withheld: The positions of the exposures that withheld it.
+    """
+
+    arm: str
+    aliases: list[str]
+    policy: str
+    through: int
+    decay_at: str | None
+    prior: tuple[float, float]
+    alpha: float
+    beta: float
+    n: int
+    mass: float
+    mean: float
+    steps: list[Step]
+    unpaid: list[ExposureRow]
+    unpaid_states: dict[str, int]
+    withheld: list[int]
+
+
+def explain_arm(
+    projected: Projected,
+    policy: Policy,
+    arm: str,
+    *,
+    as_of: int | str | datetime | None = None,
+    decay_at: datetime | str | float | None = None,
+) -> ArmExplained:
+    """Return every credit of an arm with the belief after it, and its exposures without credit.
+
+    Args:
+        projected: The projections, with their log.
+        policy: The rule.
+        arm: The arm's name; an alias of the policy's stands for its arm.
+        as_of: A position, or a time of recording. All of the log if None.
+        decay_at: The time of a decay; the largest event time up to the position if None.
+
+    Raises:
+        UsageError: No exposure and no opening balance up to the position names it.
+    """
+    through = projected.prefix(as_of)
+    facts = projected.facts
+    at_us = latest_at_us(projected.log, facts, through) if decay_at is None else times.us_from(decay_at)
+    arm = policy.arm_aliases.get(arm, arm)
+    alike = [one for one in facts.arms.values if policy.arm_aliases.get(one, one) == arm]
+    shown, held = _rows_of(facts, alike, through)
+    opened = [one for one in balances(facts, policy, through) if _holds(one, policy, arm)]
+    if not (len(shown) or len(held) or opened):
+        raise UsageError(f"no exposure and no balance up to position {through} names the arm {arm!r}.")
+    names = np.unique(facts.shown["name"][shown]).tolist()
+    case = Case(facts, policy, through, facts.names.closure(names) if adds_up(policy) else None)
+    credits_of = _credits(case, arm, shown, at_us)
+    steps, last = _steps(projected, case, arm, credits_of, opened)
+    unpaid_rows = shown[~credits_of.paid].tolist()
+    envelopes = envelopes_at(projected.log, facts.shown["pos"][unpaid_rows].tolist())
+    unpaid = [exposure_row(case, row, envelopes) for row in unpaid_rows]
+    return ArmExplained(
+        arm=arm,
+        aliases=[one for one in alike if one != arm],
+        policy=policy.hash,
+        through=through,
+        decay_at=times.text_of(at_us) if policy.decay is not None and at_us else None,
+        prior=policy.prior,
+        alpha=last.alpha,
+        beta=last.beta,
+        n=last.n,
+        mass=last.mass,
+        mean=last.alpha / (last.alpha + last.beta),
+        steps=steps,
+        unpaid=unpaid,
+        unpaid_states=in_words(row.bin or row.state for row in unpaid),
+        withheld=facts.shown["pos"][held].tolist(),
+    )
+
+
+def _rows_of(facts: Facts, arms: list[str], through: int) -> tuple[Ints, Ints]:
+    """Return the rows of `facts.shown` that list one of some arms, and those that withheld one."""
+    of = {arm: number for number, arm in enumerate(facts.arms.values)}
+    numbers = [of[arm] for arm in arms]
+    places = np.flatnonzero(np.isin(facts.arms_shown["arm"], numbers))
+    table = facts.shown
+    filled = np.flatnonzero(table["count"])
+    starts = table["start"][filled]
+    shown = np.unique(filled[np.searchsorted(starts, places, "right") - 1]) if len(places) else np.empty(0, np.int64)
+    held = np.unique(facts.withheld["row"][np.isin(facts.withheld["arm"], numbers)]).astype(np.int64)
+    return shown[table["pos"][shown] <= through], held[table["pos"][held] <= through]
+
+
+def _holds(balance: Balance, policy: Policy, arm: str) -> bool:
+    return any(policy.arm_aliases.get(one, one) == arm for one in balance.arms)
+
+
+class _Credits(NamedTuple):
+    """The credits of one arm, in order of their grades' positions.
+
+    Attributes:
+        credit: Rows of the settlement's credits.
+        unit: Whose each is.
+        position: The position of its grade.
+        decay: What decay leaves of it.
+        exposures: The positions of the exposures that earned it.
+        paid: For each row of `facts.shown` that lists the arm, whether it is one of them.
+    """
+
+    credit: Ints
+    unit: Ints
+    position: Ints
+    decay: Floats
+    exposures: list[list[int]]
+    paid: Mask
+
+
+def _credits(case: Case, arm: str, shown: Ints, at_us: int) -> _Credits:
+    found = case.settlement
+    number = found.arms.index(arm) if arm in found.arms else -1
+    mine = np.flatnonzero(found.credit_arm == number)
+    position = case.facts.grades["pos"][found.unit_grade[found.credit_unit[mine]]].astype(np.int64)
+    order = np.argsort(position, kind="stable")
+    mine, position = mine[order], position[order]
+    exact = case.policy.arithmetic == "exact"
+    decay = decay_of(found, case.policy, at_us)[mine] if exact else np.ones(len(mine))
+    exposures, paid = _earned(case, found.credit_unit[mine], shown)
+    return _Credits(mine, found.credit_unit[mine], position, decay, exposures, paid)
+
+
+def _earned(case: Case, units: Ints, shown: Ints) -> tuple[list[list[int]], Mask]:
+    """Return, for each unit, the positions of the arm's exposures that count for it; and which do for any."""
+    at = np.searchsorted(case.scene.shown.row, shown)
+    inside = at < len(case.scene.shown.row)
+    inside[inside] = case.scene.shown.row[at[inside]] == shown[inside]
+    scene_rows = at[inside]
+    places = case.place[scene_rows]
+    by_place = np.argsort(places)
+    places, scene_rows = places[by_place], scene_rows[by_place]
+    paid, exposures = np.zeros(len(case.scene.shown.row), np.bool_), []
+    for unit in units.tolist():
+        low, high = np.searchsorted(places, [case.low[unit], case.high[unit]])
+        reached = scene_rows[low:high]
+        live = np.sort(reached[case.timing(unit, reached)[0]])
+        paid[live] = True
+        exposures.append(case.scene.shown.pos[live].tolist())
+    out = np.zeros(len(shown), np.bool_)
+    out[inside] = paid[at[inside]]
+    return exposures, out
+
+
+def _steps(
+    projected: Projected, case: Case, arm: str, found: _Credits, opened: list[Balance]
+) -> tuple[list[Step], Running]:
+    exact = case.policy.arithmetic == "exact"
+    walk = _exact(case, arm, found, opened) if exact else _sequential(case, arm, found, opened)
+    moved = list(walk)
+    envelopes = envelopes_at(projected.log, [position for _, position, _, _ in moved])
+    steps = []
+    for kind, position, more, state in moved:
+        envelope = envelopes[position]
+        steps.append(
+            Step(
+                kind=kind, position=position, id=envelope.id, at=times.text_of(envelope.at_us),
+                alpha=state.alpha, beta=state.beta, n=state.n, mass=state.mass, **more,
+            )
+        )  # fmt: skip
+    return steps, moved[-1][3] if moved else Running(*case.policy.prior, 0, 0.0)
+
+
+_Moved = tuple[str, int, dict[str, Any], Running]
+
+
+def _exact(case: Case, arm: str, found: _Credits, opened: list[Balance]) -> Iterator[_Moved]:
+    """Yield the prefix sums, each rounded once."""
+    one, prior = scaled(1.0), (scaled(case.policy.prior[0]), scaled(case.policy.prior[1]))
+    n, mass, success = 0, 0, 0
+
+    def state() -> Running:
+        return Running(value(success + prior[0]), value(mass - success + prior[1]), n, value(mass))
+
+    for balance, (alpha, beta, more) in _amounts(case.policy, arm, opened):
+        n, mass = n + more, mass + scaled(alpha) + scaled(beta) - 2 * one
+        success += scaled(alpha) - one
+        yield "opening", balance.position, {"grader": balance.source}, state()
+    for at, credit in enumerate(found.credit.tolist()):
+        weight = float(case.settlement.credit_weight[credit] * found.decay[at])
+        n, mass = n + 1, mass + scaled(weight)
+        success += scaled(weight * float(case.settlement.credit_reward[credit]))
+        yield "credit", int(found.position[at]), _credit(case, found, at), state()
+
+
+def _sequential(case: Case, arm: str, found: _Credits, opened: list[Balance]) -> Iterator[_Moved]:
+    """Yield the states of an updater, its decays and losses among them."""
+    fresh = Running(*case.policy.prior, 0, 0.0)
+    state, known = fresh, False
+    for balance, amounts in _amounts(case.policy, arm, opened):
+        state, known = state.opened(*amounts), True
+        yield "opening", balance.position, {"grader": balance.source}, state
+    for change, at in _in_order(case, found):
+        if change is None:
+            credit = found.credit[at]
+            weight, reward = (
+                float(column[credit]) for column in (case.settlement.credit_weight, case.settlement.credit_reward)
+            )
+            state, known = state.credited(weight, reward), True
+            yield "credit", int(found.position[at]), _credit(case, found, at), state
+        elif change.gamma is not None:
+            state = state.decayed(change.gamma, case.policy.prior)
+            if known:
+                yield "decay", change.position, {"decayed": change.gamma}, state
+        elif (arm, None) in change.dropped and known:
+            state, known = fresh, False
+            yield "prune", change.position, {}, state
+
+
+def _in_order(case: Case, found: _Credits) -> Iterator[tuple[Change | None, int]]:
+    """Yield changes and the places of credits by position; a change before what is credited there."""
+    changes = sorted(changes_of(case.facts, case.settlement, case.policy, case.through), key=lambda one: one.position)
+    at = 0
+    for change in changes:
+        while at < len(found.position) and found.position[at] < change.position:
+            yield None, at
+            at += 1
+        yield change, -1
+    for rest in range(at, len(found.position)):
+        yield None, rest
+
+
+def _amounts(policy: Policy, arm: str, opened: list[Balance]) -> Iterator[tuple[Balance, tuple[float, float, int]]]:
+    for balance in opened:
+        for one, amounts in balance.arms.items():
+            if policy.arm_aliases.get(one, one) == arm:
+                yield balance, amounts
+
+
+def _credit(case: Case, found: _Credits, at: int) -> dict[str, Any]:
+    """Return what a step says of a credit."""
+    credit, unit = int(found.credit[at]), int(found.unit[at])
+    settlement = case.settlement
+    row = int(settlement.unit_grade[unit])
+    reward, whole = float(settlement.credit_reward[credit]), float(settlement.unit_reward[unit])
+    context = int(settlement.credit_context[credit])
+    return {
+        "session": case.text(int(settlement.unit_run[unit])),
+        "grader": "/".join(case.grader(row)),
+        "seq": int(case.facts.grades["seq"][row]),
+        "reward": reward,
+        "grade_reward": None if reward == whole or np.isnan(whole) else whole,
+        "weight": float(settlement.credit_weight[credit]),
+        "decayed": float(settlement.credit_weight[credit] * found.decay[at]),
+        "context": None if context < 0 else list(case.facts.contexts.values[context]),
+        "exposures": found.exposures[at],
+    }

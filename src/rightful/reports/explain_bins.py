@@ -1,0 +1,271 @@
+"""Why the grades of each bin ended there: a sentence with the names, times, rows and grades that decided it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rightful.projections.columns import Ints
+from rightful.projections.facts import ERASED, RETRACTION
+from rightful.projections.joins import FOREIGN, OWN
+from rightful.projections.scene import (
+    AMBIGUOUS,
+    CONFLICTING,
+    CREDITED,
+    EMPTY,
+    ERASED_BIN,
+    IN_BALANCE,
+    LATE_ONLY,
+    NOBODY,
+    RETRACTED,
+    UNMATCHED,
+    balances,
+)
+from rightful.reports.explain_case import Case, time_text
+from rightful.reports.explain_runs import run_of
+from rightful.reports.explain_words import count, listed, span
+
+
+def bin_reason(case: Case, unit: int, number: int) -> str:
+    """Return why a unit ended in the bin of that number."""
+    reasons = {
+        CREDITED: _credited,
+        UNMATCHED: _unmatched,
+        EMPTY: _empty,
+        AMBIGUOUS: _ambiguous,
+        CONFLICTING: _conflicting,
+        RETRACTED: _retracted,
+        LATE_ONLY: _late_only,
+        IN_BALANCE: _in_balance,
+        ERASED_BIN: _erased,
+    }
+    return reasons.get(number, _unmapped)(case, unit)
+
+
+def _exposures(case: Case, shown: Ints) -> str:
+    places = [f"#{at}" for at in case.scene.shown.pos[shown].tolist()]
+    return f"{'exposure' if len(places) == 1 else 'exposures'} {listed(places)}"
+
+
+def _credited(case: Case, unit: int) -> str:
+    reached = case.reached(unit)
+    live = reached[case.timing(unit, reached)[0]]
+    live = live[case.scene.shown.size[live] > 0]
+    arms = int((case.settlement.credit_unit == unit).sum())
+    paid = f"It paid {count(arms, 'arm')} of {_exposures(case, live)}{_whose(case, unit, live)}."
+    if not arms:
+        paid = f"It is credited to {_exposures(case, live)}, but its salience gives every arm there a weight of 0."
+    out = len(reached) - int(case.timing(unit, reached)[0].sum())
+    if out:
+        paid += f" {count(out, 'other exposure')} of the same target did not count."
+    return paid
+
+
+def _whose(case: Case, unit: int, live: Ints) -> str:
+    session = case.text(int(case.scene.shown.name[live[0]]))
+    if case.sources is not None:
+        kind = int(case.settlement.unit_kind[unit])
+        word = {OWN: "its own run", FOREIGN: "another run"}.get(kind, "a run that may be its own or another's")
+        return f", which {session} of {word} was shown: it was the newest at the time of the grade"
+    row = int(case.settlement.unit_grade[unit])
+    target, own = int(case.facts.grades["target"][row]), int(case.facts.grades["name"][row])
+    if target >= 0:
+        return f", shown to {case.text(target)}, which the grade names as its `exposure_session`"
+    if case.scene.runs.of[case.scene.shown.name[live[0]]] != case.scene.runs.of[own]:
+        return f", shown to {session}: the one name that fits, as a sanitised form, where nothing fits exactly"
+    return "" if session == case.text(own) else f", shown to {session} of the same run"
+
+
+def wanted(case: Case, unit: int) -> int:
+    """Return the name whose exposures the bound rule seeks first: the `exposure_session`, else the grade's own."""
+    row = int(case.settlement.unit_grade[unit])
+    target = int(case.facts.grades["target"][row])
+    return target if target >= 0 else int(case.facts.grades["name"][row])
+
+
+def _unmatched(case: Case, unit: int) -> str:
+    grade_at = time_text(int(case.scene.grades.at[case.units.grade[unit]]))
+    if case.sources is not None:
+        return f"No session had been shown an arm by {grade_at}, so there is no newest one to pay."
+    number = wanted(case, unit)
+    name = case.text(number)
+    explicit = case.facts.grades["target"][case.settlement.unit_grade[unit]] >= 0
+    who = f"the `exposure_session` that it names, {name}," if explicit else f"{name} or another name of its run"
+    reason = f"No exposure is recorded for {who} up to #{case.through}"
+    fitting = case.facts.names.fitting(number, case.through)
+    if fitting:
+        return f"{reason}, nor for {case.text(fitting[0])}, the one name that fits it as a sanitised form."
+    if case.facts.names.alias[number]:
+        return f"{reason}: it is a sanitised form, which matches no name exactly, and no name of the ledger fits it."
+    return f"{reason}, and no sanitised form of it is known."
+
+
+def _empty(case: Case, unit: int) -> str:
+    reached = case.reached(unit)
+    live = reached[case.timing(unit, reached)[0]]
+    withheld = sum(len(case.withheld_of(int(case.scene.shown.row[one]))) for one in live)
+    held = f" ({count(withheld, 'arm')} withheld)" if withheld else ""
+    nothing = f"{_exposures(case, live).capitalize()} showed no arm{held}, so there is nobody to pay."
+    return f"{nothing} Such a session is a usable control."
+
+
+def _ambiguous(case: Case, unit: int) -> str:
+    if case.sources is not None:
+        at = time_text(int(case.scene.grades.at[case.units.grade[unit]]))
+        return (
+            f"Two sessions share the newest exposure time at or before {at}, so it is not known which the updater read."
+        )
+    number = wanted(case, unit)
+    if case.targets.unclear[unit]:
+        row = int(case.settlement.unit_grade[unit])
+        own = int(case.facts.grades["name"][row])
+        doubtful = number if number != own else own
+        if case.scene.runs.ambiguous[doubtful] and not _fits_many(case, unit):
+            return run_of(case, doubtful).reason
+        fits = [case.text(one) for one in case.facts.names.fitting(number, case.through)]
+        exactly = f"No exposure fits {case.text(number)} exactly"
+        return f"{exactly}, and more than one name fits as a sanitised form: {listed(fits)}."
+    return _contested(case, unit)
+
+
+def _fits_many(case: Case, unit: int) -> bool:
+    number = wanted(case, unit)
+    row = int(case.settlement.unit_grade[unit])
+    explicit = case.facts.grades["target"][row] >= 0
+    clear = not case.scene.runs.reused[number] if explicit else not case.scene.runs.ambiguous[number]
+    return clear and len(case.facts.names.fitting(number, case.through)) > 1
+
+
+def _contested(case: Case, unit: int) -> str:
+    rivals = list(rivals_of(case, unit))
+    shown, other = rivals[0]
+    position = int(case.scene.shown.pos[shown])
+    more = (
+        f" (and {count(len({one for _, one in rivals}) - 1, 'other run')})"
+        if len({one for _, one in rivals}) > 1
+        else ""
+    )
+    name = case.text(int(case.settlement.unit_run[other]))
+    grade = case.says(int(case.settlement.unit_grade[other]))
+    return (
+        f"Exposure #{position} is reached by the grade of another run too: {grade} of {name}{more}. "
+        f"One exposure is paid by one run, and nothing says which."
+    )
+
+
+def rivals_of(case: Case, unit: int) -> Iterator[tuple[int, int]]:
+    """Yield (row of `Scene.shown`, unit) of other runs' grades that reach an exposure that counts for a unit."""
+    reached = case.reached(unit)
+    own = int(case.units.run[unit])
+    seen: set[int] = set()
+    for shown in reached[case.timing(unit, reached)[0]].tolist():
+        units = case.reaching(shown)
+        units = units[(case.units.bin[units] == NOBODY) & (case.units.run[units] != own)]
+        for other in units[case.counts_for(units, shown)[0]].tolist():
+            if other not in seen:
+                seen.add(other)
+                yield shown, other
+
+
+def conflict_of(case: Case, position: int) -> list[tuple[int, int]]:
+    """Return (revision, position) of the rows of an id in conflict; withdrawn ones left out."""
+    event_id = case.in_conflict[position]
+    gone = set(case.quarantine.void.tolist())
+    rows = case.facts.quarantine[event_id]
+    return [(revision, at) for revision, at in sorted(rows.items()) if at <= case.through and at not in gone]
+
+
+def conflict_text(case: Case, position: int) -> str:
+    """Return which rows of an id contradict each other."""
+    rows = listed([f"#{at} (revision {revision})" for revision, at in conflict_of(case, position)])
+    return f"the rows {rows} of id {case.in_conflict[position]} contradict each other"
+
+
+def _conflicting(case: Case, unit: int) -> str:
+    at = int(case.units.grade[unit])
+    grades = case.scene.grades
+    if grades.conflicting[at]:
+        what = conflict_text(case, int(grades.pos[at]))
+        return f"Its id is in conflict: {what}. Until an `event.withdrawn` leaves one of them, it pays nobody."
+    if case.units.bin[unit] == NOBODY:
+        shown = case.reached(unit)
+        what = conflict_text(case, int(case.scene.shown.pos[shown[~case.scene.shown.erased[shown]][0]]))
+        return (
+            f"Every exposure of its target is in conflict: {what}. An id in conflict pays nobody until it is settled."
+        )
+    other = rival_of(case, unit)
+    name = case.says(int(grades.row[other]))
+    if grades.grader[other] == grades.grader[at]:
+        return f"{name} has the same `seq` and does not say the same, so nobody can tell which of the two counts."
+    return f"{name} is of a grader of the same rank under this policy, so nobody can tell which of the two counts."
+
+
+def rival_of(case: Case, unit: int) -> int:
+    """Return the grade that a conflicting unit conflicts with, as a row of `Scene.grades`."""
+    grades, at = case.scene.grades, int(case.units.grade[unit])
+    run = int(case.units.run[unit])
+    stream = case.stream(run, int(grades.grader[at]))
+    same = [int(one) for one in stream if one != at and grades.seq[one] == grades.seq[at]]
+    for one in same:
+        if grades.conflicting[one] or not _equal(case, one, at):
+            return one
+    alike = np.flatnonzero((case.scene.runs.of[grades.name] == run) & (grades.rank == grades.rank[at]))
+    return next(
+        int(one) for one in alike[::-1] if grades.grader[one] != grades.grader[at] and grades.kind[one] != ERASED
+    )
+
+
+def _equal(case: Case, one: int, two: int) -> bool:
+    grades = case.scene.grades
+    return all(
+        repr(column[one]) == repr(column[two]) for column in (grades.kind, grades.reward, grades.outcome, grades.target)
+    ) and _aside(case, one) == _aside(case, two)
+
+
+def _aside(case: Case, at: int) -> object:
+    aside = int(case.scene.grades.aside[at])
+    return case.facts.asides[aside] if aside >= 0 else None
+
+
+def _retracted(case: Case, unit: int) -> str:
+    at = int(case.units.grade[unit])
+    stream = case.stream(int(case.units.run[unit]), int(case.scene.grades.grader[at]))
+    before = [int(case.scene.grades.row[one]) for one in stream if case.scene.grades.kind[one] != RETRACTION]
+    taken = f"{case.says(before[-1])} was taken back" if before else "Its grader took its grade back"
+    return f"{taken} by the retraction {case.says(int(case.scene.grades.row[at]))}."
+
+
+def _late_only(case: Case, unit: int) -> str:
+    reached = case.reached(unit)
+    late = reached[case.timing(unit, reached)[1]]
+    grade_at = int(case.scene.grades.at[case.units.grade[unit]])
+    first = int(case.scene.shown.at[late].min())
+    skew = f" (skew_s {case.policy.skew_s:g} allowed for)" if case.policy.skew_s else ""
+    return (
+        f"Every exposure of its target came after it: the first, {_exposures(case, late[:1])}, "
+        f"is stamped {span(first - grade_at)} later{skew}. What is shown after a grade cannot have earned it."
+    )
+
+
+def _unmapped(case: Case, unit: int) -> str:
+    word = case.facts.outcomes.values[int(case.scene.grades.outcome[case.units.grade[unit]])]
+    words = listed(list(case.policy.outcomes))
+    return f"It gives no reward, only the outcome {word!r}, and the policy maps no such word: only {words}."
+
+
+def _in_balance(case: Case, unit: int) -> str:
+    found = max(balances(case.facts, case.policy, case.through), key=lambda one: one.through_us)
+    grade_at = time_text(int(case.scene.grades.at[case.units.grade[unit]]))
+    return (
+        f"It is of {grade_at}, and the opening balance of {found.source} (#{found.position}) holds everything "
+        f"through {time_text(found.through_us)}; paying it again would count it twice."
+    )
+
+
+def _erased(case: Case, unit: int) -> str:
+    if case.scene.grades.kind[case.units.grade[unit]] == ERASED:
+        return "Its content was erased, and with it whose it was and what it said."
+    shown = case.reached(unit)
+    erased = _exposures(case, shown[case.scene.shown.erased[shown]])
+    return f"What its target was shown ({erased}) was erased, so nobody knows which arms to pay."

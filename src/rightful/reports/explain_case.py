@@ -1,0 +1,233 @@
+"""A case: what one explanation looks at, settled once, with the questions that its sentences ask.
+
+A case is about a closed set of names (`Names.closure`), so that one session of a ledger of
+millions is explained without settling the others; under the newest-file rule, and for the
+policies whose answer is no sum, it is about all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import numpy as np
+
+from rightful import limits, times
+from rightful.envelope import Envelope
+from rightful.ledger.log import Log
+from rightful.policies import Policy
+from rightful.projections.columns import Ints, Mask
+from rightful.projections.facts import ERASED, EVIDENCE, RELATIONS, Facts
+from rightful.projections.paying import canonical_arms, in_time
+from rightful.projections.runs import IN_FORCE, Quarantined, link_states, quarantined
+from rightful.projections.settle import settled
+
+_DENSE = 32
+"""Rows of the log to each one that is wanted, up to which whole pages are read."""
+
+
+class Case:
+    """Everything about a closed set of names under a policy.
+
+    Args:
+        facts: The columns.
+        policy: The rule.
+        through: The last position that counts.
+        names: The closed set; None for all names.
+    """
+
+    def __init__(self, facts: Facts, policy: Policy, through: int, names: list[int] | None) -> None:
+        self.facts, self.policy, self.through, self.names = facts, policy, through, names
+        self.scene, self.units, self.targets, self.sources, self.settlement = settled(facts, policy, through, names)
+        self.unit_of: dict[int, int] = {row: unit for unit, row in enumerate(self.settlement.unit_grade.tolist())}
+        joined = self.targets if self.sources is None else self.sources
+        self.low, self.high = joined.low, joined.high
+        self.order: Ints = self.targets.reach.order if self.sources is None else self.sources.order
+
+    @cached_property
+    def quarantine(self) -> Quarantined:
+        """Which rows stand in conflict, and which were withdrawn."""
+        return quarantined(self.facts, self.through)
+
+    @cached_property
+    def in_conflict(self) -> dict[int, str]:
+        """The event id of each position whose id has rows in quarantine."""
+        return {at: one for one, rows in self.facts.quarantine.items() for at in rows.values()}
+
+    @cached_property
+    def canonical(self) -> Ints:
+        """For each arm the number of the arm that the policy makes of it."""
+        return canonical_arms(self.facts, self.policy)[0]
+
+    @cached_property
+    def place(self) -> Ints:
+        """Where each row of `Scene.shown` stands in `order`."""
+        place = np.empty(len(self.order), np.int64)
+        place[self.order] = np.arange(len(self.order))
+        return place
+
+    @cached_property
+    def _starts(self) -> tuple[Ints, Ints]:
+        """Where the ranges of the units begin, sorted, and whose each is."""
+        by_start = np.argsort(self.low, kind="stable")
+        return self.low[by_start], by_start
+
+    @cached_property
+    def _sessions(self) -> Ints:
+        sessions: Ints = self.scene.shown.session[self.order]
+        return sessions
+
+    def text(self, number: int) -> str:
+        """Return a session's name."""
+        return self.facts.names.text(number)
+
+    def known(self, number: int) -> bool:
+        """Say whether a row up to the position names the session."""
+        return self.facts.names.first[number] <= self.through
+
+    # -- exposures and grades ------------------------------------------------------------
+
+    def shown_at(self, row: int) -> int | None:
+        """Return where a row of `facts.shown` stands in the scene; None where it was left out."""
+        at = int(np.searchsorted(self.scene.shown.row, row))
+        return at if at < len(self.scene.shown.row) and self.scene.shown.row[at] == row else None
+
+    def grade_at(self, row: int) -> int | None:
+        """Return where a row of `facts.grades` stands in the scene; None where it was left out."""
+        at = int(np.searchsorted(self.scene.grades.row, row))
+        return at if at < len(self.scene.grades.row) and self.scene.grades.row[at] == row else None
+
+    def reached(self, unit: int) -> Ints:
+        """Return the rows of `Scene.shown` that a unit reaches, by position."""
+        return np.sort(self.order[self.low[unit] : self.high[unit]])
+
+    def timing(self, unit: int, shown: Ints) -> tuple[Mask, Mask]:
+        """Say which exposures count for a unit, and which came after it."""
+        at = np.full(len(shown), self.scene.grades.at[self.units.grade[unit]])
+        return in_time(self.scene, at, shown)
+
+    def reaching(self, shown: int) -> Ints:
+        """Return the units that reach a row of `Scene.shown`, by the position of their grades."""
+        place = self.place[shown]
+        starts, by_start = self._starts
+        key = self.targets.reach.run if self.sources is None else self._sessions
+        begin = np.searchsorted(key, key[place], "left")  # no range begins before the run's own
+        low, high = np.searchsorted(starts, begin, "left"), np.searchsorted(starts, place, "right")
+        found = by_start[low:high]
+        found = found[self.high[found] > place]
+        ordered: Ints = found[np.argsort(self.scene.grades.pos[self.units.grade[found]], kind="stable")]
+        return ordered
+
+    def counts_for(self, units: Ints, shown: int) -> tuple[Mask, Mask]:
+        """Say for which units an exposure counts, and for which it came too late."""
+        return in_time(self.scene, self.scene.grades.at[self.units.grade[units]], np.full(len(units), shown))
+
+    def arms_of(self, row: int) -> list[str]:
+        """Return the arms that a row of `facts.shown` lists, in order."""
+        start, size = int(self.facts.shown["start"][row]), int(self.facts.shown["count"][row])
+        return [self.facts.arms.values[arm] for arm in self.facts.arms_shown["arm"][start : start + size].tolist()]
+
+    def withheld_of(self, row: int) -> list[str]:
+        """Return the arms that a row of `facts.shown` withheld."""
+        table = self.facts.withheld
+        low, high = (int(np.searchsorted(table["row"], row, side)) for side in ("left", "right"))
+        return [self.facts.arms.values[arm] for arm in table["arm"][low:high].tolist()]
+
+    def was_shown(self, number: int) -> bool:
+        """Say whether an exposure of exactly this name counts."""
+        return bool((self.scene.shown.usable & (self.scene.shown.name == number)).any())
+
+    def grader(self, row: int) -> tuple[str, str]:
+        """Return the producer and rubric of a row of `facts.grades`."""
+        producer, rubric = self.facts.graders.values[int(self.facts.grades["grader"][row])]
+        return producer, rubric
+
+    def says(self, row: int) -> str:
+        """Return what to call a grade: grader, seq, position, and whose it is."""
+        grades = self.facts.grades
+        grader = "/".join(self.grader(row))
+        return f"{grader} seq {int(grades['seq'][row])} (#{int(grades['pos'][row])})"
+
+    def stream(self, run: int, grader: int) -> Ints:
+        """Return a grader's grades of a run, as rows of `Scene.grades`; the one that counts last."""
+        grades = self.scene.grades
+        mine = np.flatnonzero(
+            (grades.grader == grader) & (self.scene.runs.of[grades.name] == run) & (grades.kind != ERASED)
+        )
+        return mine[np.lexsort((grades.at[mine], grades.seq[mine]))]
+
+    # -- runs and links --------------------------------------------------------------------
+
+    @cached_property
+    def links(self) -> list[tuple[int, int, int, int, str, str]]:
+        """The links of the case: (row, session, other, state, relation, evidence), in log order."""
+        among = None
+        if self.names is not None:
+            among = np.zeros(len(self.facts.names), np.bool_)
+            among[self.names] = True
+        states = link_states(self.facts, self.through, self.quarantine, among)
+        table = self.facts.links
+        rows = np.arange(len(states)) if among is None else np.flatnonzero(among[table["session"][: len(states)]])
+        return [
+            (row, int(table["session"][row]), int(table["other"][row]), int(states[row]),
+             RELATIONS[int(table["relation"][row])], EVIDENCE[int(table["evidence"][row])])
+            for row in rows.tolist()
+        ]  # fmt: skip
+
+    @cached_property
+    def _joined(self) -> dict[int, set[int]]:
+        joined: dict[int, set[int]] = {}
+        for _, session, other, state, *_ in self.links:
+            if state == IN_FORCE:
+                joined.setdefault(session, set()).add(other)
+                joined.setdefault(other, set()).add(session)
+        return joined
+
+    def component(self, number: int) -> list[int]:
+        """Return all names that links in force join with one, ambiguous or not; by first mention."""
+        found, waiting = {number}, [number]
+        while waiting:
+            for other in self._joined.get(waiting.pop(), ()):
+                if other not in found:
+                    found.add(other)
+                    waiting.append(other)
+        return sorted(found)
+
+    def latest_us(self) -> int:
+        """Return the largest time of an event in the ledger; what is added by hand comes after it."""
+        return max(self.facts.clock, default=0)
+
+
+def case_of(facts: Facts, policy: Policy, through: int, names: Iterable[int]) -> Case:
+    """Return the case of some names: they and all that can influence them."""
+    whole = policy.join == "newest"
+    return Case(facts, policy, through, None if whole else facts.names.closure(names))
+
+
+def envelopes_at(log: Log, positions: Iterable[int]) -> dict[int, Envelope]:
+    """Return the envelopes at some positions; in one read where they stand close together."""
+    found: dict[int, Envelope] = {}
+    wanted = sorted(set(positions))
+    for first, last in _stretches(wanted):
+        among = set(wanted[first:last])
+        for page in log.pages(wanted[first] - 1, wanted[last - 1]):
+            found |= {at: one for at, one in enumerate(page.envelopes, page.after + 1) if at in among}
+    return found
+
+
+def _stretches(wanted: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of `wanted` that are read together."""
+    start = 0
+    for place in range(1, len(wanted) + 1):
+        if (
+            place == len(wanted)
+            or wanted[place] - wanted[place - 1] > _DENSE
+            or (wanted[place] - wanted[start] >= limits.PAGE_ROWS)
+        ):
+            yield start, place
+            start = place
+
+
+def time_text(us: int) -> str:
+    """Return a time for a sentence."""
+    return times.text_of(us)

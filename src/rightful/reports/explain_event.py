@@ -1,0 +1,333 @@
+"""Explain an event: its row, all revisions of its id, and what used it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from rightful import times
+from rightful.errors import UsageError
+from rightful.events import TYPES
+from rightful.ledger.classify import ACCEPTED
+from rightful.ledger.log import Log
+from rightful.ledger.recorded import RawEvent, Recorded, Stored, recorded
+from rightful.policies import Policy
+from rightful.projections.facts import Facts
+from rightful.projections.projected import Projected
+from rightful.projections.runs import quarantined
+from rightful.projections.scene import balances
+from rightful.reports.explain_case import case_of
+from rightful.reports.explain_rows import ExposureRow, GradeRow, exposure_row, grade_row
+from rightful.reports.explain_runs import Link, links_of, run_of
+from rightful.reports.explain_session import aside_reason
+from rightful.reports.explain_words import listed
+
+
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of an event id.
+
+    Attributes:
+        position: Where it stands.
+        revision: Which row of its id it is, from 1.
+        outcome: How it was classified.
+        recorded_at: When the ledger wrote it.
+        shown: Whether it is what the id says now.
+        withdrawn: Whether an `event.withdrawn` names it.
+    """
+
+    position: int
+    revision: int
+    outcome: str
+    recorded_at: str
+    shown: bool
+    withdrawn: bool
+
+
+class EventExplained(msgspec.Struct, frozen=True, kw_only=True):
+    """An event, its revisions and what used it.
+
+    Attributes:
+        position: The row asked for.
+        id: Its event id.
+        type: Its type, also one that is newer than this program.
+        outcome: How the row was classified.
+        producer: Who wrote it.
+        session: Whose it is.
+        at: When it happened.
+        at_basis: `file` where that is a file's time.
+        recorded_at: When the ledger wrote it.
+        body: What it says; None where it was erased, text where it is newer than this program.
+        policy: The policy's hash.
+        through: The position up to which its use was sought.
+        verdict: What it is and what became of it, in a sentence or two.
+        revisions: All rows of its id.
+        used_by: What used it, superseded it or withdrew it: sentences.
+        exposure: What became of it, where it is an exposure.
+        grade: What became of it, where it is a grade or a retraction.
+        link: What it came to, where it is a link or an unlink.
+    """
+
+    position: int
+    id: str
+    type: str
+    outcome: str
+    producer: str
+    session: str | None
+    at: str
+    at_basis: str | None
+    recorded_at: str
+    body: Any
+    policy: str
+    through: int
+    verdict: str
+    revisions: list[Revision]
+    used_by: list[str]
+    exposure: ExposureRow | None = None
+    grade: GradeRow | None = None
+    link: Link | None = None
+
+
+def position_of(log: Log, event_id: str) -> int:
+    """Return the position of the row that an event id shows now.
+
+    Raises:
+        UsageError: No row has that id.
+    """
+    rows = log.of_id(event_id)
+    if not rows:
+        raise UsageError(f"no event has the id {event_id} in this ledger; nothing can be explained.")
+    return _shown(rows)
+
+
+def _shown(rows: Sequence[Stored]) -> int:
+    return next((row.position for row in reversed(rows) if row.envelope.outcome in ACCEPTED), rows[-1].position)
+
+
+def explain_event(
+    projected: Projected | None,
+    log: Log,
+    policy: Policy,
+    position: int,
+    *,
+    as_of: int | str | datetime | None = None,
+) -> EventExplained:
+    """Return what a row is, its id's revisions, and what used it under a policy.
+
+    Args:
+        projected: The projections; None where they cannot be built, as with rows of a newer
+            program. The row and its revisions are told then, and its use is not.
+        log: The log.
+        policy: The rule.
+        position: Where the row stands.
+        as_of: A position, or a time of recording; what came later used nothing. All if None.
+
+    Raises:
+        UsageError: No row stands there.
+    """
+    head = log.head()
+    if not 1 <= position <= head:
+        raise UsageError(f"position {position} is not in this ledger, which ends at {head}; name one of it.")
+    row = next(iter(log.pages(position - 1, position))).rows()[0]
+    through = head if projected is None else projected.prefix(as_of)
+    facts = None if projected is None else projected.facts
+    rows = [one for one in log.of_id(row.envelope.id) if one.position <= max(through, position)]
+    told = _Told(facts, log, policy, through, row, rows)
+    return told.explained()
+
+
+class _Told:
+    """One event on its way to being explained."""
+
+    def __init__(
+        self, facts: Facts | None, log: Log, policy: Policy, through: int, row: Stored, rows: list[Stored]
+    ) -> None:
+        self.facts, self.log, self.policy, self.through = facts, log, policy, through
+        self.row, self.rows = row, rows
+        self.recorded: Recorded = recorded(row, log.path)
+
+    def explained(self) -> EventExplained:
+        position, envelope, _ = self.row
+        exposure = grade = link = None
+        used: list[str] = []
+        if self.facts is not None and position <= self.through:
+            exposure, grade, link = self._parts(self.facts)
+            used = [*self._uses(self.facts, exposure, grade, link), *self._withdrawals(self.facts)]
+        return EventExplained(
+            position=position,
+            id=envelope.id,
+            type=envelope.type,
+            outcome=envelope.outcome,
+            producer=envelope.producer,
+            session=envelope.session,
+            at=times.text_of(envelope.at_us),
+            at_basis=envelope.at_basis,
+            recorded_at=times.text_of(envelope.recorded_at_us),
+            body=_body(self.row, self.recorded.event),
+            policy=self.policy.hash,
+            through=self.through,
+            verdict=self._verdict(exposure, grade, link),
+            revisions=self._revisions(),
+            used_by=used,
+            exposure=exposure,
+            grade=grade,
+            link=link,
+        )
+
+    def _parts(self, facts: Facts) -> tuple[ExposureRow | None, GradeRow | None, Link | None]:
+        """Return what became of the row, by its kind; all None where the fold passed over it."""
+        position = self.row.position
+        near = {position: self.row.envelope}
+        shown = _row_at(facts.shown["pos"], position)
+        if shown is not None:
+            case = case_of(facts, self.policy, self.through, [int(facts.shown["name"][shown])])
+            return exposure_row(case, shown, near), None, None
+        graded = _row_at(facts.grades["pos"], position)
+        if graded is not None:
+            names = {int(facts.grades[column][graded]) for column in ("name", "target")} - {-1}
+            return None, grade_row(case_of(facts, self.policy, self.through, names), graded, near), None
+        linked = _row_at(facts.links["pos"], position)
+        if linked is not None:
+            session = int(facts.links["session"][linked])
+            case = case_of(facts, self.policy, self.through, [session])
+            found = next(one for one in links_of(case, {session}) if one.position == position)
+            named = msgspec.structs.replace(found, id=self.row.envelope.id, producer=self.row.envelope.producer)
+            return None, None, named
+        return None, None, None
+
+    def _uses(self, facts: Facts, exposure: ExposureRow | None, grade: GradeRow | None, link: Link | None) -> list[str]:
+        if exposure is not None:
+            paid = f" Its arms: {listed(exposure.arms)}." if exposure.state == "paid" else ""
+            return [f"{exposure.reason}{paid}"]
+        if grade is not None:
+            paid = f" Arms: {listed(grade.arms)}." if grade.arms else ""
+            return [f"{grade.reason}{paid}"]
+        if link is not None:
+            number = facts.names.texts.find(link.session)
+            assert number is not None, "a link's session has a name"
+            return [link.reason, run_of(case_of(facts, self.policy, self.through, [number]), number).reason]
+        return self._other_uses(facts)
+
+    def _other_uses(self, facts: Facts) -> list[str]:
+        event = self.recorded.event
+        match self.row.envelope.type:
+            case "balance.opened":
+                return [self._balance(facts)]
+            case "posterior.published":
+                return self._publication()
+            case "event.withdrawn":
+                return [self._withdrawal(facts)]
+            case "session.started":
+                return [self._start(facts)]
+            case "bandit.decayed" | "bandit.pruned":
+                return [
+                    "Only policies whose decay is `events` use it (`gptme`): there it moves every arm known by then."
+                ]
+            case kind if kind in {"exposure.recorded", "grade.recorded", "grade.retracted", "session.linked"} and event:
+                return [aside_reason(self.recorded)]
+            case _:
+                return ["Attribution does not read events of this type; it shows that the session exists."]
+
+    def _balance(self, facts: Facts) -> str:
+        position = self.row.position
+        mine = next((one for one in facts.balances if one.position == position), None)
+        if mine is None:
+            return "It holds nothing that counts."
+        if any(one.position == position for one in balances(facts, self.policy, self.through)):
+            return f"It is the opening balance in force of {mine.source}, on top of the prior of its arms."
+        if any(mine.sha256 == sha256 for at, sha256 in facts.published if at <= self.through):
+            return "It holds bytes that we published ourselves, so it is nothing new and does not count."
+        left = quarantined(facts, self.through)
+        if position in {*left.unusable.tolist(), *left.void.tolist()}:
+            return "Its id is in conflict or it was withdrawn, so it does not count."
+        newer = [one for one in facts.balances if one.source == mine.source and one.position <= self.through]
+        last = max(newer, key=lambda one: (one.at_us, one.position))
+        if last.position != position:
+            return f"The balance of the same source at #{last.position} is newer and counts instead."
+        return "The policy leaves balances of this source out (`balances`)."
+
+    def _publication(self) -> list[str]:
+        mine = self.recorded.event
+        target, said = getattr(mine, "target", None), []
+        for row in self.log.read(types=["posterior.published"], after=self.row.position, until=self.through):
+            if getattr(row.event, "supersedes", None) == self.row.envelope.id:
+                said.append(f"The publication at #{row.position} supersedes it.")
+            elif getattr(row.event, "target", None) == target:
+                said.append(f"The publication at #{row.position} wrote the same file after it.")
+        return said or [f"It is the newest publication to {target}."]
+
+    def _withdrawal(self, facts: Facts) -> str:
+        event: Any = self.recorded.event
+        if event is None:
+            return "Its content was erased, so it withdraws nothing."
+        rows = {one: at for one, at in facts.quarantine.get(event.id.lower(), {}).items() if at <= self.through}
+        if event.revision not in rows:
+            what = f"It withdraws revision {event.revision} of {event.id}"
+            return f"{what}, which stands in no conflict, so it changes nothing."
+        left = quarantined(facts, self.through).unusable.tolist()
+        open_rows = [at for at in rows.values() if at in left]
+        settles = ", which settles its conflict"
+        done = f"; {len(open_rows)} of its rows still contradict each other" if open_rows else settles
+        return f"It withdraws revision {event.revision} of {event.id} (#{rows[event.revision]}){done}."
+
+    def _start(self, facts: Facts) -> str:
+        session = self.row.envelope.session or ""
+        number = facts.names.texts.find(session)
+        if number is None:
+            return "Its session was read from a sanitised form, and starts nothing under an exact name."
+        return run_of(case_of(facts, self.policy, self.through, [number]), number).reason
+
+    def _withdrawals(self, facts: Facts) -> list[str]:
+        found = facts.withdrawn.get(self.row.envelope.id.lower(), [])
+        return [
+            f"The `event.withdrawn` at #{position} withdraws revision {revision} of its id."
+            for position, revision in found
+            if position <= self.through
+        ]
+
+    def _revisions(self) -> list[Revision]:
+        shown = _shown(self.rows)
+        gone: set[int] = set()
+        if self.facts is not None:
+            found = self.facts.withdrawn.get(self.row.envelope.id.lower(), [])
+            gone = {revision for position, revision in found if position <= self.through}
+        return [
+            Revision(
+                position=one.position,
+                revision=one.envelope.revision,
+                outcome=one.envelope.outcome,
+                recorded_at=times.text_of(one.envelope.recorded_at_us),
+                shown=one.position == shown,
+                withdrawn=one.envelope.revision in gone,
+            )
+            for one in self.rows
+        ]
+
+    def _verdict(self, exposure: ExposureRow | None, grade: GradeRow | None, link: Link | None) -> str:
+        envelope = self.row.envelope
+        of = f" of {envelope.session}" if envelope.session else ""
+        what = f"#{self.row.position}: `{envelope.type}`{of}, written by {envelope.producer} ({envelope.outcome})."
+        if envelope.type not in TYPES:
+            return f"{what} Its type is newer than this program, which shows it as it is stored."
+        if self.recorded.event is None:
+            return f"{what} Its content was erased."
+        part = exposure or grade or link
+        if part is not None:
+            return f"{what} It is {part.state}: {part.reason}"
+        return f"{what} Its use cannot be told: the projections cannot be built." if self.facts is None else what
+
+
+def _row_at(column: Any, position: int) -> int | None:  # noqa: ANN401 - a column of positions, ascending
+    at = int(np.searchsorted(column, position))
+    return at if at < len(column) and column[at] == position else None
+
+
+def _body(row: Stored, event: object) -> Any:  # noqa: ANN401 - any event's fields
+    """Return what an event says beyond its envelope, as it is stored."""
+    body = row.body
+    if body is None:
+        return None
+    return body.decode("utf-8", "backslashreplace") if isinstance(event, RawEvent) else msgspec.json.decode(body)

@@ -1,0 +1,196 @@
+"""What became of each exposure: paid by which grade, or why by none."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rightful.projections.columns import Ints
+from rightful.projections.scene import AMBIGUOUS, BINS, CREDITED, NOBODY
+from rightful.reports.explain_bins import conflict_text
+from rightful.reports.explain_case import Case
+from rightful.reports.explain_runs import run_of
+from rightful.reports.explain_words import WHY, bin_name, count, listed, span
+
+STATES = (
+    "paid", "repeated", "unweighted", "unpaid", "late", "pending", "nothing-shown", "not-newest", "other-name",
+    "shadowed", "unclear", "conflicting", "erased", "withdrawn", "left-out",
+)  # fmt: skip
+"""What can become of an exposure."""
+
+
+class Fate(NamedTuple):
+    """What became of an exposure.
+
+    Attributes:
+        state: One of `STATES`.
+        reason: In a sentence.
+        grade: The row of `facts.grades` that pays it, or that it has to do with; None for none.
+        bin: Of an exposure that a grade reaches and does not pay: that grade's bin.
+    """
+
+    state: str
+    reason: str
+    grade: int | None = None
+    bin: str | None = None
+
+
+def fate_of(case: Case, row: int) -> Fate:
+    """Return what became of a row of `facts.shown`."""
+    shown = case.shown_at(row)
+    position = int(case.facts.shown["pos"][row])
+    if shown is None:
+        if position in set(case.quarantine.void.tolist()):
+            return Fate(
+                "withdrawn", "This revision was withdrawn by an `event.withdrawn`, so it shows nothing any more."
+            )
+        return Fate("left-out", "The policy leaves its session out (`without_sessions`), with its whole run.")
+    if case.scene.shown.erased[shown]:
+        return Fate("erased", "Its content was erased, so nobody knows what was shown; it counts as absent.")
+    if not case.scene.shown.usable[shown]:
+        what = conflict_text(case, position)
+        return Fate(
+            "conflicting", f"Its id is in conflict: {what}. Nobody is paid for it until `event.withdrawn` settles it."
+        )
+    units = case.reaching(shown)
+    live, late = case.counts_for(units, shown)
+    if not case.scene.shown.size[shown]:
+        return _nothing_shown(case, row, units[live])
+    if live.any():
+        return _reached(case, row, shown, units[live])
+    if len(units):
+        return _late(case, shown, units[late] if late.any() else units)
+    return _not_reached(case, row, shown)
+
+
+def _nothing_shown(case: Case, row: int, units: Ints) -> Fate:
+    withheld = len(case.withheld_of(row))
+    what = f"It only withheld {count(withheld, 'arm')}" if withheld else "It lists no arm"
+    by = int(case.settlement.unit_grade[units[0]]) if len(units) else None
+    graded = f"; its run is graded by {case.says(by)}" if by is not None else ""
+    return Fate("nothing-shown", f"{what}, so there is nobody to pay{graded}. What is withheld is never credited.", by)
+
+
+def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
+    """An exposure that counts for a grade: the first that pays it, else why the first one does not."""
+    paying = units[case.settlement.unit_bin[units] == CREDITED]
+    if not len(paying):
+        unit = int(units[0])
+        by, number = int(case.settlement.unit_grade[unit]), int(case.settlement.unit_bin[unit])
+        if number == AMBIGUOUS and len(runs := _runs_of(case, units)) > 1:
+            what = f"The grades of {count(len(runs), 'run')} reach it: {listed(runs)}. One exposure is paid by one run"
+            return Fate("unpaid", f"{what}, and nothing says which.", by, BINS[number])
+        why = f"{bin_name(number)} ({WHY[BINS[number]]})"
+        return Fate("unpaid", f"The grade that reaches it, {case.says(by)}, pays nobody: {why}.", by, BINS[number])
+    unit = int(paying[0])
+    by = int(case.settlement.unit_grade[unit])
+    mine = case.settlement.credit_arm[case.settlement.credit_unit == unit]
+    listed_arms = _canonical_arms(case, row)
+    if not np.isin(listed_arms, mine).any():
+        return Fate(
+            "unweighted", f"{case.says(by)} is credited, but its salience gives every arm here a weight of 0.", by
+        )
+    before = None if case.policy.arithmetic == "sequential" else _shown_before(case, unit, shown)
+    if before is not None and np.isin(listed_arms, before[1]).all():
+        first = int(case.scene.shown.pos[before[0]])
+        what = (
+            f"Every arm here had been shown to the same run before (first in #{first}); an arm is credited once a run"
+        )
+        return Fate("repeated", f"{what}, by {case.says(by)}.", by)
+    more = f" and {count(len(paying) - 1, 'more grade')}" if len(paying) > 1 else ""
+    bound = ", though only by its file's time, which is an upper bound" if case.scene.shown.file_time[shown] else ""
+    return Fate("paid", f"{case.says(by)}{more} paid its arms{bound}.", by)
+
+
+def _runs_of(case: Case, units: Ints) -> list[str]:
+    """Return the runs whose effective grades could pay, each with the first of them."""
+    found: dict[int, str] = {}
+    for unit in units[case.units.bin[units] == NOBODY].tolist():
+        run = int(case.settlement.unit_run[unit])
+        found.setdefault(run, f"{case.says(int(case.settlement.unit_grade[unit]))} of {case.text(run)}")
+    return list(found.values())
+
+
+def _canonical_arms(case: Case, row: int) -> Ints:
+    start, size = int(case.facts.shown["start"][row]), int(case.facts.shown["count"][row])
+    arms: Ints = case.canonical[case.facts.arms_shown["arm"][start : start + size]]
+    return arms
+
+
+def _shown_before(case: Case, unit: int, shown: int) -> tuple[int, Ints] | None:
+    """Return the first exposure of a unit before one, and the arms of all of them; by time, then by position."""
+    reached = case.reached(unit)
+    live = reached[case.timing(unit, reached)[0]]
+    at, pos = case.scene.shown.at, case.scene.shown.pos
+    earlier = live[(at[live] < at[shown]) | ((at[live] == at[shown]) & (pos[live] < pos[shown]))]
+    if not len(earlier):
+        return None
+    earlier = earlier[np.lexsort((pos[earlier], at[earlier]))]
+    return int(earlier[0]), np.concatenate([_canonical_arms(case, int(case.scene.shown.row[one])) for one in earlier])
+
+
+def _late(case: Case, shown: int, units: Ints) -> Fate:
+    """An exposure that came after every grade that reaches it; the last of them is the nearest."""
+    grade_at = case.scene.grades.at[case.units.grade[units]]
+    unit = int(units[int(np.argmax(grade_at))])
+    by = int(case.settlement.unit_grade[unit])
+    after = span(int(case.scene.shown.at[shown] - grade_at.max()))
+    return Fate("late", f"It came {after} after the grade {case.says(by)}, which it cannot have earned.", by)
+
+
+def _not_reached(case: Case, row: int, shown: int) -> Fate:
+    name = int(case.facts.shown["name"][row])
+    if case.sources is not None:
+        return Fate(
+            "not-newest", "No grade found its session to be the newest one with exposures, so no grade pays it."
+        )
+    session = int(case.scene.shown.session[shown])
+    if case.facts.names.alias[name]:
+        found = _of_alias(case, name, session)
+        if found is not None:
+            return found
+    if case.scene.runs.ambiguous[session]:
+        return Fate("unclear", run_of(case, session).reason)
+    return _waiting(case, session)
+
+
+def _of_alias(case: Case, name: int, session: int) -> Fate | None:
+    """An exposure under a sanitised form; None where it fits one session, which has no other exposures."""
+    text, fitting = case.text(name), case.facts.names.fitting(name, case.through)
+    form = f"Its session was read from a sanitised form ({text}), which matches no name exactly"
+    if len(fitting) > 1:
+        fits = listed([case.text(one) for one in fitting])
+        return Fate("unclear", f"{form}, and more than one name fits it: {fits}. Nobody can tell whose it is.")
+    if session == name:
+        return Fate("unclear", f"{form}, and no name of the ledger fits it. A grade of the full name would reach it.")
+    run = case.scene.runs.of[session]
+    exact = (case.scene.runs.of[case.scene.shown.name] == run) & ~np.array(case.facts.names.alias, np.bool_)[
+        case.scene.shown.name
+    ]
+    if exact.any():
+        first = int(case.scene.shown.pos[np.flatnonzero(exact)[0]])
+        own = case.text(session)
+        return Fate(
+            "shadowed", f"{form}; {own}, which it fits, has exposures under its exact name (#{first}), and those count."
+        )
+    return None
+
+
+def _waiting(case: Case, session: int) -> Fate:
+    """An exposure of a clear run that no grade reaches."""
+    run = int(case.scene.runs.of[session])
+    mine = np.flatnonzero(case.units.run == run)
+    for unit in mine.tolist():
+        row = int(case.settlement.unit_grade[unit])
+        target = int(case.facts.grades["target"][row])
+        if target >= 0:
+            what = f"The grade of its run, {case.says(row)}, names {case.text(target)} as the session that earned it"
+            return Fate("other-name", f"{what}, and that name alone is paid.", row)
+    members = case.component(session)
+    rows = case.facts.grades_of.rows(members)
+    others = int((case.facts.grades["pos"][rows] <= case.through).sum()) if not len(mine) else 0
+    if others:
+        kept = f"of the {count(others, 'grade')} that its run has, this policy pays from none"
+        return Fate("pending", f"It waits for a grade: {kept}.")
+    return Fate("pending", f"It waits for a grade: none of {case.text(run)} is recorded.")

@@ -1,0 +1,262 @@
+"""What would have to be recorded for a grade to count: sentences, and the events themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rightful.projections.facts import ERASED, GRADE, RETRACTION
+from rightful.projections.scene import NOBODY
+from rightful.reports.explain_bins import conflict_of, rival_of, rivals_of, wanted
+from rightful.reports.explain_case import Case
+from rightful.reports.explain_grades import Verdict
+from rightful.reports.explain_runs import run_of
+from rightful.reports.explain_words import (
+    OTHER_NAME,
+    PRODUCER,
+    REWARD,
+    Remedy,
+    exposure_event,
+    grade_event,
+    link_event,
+    withdrawal_event,
+)
+
+
+def remedies_of(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
+    """Return what would make a grade count; nothing where it counts, or where it rightly does not."""
+    find = _BY_STATE.get(verdict.state)
+    return [] if find is None else find(case, row, verdict)
+
+
+def _again(case: Case, row: int, what: str, **said: object) -> Remedy:
+    """A new grade of the same grader and session, with the next `seq`."""
+    table = case.facts.grades
+    name, at = int(table["name"][row]), case.grade_at(row)
+    seq = int(table["seq"][row])
+    if at is not None:
+        run = int(case.scene.runs.of[name])
+        seq = int(case.scene.grades.seq[case.stream(run, int(table["grader"][row]))].max(initial=seq))
+    more: dict[str, object] = {"alias": True} if case.facts.names.alias[name] else {}
+    target = int(table["target"][row])
+    if target >= 0 and "exposure_session" not in said:
+        more["exposure_session"] = case.text(target)
+    at_us = int(said.pop("at_us", table["at"][row]))  # type: ignore[call-overload]
+    if "kind" not in said and "reward" not in said:
+        reward = float(table["reward"][row])
+        more["reward"] = REWARD if np.isnan(reward) else reward
+    grade = grade_event(case.text(name), case.grader(row), seq + 1, at_us, **more, **said)
+    return Remedy(what, [grade])
+
+
+def _retraction(case: Case, row: int, what: str) -> Remedy:
+    found = _again(case, row, what, kind="grade.retracted")
+    for event in found.events:
+        event.pop("exposure_session", None)
+    return found
+
+
+def _for_unmatched(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
+    unit = verdict.unit
+    assert unit is not None, "a bin is that of a unit"
+    grade_at = int(case.facts.grades["at"][row])
+    number = wanted(case, unit)
+    fitting = case.facts.names.fitting(number, case.through)
+    if case.facts.names.alias[number] and fitting:
+        number = fitting[0]
+    if case.sources is not None:
+        number = int(case.facts.grades["name"][row])
+    name = case.text(number)
+    shown = Remedy(
+        f"Record what {name} was shown, at the latest at the time of the grade.", [exposure_event(name, grade_at, [])]
+    )
+    if case.sources is not None or int(case.facts.grades["target"][row]) >= 0 or case.facts.names.alias[number]:
+        return [shown]
+    link = link_event("session.linked", name, OTHER_NAME, grade_at)
+    return [shown, Remedy(f"Or, if {name} was shown something under another name, link the two.", [link])]
+
+
+def _for_empty(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
+    assert verdict.unit is not None, "a bin is that of a unit"
+    name = _session_shown(case, verdict.unit)
+    event = exposure_event(name, int(case.facts.grades["at"][row]), [])
+    return [Remedy(f"If {name} was shown an arm by then, record it. If not, nothing is missing.", [event])]
+
+
+def _session_shown(case: Case, unit: int) -> str:
+    return case.text(int(case.scene.shown.name[case.reached(unit)[0]]))
+
+
+def _for_late_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
+    unit = verdict.unit
+    assert unit is not None, "a bin is that of a unit"
+    reached = case.reached(unit)
+    late = reached[case.timing(unit, reached)[1]]
+    arms = case.arms_of(int(case.scene.shown.row[late[0]]))
+    name, grade_at = _session_shown(case, unit), int(case.facts.grades["at"][row])
+    first = exposure_event(name, grade_at, arms)
+    skew_s = (int(case.scene.shown.at[late].min()) - grade_at) / 1_000_000
+    found = [Remedy(f"If {name} was shown an arm before the grade too, record that.", [first])]
+    if case.policy.revision == "last_wins":
+        after = int(case.scene.shown.at[late].max())
+        found.append(_again(case, row, "Or grade the session again, after what it was shown.", at_us=after))
+    clocks = "Or, if the clocks of the two differ by so much, allow for it in the policy."
+    return [*found, Remedy(clocks, [], {"skew_s": skew_s})]
+
+
+def _for_ambiguous(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
+    unit = verdict.unit
+    assert unit is not None, "a bin is that of a unit"
+    if case.sources is not None:
+        name = case.text(int(case.facts.grades["name"][row]))
+        event = exposure_event(name, int(case.facts.grades["at"][row]), [])
+        return [Remedy(f"An exposure of {name} nearer to the grade would be the newest.", [event])]
+    if not case.targets.unclear[unit]:
+        return _uncontested(case, row, unit)
+    number = wanted(case, unit)
+    explicit = int(case.facts.grades["target"][row]) >= 0
+    doubtful = case.scene.runs.reused[number] if explicit else case.scene.runs.ambiguous[number]
+    if doubtful:
+        return run_of(case, number).remedies
+    fitting = case.facts.names.fitting(number, case.through)
+    alias = case.facts.names.alias
+    likely = min(fitting, key=lambda one: (alias[one] or not case.was_shown(one), one))
+    fits = list(dict.fromkeys(case.text(one) for one in fitting))
+    what = f"Say which session is meant ({' or '.join(fits)}): grade again and name it as `exposure_session`."
+    return [_again(case, row, what, exposure_session=case.text(likely))]
+
+
+def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
+    """Two runs reach one exposure: they are one run, or one of the grades is wrong."""
+    others = list(rivals_of(case, unit))
+    shown, rival = others[0]
+    found = []
+    own_run, other_run = int(case.units.run[unit]), int(case.units.run[rival])
+    ranks = case.scene.grades.rank[case.units.grade[np.array([unit, rival])]]
+    two_names = case.text(own_run) != case.text(other_run)  # one may be the other, read from a sanitised form
+    if two_names and ranks[0] < ranks[1] and len({int(case.units.run[one]) for _, one in others}) == 1:
+        exposed = int(case.scene.runs.of[case.scene.shown.session[shown]])
+        owner, native = (other_run, own_run) if exposed == own_run else (own_run, other_run)
+        link = link_event("session.linked", case.text(owner), case.text(native), int(case.facts.grades["at"][row]))
+        what = "If the two are one run, link them: then the grader that the policy ranks first pays alone, this one."
+        found.append(Remedy(what, [link]))
+    events = []
+    for _, other in others:
+        events += _retraction(case, int(case.settlement.unit_grade[other]), "").events
+    found.append(Remedy("If the other run was not shown it, its grader takes its grade back.", events))
+    return found
+
+
+def _for_conflicting(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
+    unit = verdict.unit
+    assert unit is not None, "a bin is that of a unit"
+    at = int(case.units.grade[unit])
+    if case.scene.grades.conflicting[at]:
+        return [_settling(case, [int(case.scene.grades.pos[at])], int(case.facts.grades["name"][row]))]
+    if case.units.bin[unit] == NOBODY:
+        shown = case.reached(unit)
+        usable = shown[~case.scene.shown.erased[shown]]
+        return [_settling(case, case.scene.shown.pos[usable].tolist(), int(case.scene.shown.name[usable[0]]))]
+    other = rival_of(case, unit)
+    if case.scene.grades.conflicting[other]:
+        return [_settling(case, [int(case.scene.grades.pos[other])], int(case.facts.grades["name"][row]))]
+    if case.scene.grades.grader[other] == case.scene.grades.grader[at]:
+        what = "Grade again with the next `seq`, and the reward that is right; this one says that of the newest."
+        return [_again(case, row, what)]
+    rival = int(case.scene.grades.row[other])
+    graders = ["/".join(case.grader(row)), *case.policy.graders]
+    ordered = Remedy("Or say in the policy which grader comes first.", [], {"graders": graders})
+    return [_retraction(case, rival, "The other grader takes its grade back."), ordered]
+
+
+def _settling(case: Case, positions: list[int], name: int) -> Remedy:
+    events: list[dict[str, Any]] = []
+    for event_id in sorted({case.in_conflict[position] for position in positions}):
+        rows = conflict_of(case, next(at for at in positions if case.in_conflict[at] == event_id))
+        events += [withdrawal_event(case.text(name), event_id, revision, case.latest_us()) for revision, _ in rows[1:]]
+    what = "Withdraw every revision of the id but the one that is right; these leave the first."
+    return Remedy(what, events)
+
+
+def _for_retracted(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
+    rows = case.scene.grades.row
+    stream = case.stream(int(case.scene.runs.of[case.facts.grades["name"][row]]), int(case.facts.grades["grader"][row]))
+    before = [int(rows[one]) for one in stream if case.scene.grades.kind[one] == GRADE]
+    last = before[-1] if before else row
+    return [_again(case, last, "The grader grades the session again, with the next `seq`.")]
+
+
+def _for_unmapped(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
+    word = case.facts.outcomes.values[int(case.facts.grades["outcome"][row])]
+    mapped = Remedy("Say in the policy what the word is worth, 0 to 1.", [], {"outcomes": {word: REWARD}})
+    return [_again(case, row, "Grade again with a reward.", reward=REWARD), mapped]
+
+
+def _for_in_balance(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
+    what = "Nothing is missing: the balance counts it already. To count grades instead of balances, leave those out."
+    return [Remedy(what, [], {"balances": []})]
+
+
+def _for_erased(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
+    unit = verdict.unit
+    assert unit is not None, "a bin is that of a unit"
+    table = case.facts.grades
+    name = case.text(int(table["name"][row]))
+    if table["kind"][row] != ERASED:
+        event = exposure_event(_session_shown(case, unit), int(table["at"][row]), [])
+        return [Remedy("Record again what was shown, if it may be known.", [event])]
+    producer, _ = case.grader(row)
+    grade = grade_event(name, (producer, "overall"), 1, int(table["at"][row]), reward=REWARD)
+    return [Remedy("An erased grade stays erased; grade the session again, if it may be known.", [grade])]
+
+
+def _for_superseded(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
+    if case.facts.grades["kind"][row] == RETRACTION:
+        return []
+    return [_again(case, row, "If this is the right one after all, its grader says it again with the next `seq`.")]
+
+
+def _for_rival(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
+    assert verdict.by is not None, "a rival has a counterpart"
+    if case.facts.grades["grader"][row] == case.facts.grades["grader"][verdict.by]:
+        return [_again(case, row, "Its grader says it again with the next `seq`.")]
+    return [_retraction(case, verdict.by, "The other grader takes its grade back.")]
+
+
+def _for_outranked(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
+    found = [Remedy("Or rank it first in the policy.", [], {"graders": ["/".join(case.grader(row))]})]
+    if verdict.by is not None:
+        found.insert(0, _retraction(case, verdict.by, "The grader that outranks it takes its grade back."))
+    return found
+
+
+def _for_recorded_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
+    grader = "/".join(case.grader(row))
+    policy: dict[str, Any] = {"graders": [*case.policy.graders, grader]}
+    if case.policy.without_graders:
+        policy = {"without_graders": []}
+    return [Remedy("Ask under a policy that pays from this grader.", [], policy)]
+
+
+def _for_left_out(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
+    return [Remedy("Ask under a policy that does not leave the session out.", [], {"without_sessions": []})]
+
+
+def waiting(case: Case, number: int) -> Remedy:
+    """Return what a run that nobody has graded waits for."""
+    name = case.text(int(case.scene.runs.of[number]))
+    rows = case.facts.shown_of.rows(case.component(number))
+    at_us = int(case.facts.shown["at"][rows].max()) if len(rows) else case.latest_us()
+    event = grade_event(name, (PRODUCER, "overall"), 1, at_us, reward=REWARD)
+    return Remedy(f"A grade of {name}, at or after what it was shown.", [event])
+
+
+_BY_STATE: dict[str, Callable[[Case, int, Verdict], list[Remedy]]] = {
+    "unmatched": _for_unmatched, "empty": _for_empty, "ambiguous": _for_ambiguous, "conflicting": _for_conflicting,
+    "retracted": _for_retracted, "late-only": _for_late_only, "unmapped": _for_unmapped,
+    "in-balance": _for_in_balance, "erased": _for_erased, "superseded": _for_superseded, "rival": _for_rival,
+    "outranked": _for_outranked, "stood-aside": _for_retracted, "recorded-only": _for_recorded_only,
+    "left-out": _for_left_out,
+}  # fmt: skip

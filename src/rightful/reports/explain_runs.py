@@ -1,0 +1,176 @@
+"""Why a session belongs to the run it belongs to, what each link came to, and what would settle a doubt."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rightful.projections.facts import NATIVE, RELATIONS
+from rightful.projections.runs import IN_FORCE, SECOND_GUESS, UNDONE, UNLINKS, UNUSABLE, VOID, WEAKER
+from rightful.reports.explain_case import Case
+from rightful.reports.explain_words import ARM, DESK, REWARD, Remedy, exposure_event, grade_event, link_event, listed
+
+LINK_STATES = {
+    IN_FORCE: "in force", UNUSABLE: "conflicting", VOID: "withdrawn", UNLINKS: "unlinks",
+    UNDONE: "unlinked", WEAKER: "weaker", SECOND_GUESS: "weaker",
+}  # fmt: skip
+"""What a link comes to, as people read it."""
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A link or unlink, and what it came to.
+
+    Attributes:
+        position: Where it stands.
+        session: The run's own name.
+        other: The name that it joins.
+        relation: `native`, `resume`, `retry`, `subagent`.
+        evidence: What the claim rests on.
+        state: `in force`, `conflicting`, `withdrawn`, `unlinks`, `unlinked` or `weaker`.
+        reason: Why, in a sentence.
+        id: The event id; filled in from the log.
+        producer: Who claims it; filled in from the log.
+    """
+
+    position: int
+    session: str
+    other: str
+    relation: str
+    evidence: str
+    state: str
+    reason: str
+    id: str = ""
+    producer: str = ""
+
+
+class Run(NamedTuple):
+    """Which run a session belongs to.
+
+    Attributes:
+        name: The name that stands for the run; None where nobody can tell.
+        names: All names that links in force join.
+        reason: In a sentence.
+        remedies: What would settle a doubt.
+    """
+
+    name: str | None
+    names: list[str]
+    reason: str
+    remedies: list[Remedy]
+
+
+def run_of(case: Case, number: int) -> Run:
+    """Return which run a session belongs to, or why nobody can tell."""
+    members = case.component(number)
+    names = [case.text(one) for one in members]
+    name, runs = case.text(number), case.scene.runs
+    if not runs.ambiguous[number]:
+        own = case.text(int(runs.of[number]))
+        if len(names) == 1:
+            return Run(own, names, f"No link joins {name} with another name, so it is a run of its own.", [])
+        return Run(own, names, f"Links join {listed(names)} into one run; {own} is its own name.", [])
+    reason, remedies = _doubt(case, number, members)
+    return Run(None, names, f"Nobody can tell which run {name} belongs to: {reason}", remedies)
+
+
+def _doubt(case: Case, number: int, members: list[int]) -> tuple[str, list[Remedy]]:
+    reused = [one for one in members if case.scene.runs.reused[one]]
+    if reused:
+        return _twice_started(case, reused[0])
+    forced = [link for link in case.links if link[3] == IN_FORCE and link[1] in members]
+    others = {other for _, _, other, *_ in forced}
+    owners = [one for one in members if one not in others]
+    if not owners:
+        last = forced[-1]
+        reason = f"the links go in a circle, so no name of {_texts(case, members)} is the run's own."
+        return reason, [_unlink(case, [last], "Withdraw the link that is wrong, such as the last one.")]
+    if len(owners) > 1:
+        kept = number if number in owners else owners[0]
+        wrong = [link for link in forced if link[1] in owners and link[1] != kept]
+        reason = f"{_texts(case, owners)} are linked into one run and each is a run's own name."
+        what = f"Withdraw the links that are wrong; if {case.text(kept)} is the run, these"
+        return reason, [_unlink(case, wrong, f"{what}.")]
+    marked = {other for _, _, other, _, relation, _ in forced if relation != RELATIONS[NATIVE]}
+    natives = [one for one in members if one in others and one not in marked]
+    kept = number if number in natives else min(natives, key=lambda one: (not case.was_shown(one), one))
+    wrong = [link for link in forced if link[2] in natives and link[2] != kept]
+    reason = (
+        f"{_texts(case, natives)} are both claimed to be native names of {case.text(owners[0])}, and a run has one."
+    )
+    what = f"Withdraw the links that are wrong; if {case.text(kept)} is the native name, these"
+    return reason, [_unlink(case, wrong, f"{what}. If one continues the other, link it again as `resume` or `retry`.")]
+
+
+def _texts(case: Case, numbers: list[int]) -> str:
+    return listed([case.text(one) for one in numbers])
+
+
+def _unlink(case: Case, links: list[tuple[int, int, int, int, str, str]], what: str) -> Remedy:
+    at_us = case.latest_us()
+    pairs = sorted({(session, other) for _, session, other, *_ in links})
+    return Remedy(what, [link_event("session.unlinked", case.text(a), case.text(b), at_us) for a, b in pairs])
+
+
+def _twice_started(case: Case, reused: int) -> tuple[str, list[Remedy]]:
+    starts = [one for one in case.facts.starts if one.name == reused and one.position <= case.through]
+    first = starts[0]
+    second = next(one for one in starts if one.nonce != first.nonce)
+    name = case.text(reused)
+    reason = (
+        f"{name} started twice, with nonce {first.nonce!r} (#{first.position}) and with {second.nonce!r} "
+        f"(#{second.position}), so two runs used the name."
+    )
+    apart = f"{name}@{first.nonce}"
+    what = (
+        f"No event can part two runs under one name afterwards. Give each a name of its own: record again under "
+        f"such a name ({apart}) what that run was shown, and its grade."
+    )
+    at_us = _first_shown(case, reused)
+    grade = grade_event(apart, (DESK, "overall"), 1, at_us, reward=REWARD)
+    return reason, [Remedy(what, [exposure_event(apart, at_us, [ARM]), grade])]
+
+
+def _first_shown(case: Case, number: int) -> int:
+    rows = case.facts.shown_of.rows([number])
+    return int(case.facts.shown["at"][rows].min()) if len(rows) else case.latest_us()
+
+
+def links_of(case: Case, numbers: set[int]) -> list[Link]:
+    """Return the links that name one of some sessions, each with what it came to."""
+    found = []
+    for row, session, other, state, relation, evidence in case.links:
+        if session in numbers or other in numbers:
+            position = int(case.facts.links["pos"][row])
+            one = (position, case.text(session), case.text(other), relation, evidence)
+            found.append(Link(*one, LINK_STATES[state], _why(case, row, state)))
+    return found
+
+
+def _why(case: Case, row: int, state: int) -> str:
+    table: Any = case.facts.links
+    session, other = int(table["session"][row]), int(table["other"][row])
+    a, b = case.text(session), case.text(other)
+    match state:
+        case s if s == IN_FORCE:
+            return f"It joins {b} to {a}."
+        case s if s == UNLINKS:
+            return f"It withdraws the links from {a} to {b} before it."
+        case s if s == UNUSABLE:
+            return "Its id stands in conflict, so it joins nothing until an `event.withdrawn` settles it."
+        case s if s == VOID:
+            return "An `event.withdrawn` withdrew it."
+        case s if s == UNDONE:
+            later = [link for link in case.links if link[3] == UNLINKS and link[1:3] == (session, other)]
+            return f"It was withdrawn by the `session.unlinked` at #{int(table['pos'][later[-1][0]])}."
+        case _:
+            better = _better(case, session, other, state)
+            return f"A `cwd-window` claim is a guess; the better evidence at #{better} is taken instead."
+
+
+def _better(case: Case, session: int, other: int, state: int) -> int:
+    for row, one, two, is_state, relation, evidence in case.links:
+        rival = two == other if state == WEAKER else one == session and relation == RELATIONS[NATIVE]
+        if rival and is_state == IN_FORCE and evidence != "cwd-window":
+            return int(case.facts.links["pos"][row])
+    return int(case.facts.links["pos"][case.links[0][0]])

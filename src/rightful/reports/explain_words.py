@@ -1,0 +1,123 @@
+"""The words of an explanation: why a bin pays nobody, spans of time, and events that would settle it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rightful import times
+from rightful.identity import composite_key
+from rightful.projections.scene import BINS
+
+Wire = dict[str, Any]
+
+WHY: Mapping[str, str] = {
+    "credited": "it paid the arms that its target was shown",
+    "unmatched": "no exposure of that session is recorded",
+    "empty": "its exposure lists no lesson",
+    "ambiguous": "another session fits its name, or is graded for the same exposure",
+    "conflicting": "an event that it rests on contradicts another of the same id; `event.withdrawn` settles it",
+    "retracted": "the grade was taken back",
+    "late_only": "every exposure is later than the grade",
+    "unmapped": "the policy gives its outcome word no value",
+    "in_balance": "an opening balance holds what came before",
+    "erased": "its exposure was erased",
+}
+"""Why the grades of a bin end there, in a clause; the longer story names the facts."""
+
+REWARD = "<reward, 0 to 1>"
+"""Stands where only a grader knows the reward."""
+
+ARM = "<arm that was shown>"
+"""Stands where only the one who showed it knows the arm."""
+
+OTHER_NAME = "<the name that the tool which showed it gave the run>"
+"""Stands where only a person knows under which other name the run was shown something."""
+
+PRODUCER = "<producer>"
+"""Stands where nobody has graded yet, so that it is not known who will."""
+
+DESK = "manual"
+"""The producer of events that a person adds by hand."""
+
+_UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000))
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """What would have to be so for a grade to count.
+
+    Attributes:
+        what: A sentence.
+        events: Wire objects to append; text in angle brackets stands for what nobody but a person knows.
+        policy: What to change of the policy instead, where nothing needs to be recorded.
+    """
+
+    what: str
+    events: list[Wire] = []
+    policy: Wire | None = None
+
+
+def bin_name(number: int) -> str:
+    """Return a bin as people write it: `late-only`."""
+    return BINS[number].replace("_", "-")
+
+
+def span(us: int) -> str:
+    """Return a stretch of time in the two units that say most of it: `3 m 5 s`, `2 d 4 h`, `0.2 s`."""
+    rest, parts = abs(us), list[str]()
+    for unit, size in _UNITS:
+        count, rest = divmod(rest, size)
+        if count or parts:
+            parts.append(f"{count} {unit}")
+    parts.append(f"{rest / 1_000_000:.6f}".rstrip("0").rstrip(".") + " s")
+    return " ".join([part for part in parts[:2] if not part.startswith("0 ")] or parts[:1])
+
+
+def listed(names: list[str], most: int = 5) -> str:
+    """Return names as words: `a, b and 3 more`."""
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most:,} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
+
+
+def count(number: int, what: str) -> str:
+    """Return a count with its noun: `1 grade`, `2 grades`."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def exposure_event(session: str, at_us: int, arms: list[str]) -> Wire:
+    """Return the exposure that a person could add, with a key that makes adding it twice one event."""
+    return {
+        "type": "exposure.recorded", "producer": DESK, "key": composite_key("explain", "exposure", session, at_us),
+        "session": session, "at": times.text_of(at_us), "arms": [{"arm": arm} for arm in arms or [ARM]],
+    }  # fmt: skip
+
+
+def link_event(kind: str, session: str, other: str, at_us: int) -> Wire:
+    """Return a link or an unlink by hand."""
+    said = {"as": "native", "evidence": "manual"} if kind == "session.linked" else {}
+    return {
+        "type": kind, "producer": DESK, "key": composite_key("explain", kind, session, other),
+        "session": session, "at": times.text_of(at_us), "other": other, **said,
+    }  # fmt: skip
+
+
+def withdrawal_event(session: str, event_id: str, revision: int, at_us: int) -> Wire:
+    """Return the withdrawal of one revision of an event."""
+    return {
+        "type": "event.withdrawn", "producer": DESK, "key": composite_key("explain", "withdrawn", event_id, revision),
+        "session": session, "at": times.text_of(at_us), "id": event_id, "revision": revision,
+    }  # fmt: skip
+
+
+def grade_event(session: str, grader: tuple[str, str], seq: int, at_us: int, **said: object) -> Wire:
+    """Return a grade of a grader, or with `kind` its retraction."""
+    producer, rubric = grader
+    kind = str(said.pop("kind", "grade.recorded"))
+    return {
+        "type": kind, "producer": producer, "key": composite_key("explain", kind, session, rubric, seq),
+        "session": session, "at": times.text_of(at_us), "seq": seq,
+        **({} if rubric == "overall" else {"rubric": rubric}), **said,
+    }  # fmt: skip

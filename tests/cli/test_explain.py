@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+from tests.projections.telling import exposed, graded, linked, mentioned
+from tests.reports.explaining import assert_arms_add_up, assert_explained
+from tests.strategies import Wire
+
+import rightful
+from rightful.identity import event_id
+from rightful.policies import policy_of
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "imports"
+
+EVENTS: list[Wire] = [
+    exposed("claude-code:u-1", "lessons/git.md", key="e1"),
+    linked("workspace:a", "claude-code:u-1"),
+    graded("workspace:a", 0.8, key="g1"),
+    exposed("claude-code:u-2", "lessons/git.md", "other/git.md", key="e2"),
+]
+
+
+def fill(ledger: Path, *events: Wire) -> None:
+    with rightful.open(ledger) as opened:
+        assert {one.outcome for one in opened.append(events or EVENTS)} <= {"appended", "conflict"}
+
+
+@pytest.fixture
+def filled(ledger: Path) -> Path:
+    fill(ledger)
+    return ledger
+
+
+def kind(run: Run, *words: str) -> tuple[str, str]:
+    document = run("explain", *words, "--json").document
+    return document["kind"], document.get("arm") or document.get("session") or ""
+
+
+def test_what_is_told_by_what_it_is(run: Run, filled: Path) -> None:
+    assert kind(run, "lessons/git.md") == ("arm", "lessons/git.md")
+    assert kind(run, "workspace:a") == ("session", "workspace:a")
+    assert kind(run, "u-1") == ("session", "claude-code:u-1")
+    assert kind(run, "#3") == kind(run, "3") == ("event", "workspace:a")
+
+
+@pytest.mark.parametrize("cut", [slice(0, 8), slice(0, 11), slice(0, 36), slice(0, 24)])
+def test_an_event_is_found_by_its_id_and_by_its_beginning(run: Run, filled: Path, cut: slice) -> None:
+    one = event_id("judge", "g1")
+
+    assert run("explain", one[cut], "--json").document["id"] == one
+    assert run("explain", one[cut].upper(), "--json").document["position"] == 3
+
+
+def test_the_shorter_end_of_an_arm_is_enough_while_it_is_one(run: Run, filled: Path) -> None:
+    done = run("explain", "git.md")
+
+    assert done.code == 2
+    assert done.err == (
+        "rightful: 'git.md' can mean arm lessons/git.md, arm other/git.md; nothing was explained. Name one in full.\n"
+    )
+    assert kind(run, "other/git.md") == ("arm", "other/git.md")
+
+
+def test_what_can_mean_several_things_is_refused_with_how_to_say_it(run: Run, ledger: Path) -> None:
+    fill(ledger, exposed("t:1", "1"), graded("t:1", 0.5))
+
+    done = run("explain", "1")
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "rightful: '1' can mean event #1, session t:1, arm 1; nothing was explained. "
+        "Say which with --event or --session or --arm.\n"
+    )
+    assert kind(run, "1", "--event") == ("event", "t:1")
+    assert kind(run, "1", "--session") == ("session", "t:1")
+    assert kind(run, "1", "--arm") == ("arm", "1")
+
+
+def test_what_is_not_there_is_refused_with_what_is_like_it(run: Run, filled: Path) -> None:
+    assert run("explain", "nothing").err == (
+        "rightful: no event, session or arm 'nothing' is in this ledger; nothing was explained. "
+        "`rightful posteriors` lists the arms.\n"
+    )
+    assert "Names that contain it: claude-code:u-1, claude-code:u-2." in run("explain", "u-").err
+    for words in (["99"], ["nothing", "--session"], ["nothing", "--arm"], ["#9", "--event"], [""]):
+        assert run("explain", *words).code == 2
+    assert run("explain", "git.md", "--limit", "-1").code == 2
+
+
+def test_an_arm_in_words_and_rows(run: Run, filled: Path) -> None:
+    out = run("explain", "lessons/git.md").out
+
+    assert out.splitlines()[0] == (
+        "lessons/git.md is believed to earn 0.600: Beta(1.8, 1.2), 95% from 0.112 to 0.973, from 1 credit in this log "
+        "(n 1, mass 1). Policy bound (d9db8dfd61ec), through position 4."
+    )
+    row = next(line for line in out.splitlines() if line.strip().startswith("#3"))
+    assert row.split()[:9] == ["#3", "credit", "workspace:a", "judge/overall", "seq", "1", "#1", "0.800", "1"]
+    assert "Shown 1 time without credit: 1 pending." in out
+
+
+def test_json_of_an_arm_has_every_credit(run: Run, filled: Path) -> None:
+    document = run("explain", "lessons/git.md", "--json").document
+
+    assert list(document) == [
+        "kind", "arm", "aliases", "policy", "through", "decay_at", "prior", "alpha", "beta", "n", "mass", "mean",
+        "steps", "unpaid", "unpaid_states", "withheld", "ci95",
+    ]  # fmt: skip
+    assert document["policy"]["hash"].startswith("d9db8dfd61ec")
+    assert (document["alpha"], document["n"], len(document["ci95"])) == (1.8, 1, 2)
+    assert document["steps"][0]["id"] == event_id("judge", "g1")
+    assert document["steps"][0]["exposures"] == [1]
+
+
+def test_a_session_in_words_and_rows(run: Run, filled: Path) -> None:
+    out = run("explain", "workspace:a").out
+
+    assert out.splitlines()[0] == (
+        "workspace:a was shown 1 arm in 1 exposure. 1 grade of it is credited: judge/overall seq 1 (#3) paid 1 arm. "
+        "Policy bound (d9db8dfd61ec), through position 4."
+    )
+    assert "Run: Links join claude-code:u-1 and workspace:a into one run; workspace:a is its own name." in out
+    assert "It paid 1 arm of exposure #1, shown to claude-code:u-1 of the same run." in out
+
+
+def test_json_of_a_session_has_every_part(run: Run, filled: Path) -> None:
+    document = run("explain", "claude-code:u-2", "--json").document
+
+    assert list(document) == [
+        "kind", "session", "policy", "through", "verdict", "run", "run_reason", "pending", "names", "links",
+        "exposures", "grades", "asides", "remedies",
+    ]  # fmt: skip
+    assert document["pending"] is True
+    assert document["remedies"][0]["events"][0]["session"] == "claude-code:u-2"
+
+
+def test_what_would_have_to_be_recorded_can_be_taken_from_the_text_as_it_stands(run: Run, ledger: Path) -> None:
+    fill(ledger, exposed("t:a", "x"), graded("t:a", 0.8), graded("w:a", 0.4, exposure_session="t:a"))
+    out = run("explain", "t:a").out
+    assert "What would have to be recorded" in out
+    line = next(line.strip() for line in out.splitlines() if '"grade.retracted"' in line)
+    Path("fix.jsonl").write_text(line + "\n")
+
+    assert run("ingest", "fix.jsonl").code == 0
+
+    assert run("posteriors", "--json").document["counters"] == {"credited_grades": 1, "retracted_grades": 1}
+    assert json.loads(line)["session"] == "w:a"
+
+
+def test_long_lists_are_cut_with_how_to_see_the_rest(run: Run, ledger: Path) -> None:
+    events = []
+    for at in range(30):
+        events += [exposed(f"t:{at}", "x"), graded(f"t:{at}", 0.5)]
+    fill(ledger, *events)
+
+    out = run("explain", "x").out
+    assert "10 more before these; --limit 0 or --json shows all" in out
+    assert sum(line.strip().startswith("#") for line in out.splitlines()) == 20
+    few = run("explain", "x", "--limit", "3").out.splitlines()
+    assert [line.split()[0] for line in few if line.strip().startswith("#")] == ["#56", "#58", "#60"]
+    whole = run("explain", "x", "--limit", "0").out
+    assert sum(line.strip().startswith("#") for line in whole.splitlines()) == 30
+    assert "more before" not in whole
+    assert len(run("explain", "x", "--json", "--limit", "3").document["steps"]) == 30
+
+
+def test_the_policy_and_the_position_are_those_that_are_asked(run: Run, filled: Path) -> None:
+    newest = run("explain", "workspace:a", "--policy", "historical-newest", "--json").document
+
+    assert newest["grades"][0]["state"] == "ambiguous"
+    assert run("explain", "lessons/git.md", "--as-of", "2", "--json").document["n"] == 0
+    assert run("explain", "claude-code:u-2", "--as-of", "2").code == 2
+
+
+def test_text_of_a_session_cannot_steer_a_terminal(run: Run, ledger: Path) -> None:
+    evil = "t:a\u202eb"
+    fill(ledger, exposed(evil, "x\u202e.md"), graded(evil, 0.5), mentioned(evil, content="\u202e\x1b[31m"))
+
+    for what in (evil, "x\u202e.md", "#1", "#3"):
+        out = run("explain", what).out
+        assert "\u202e" not in out
+        assert "\x1b" not in out
+        assert "\\u202e" in out
+
+
+def test_an_event_in_words_and_its_revisions(run: Run, ledger: Path) -> None:
+    fill(ledger, exposed("t:a", "x", key="e"), exposed("t:a", "y", key="e"))
+
+    out = run("explain", "#2").out
+
+    assert out.startswith("#2: `exposure.recorded` of t:a, written by hook (conflict). It is conflicting:")
+    assert [line.split()[:3] for line in out.splitlines() if line.strip().startswith("#")][1:] == [
+        ["#1", "1", "appended"],
+        ["#2", "2", "conflict"],
+    ]
+
+
+def test_an_event_of_a_newer_program_is_shown_raw_and_others_are_refused(run: Run, filled: Path) -> None:
+    newer(filled)
+
+    done = run("explain", "#5", "--json")
+
+    assert done.code == 0
+    assert "which this program does not know" in done.err
+    assert (done.document["type"], done.document["body"]) == ("dream.recorded", '{"deep":true}')
+    assert "Its type is newer than this program, which shows it as it is stored." in run("explain", "#5").out
+    assert run("explain", "#1").code == 0
+    assert run("explain", "lessons/git.md").code == 4
+
+
+def newer(ledger: Path) -> None:
+    """Append a row of a type that this program does not know."""
+    import hashlib
+
+    from rightful.envelope import Envelope, encode
+    from rightful.recorders.port import LedgerEvent
+    from rightful.recorders.recorder import LMDBRecorder
+
+    payload = bytes(32) + b'{"deep":true}'
+    envelope = Envelope(
+        id=event_id("hook", "dream"), revision=1, type="dream.recorded", schema=1, producer="hook", session="t:a",
+        at_us=1, recorded_at_us=2_000_000_000_000_000, outcome="appended", body_bytes=13,
+        commitment=hashlib.sha256(payload).hexdigest(),
+    )  # fmt: skip
+    tags = [f"id:{envelope.id}", "session:t:a"]
+    with LMDBRecorder(ledger) as recorder:
+        recorder.append([LedgerEvent(envelope.type, encode(envelope), tags, payload)])
+
+
+@pytest.mark.parametrize("policy", ["bound", "historical-newest", "gptme"])
+def test_every_grade_and_exposure_of_real_files_has_its_reason(run: Run, ledger: Path, policy: str) -> None:
+    assert run("import", "auto", GOLDEN, "--json").code in {0, 2}
+    with rightful.open(ledger) as opened:
+        projection = opened.projected()
+        assert len(projection.catch_up().grades) == 7
+
+        assert_explained(projection, policy_of(policy))
+        assert_arms_add_up(projection, policy_of(policy))
+
+
+def test_a_ledger_that_cannot_be_written_is_explained_all_the_same(run: Run, filled: Path) -> None:
+    filled.chmod(0o500)
+    try:
+        assert run("explain", "#1").code == 0
+    finally:
+        filled.chmod(0o700)

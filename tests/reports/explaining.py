@@ -1,0 +1,122 @@
+"""Explaining whole logs: every session, every exposure and every grade of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.projections.fake import FakeLog
+
+from rightful import wire
+from rightful.policies import Policy, policy_of
+from rightful.projections.projected import Projected
+from rightful.projections.scene import BINS
+from rightful.reports.explain import (
+    ArmExplained,
+    ExposureRow,
+    GradeRow,
+    Remedy,
+    SessionExplained,
+    explain_arm,
+    explain_session,
+)
+from rightful.reports.explain_exposures import STATES
+from rightful.reports.explain_grades import OUTSIDE
+from rightful.reports.explain_rows import BIN_STATES
+from rightful.reports.explain_words import ARM, OTHER_NAME, PRODUCER, REWARD
+
+FILLED: dict[str, Any] = {REWARD: 0.5, ARM: "x", PRODUCER: "judge", OTHER_NAME: "u:other"}
+
+
+def filled(value: Any) -> Any:
+    """Put in what only a person knows."""
+    if isinstance(value, dict):
+        return {name: filled(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [filled(one) for one in value]
+    return FILLED.get(value, value) if isinstance(value, str) else value
+
+
+def assert_can_be_recorded(remedies: list[Remedy]) -> None:
+    """What is proposed is valid as it stands, once what only a person knows is put in."""
+    for remedy in remedies:
+        assert remedy.what.endswith(".")
+        assert remedy.events or remedy.policy is not None
+        for event in remedy.events:
+            wire.check(filled(event))
+
+
+def projected(log: FakeLog) -> Projected:
+    return Projected(log)  # type: ignore[arg-type]
+
+
+def sessions_of(projection: Projected, through: int) -> list[str]:
+    """Every session that a row up to a position names."""
+    names = projection.facts.names
+    found = [names.text(number) for number in range(len(names)) if names.first[number] <= through]
+    return list(dict.fromkeys(found))
+
+
+def walked(
+    projection: Projected, policy: Policy, through: int | None = None
+) -> tuple[dict[int, GradeRow], dict[int, ExposureRow]]:
+    """Explain every session; return every grade and exposure by position. What is told twice is told alike."""
+    end = projection.prefix(through)
+    grades: dict[int, GradeRow] = {}
+    exposures: dict[int, ExposureRow] = {}
+    for session in sessions_of(projection, end):
+        found = explain_session(projection, policy, session, as_of=end)
+        assert_can_be_recorded(found.remedies)
+        for grade in found.grades:
+            assert grades.setdefault(grade.position, grade) == grade
+        for shown in found.exposures:
+            assert exposures.setdefault(shown.position, shown) == shown
+    return grades, exposures
+
+
+def assert_explained(projection: Projected, policy: Policy, through: int | None = None) -> None:
+    """Every grade and exposure has a reason, and the stated bins are those of the settlement."""
+    grades, exposures = walked(projection, policy, through)
+    facts, end = projection.facts, projection.prefix(through)
+    settled = projection.settle(policy, end)
+    position = facts.grades["pos"]
+    said = {at: row.bin for at, row in grades.items() if row.bin is not None}
+    assert said == {
+        int(position[row]): BINS[number]
+        for row, number in zip(settled.unit_grade.tolist(), settled.unit_bin.tolist(), strict=True)
+    }
+    assert grades.keys() == set(position[position <= end].tolist())
+    shown = facts.shown["pos"]
+    assert exposures.keys() == set(shown[shown <= end].tolist())
+    for grade in grades.values():
+        assert grade.state in (BIN_STATES if grade.bin else OUTSIDE)
+        assert grade.reason.endswith(".")
+        assert_can_be_recorded(grade.remedies)
+        if grade.bin not in {None, "credited"}:
+            assert grade.remedies
+    assert {row.state for row in exposures.values()} <= set(STATES)
+    assert all(row.reason.endswith(".") for row in exposures.values())
+    paid = {row.position for row in exposures.values() if row.state in {"paid", "repeated"}}
+    assert paid <= {at for row in grades.values() if row.bin == "credited" for at in row.exposures}
+
+
+def assert_arms_add_up(
+    projection: Projected, policy: Policy, through: int | None = None, decay_at: float | None = None
+) -> None:
+    """The last running belief of every arm is the one that `posteriors` answers, to the last bit."""
+    found = projection.posteriors(policy, as_of=through, decay_at=decay_at)
+    for arm, belief in found.arms.items():
+        told = explain_arm(projection, policy, arm, as_of=through, decay_at=decay_at)
+        assert (told.alpha, told.beta, told.n, told.mass) == (belief.alpha, belief.beta, belief.n, belief.mass)
+        last = told.steps[-1]
+        assert (last.alpha, last.beta, last.n, last.mass) == (belief.alpha, belief.beta, belief.n, belief.mass)
+        credited = [step for step in told.steps if step.kind == "credit"]
+        assert all(step.exposures for step in credited)
+        assert all(row.state not in {"paid", "repeated"} for row in told.unpaid if policy.arithmetic == "exact")
+
+
+def explained(log: FakeLog, session: str, **policy: Any) -> SessionExplained:
+    return explain_session(projected(log), policy_of(policy), session)
+
+
+def armed(log: FakeLog, arm: str, **policy: Any) -> ArmExplained:
+    return explain_arm(projected(log), policy_of(policy), arm)

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from typing import Any
+
+from tests.projections.fake import FakeLog
+from tests.projections.telling import decayed, exposed, graded, log_of, opened, projected, told
+from tests.strategies import Wire
+
+from rightful import limits
+from rightful.policies import policy_of
+from rightful.reports.alarms import alarms
+from rightful.reports.coverage import Alarm, ground_of
+
+K = limits.DECAYS_ALONE
+
+
+def raised(log: FakeLog, **policy: Any) -> list[Alarm]:
+    return alarms(ground_of(projected(log), policy_of(policy)), log)  # type: ignore[arg-type]
+
+
+def kinds(*events: Wire, **policy: Any) -> list[str]:
+    return [one.kind for one in raised(log_of(*events), **policy)]
+
+
+def decays(count: int, gamma: float = 0.99) -> list[Wire]:
+    return [decayed(gamma, key=f"d{at}") for at in range(count)]
+
+
+CREDITED = [exposed("t:a", "x", "y"), graded("t:a", 0.8)]
+
+
+def test_an_arm_without_a_credit_in_the_last_decays_only_decays() -> None:
+    [alarm] = raised(log_of(*CREDITED, *decays(K)))
+
+    assert (alarm.kind, alarm.arms) == ("only-decays", ["x", "y"])
+    assert (
+        alarm.what == f"2 arms only decay: since #3 no credit came, and {K} decays left 82% of the evidence (x and y)."
+    )
+
+
+def test_one_decay_fewer_or_a_credit_among_them_is_no_alarm() -> None:
+    fed = [exposed("t:b", "x"), graded("t:b", 0.8)]
+
+    assert kinds(*CREDITED, *decays(K - 1)) == []
+    assert raised(log_of(*CREDITED, *decays(K - 1), *fed, decayed(0.99, key="last")))[0].arms == ["y"]
+
+
+def test_a_decay_that_leaves_everything_is_none() -> None:
+    assert kinds(*CREDITED, *decays(K, gamma=1.0)) == []
+
+
+def test_a_call_that_decays_counts_as_a_decay() -> None:
+    calls = [graded(f"t:{at}", 0.5, decay_rate=0.9) for at in range(K)]
+
+    assert kinds(*CREDITED, *calls) == ["only-decays"]
+
+
+def test_an_arm_that_only_a_balance_holds_decays_too_and_one_at_the_prior_does_not() -> None:
+    arms = {"x": {"alpha": 3.0, "beta": 1.0, "n": 4}, "fresh": {"alpha": 1.0, "beta": 1.0, "n": 0}}
+
+    assert [one.arms for one in raised(log_of(opened(arms=arms), *decays(K)))] == [["x"]]
+
+
+def test_an_arm_that_was_dropped_decays_no_more() -> None:
+    pruned = told("bandit.pruned", "t:desk", 120, {"arms": ["x"]})
+
+    assert raised(log_of(*CREDITED, pruned, *decays(K)))[0].arms == ["y"]
+
+
+def test_an_arm_whose_balance_shrank_without_a_selection_only_decays() -> None:
+    before = {"x": {"alpha": 5.0, "beta": 3.0, "n": 6}, "y": {"alpha": 5.0, "beta": 3.0, "n": 6}}
+    after = {"x": {"alpha": 4.0, "beta": 2.5, "n": 6}, "y": {"alpha": 5.5, "beta": 3.0, "n": 7}}
+
+    [alarm] = raised(log_of(opened(at=10, arms=before), opened(at=20, arms=after, sha256="b" * 64)))
+
+    assert (alarm.kind, alarm.arms) == ("only-decays", ["x"])
+    assert alarm.what == (
+        "bandit.json: 1 arm lost evidence between the balances at #1 and #2 without being selected once: "
+        "only decay moves it (x)."
+    )
+
+
+def held(selections: int, rewards: int, **more: Any) -> Wire:
+    return opened(arms={"x": {"alpha": 1.0, "beta": 9.0, "n": selections, "rewards": rewards}}, **more)
+
+
+def test_a_bandit_file_with_many_selections_and_no_reward_is_told() -> None:
+    [alarm] = raised(log_of(held(87, 0, sessions=87)))
+
+    assert alarm.kind == "no-rewards"
+    assert alarm.what == (
+        "bandit.json (#1) counts 87 selections in 87 sessions and total_rewards 0. "
+        "Its updater never saw a reward above 0.5."
+    )
+
+
+def test_few_selections_or_one_reward_are_no_alarm() -> None:
+    assert kinds(held(limits.REWARDLESS_COUNT, 0)) == ["no-rewards"]
+    assert kinds(held(limits.REWARDLESS_COUNT - 1, 0)) == []
+    assert kinds(held(87, 1)) == []
+    assert kinds(opened(arms={"x": {"alpha": 1.0, "beta": 9.0, "n": 87}})) == []
+
+
+def graded_often(count: int, *rewards: float) -> list[Wire]:
+    events = []
+    for at in range(count):
+        events += [exposed(f"t:{at}", "x"), graded(f"t:{at}", rewards[at % len(rewards)])]
+    return events
+
+
+def test_a_grader_that_never_rewards_above_a_half_is_told() -> None:
+    [alarm] = raised(log_of(*graded_often(limits.REWARDLESS_COUNT, 0.5, 0.2)))
+
+    assert alarm.what == "judge/overall: 30 credited grades and no reward above 0.5, so total_rewards stays 0."
+    assert kinds(*graded_often(limits.REWARDLESS_COUNT - 1, 0.5)) == []
+    assert kinds(*graded_often(limits.REWARDLESS_COUNT, 0.5, 0.51)) == []
+
+
+def test_an_arm_that_was_withheld_and_shown_in_one_run_is_told_with_an_example() -> None:
+    log = log_of(
+        exposed("t:a", "x", withheld=("y", "z")),
+        exposed("t:a", "y", at=150),
+        exposed("t:b", "y", withheld=("x",)),
+        exposed("t:c", "y", withheld=("y",)),
+    )
+
+    assert raised(log) == [
+        Alarm(
+            "withheld-but-shown",
+            "Withheld and shown in the same run all the same: y in 2 runs; such as in t:a.",
+            arms=["y"],
+            session="t:a",
+        )
+    ]
+    assert kinds(exposed("t:a", "x", withheld=("y",)), exposed("t:b", "y")) == []

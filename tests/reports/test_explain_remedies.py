@@ -1,0 +1,153 @@
+"""What an explanation says would have to be recorded: recording it makes the grade count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.projections.fake import FakeLog
+from tests.projections.telling import exposed, graded, linked, log_of, mentioned, opened, retracted, started
+from tests.reports.explaining import explained, filled, projected
+from tests.strategies import Wire
+
+from rightful.policies import policy_of
+from rightful.reports.explain import GradeRow, Remedy, SessionExplained
+
+
+def told(found: SessionExplained, state: str) -> GradeRow:
+    [row] = [one for one in found.grades if one.state == state]
+    return row
+
+
+def credited(log: FakeLog, **policy: Any) -> int:
+    return projected(log).posteriors(policy_of(policy)).counters.get("credited_grades", 0)
+
+
+def recorded(log: FakeLog, remedy: Remedy) -> None:
+    assert remedy.events
+    assert "invalid" not in log.append([filled(event) for event in remedy.events])
+
+
+LATE = [exposed("t:a", "x", at=300), graded("t:a", 0.8, at=200)]
+ALIASES = [exposed("t:a/b", "x"), exposed("t:a.b", "y"), graded("t:a_b", 0.8)]
+SHARED: dict[str, Any] = {"by": "hook", "key": "one"}
+
+A, GRADE = exposed("t:a", "x"), graded("t:a", 0.8)
+OF_A = graded("w:a", 0.4, exposure_session="t:a")
+BY_HUMAN = graded("w:a", 0.4, exposure_session="t:a", by="human")
+TWO_OWNERS = [A, GRADE, linked("t:a", "u:n"), linked("t:b", "u:n")]
+TWO_NATIVES = [exposed("u:n", "x"), GRADE, linked("t:a", "u:n"), linked("t:a", "u:m")]
+TWO_GRADERS = [A, graded("t:a", 0.8, by="one"), graded("t:a", 0.4, by="two")]
+SAME_TEXT = [exposed("t:a-b", "x"), graded("t:a/b", 1.0, by="human"), graded("t:a/b", 0.5, alias=True)]
+ONE_ID = [A, graded("t:a", 0.8, **SHARED), graded("t:a", 0.4, **SHARED)]
+SHOWN_TWICE = [exposed("t:a", "x", key="e"), exposed("t:a", "y", key="e"), GRADE]
+
+CASES: list[tuple[str, str, list[Wire], str, int]] = [
+    ("unmatched", "t:a", [GRADE], "unmatched", 0),
+    ("unmatched form", "t:a_b", [mentioned("t:a/b"), graded("t:a_b", 0.8, alias=True)], "unmatched", 0),
+    ("unmatched by the session it names", "w:a", [OF_A], "unmatched", 0),
+    ("empty", "t:a", [exposed("t:a", withheld=("x",)), GRADE], "empty", 0),
+    ("two owners", "t:a", TWO_OWNERS, "ambiguous", 0),
+    ("two native names", "t:a", TWO_NATIVES, "ambiguous", 0),
+    ("two native names, the first not shown", "t:a", [mentioned("u:m"), *TWO_NATIVES], "ambiguous", 0),
+    ("a circle", "t:a", [A, GRADE, linked("t:a", "t:b"), linked("t:b", "t:a")], "ambiguous", 0),
+    ("two starts", "t:a", [started("t:a", "n1"), started("t:a", "n2"), A, GRADE], "ambiguous", 0),
+    ("two forms", "t:a_b", ALIASES, "ambiguous", 0),
+    ("two forms, the first not shown", "t:a_b", [mentioned("t:a:b"), *ALIASES[1:]], "ambiguous", 0),
+    ("a form of its own", "t:a/b", SAME_TEXT, "ambiguous", 0),
+    ("contested", "t:a", [A, GRADE, OF_A], "ambiguous", 0),
+    ("contested and ranked first", "t:a", [A, graded("t:a", 0.8, by="human"), OF_A], "ambiguous", 0),
+    ("contested by who names it", "w:a", [A, GRADE, BY_HUMAN], "ambiguous", 0),
+    ("conflicting id", "t:a", ONE_ID, "conflicting", 0),
+    ("conflicting seq", "t:a", [A, GRADE, graded("t:a", 0.4)], "conflicting", 0),
+    ("two graders", "t:a", TWO_GRADERS, "conflicting", 0),
+    ("conflicting exposure", "t:a", SHOWN_TWICE, "conflicting", 0),
+    ("retracted", "t:a", [A, GRADE, retracted("t:a", 2)], "retracted", 0),
+    ("late-only", "t:a", LATE, "late-only", 0),
+    ("late-only, graded again", "t:a", LATE, "late-only", 1),
+    ("unmapped", "t:a", [A, graded("t:a", outcome="odd")], "unmapped", 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("session", "events", "state", "which"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_recording_what_is_said_to_be_missing_makes_the_grade_count(
+    session: str, events: list[Wire], state: str, which: int
+) -> None:
+    log = log_of(*events)
+    assert credited(log) == 0
+
+    recorded(log, _remedies(explained(log, session), session, state)[which])
+
+    assert credited(log) == 1
+
+
+def _remedies(found: SessionExplained, session: str, state: str) -> list[Remedy]:
+    rows = [one for one in found.grades if one.state == state and one.session == session]
+    return rows[-1].remedies
+
+
+def test_a_run_that_waits_is_told_which_grade_would_end_it() -> None:
+    log = log_of(exposed("u:n", "x"), linked("t:a", "u:n"))
+    found = explained(log, "u:n")
+    assert (found.pending, found.run) == (True, "t:a")
+
+    recorded(log, found.remedies[-1])
+
+    assert credited(log) == 1
+
+
+def test_erased_content_counts_again_once_it_is_recorded_again() -> None:
+    shown, given = log_of(exposed("t:a", "x"), graded("t:a", 0.8)), log_of(exposed("t:a", "x"), graded("t:a", 0.8))
+    shown.erase(1)
+    given.erase(2)
+
+    for log in (shown, given):
+        recorded(log, told(explained(log, "t:a"), "erased").remedies[0])
+
+    assert (credited(shown), credited(given)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("events", "state", "which"),
+    [
+        (LATE, "late-only", 2),
+        ([exposed("t:a", "x"), graded("t:a", 0.8, by="one"), graded("t:a", 0.4, by="two")], "conflicting", 1),
+        ([exposed("t:a", "x"), graded("t:a", outcome="odd")], "unmapped", 1),
+        ([exposed("t:a", "x"), graded("t:a", 0.8), opened(through="1970-01-01T01:00:00Z")], "in-balance", 0),
+        ([exposed("t:a", "x"), graded("t:a", 0.8, rubric="tone")], "recorded-only", 0),
+    ],
+    ids=["late-only", "conflicting", "unmapped", "in-balance", "recorded-only"],
+)
+def test_a_policy_that_is_said_to_make_a_grade_count_does(events: list[Wire], state: str, which: int) -> None:
+    log = log_of(*events)
+    assert credited(log) == 0
+
+    policy = told(explained(log, "t:a"), state).remedies[which].policy
+    assert policy is not None
+
+    assert credited(log, **filled(policy)) == 1
+
+
+def test_a_link_is_offered_to_the_grader_that_would_pay_and_to_no_other() -> None:
+    log = log_of(A, GRADE, BY_HUMAN)
+
+    def offers(state: str, session: str) -> list[str]:
+        return [one.events[0]["type"] for one in _remedies(explained(log, session), session, state)]
+
+    assert offers("ambiguous", "w:a") == ["session.linked", "grade.retracted"]
+    assert offers("ambiguous", "t:a") == ["grade.retracted"]
+
+
+def test_a_grade_that_another_stands_for_says_which_and_what_would_bring_it_back() -> None:
+    log = log_of(exposed("t:a", "x"), graded("t:a", 0.25, by="judge"), graded("t:a", 1.0, by="human"))
+    row = told(explained(log, "t:a"), "outranked")
+    assert row.reason == (
+        "human/overall seq 1 (#3) grades the same run, and the policy ranks that grader before judge/overall, "
+        "so it pays alone."
+    )
+
+    recorded(log, row.remedies[0])
+
+    assert projected(log).posteriors(policy_of({})).arms["x"].alpha == 1.25

@@ -1,0 +1,238 @@
+"""The sentences: each names the facts that decided."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import pytest
+from tests.projections.fake import FakeLog
+from tests.projections.telling import (
+    exposed,
+    graded,
+    linked,
+    log_of,
+    mentioned,
+    retracted,
+    unlinked,
+    withdrawn,
+)
+from tests.reports.explaining import explained, projected
+from tests.reports.reasons import EXPOSURES, GRADE, GRADES, A
+from tests.strategies import Wire
+
+from rightful.errors import UsageError
+from rightful.identity import event_id
+from rightful.policies import policy_of
+from rightful.projections.settle import settled
+from rightful.reports.explain import SessionExplained, explain_session
+
+SHARED: dict[str, Any] = {"by": "hook", "key": "one"}
+
+
+def grade_of(session: str, *events: Wire, **policy: Any) -> tuple[str, str]:
+    """The state and reason of the session's last grade."""
+    row = [one for one in explained(log_of(*events), session, **policy).grades if one.session == session][-1]
+    return row.state, row.reason
+
+
+@pytest.mark.parametrize(
+    ("session", "events", "state", "reason"), GRADES, ids=[f"{at}-{one[2]}" for at, one in enumerate(GRADES)]
+)
+def test_a_grade_says_what_became_of_it_and_why(session: str, events: list[Wire], state: str, reason: str) -> None:
+    assert grade_of(session, *events) == (state, reason)
+
+
+def test_an_id_in_conflict_names_its_rows_and_what_settles_it() -> None:
+    events = [A, graded("t:a", 0.8, **SHARED), graded("t:a", 0.4, **SHARED)]
+    state, reason = grade_of("t:a", *events)
+
+    assert state == "conflicting"
+    assert reason == (
+        f"Its id is in conflict: the rows #2 (revision 1) and #3 (revision 2) of id {event_id('hook', 'one')} "
+        "contradict each other. Until an `event.withdrawn` leaves one of them, it pays nobody."
+    )
+    assert grade_of("t:a", *events, withdrawn("one", 2))[0] == "withdrawn"
+
+
+def test_what_was_erased_is_said_to_be() -> None:
+    log = log_of(A, GRADE)
+    log.erase(2)
+    found = explained(log, "t:a")
+    assert [one.reason for one in found.grades] == [
+        "Its content was erased, and with it whose it was and what it said."
+    ]
+
+    log.erase(1)
+    other = log_of(A, GRADE)
+    other.erase(1)
+    assert [one.reason for one in explained(other, "t:a").grades] == [
+        "What its target was shown (exposure #1) was erased, so nobody knows which arms to pay."
+    ]
+    assert [one.state for one in explained(other, "t:a").exposures] == ["erased"]
+
+
+def test_under_the_newest_file_rule_a_grade_says_whose_exposure_it_paid() -> None:
+    events = [A, exposed("t:b", "y", at=150), exposed("t:c", "z", at=150), GRADE, graded("t:a", 0.8, at=50, seq=2)]
+    newest = {"join": "newest", "revision": "additive"}
+
+    log = log_of(*events)
+    rows = explained(log, "t:a", **newest).grades
+
+    assert [(one.state, one.reason) for one in rows] == [
+        (
+            "ambiguous",
+            (
+                "Two sessions share the newest exposure time at or before 1970-01-01T00:03:20Z, "
+                "so it is not known which the updater read."
+            ),
+        ),
+        ("unmatched", "No session had been shown an arm by 1970-01-01T00:00:50Z, so there is no newest one to pay."),
+    ]
+    foreign = explained(log_of(A, exposed("t:b", "y", at=150), GRADE), "t:a", **newest)
+    assert foreign.grades[0].reason == (
+        "It paid 1 arm of exposure #2, which t:b of another run was shown: it was the newest at the time of the grade."
+    )
+    assert [one.state for one in foreign.exposures] == ["not-newest"]
+
+
+def fates(session: str, *events: Wire, **policy: Any) -> list[tuple[str, str]]:
+    return [(one.state, one.reason) for one in explained(log_of(*events), session, **policy).exposures]
+
+
+@pytest.mark.parametrize(
+    ("session", "events", "state", "reason"), EXPOSURES, ids=[f"{at}-{one[2]}" for at, one in enumerate(EXPOSURES)]
+)
+def test_an_exposure_says_what_became_of_it_and_why(session: str, events: list[Wire], state: str, reason: str) -> None:
+    assert fates(session, *events)[0] == (state, reason)
+
+
+def test_an_arm_shown_again_and_one_that_weighs_nothing_are_told_apart() -> None:
+    again = [exposed("t:a", "x", "y"), exposed("t:a", "x", at=150), exposed("t:a", "x", "z", at=160), GRADE]
+
+    assert [state for state, _ in fates("t:a", *again)] == ["paid", "repeated", "paid"]
+    assert fates("t:a", *again)[1][1] == (
+        "Every arm here had been shown to the same run before (first in #1); an arm is credited once a run, "
+        "by judge/overall seq 1 (#4)."
+    )
+    weighed = [exposed("t:a", "x"), exposed("t:a", "y"), graded("t:a", 0.8, salience={"x": 1.0})]
+    assert [state for state, _ in fates("t:a", *weighed, credit="salience_weight")] == ["paid", "unweighted"]
+
+
+def test_what_the_policy_leaves_out_is_said_to_be() -> None:
+    found = explained(log_of(A, GRADE), "t:a", without_sessions=["t:a"])
+
+    assert [one.state for one in found.grades] == ["left-out"]
+    assert [one.state for one in found.exposures] == ["left-out"]
+    assert grade_of("t:a", A, GRADE, without_graders=["judge/*"])[1].startswith(
+        "judge/overall is recorded and never pays under this policy: it leaves that grader out (`without_graders`)"
+    )
+    assert grade_of("t:a", A, GRADE, retracted("t:a", 2), revision="additive")[0] == "ignored"
+
+
+def test_each_link_says_what_it_came_to() -> None:
+    log = log_of(
+        linked("w:a", "u:n"),
+        linked("w:b", "u:n", evidence="cwd-window"),
+        linked("w:a", "u:m", evidence="cwd-window"),
+        linked("w:a", "u:s", relation="subagent"),
+        unlinked("w:a", "u:s"),
+    )
+
+    found = explained(log, "w:a")
+
+    assert [(one.position, one.state, one.reason) for one in found.links] == [
+        (1, "in force", "It joins u:n to w:a."),
+        (2, "weaker", "A `cwd-window` claim is a guess; the better evidence at #1 is taken instead."),
+        (3, "weaker", "A `cwd-window` claim is a guess; the better evidence at #1 is taken instead."),
+        (4, "unlinked", "It was withdrawn by the `session.unlinked` at #5."),
+        (5, "unlinks", "It withdraws the links from w:a to u:s before it."),
+    ]
+    assert (found.run, found.run_reason) == ("w:a", "Links join w:a and u:n into one run; w:a is its own name.")
+    assert [one.producer for one in found.links] == ["hook"] * 5
+
+
+def test_a_guess_names_the_evidence_that_it_lost_to_and_no_other_link() -> None:
+    log = log_of(
+        linked("w:a", "u:s", relation="subagent"),
+        linked("w:a", "u:n"),
+        linked("w:a", "u:m", evidence="cwd-window"),
+        linked("w:b", "u:s", relation="subagent", evidence="cwd-window"),
+    )
+
+    reasons = [one.reason for one in explained(log, "w:a").links if one.state == "weaker"]
+
+    assert [reason.partition("evidence at ")[2] for reason in reasons] == [
+        "#2 is taken instead.",
+        "#1 is taken instead.",
+    ]
+
+
+def test_a_link_in_conflict_and_one_withdrawn_join_nothing() -> None:
+    twice = [linked("w:a", "u:n", key="l"), linked("w:a", "u:m", key="l")]
+
+    assert [one.state for one in explained(log_of(*twice), "w:a").links] == ["conflicting", "conflicting"]
+    settled = explained(log_of(*twice, withdrawn("l", 2)), "w:a")
+    assert [(one.state, one.other) for one in settled.links] == [("in force", "u:n"), ("withdrawn", "u:m")]
+
+
+def test_what_changes_nothing_is_listed_with_the_reason() -> None:
+    log = FakeLog()
+    said = [GRADE | {"turn": "1"}, GRADE | {"turn": "2"}]
+    unknown = graded("t:a", outcome="unknown", seq=2)
+    assert log.append([A, *said, unknown, linked("t:a", "u:n", alias=True)])[2] == "reemitted"
+
+    assert [(one.position, one.reason) for one in explained(log, "t:a").asides] == [
+        (3, "It says again what #2 says (reemitted), so it counts with that row, once."),
+        (4, "The outcome `unknown` is no grade: the run goes on waiting for one."),
+        (5, "Its session was read from a sanitised form, and no alias goes through a link."),
+    ]
+
+
+def verdict(session: str, *events: Wire) -> str:
+    return explained(log_of(*events), session).verdict
+
+
+def test_the_verdict_is_the_whole_in_a_sentence() -> None:
+    assert verdict("t:a", A, GRADE) == (
+        "t:a was shown 1 arm in 1 exposure. 1 grade of it is credited: judge/overall seq 1 (#2) paid 1 arm."
+    )
+    assert verdict("t:a", A) == "t:a was shown 1 arm in 1 exposure. It waits for a grade."
+    assert verdict("t:a", mentioned("t:a")) == "No exposure of t:a is recorded. No grade of it is recorded either."
+    assert verdict("t:a", A, graded("t:a", 0.8, rubric="tone")) == (
+        "t:a was shown 1 arm in 1 exposure. None of its grades pays under this policy (1 recorded-only)."
+    )
+    assert "Its grade judge/overall seq 1 (#2) credits nobody (ambiguous)" in verdict(
+        "t:a", A, GRADE, graded("w:a", 0.4, exposure_session="t:a")
+    )
+    assert verdict("t:a", A, graded("t:a", outcome="odd")).startswith(
+        "t:a was shown 1 arm in 1 exposure. Its grade judge/overall seq 1 (#2) credits nobody (unmapped): It gives"
+    )
+
+
+def test_a_session_shows_the_exposures_of_the_session_that_its_grade_names() -> None:
+    log = log_of(exposed("u:n", "x"), graded("w:a", 0.8, exposure_session="u:n"))
+
+    assert [one.session for one in explained(log, "w:a").exposures] == ["u:n"]
+    assert [one.session for one in explained(log, "u:n").grades] == ["w:a"]
+
+
+def test_what_came_after_the_position_is_not_told() -> None:
+    projection = projected(log_of(A, GRADE, exposed("t:later", "x")))
+
+    def at(position: int, session: str = "t:a") -> SessionExplained:
+        return explain_session(projection, policy_of({}), session, as_of=position)
+
+    assert [one.state for one in at(1).exposures] == ["pending"]
+    assert at(1).grades == []
+    with pytest.raises(UsageError, match="no row up to position 2 names the session 't:later'"):
+        at(2, "t:later")
+
+
+def test_one_session_is_explained_without_settling_the_others() -> None:
+    log = log_of(A, GRADE, exposed("u:far", "y"), graded("u:far", 0.5))
+    with mock.patch("rightful.reports.explain_case.settled", wraps=settled) as asked:
+        explained(log, "t:a")
+        explained(log, "t:a", join="newest")
+
+    assert [call.args[3] for call in asked.call_args_list] == [[0], None]
