@@ -261,6 +261,9 @@ class Told:
     def balanced_until(self) -> int:
         return max((us_of(one.through) for one in self.balances() if isinstance(one.through, datetime)), default=-1)
 
+    def read_until(self) -> int:
+        return max((us_of(one.at) for one in self.balances()), default=-1)
+
 
 @dataclasses.dataclass(eq=False)
 class Unit:
