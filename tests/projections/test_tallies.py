@@ -46,7 +46,7 @@ def test_arms_come_in_the_order_in_which_they_were_first_credited() -> None:
         graded("t:b", 1.0, at=200), graded("t:a", 1.0, at=201),
     ]  # fmt: skip
 
-    assert list(counted(*events)) == [("a", None), ("z", None), ("z", ("code",)), ("b", None), ("b", ("code",))]
+    assert list(counted(*events)) == [("a", None), ("z", None), ("b", None), ("z", ("code",)), ("b", ("code",))]
 
 
 def test_an_arm_that_was_pruned_is_counted_anew_and_comes_last() -> None:
@@ -74,8 +74,8 @@ def test_a_balance_is_counted_with_what_came_after_it() -> None:
     assert list(counted(*events).items()) == [
         (("b", None), Tally(2, 4, 90 * S, 0)),
         (("y", None), Tally(8, 5, 200 * S, 0)),
-        (("y", ("code",)), Tally(7, 4, 90 * S, 0)),
         (("x", None), Tally(1, 1, 200 * S, 2)),
+        (("y", ("code",)), Tally(7, 4, 90 * S, 0)),
     ]
     assert ("y", None) not in counted(state, pruned("y"))
 
@@ -98,3 +98,15 @@ def test_out_of_order_the_latest_time_counts_and_for_an_updater_the_last_call() 
     assert counted(*events, policy=PRESETS["bound"])["x", None].last_us == 300 * S
     assert counted(*events)["x", None].last_us == 200 * S
     assert us_from(HELD["last_updated"]) == 90 * S  # type: ignore[arg-type]
+
+
+def test_an_arm_keeps_its_place_among_contexts_until_its_last_one_is_pruned() -> None:
+    """An updater has one map of contexts an arm; the arm is older than what is left in it."""
+    first = [exposed("t:a", "x", context=["a"]), graded("t:a", 1.0)]
+    other = [exposed("t:b", "y", context=["a"]), graded("t:b", 1.0, at=201)]
+    again = [exposed("t:c", "x", context=["b"]), graded("t:c", 1.0, at=202)]
+    gone = pruned(contexts=({"arm": "x", "context": ["a"]},))
+    contexts = [("x", ("b",)), ("y", ("a",))]
+
+    assert [key for key in counted(*first, *other, *again, gone) if key[1]] == contexts
+    assert [key for key in counted(*first, *other, gone, *again) if key[1]] == contexts[::-1]

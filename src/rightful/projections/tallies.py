@@ -7,7 +7,8 @@ aabb1db1, `BanditArm`), from the same settlement as the belief.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -53,9 +54,10 @@ class _Credits(NamedTuple):
 def tallies(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> dict[Key, Tally]:
     """Return what is counted of every arm and every arm in a context.
 
-    They come in the order in which an updater that goes through the log would have made them:
-    those of opening balances first, by name, since a balance has no order; then by their first
-    credit. What was pruned counts from its next credit on, where the policy replays prunes.
+    The arms come first and then the contexts, arm by arm, each in the order in which an updater
+    that goes through the log would have made them: those of opening balances first, by name,
+    since a balance has no order; then by their first credit. What was pruned counts from its next
+    credit on, where the policy replays prunes.
 
     Args:
         facts: The columns that were settled.
@@ -65,12 +67,15 @@ def tallies(facts: Facts, settlement: Settlement, policy: Policy, through: int) 
     """
     opened = list(openings(facts, policy, through))
     keys, slot = slots(facts, settlement, opened)
-    credits_ = _in_order(facts, settlement, slot)
+    every = _in_order(facts, settlement, slot)
     dropped = _dropped(facts, settlement, policy, through, keys)
-    left = credits_.position > dropped[credits_.slot]
-    credits_ = _Credits(credits_.slot[left], credits_.position[left], credits_.at_us[left], credits_.reward[left])
-    held = [(key, one) for key, one in opened if dropped[keys[key]] == 0]
-    return _told(list(keys), credits_, _of_balances(held), policy)
+    last = np.array([positions[-1] if positions else 0 for positions in dropped.values()], np.int64)
+    left = every.position > last[every.slot]
+    paid = _Credits(every.slot[left], every.position[left], every.at_us[left], every.reward[left])
+    held = _of_balances([(key, one) for key, one in opened if not dropped[key]])
+    found = _told(list(keys), paid, held, policy)
+    made = _made(found, every, keys, {key for key, _ in opened}, dropped)
+    return {key: found[key] for key in sorted(found, key=made.__getitem__)}
 
 
 def _in_order(facts: Facts, settlement: Settlement, slot: Ints) -> _Credits:
@@ -82,14 +87,16 @@ def _in_order(facts: Facts, settlement: Settlement, slot: Ints) -> _Credits:
     return _Credits(slot[order], position[order].astype(np.int64), at_us[order], reward[order])
 
 
-def _dropped(facts: Facts, settlement: Settlement, policy: Policy, through: int, keys: dict[Key, int]) -> Ints:
-    """Return, by slot, the position at which it was dropped last; 0 where it never was."""
-    dropped = np.zeros(len(keys), np.int64)
+def _dropped(
+    facts: Facts, settlement: Settlement, policy: Policy, through: int, keys: dict[Key, int]
+) -> dict[Key, list[int]]:
+    """Return, by key, the positions at which it was dropped, in order."""
+    dropped: dict[Key, list[int]] = {key: [] for key in keys}
     for change in changes(facts, settlement, policy, through):
         for key in change.dropped:
-            if (slot := keys.get(key)) is not None:
-                dropped[slot] = max(dropped[slot], change.position)
-    return dropped
+            if key in dropped:
+                dropped[key].append(change.position)
+    return {key: sorted(positions) for key, positions in dropped.items()}
 
 
 def _of_balances(opened: list[tuple[Key, Held]]) -> dict[Key, Tally]:
@@ -109,23 +116,21 @@ def _time(text: str | None) -> int | None:
         return None
 
 
-def _told(keys: list[Key], credits_: _Credits, opened: dict[Key, Tally], policy: Policy) -> dict[Key, Tally]:
-    slot, size = credits_.slot, len(keys)
+def _told(keys: list[Key], paid: _Credits, opened: dict[Key, Tally], policy: Policy) -> dict[Key, Tally]:
+    slot, size = paid.slot, len(keys)
     n = np.bincount(slot, minlength=size)
-    rewards = np.bincount(slot, weights=credits_.reward > SUCCESS, minlength=size).astype(np.int64)
-    order = np.arange(len(slot)) if policy.arithmetic == "sequential" else np.argsort(credits_.at_us, kind="stable")
+    rewards = np.bincount(slot, weights=paid.reward > SUCCESS, minlength=size).astype(np.int64)
+    order = np.arange(len(slot)) if policy.arithmetic == "sequential" else np.argsort(paid.at_us, kind="stable")
     last_us = np.zeros(size, np.int64)
-    last_us[slot[order]] = credits_.at_us[order]  # of several values the last one stays
-    found = {key: opened[key] for key in sorted(opened, key=_by_name)}
+    last_us[slot[order]] = paid.at_us[order]  # of several values the last one stays
+    found = dict(opened)
     used, first = np.unique(slot, return_index=True)
-    for number in used[np.argsort(first, kind="stable")].tolist():
-        key, at_us = keys[number], int(last_us[number])
-        old = opened.get(key)
-        if old is None:
-            place = int(credits_.position[first[np.searchsorted(used, number)]])
-            found[key] = Tally(int(n[number]), int(rewards[number]), at_us, place)
-        else:
-            found[key] = Tally(old.n + int(n[number]), old.rewards + int(rewards[number]), _later(old, at_us), 0)
+    for number, place in zip(used.tolist(), first.tolist(), strict=True):
+        at_us, old = int(last_us[number]), opened.get(keys[number])
+        one = Tally(int(n[number]), int(rewards[number]), at_us, int(paid.position[place]))
+        if old is not None:
+            one = Tally(old.n + one.n, old.rewards + one.rewards, _later(old, at_us), 0)
+        found[keys[number]] = one
     return found
 
 
@@ -134,6 +139,57 @@ def _later(old: Tally, at_us: int) -> int:
     return at_us if old.last_us is None else max(old.last_us, at_us)
 
 
-def _by_name(key: Key) -> tuple[str, tuple[tuple[bool, str], ...]]:
-    arm, context = key
-    return arm, tuple((part is not None, part or "") for part in context or ())
+Made: TypeAlias = tuple[bool, int, str, int, tuple[tuple[bool, str], ...]]
+"""Where a key stands: arms before contexts, contexts by their arm."""
+
+
+def _made(
+    found: Collection[Key], every: _Credits, keys: dict[Key, int], opened: set[Key], dropped: dict[Key, list[int]]
+) -> dict[Key, Made]:
+    """Return where each key stands in the order in which an updater made them.
+
+    An updater keeps one map of contexts an arm, which is there from the arm's first context until
+    its last one is pruned; so an arm can be older than every context that is left of it.
+    """
+    used, first = np.unique(every.slot, return_index=True)
+    firsts = dict(zip(used.tolist(), first.tolist(), strict=True))
+    lives: dict[Key, list[tuple[int, int]]] = {}
+    for key, slot in keys.items():
+        some = [firsts[slot]] if slot in firsts else []
+        places = np.flatnonzero(every.slot == slot).tolist() if dropped[key] else some
+        lives[key] = _lives(key, places, every, opened, dropped[key])
+    of_arm: dict[str, list[tuple[int, int]]] = {}
+    for (arm, context), spans in lives.items():
+        if context is not None:
+            of_arm.setdefault(arm, []).extend(spans)
+    made: dict[Key, Made] = {}
+    for arm, context in found:
+        own = lives[arm, context][-1][0]
+        whole = own if context is None else _since(of_arm[arm])
+        named = tuple((part is not None, part or "") for part in context or ())
+        made[arm, context] = (context is not None, whole, arm, own, named)
+    return made
+
+
+_FOREVER = 1 << 62
+
+
+def _lives(key: Key, places: list[int], every: _Credits, opened: set[Key], dropped: list[int]) -> list[tuple[int, int]]:
+    """Return the stretches in which a key was there: the place of its first credit (-1: a balance) and of its drop."""
+    ends = [int(np.searchsorted(every.position, position)) for position in dropped]
+    starts = ([-1] if key in opened else []) + places
+    spans: list[tuple[int, int]] = []
+    for start in starts:
+        if not spans or start >= spans[-1][1]:
+            spans.append((start, next((end for end in ends if end > start), _FOREVER)))
+    return spans
+
+
+def _since(spans: list[tuple[int, int]]) -> int:
+    """Return since when at least one of several keys has been there, through to the end."""
+    since, until = _FOREVER, -1
+    for start, end in sorted(spans):
+        if start >= until:
+            since = start
+        until = max(until, end)
+    return since
