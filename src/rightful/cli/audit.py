@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from rightful.cli import asking, common
+from rightful.cli import asking, common, what_if
 
 if TYPE_CHECKING:
     import argparse
@@ -35,13 +35,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the reference, default bound; without POLICY, the rule to audit against bound",
     )  # fmt: skip
     asking.add_position(parser)
+    what_if.add(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison."""
-    (policy, against), as_of = _asked(args.policy, args.against), asking.as_of(args)
-    decay_at = asking.decay_at(args, policy.policy, against.policy)
+    (policy, against), as_of = _asked(args), asking.as_of(args)
     with asking.folded(args) as ledger:
+        policy = what_if.changed(args, policy, ledger)
+        decay_at = asking.decay_at(args, policy.policy, against.policy)
         found = ledger.audit(policy.ask, against.ask, as_of=as_of, decay_at=decay_at)
         by_then = asking.before_all(args, found.through, ledger)
     if by_then:
@@ -53,10 +55,14 @@ def run(args: argparse.Namespace) -> int:
     return common.DONE
 
 
-def _asked(policy: str | None, against: str | None) -> tuple[Named, Named]:
-    """Return what is audited and what it is held against: `--against P` alone holds P against bound."""
-    audited = asking.policy_named(policy or against or "historical-newest", "POLICY" if policy else "--against")
-    return audited, asking.policy_named(against or "bound" if policy else "bound", "--against")
+def _asked(args: argparse.Namespace) -> tuple[Named, Named]:
+    """Return what is audited and what it is held against: `--against P` alone holds P against bound.
+
+    With a what-if option and no policy, the reference itself is what is changed.
+    """
+    default = "bound" if what_if.asked(args) else "historical-newest"
+    audited = asking.policy_named(args.policy or args.against or default, "POLICY" if args.policy else "--against")
+    return audited, asking.policy_named(args.against or "bound" if args.policy else "bound", "--against")
 
 
 class _Roles(NamedTuple):

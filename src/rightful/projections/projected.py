@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 
+from msgspec import structs
+
 from rightful import times
 from rightful.errors import RightfulError, UsageError
 from rightful.ledger.log import Log
@@ -232,10 +234,30 @@ class Projected:
         """Return the kept-up answer of a policy; of the oldest ones only the last few are kept."""
         standing = self._standing.pop(policy.hash, None)
         if standing is None:
-            through = self.facts.watermark
-            standing = Standing(policy, through, *tally(self.facts, policy, through, 0))
+            standing = self._without(policy) if policy.without_sessions else self._tallied(policy)
             self.facts.names.prepare()
         self._standing[policy.hash] = standing
         while len(self._standing) > KEPT_POLICIES:
             del self._standing[next(iter(self._standing))]
+        return standing
+
+    def _tallied(self, policy: Policy) -> Standing:
+        """Return a policy's answer from all credits."""
+        through = self.facts.watermark
+        runs = self._kept.runs if self._kept is not None and self._kept.watermark == through else None
+        return Standing(policy, through, *tally(self.facts, policy, through, 0, runs))
+
+    def _without(self, policy: Policy) -> Standing:
+        """Return the answer of a policy that leaves sessions out, from that of the policy which does not.
+
+        Only what those sessions can influence is settled, with them and without them.
+        """
+        facts, whole = self.facts, structs.replace(policy, without_sessions=())
+        base = self._stand(whole)
+        numbers = [number for one in policy.without_sessions for number in facts.names.numbered(one, base.through)]
+        closed = facts.names.closure(numbers)
+        standing = Standing(policy, base.through, base.sums.copy(), dict(base.counters))
+        if closed:
+            standing.shift(facts, settle(facts, whole, base.through, closed), -1)
+            standing.shift(facts, settle(facts, policy, base.through, closed), 1)
         return standing
