@@ -2,6 +2,9 @@
 
 Compares a policy with a reference on the same log: the first line says in words how many grades
 went to another session's lessons. Nothing is changed.
+
+With --recorded, every rule is held against a bandit's state file instead: the first line says
+which one wrote it, or which is the nearest, and what the log lacks. The exit code is 1 when none fits.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from rightful.cli import asking, common, what_if
+from rightful.cli import asking, common, recorded, what_if
 
 if TYPE_CHECKING:
     import argparse
@@ -34,12 +37,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--against", metavar="POLICY",
         help="the reference, default bound; without POLICY, the rule to audit against bound",
     )  # fmt: skip
+    parser.add_argument(
+        "--recorded", metavar="FILE",
+        help="a bandit's state file: say which rule wrote it and what the log lacks; `-` is stdin",
+    )  # fmt: skip
     asking.add_position(parser)
     what_if.add(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison."""
+    if args.recorded is not None:
+        return recorded.run(args)
     (policy, against), as_of = _asked(args), asking.as_of(args)
     with asking.folded(args) as ledger:
         policy = what_if.changed(args, policy, ledger)
