@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,11 @@ import pytest
 from tests.cli.conftest import Run
 
 import rightful
-from rightful.cli.policy import MEANINGS
-from rightful.policies import PRESETS, Policy, policy_of
+from rightful.cli.policy import DECAYS, MEANINGS
+from rightful.policies import PRESETS, ArmDecay, EventDecay, Policy, SessionDecay, TimeDecay, policy_of
 
 HASH = PRESETS["gptme"].hash
+ROOT = Path(__file__).parents[2]
 ABS, REL, MODEL = "/ws/lessons/x.md", "lessons/x.md", "opus"
 
 
@@ -40,6 +44,7 @@ def test_show_says_what_differs_and_what_that_means(run: Run) -> None:
     assert done.out.startswith("gptme differs from the defaults in 4 fields.\n")
     assert "every grade event pays, and retractions are ignored" in done.out
     assert "as an updater does them" in done.out
+    assert "decays and prunes of another updater, call by call" in done.out
     assert HASH in done.out
     assert policy_of(json.loads(done.out.splitlines()[-1])) == PRESETS["gptme"]
 
@@ -94,6 +99,8 @@ def test_every_field_and_value_has_a_meaning() -> None:
 
     assert MEANINGS.keys() == {*Policy.__struct_fields__}
     assert {name: set(MEANINGS[name]) for name in values} == values
+    modes = {str(kind.__struct_config__.tag) for kind in (TimeDecay, SessionDecay, ArmDecay, EventDecay)}
+    assert DECAYS.keys() == modes | {None}
 
 
 @pytest.mark.parametrize(
@@ -201,6 +208,25 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(
     done = run("policy", "aliases", "--out", "mine.json")
     assert "No space left on device; nothing was written" in done.err
     assert sorted(path.name for path in here.iterdir()) == [".rightful"]
+
+
+KILLED = """
+import os, signal, sys
+from rightful.cli import main
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+main(["--ledger", sys.argv[1], "policy", "aliases", "--out", sys.argv[2], "--force"])
+"""
+
+
+@pytest.mark.usefixtures("told")
+def test_a_process_that_dies_while_it_writes_leaves_the_old_file(ledger: Path, here: Path) -> None:
+    (here / "mine.json").write_text("precious")
+    run_at_once = [sys.executable, "-c", KILLED, str(ledger), str(here / "mine.json")]
+
+    done = subprocess.run(run_at_once, env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, check=False)
+
+    assert done.returncode == -signal.SIGKILL
+    assert (here / "mine.json").read_text() == "precious"
 
 
 def test_nothing_to_propose_writes_nothing(run: Run, ledger: Path, here: Path) -> None:

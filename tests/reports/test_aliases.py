@@ -146,11 +146,18 @@ def test_two_ways_of_writing_one_path_are_one() -> None:
     assert ask(*shown("C:\\ws\\lessons\\tools\\x.md", REL, REL)).arm_aliases == {"C:\\ws\\lessons\\tools\\x.md": REL}
 
 
+def test_of_two_folders_of_lessons_the_inner_one_counts() -> None:
+    inner = "/home/dev/ws/lessons/archive/lessons/tools/x.md"
+
+    assert ask(*shown(REL, REL, inner)).arm_aliases == {inner: REL}
+
+
 def test_aliases_of_the_policy_are_kept_and_their_arm_stays() -> None:
     found = ask(*shown(ABS, ABS, REL, BARE), arm_aliases={BARE: REL})
 
     assert found.arm_aliases == {ABS: REL}
     assert [one.credits for one in found.groups[0].spellings] == [2, 2]
+    assert ask(*shown(ABS, ABS, REL), arm_aliases={BARE: REL}, prefer="/home/").arm_aliases == {ABS: REL}
     two = ask(*shown(ABS, REL, "a", "b"), arm_aliases={"a": ABS, "b": REL})
     assert "the policy has aliases of" in refused(two).why
 

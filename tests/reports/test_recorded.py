@@ -154,6 +154,15 @@ def test_what_is_later_than_the_file_is_left_out_and_said() -> None:
     assert found.notes == ("2 grades are later than the file's last update and left out.",)
 
 
+def test_an_exposure_with_a_files_time_is_never_later() -> None:
+    """Its time is only an upper bound: somebody touched the hook's state file since."""
+    touched = exposed("t:c", "z", at=500, at_basis="file")
+
+    found = ask(state({"z": (1.5, 1.5, 1)}, last=40), touched, graded("t:c", 0.5, at=30))
+
+    assert [one.policy for one in found.fitting] == ["bound", "gptme"]
+
+
 def test_a_call_that_was_recorded_a_moment_after_the_file_was_saved_belongs_to_it() -> None:
     runner = Runner()
     runner.some()

@@ -67,6 +67,15 @@ MEANINGS: dict[str, dict[object, str] | str] = {
 }
 """What each field, or each value of it, means."""
 
+DECAYS: dict[str | None, str] = {
+    None: "evidence never loses weight",
+    "time": "evidence halves with its age",
+    "session": "everything decays once a credited run",
+    "arm": "an arm decays with each of its own credits",
+    "events": "decays and prunes of another updater, call by call",
+}
+"""What each mode of a decay means."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what can be done, and what each takes."""
@@ -178,6 +187,8 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 def _meaning(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
     meaning = MEANINGS[name]
+    if name == "decay":
+        return DECAYS[None if value is None else value["mode"]]
     return meaning if isinstance(meaning, str) else meaning[value]
 
 
