@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from rightful.projections.sums import Key
 from rightful.projections.tallies import tallies
 
 GPTME = PRESETS["gptme"]
+GOLDEN = Path(__file__).parents[1] / "golden" / "bandit-state.json"
 STREAMS = 300
 ARMS = [f"lessons/{name}.md" for name in ("git", "tools", "a", "z", "quote-paths")]
 CONTEXTS: list[Context | None] = [None, None, ("code", "opus"), ("code", None), ("triage",), ()]
@@ -224,6 +226,22 @@ def test_a_file_that_is_imported_in_the_middle_and_recorded_on_gives_its_numbers
         for _ in range(20):
             stream.step()
         stream.reload()
+
+
+def test_the_oracle_writes_the_file_that_gptme_sessions_wrote() -> None:
+    """The golden file is by gptme_sessions itself (gptme-contrib aabb1db1), with a clock that ticks once a reading."""
+    seconds = count(2)  # its first reading was for `created`
+    now = lambda: datetime(2026, 8, 1, 10, 15, 0, 5, tzinfo=UTC) + timedelta(seconds=next(seconds))  # noqa: E731
+    disk: dict[str, str] = {}
+    quote, small = (f"/home/dev/my.proj/lessons/{name}.md" for name in ("tools/quote-paths", "workflow/small-commits"))
+
+    bandit = Bandit(disk, now)
+    bandit.update([quote], 0.55)
+    bandit.update([quote, small], "productive", context=("code", "opus"))
+    bandit.update([small], 0.4, context=("code", None), decay_rate=0.99, per_arm_rewards={small: 0.31})
+
+    golden = GOLDEN.read_text("utf-8")
+    assert disk["file"] == golden.replace(json.loads(golden)["created"], "2026-01-01T00:00:00+00:00")
 
 
 def met(row: Any) -> set[str]:

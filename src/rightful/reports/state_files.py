@@ -7,13 +7,14 @@ list. What an arm has beside alpha and beta differs, and is taken where it is th
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from rightful import content, times
 from rightful.errors import InvalidEventError, UsageError
 from rightful.projections.sums import Key
+
+_MOST = 1e15  # as in a balance
 
 
 class Believed(NamedTuple):
@@ -106,12 +107,13 @@ def _believed(one: dict[str, Any]) -> Believed | None:
 
 
 def _number(value: object) -> float | None:
-    usable = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if usable and math.isfinite(value) and value > 0 else None  # type: ignore[arg-type, operator]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0.0 < value <= _MOST else None
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _time(one: dict[str, Any]) -> int | None:
