@@ -26,6 +26,9 @@ from rightful.projections.posteriors import Posteriors
 from rightful.tree import HASH_BYTES, LEAF
 
 NEW_EVENTS = 100
+WHAT_IF_PAIRS = 3
+"""Pairs of each kind of what-if: there are many kinds, and each turn replays cold."""
+
 POLICIES: tuple[dict[str, Any] | str, ...] = (
     {"credit": "split"},
     {"revision": "additive"},
@@ -104,7 +107,6 @@ def what_if(setting: Setting) -> Iterator[Result]:
     with rightful.open(path) as ledger:
         bound = ledger.posteriors()
         sessions, names = _graded_sessions(ledger, setting.pairs + 1), list(bound.arms)
-        floor = cached(lambda: _cold_again(path, ledger, bound))
         for kind, change in WHAT_IFS.items():
             turns = count()
 
@@ -115,7 +117,7 @@ def what_if(setting: Setting) -> Iterator[Result]:
                 assert found.policy != bound.policy
                 return taken.seconds
 
-            pairs = in_turn(ours, floor, setting.pairs)
+            pairs = in_turn(ours, lambda: _cold_again(path, ledger, bound), min(setting.pairs, WHAT_IF_PAIRS))
             yield Result(f"what-if-{kind}", "cold replay", "s", 10, size, pairs, inverse=True)
 
 
@@ -140,18 +142,6 @@ def _graded_sessions(ledger: Ledger, wanted: int) -> list[str]:
     facts = ledger.projected().facts
     both = np.intersect1d(facts.shown["name"], facts.grades["name"])
     return [facts.names.text(number) for number in both[:: max(len(both) // wanted, 1)].tolist()]
-
-
-def cached(measure: Callable[[], float]) -> Callable[[], float]:
-    """Measure three times, then give the median again: a cold replay is long, and the rows are many."""
-    taken: list[float] = []
-
-    def again() -> float:
-        if len(taken) < 3:
-            taken.append(measure())
-        return median(taken)
-
-    return again
 
 
 def new_events(setting: Setting) -> Iterator[Result]:
