@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "tree": appends.tree,
     "replay": replays.replay,
     "another-policy": replays.another_policy,
+    "what-if": replays.what_if,
     "new-events": replays.new_events,
     "peer": peers.peer,
     "ingest": starts.ingest,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
-from itertools import islice
+from itertools import count, islice
 from math import fsum
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import lmdb
+import numpy as np
 from benchmarks.generator import Wire, events
 from benchmarks.harness import Result, Setting, in_turn, watch
 from benchmarks.stores import append, build
@@ -25,6 +26,9 @@ from rightful.projections.posteriors import Posteriors
 from rightful.tree import HASH_BYTES, LEAF
 
 NEW_EVENTS = 100
+WHAT_IF_PAIRS = 3
+"""Pairs of each kind of what-if: there are many kinds, and each turn replays cold."""
+
 POLICIES: tuple[dict[str, Any] | str, ...] = (
     {"credit": "split"},
     {"revision": "additive"},
@@ -90,6 +94,54 @@ def another_policy(setting: Setting) -> Iterator[Result]:
         pairs = in_turn(ours, lambda: _cold_again(path, ledger, bound), min(setting.pairs, len(POLICIES) - 1))
     names = [policy if isinstance(policy, str) else next(iter(policy)) for policy in POLICIES[1:]]
     yield Result("replay-another-policy", "cold replay", "s", 10, size, pairs, inverse=True, detail={"policies": names})
+
+
+def what_if(setting: Setting) -> Iterator[Result]:
+    """One thing changed in the default policy, with the projection loaded, beside a cold replay; a row each.
+
+    Each turn asks for another session, arm or number, so that none is answered from what was kept.
+    """
+    size = setting.events(1_000_000, 2_000)
+    path = setting.folder / "ledger"
+    build(path, events(size))
+    with rightful.open(path) as ledger:
+        bound = ledger.posteriors()
+        sessions, names = _graded_sessions(ledger, setting.pairs + 1), list(bound.arms)
+        for kind, change in WHAT_IFS.items():
+            turns = count()
+
+            def ours(change: Change = change, turns: Iterator[int] = turns) -> float:
+                with watch() as taken:
+                    found = ledger.posteriors(change(next(turns), sessions, names))
+                assert found.through == size
+                assert found.policy != bound.policy
+                return taken.seconds
+
+            pairs = in_turn(ours, lambda: _cold_again(path, ledger, bound), min(setting.pairs, WHAT_IF_PAIRS))
+            yield Result(f"what-if-{kind}", "cold replay", "s", 10, size, pairs, inverse=True)
+
+
+Change = Callable[[int, list[str], list[str]], dict[str, Any]]
+"""A policy of a turn, from its number, sessions and arms of the ledger."""
+
+WHAT_IFS: dict[str, Change] = {
+    "without-session": lambda turn, sessions, arms: {"without_sessions": [sessions[turn]]},
+    "without-grader": lambda turn, sessions, arms: {"without_graders": ["human/overall", f"nobody/{turn}"]},
+    "arm-alias": lambda turn, sessions, arms: {"arm_aliases": {arms[turn + 1]: arms[0]}},
+    "credit": lambda turn, sessions, arms: {"credit": "split", "skew_s": float(turn)},
+    "revision": lambda turn, sessions, arms: {"revision": "additive", "skew_s": float(turn)},
+    "decay-time": lambda turn, sessions, arms: {"decay": {"mode": "time", "half_life": 604_800.0 + turn}},
+    "decay-session": lambda turn, sessions, arms: {"decay": {"mode": "session", "gamma": 0.99 - turn / 1_000}},
+    "balances": lambda turn, sessions, arms: {"balances": [f"{turn}"]},
+    "join": lambda turn, sessions, arms: {"join": "newest", "revision": "additive", "skew_s": float(turn)},
+}
+
+
+def _graded_sessions(ledger: Ledger, wanted: int) -> list[str]:
+    """Return some sessions that were shown arms and are graded, from all over the ledger."""
+    facts = ledger.projected().facts
+    both = np.intersect1d(facts.shown["name"], facts.grades["name"])
+    return [facts.names.text(number) for number in both[:: max(len(both) // wanted, 1)].tolist()]
 
 
 def new_events(setting: Setting) -> Iterator[Result]:

@@ -22,7 +22,7 @@ open, the code's is taken over, since it is a reasonable one:
 - `newest` seeks the exposures of one name, not of its run, and takes all times as they are.
 - A withdrawal counts whatever position it has, and whether or not its own id is in conflict.
 - An erased grade is a unit of its own, since its grader is no longer known.
-- What another updater decayed or dropped at or before a balance's `through` is in the balance too.
+- What another updater decayed or dropped at or before a balance's `through`, or before the balance was taken, is in it.
 - A call in conflict decays nothing; all other calls do, whichever bin they end in.
 """
 
@@ -323,7 +323,9 @@ class _Oracle:
     def _running(self, units: list[Unit], owed: list[Credit]) -> dict[Key, Belief]:
         state: dict[Key, Belief] = {}
         for key, one in self._openings():
-            self._add(state, key, one.n, one.alpha - 1.0, one.beta - 1.0)
+            old = state.get(key, Belief(*self.policy.prior, 0, 0.0))
+            mass = old.mass + ((one.alpha - 1.0) + (one.beta - 1.0))
+            state[key] = Belief((old.alpha - 1.0) + one.alpha, (old.beta - 1.0) + one.beta, old.n + one.n, mass)
         calls: list[tuple[int, Callable[[], None]]] = []
         for unit in units:
             mine = [one for one in owed if one.unit is unit]
@@ -362,7 +364,7 @@ class _Oracle:
     def _said_by_others(self, state: dict[Key, Belief]) -> Iterable[tuple[int, Callable[[], None]]]:
         for line in self.told.sound:
             event = line.row.event
-            if line.at <= self.told.balanced_until():
+            if line.at <= max(self.told.balanced_until(), self.told.read_until()):
                 continue
             if isinstance(event, events.BanditDecayed):
                 yield line.row.position, partial(self._forget, state, event.gamma)

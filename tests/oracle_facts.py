@@ -110,9 +110,11 @@ class Told:
         self.ambiguous: set[Name] = set()
         self._join_runs(self._links())
         self._doubt_reused_names()
-        self.shown = [self._exposure(line) for line in self.stating if line.row.type == "exposure.recorded"]
-        self.erased = [line for line in self.stating if line.row.type == "grade.recorded" and line.row.event is None]
-        self.grades = [grade for line in self.stating if (grade := self._grade(line)) is not None]
+        self.gone = self._gone()
+        stating = [line for line in self.stating if line.row.session is None or name_of(line.row) not in self.gone]
+        self.shown = [self._exposure(line) for line in stating if line.row.type == "exposure.recorded"]
+        self.erased = [line for line in stating if line.row.type == "grade.recorded" and line.row.event is None]
+        self.grades = [grade for line in stating if (grade := self._grade(line)) is not None]
 
     def arm(self, arm: str) -> str:
         return self.policy.arm_aliases.get(arm, arm)
@@ -121,6 +123,8 @@ class Told:
         return self.run_of.get(name, name)
 
     def rank(self, grader: str) -> int | None:
+        if any(fnmatchcase(grader, pattern) for pattern in self.policy.without_graders):
+            return None
         for place, pattern in enumerate(self.policy.graders):
             if fnmatchcase(grader, pattern):
                 return place
@@ -213,6 +217,26 @@ class Told:
         for name in self.ambiguous:
             self.run_of.pop(name, None)
 
+    # What the policy leaves out.
+
+    def _gone(self) -> set[Name]:
+        """The sessions left out, each with its run; and each sanitised form that can only be of one of them."""
+        gone: set[Name] = set()
+        for session in self.policy.without_sessions:
+            exact, alias = (session, False), (session, True)
+            meant = [exact] if exact in self.known else [exact, alias]
+            runs = {self.run(name) for name in meant}
+            gone |= {name for name in {*self.known, *meant} if self.run(name) in runs}
+        if not gone:
+            return gone
+        aliases = [name for name in self.known if name[1]]
+        return gone | {name for name in aliases if len(fits := self.fitting(name)) == 1 and fits[0] in gone}
+
+    def _counts(self, source: str) -> bool:
+        """Whether an opening balance of this source counts."""
+        patterns = self.policy.balances
+        return patterns is None or any(fnmatchcase(source, pattern) for pattern in patterns)
+
     # Exposures, grades, balances.
 
     def _exposure(self, line: Line) -> Shown:
@@ -238,7 +262,7 @@ class Told:
         if isinstance(event, events.GradeRecorded) and event.reward is None and event.outcome == "unknown":
             return None
         grader = f"{event.producer}/{event.rubric}"
-        if self.rank(grader) is None:
+        if self.rank(grader) is None or (getattr(event, "exposure_session", None), False) in self.gone:
             return None
         retraction = isinstance(event, events.GradeRetracted)
         quarantined = row.position in self.unusable
@@ -252,7 +276,7 @@ class Told:
         newest: dict[str, tuple[int, int, events.BalanceOpened]] = {}
         for line in self.sound:
             event = line.row.event
-            if isinstance(event, events.BalanceOpened) and event.sha256 not in ours:
+            if isinstance(event, events.BalanceOpened) and event.sha256 not in ours and self._counts(event.source):
                 stands = (line.at, line.row.position)
                 if event.source not in newest or stands > newest[event.source][:2]:
                     newest[event.source] = (*stands, event)
@@ -260,6 +284,9 @@ class Told:
 
     def balanced_until(self) -> int:
         return max((us_of(one.through) for one in self.balances() if isinstance(one.through, datetime)), default=-1)
+
+    def read_until(self) -> int:
+        return max((us_of(one.at) for one in self.balances()), default=-1)
 
 
 @dataclasses.dataclass(eq=False)

@@ -242,7 +242,7 @@ decay_modes = st.one_of(
     st.builds(lambda mode, gamma: {"mode": mode, "gamma": gamma}, st.sampled_from(["session", "arm"]), gammas),
 )
 
-joined = some(
+of_joins = some(
     join=st.sampled_from(["bound", "newest"]),
     revision=st.sampled_from(["last_wins", "additive"]),
     credit=st.sampled_from(["full", "split", "salience_weight", "salience_split"]),
@@ -254,6 +254,14 @@ joined = some(
     outcomes=st.sampled_from([{"productive": 1.0}, {"odd": 0.25, "noop": 0.5}]),
     arm_aliases=st.sampled_from([{"x-old": "x"}, {"x-old": "new"}, {"x": "y", "z": "y"}]),
 )
+
+left_out = some(
+    without_sessions=st.lists(st.sampled_from(SESSIONS), min_size=1, max_size=2),
+    without_graders=st.sampled_from([["human/*"], ["judge/overall", "hook/tone"], ["*/*"]]),
+    balances=st.sampled_from([[], ["one.json"], ["*.json"]]),
+)
+
+joined = merged(of_joins, weighed((3, st.just({})), (2, left_out)))
 
 exact_policies = merged(joined, some(decay=decay_modes))
 

@@ -46,7 +46,7 @@ def test_a_time_without_its_offset_is_refused_with_the_form_it_should_have(value
 
 
 @pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), -float("inf"), 1e300, 10**30, -(10**30), True, [], b"x", None]
+    "value", [float("nan"), float("inf"), -float("inf"), 1e300, 10**30, -(10**30), True, [], b"x", None, "\udcee"]
 )
 def test_what_is_no_time_at_all_is_refused_like_one_without_an_offset(value: Any) -> None:
     with pytest.raises(UsageError, match="is no time; write it as 2026-08-01T10:15:00Z"):

@@ -41,7 +41,7 @@ def us_from(value: datetime | str | float) -> int:
     if isinstance(value, str):
         try:
             value = msgspec.convert(value, datetime)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, UnicodeEncodeError):  # the second: a lone surrogate
             raise UsageError(f"{value!r} is no time; write it as 2026-08-01T10:15:00Z") from None
     if isinstance(value, datetime):
         if value.tzinfo is None:

@@ -175,6 +175,7 @@ def test_a_replay_of_its_own_process_tells_its_memory(tmp_path: Path) -> None:
         ("tree", ["tree"]),
         ("replay", ["replay-cold"]),
         ("another-policy", ["replay-another-policy"]),
+        ("what-if", [f"what-if-{kind}" for kind in replays.WHAT_IFS]),
         ("new-events", ["replay-100-new-events"]),
         ("peer", ["append-peer", "append-peer-batched"]),
         ("ingest", ["ingest-one"]),

@@ -34,6 +34,7 @@ from rightful.reports.explain import (
 )
 from rightful.reports.explain_exposures import STATES
 from rightful.reports.explain_grades import OUTSIDE
+from rightful.reports.recorded import Candidate, Lack, Verdict
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 COMMON = {field.encode_name for field in msgspec.structs.fields(events.Event)} | {"session"}
@@ -144,12 +145,23 @@ def test_every_counter_of_a_replay_is_described() -> None:
 
 
 def test_every_key_of_an_audit_is_explained() -> None:
-    table = rows(section(page("cli.md"), "`audit`"))
+    table = rows(section(page("cli.md"), "`audit`").partition("\n### ")[0])
     keys = {name for name in table if name.isidentifier() and name != "POLICY"}
     shift = re.findall(r'"(\w+)"', table["per_arm"][0])
 
     assert keys == {field.name for field in msgspec.structs.fields(Audit)}
     assert shift == [field.name for field in msgspec.structs.fields(ArmShift)]
+
+
+def test_every_key_of_a_recorded_file_is_explained() -> None:
+    table = rows(section(page("cli.md"), "`audit`").partition("\n### A recorded state file\n")[2])
+    parts = {name: re.findall(r'"(\w+)"', table[name][0]) for name in ("candidates", "lacks")}
+
+    assert set(table) == {field.name for field in msgspec.structs.fields(Verdict)} | {"file", "fits", "nearest"}
+    assert parts == {
+        "candidates": [*(field.name for field in msgspec.structs.fields(Candidate)), "fits"],
+        "lacks": [field.name for field in msgspec.structs.fields(Lack)],
+    }
 
 
 def test_the_changelog_says_the_versions_of_what_is_on_disk() -> None:
@@ -166,7 +178,14 @@ def test_the_changelog_says_the_versions_of_what_is_on_disk() -> None:
 
 def options(command: str) -> list[argparse.Action]:
     [commands] = [act for act in cli.parser(command)._actions if isinstance(act, argparse._SubParsersAction)]
-    return [action for action in commands.choices[command]._actions if not isinstance(action, argparse._HelpAction)]
+    return taken(commands.choices[command])
+
+
+def taken(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """What a parser takes, and what is taken behind each of its words."""
+    found = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
+    words = [action for action in found if isinstance(action, argparse._SubParsersAction)]
+    return found + [inner for action in words for one in action.choices.values() for inner in taken(one)]
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)

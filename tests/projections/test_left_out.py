@@ -49,6 +49,15 @@ def test_the_sanitised_form_of_a_session_left_out_goes_with_it() -> None:
     assert beliefs(log, without_sessions=["t:a/b"]) == beliefs(log_of(*B))
 
 
+def test_a_name_that_is_only_known_from_its_sanitised_form_can_be_left_out() -> None:
+    """A hook's state file that nothing else names; `credit` names it too, but no row bears that name."""
+    state = exposed("t:a_b", "x", alias=True, at_basis="file")
+    log = log_of(*B, state, graded("w:c", 0.5, exposure_session="t:a_b"))
+
+    assert beliefs(log)[0]["x"] == (1.75, 2.25, 2)
+    assert beliefs(log, without_sessions=["t:a_b"]) == beliefs(log_of(*B))
+
+
 def test_the_newest_session_is_sought_among_those_that_are_left() -> None:
     log = log_of(exposed("t:a", "x", at=10), exposed("t:b", "y", at=20), graded("t:a", 1.0, at=30))
 

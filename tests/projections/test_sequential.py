@@ -162,3 +162,20 @@ def test_a_call_in_conflict_decays_nothing() -> None:
     log = log_of(exposed("t:a", "x"), graded("t:a", 1.0), *two)
 
     assert alphas(projected(log).posteriors(GPTME)) == {"x": 2.0}
+
+
+def test_a_balance_below_the_prior_comes_out_bit_for_bit() -> None:
+    """An alpha of 0.1 is not `1 + (0.1 - 1)`."""
+    held = {"x": {"alpha": 0.1, "beta": 1e-17, "n": 1}}
+    got = projected(log_of(opened(arms=held))).posteriors(GPTME)
+
+    assert (got.arms["x"].alpha, got.arms["x"].beta) == (0.1, 1e-17)
+
+
+def test_what_was_decayed_before_a_file_was_read_is_in_its_balance() -> None:
+    """A decay does not move the file's `last_updated`, so it may be later than `through`."""
+    before = [decayed(0.5, at=250), pruned("x", at=260)]
+    state = opened(at=270, arms=HELD, through=THROUGH)
+
+    assert alphas(projected(log_of(*before, state)).posteriors(GPTME)) == {"x": 3.5}
+    assert alphas(projected(log_of(*before, state, decayed(0.5, at=280))).posteriors(GPTME)) == {"x": 2.25}

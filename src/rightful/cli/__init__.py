@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "posteriors": "rightful.cli.posteriors",
     "explain": "rightful.cli.explain",
     "audit": "rightful.cli.audit",
+    "policy": "rightful.cli.policy",
     "status": "rightful.cli.status",
     "demo": "rightful.cli.demo",
 }

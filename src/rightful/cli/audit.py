@@ -2,6 +2,9 @@
 
 Compares a policy with a reference on the same log: the first line says in words how many grades
 went to another session's lessons. Nothing is changed.
+
+With --recorded, every rule is held against a bandit's state file instead: the first line says
+which one wrote it, or which is the nearest, and what the log lacks. The exit code is 1 when none fits.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from rightful.cli import asking, common
+from rightful.cli import asking, common, recorded, what_if
 
 if TYPE_CHECKING:
     import argparse
@@ -34,14 +37,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--against", metavar="POLICY",
         help="the reference, default bound; without POLICY, the rule to audit against bound",
     )  # fmt: skip
+    parser.add_argument(
+        "--recorded", metavar="FILE",
+        help="a bandit's state file: say which rule wrote it and what the log lacks; `-` is stdin",
+    )  # fmt: skip
     asking.add_position(parser)
+    what_if.add(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison."""
-    (policy, against), as_of = _asked(args.policy, args.against), asking.as_of(args)
-    decay_at = asking.decay_at(args, policy.policy, against.policy)
+    if args.recorded is not None:
+        return recorded.run(args)
+    (policy, against), as_of = _asked(args), asking.as_of(args)
     with asking.folded(args) as ledger:
+        policy = what_if.changed(args, policy, ledger)
+        decay_at = asking.decay_at(args, policy.policy, against.policy)
         found = ledger.audit(policy.ask, against.ask, as_of=as_of, decay_at=decay_at)
         by_then = asking.before_all(args, found.through, ledger)
     if by_then:
@@ -53,10 +64,14 @@ def run(args: argparse.Namespace) -> int:
     return common.DONE
 
 
-def _asked(policy: str | None, against: str | None) -> tuple[Named, Named]:
-    """Return what is audited and what it is held against: `--against P` alone holds P against bound."""
-    audited = asking.policy_named(policy or against or "historical-newest", "POLICY" if policy else "--against")
-    return audited, asking.policy_named(against or "bound" if policy else "bound", "--against")
+def _asked(args: argparse.Namespace) -> tuple[Named, Named]:
+    """Return what is audited and what it is held against: `--against P` alone holds P against bound.
+
+    With a what-if option and no policy, the reference itself is what is changed.
+    """
+    default = "bound" if what_if.asked(args) else "historical-newest"
+    audited = asking.policy_named(args.policy or args.against or default, "POLICY" if args.policy else "--against")
+    return audited, asking.policy_named(args.against or "bound" if args.policy else "bound", "--against")
 
 
 class _Roles(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rightful import times
-from rightful.cli import asking, common
+from rightful.cli import asking, common, what_if
 from rightful.policies import TimeDecay
 
 if TYPE_CHECKING:
@@ -37,13 +37,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--contexts", action="store_true", help="show the beliefs by context too")
     asking.add_position(parser)
+    what_if.add(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the beliefs."""
     policy, as_of = asking.policy_named(args.policy), asking.as_of(args)
-    decay_at = asking.decay_at(args, policy.policy)
     with asking.folded(args) as ledger:
+        policy = what_if.changed(args, policy, ledger)
+        decay_at = asking.decay_at(args, policy.policy)
         found = ledger.posteriors(policy.ask, as_of=as_of, decay_at=decay_at)
         by_then = asking.before_all(args, found.through, ledger)
         grades = int((ledger.projected().facts.grades["pos"] <= found.through).sum())

@@ -81,7 +81,7 @@ class Grading:
             if kind is GradeRetracted and last.event is None:
                 raise UsageError(f"{self._producer}/{rubric} has not graded {session}; there is nothing to take back.")
             try:
-                return self._append(event, unless=_grades_of(session), after=last.read_at)
+                return self._append(event, unless=grades_of(session), after=last.read_at)
             except ConditionFailedError:
                 last = self.last(session, rubric)
         raise ConditionFailedError(last.read_at)
@@ -140,5 +140,6 @@ def _equal(event: GradeRecorded | GradeRetracted, last: GradeRecorded | GradeRet
     return all(getattr(event, name) == getattr(last, name) for name in _VALUE)
 
 
-def _grades_of(session: str) -> DCBQuery:
+def grades_of(session: str) -> DCBQuery:
+    """Return the condition that nobody has graded a session."""
     return DCBQuery(items=[DCBQueryItem(types=list(TYPES), tags=[f"session:{session}"])])

@@ -13,6 +13,7 @@ import msgspec
 
 from rightful import times
 from rightful.envelope import Envelope
+from rightful.parts import BalanceArm, BalanceContext
 from rightful.projections.columns import Places, Table
 from rightful.projections.names import Names
 
@@ -81,16 +82,26 @@ class Pruned(NamedTuple):
     contexts: list[tuple[str, tuple[str | None, ...]]]
 
 
+class Held(NamedTuple):
+    """What a bandit file held of one arm; `rewards` and `last_updated` as it had them, if it did."""
+
+    alpha: float
+    beta: float
+    n: int
+    rewards: int | None
+    last_updated: str | None
+
+
 class Balance(NamedTuple):
-    """A `balance.opened`; `arms` and `contexts` hold (alpha, beta, n)."""
+    """A `balance.opened`."""
 
     position: int
     at_us: int
     through_us: int
     source: str
     sha256: str
-    arms: dict[str, tuple[float, float, int]]
-    contexts: list[tuple[str, tuple[str | None, ...], float, float, int]]
+    arms: dict[str, Held]
+    contexts: list[tuple[str, tuple[str | None, ...], Held]]
 
 
 class Facts:
@@ -283,8 +294,8 @@ class Facts:
                 -1 if body.through is None else times.us_of(body.through),
                 body.source,
                 body.sha256,
-                {arm: (one.alpha, one.beta, one.n) for arm, one in body.arms.items()},
-                [(one.arm, one.context, one.alpha, one.beta, one.n) for one in body.contexts],
+                {arm: _held(one) for arm, one in body.arms.items()},
+                [(one.arm, one.context, _held(one)) for one in body.contexts],
             )
         )
 
@@ -325,6 +336,10 @@ class Facts:
             self.tick(max(at_us[done:end]), position + done)
             done = end
         self.watermark = max(self.watermark, position + len(at_us) - 1)
+
+
+def _held(one: BalanceArm | BalanceContext) -> Held:
+    return Held(one.alpha, one.beta, one.n, one.rewards, one.last_updated)
 
 
 def _session(envelope: Envelope) -> str:

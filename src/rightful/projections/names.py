@@ -286,6 +286,13 @@ class Names:
         """Return a name."""
         return self.texts[number].removeprefix("\0")
 
+    def numbered(self, text: str, through: int) -> list[int]:
+        """Return the numbers of a name as written; of its sanitised form too where no row bears it as written."""
+        exact, alias = self.texts.find(text), self.texts.find(f"\0{text}")
+        if exact is not None and self.first[exact] <= through:
+            return [exact]
+        return [number for number in (exact, alias) if number is not None]
+
     def valued(self, value: str, through: int) -> list[str]:
         """Return the names with this value, of any namespace, that rows up to a position mention; sorted."""
         return sorted({name for name in self._mentioned(through) if split_session(name)[1] == value})

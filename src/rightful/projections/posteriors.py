@@ -11,7 +11,7 @@ from rightful import limits
 from rightful.policies import Policy
 from rightful.projections import sequential
 from rightful.projections.exact import scaled, value
-from rightful.projections.facts import Facts
+from rightful.projections.facts import Facts, Held
 from rightful.projections.paying import Settlement
 from rightful.projections.scene import balances
 from rightful.projections.settle import counters_of
@@ -194,10 +194,9 @@ def _opened(facts: Facts, policy: Policy, through: int) -> dict[Key, tuple[int, 
     unit = scaled(1.0)
     opened: dict[Key, tuple[int, int, int]] = {}
     for balance in balances(facts, policy, through):
-        of_arms = [(arm, None, amounts) for arm, amounts in balance.arms.items()]
-        of_contexts = [(arm, context, (alpha, beta, n)) for arm, context, alpha, beta, n in balance.contexts]
-        for arm, context, (alpha, beta, n) in [*of_arms, *of_contexts]:
+        of_arms: list[tuple[str, Context | None, Held]] = [(arm, None, held) for arm, held in balance.arms.items()]
+        for arm, context, held in [*of_arms, *balance.contexts]:
             key = (policy.arm_aliases.get(arm, arm), context)
             count, up, down = opened.get(key, (0, 0, 0))
-            opened[key] = count + n, up + scaled(alpha) - unit, down + scaled(beta) - unit
+            opened[key] = count + held.n, up + scaled(held.alpha) - unit, down + scaled(held.beta) - unit
     return opened

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 
+from msgspec import structs
+
 from rightful import times
 from rightful.errors import RightfulError, UsageError
 from rightful.ledger.log import Log
@@ -22,6 +24,7 @@ from rightful.projections.kept import POLICY as KEPT
 from rightful.projections.kept import Kept, kept_of
 from rightful.projections.paying import Settlement
 from rightful.projections.posteriors import Beliefs, Posteriors, posteriors_of, shaped, states_of
+from rightful.projections.runs import Runs, quarantined, runs_of
 from rightful.projections.settle import adds_up, counters_of, settle, tally
 from rightful.projections.store import Store
 from rightful.projections.sums import Sums, sums_of
@@ -78,6 +81,7 @@ class Projected:
         self.facts = Facts()
         self._standing: dict[str, Standing] = {}
         self._kept: Kept | None = None
+        self._runs: tuple[int, Runs] | None = None
         self._saved = 0
         self._lock = threading.RLock()
         self._loaded = store is None
@@ -125,7 +129,7 @@ class Projected:
     def _start_again(self) -> None:
         self.facts, self._saved, self._loaded = Facts(), 0, self.store is None
         self._standing.clear()
-        self._kept = None
+        self._kept = self._runs = None
 
     def _load(self) -> None:
         if self._loaded:
@@ -193,11 +197,19 @@ class Projected:
         """Return what a policy makes of the log up to a position."""
         with self._lock:
             kept = self._kept
-            if kept is None or kept.watermark != through:
-                return settle(self.facts, policy, through)
-            if kept.settlement is not None and policy == KEPT:
+            if kept is not None and kept.watermark == through and kept.settlement is not None and policy == KEPT:
                 return kept.settlement
-            return settle(self.facts, policy, through, runs=kept.runs)
+            return settle(self.facts, policy, through, runs=self._runs_at(through))
+
+    def _runs_at(self, through: int) -> Runs | None:
+        """Return the runs as of the end of the log, computed once; None for a position before it."""
+        if through != self.facts.watermark:
+            return None
+        if self._kept is not None and self._kept.watermark == through:
+            return self._kept.runs
+        if self._runs is None or self._runs[0] != through:
+            self._runs = through, runs_of(self.facts, through, quarantined(self.facts, through))
+        return self._runs[1]
 
     def posteriors(
         self,
@@ -219,12 +231,13 @@ class Projected:
             facts = self.facts
             at_us = latest_at_us(self.log, facts, through) if decay_at is None else times.us_from(decay_at)
             if not adds_up(policy):
-                return posteriors_of(facts, settle(facts, policy, through), policy, through, at_us)
+                settlement = settle(facts, policy, through, runs=self._runs_at(through))
+                return posteriors_of(facts, settlement, policy, through, at_us)
             if policy.decay is None and through == facts.watermark:
                 standing = self._stand(policy)
                 sums, counters, known = standing.sums, standing.counters, standing.beliefs
             else:
-                sums, counters = tally(facts, policy, through, at_us)
+                sums, counters = tally(facts, policy, through, at_us, self._runs_at(through))
                 known = {}
             return shaped(states_of(facts, sums, policy, through, known), policy, through, at_us, counters)
 
@@ -232,10 +245,29 @@ class Projected:
         """Return the kept-up answer of a policy; of the oldest ones only the last few are kept."""
         standing = self._standing.pop(policy.hash, None)
         if standing is None:
-            through = self.facts.watermark
-            standing = Standing(policy, through, *tally(self.facts, policy, through, 0))
+            standing = self._without(policy) if policy.without_sessions else self._tallied(policy)
             self.facts.names.prepare()
         self._standing[policy.hash] = standing
         while len(self._standing) > KEPT_POLICIES:
             del self._standing[next(iter(self._standing))]
+        return standing
+
+    def _tallied(self, policy: Policy) -> Standing:
+        """Return a policy's answer from all credits."""
+        through = self.facts.watermark
+        return Standing(policy, through, *tally(self.facts, policy, through, 0, self._runs_at(through)))
+
+    def _without(self, policy: Policy) -> Standing:
+        """Return the answer of a policy that leaves sessions out, from that of the policy which does not.
+
+        Only what those sessions can influence is settled, with them and without them.
+        """
+        facts, whole = self.facts, structs.replace(policy, without_sessions=())
+        base = self._stand(whole)
+        numbers = [number for one in policy.without_sessions for number in facts.names.numbered(one, base.through)]
+        closed = facts.names.closure(numbers)
+        standing = Standing(policy, base.through, base.sums.copy(), dict(base.counters))
+        if closed:
+            standing.shift(facts, settle(facts, whole, base.through, closed), -1)
+            standing.shift(facts, settle(facts, policy, base.through, closed), 1)
         return standing

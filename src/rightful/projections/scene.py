@@ -151,12 +151,13 @@ def _gone(facts: Facts, policy: Policy, runs: Runs, through: int) -> Mask:
     """
     gone = np.zeros(len(facts.names) + 1, np.bool_)
     for session in policy.without_sessions:
-        if (number := facts.names.texts.find(session)) is not None:
+        for number in facts.names.numbered(session, through):
             gone[:-1] |= runs.of == runs.of[number]
     if gone.any():
+        own = gone.copy()
         for number in np.flatnonzero(np.array(facts.names.alias, np.bool_)).tolist():
             fitting = facts.names.fitting(number, through)
-            gone[number] |= len(fitting) == 1 and gone[fitting[0]]
+            gone[number] |= len(fitting) == 1 and own[fitting[0]]
     return gone
 
 

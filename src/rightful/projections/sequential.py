@@ -18,7 +18,7 @@ import numpy as np
 
 from rightful.policies import EventDecay, Policy
 from rightful.projections.columns import Floats, Ints
-from rightful.projections.facts import Facts
+from rightful.projections.facts import Facts, Held
 from rightful.projections.paying import Settlement
 from rightful.projections.runs import quarantined
 from rightful.projections.scene import CONFLICTING, IN_BALANCE, balances
@@ -38,10 +38,10 @@ class Running(NamedTuple):
         up, down = weight * reward, weight * (1.0 - reward)
         return Running(self.alpha + up, self.beta + down, self.n + 1, self.mass + weight)
 
-    def opened(self, alpha: float, beta: float, n: int) -> Running:
-        """Return the state with what a balance holds on top."""
-        up, down = alpha - 1.0, beta - 1.0
-        return Running(self.alpha + up, self.beta + down, self.n + n, self.mass + (up + down))
+    def opened(self, held: Held) -> Running:
+        """Return the state with what a balance holds on top; the float operations of `run`."""
+        mass = self.mass + ((held.alpha - 1.0) + (held.beta - 1.0))
+        return Running((self.alpha - 1.0) + held.alpha, (self.beta - 1.0) + held.beta, self.n + held.n, mass)
 
     def decayed(self, gamma: float, prior: tuple[float, float]) -> Running:
         """Return the state after a decay toward the prior."""
@@ -75,13 +75,17 @@ class _State:
         self.n = np.zeros(len(keys), np.int64)
         self.known = np.zeros(len(keys), np.bool_)
 
-    def open(self, key: Key, alpha: float, beta: float, n: int) -> None:
-        """Add what a balance holds of one arm."""
-        slot, up, down = self.slots[key], alpha - 1.0, beta - 1.0
-        self.alpha[slot] += up
-        self.beta[slot] += down
-        self.mass[slot] += up + down
-        self.n[slot] += n
+    def open(self, key: Key, held: Held) -> None:
+        """Add what a balance holds of one arm above the prior (1, 1) of its file.
+
+        The 1 is taken from what stands there, and so a first balance comes out bit for bit: an
+        alpha of 0.1 does not survive `1 + (alpha - 1)`.
+        """
+        slot = self.slots[key]
+        self.alpha[slot] = (self.alpha[slot] - 1.0) + held.alpha
+        self.beta[slot] = (self.beta[slot] - 1.0) + held.beta
+        self.mass[slot] += (held.alpha - 1.0) + (held.beta - 1.0)
+        self.n[slot] += held.n
         self.known[slot] = True
 
     def change(self, one: Change) -> None:
@@ -108,11 +112,11 @@ class _State:
 
 def run(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> dict[Key, Running]:
     """Return every arm's state after all updates, decays and prunes up to a position."""
-    openings = list(openings_of(facts, policy, through))
-    keys, slot = _slots(facts, settlement, openings)
+    opened = list(openings(facts, policy, through))
+    keys, slot = slots(facts, settlement, opened)
     state = _State(keys, policy.prior)
-    for key, alpha, beta, n in openings:
-        state.open(key, alpha, beta, n)
+    for key, held in opened:
+        state.open(key, held)
     grade = settlement.unit_grade[settlement.credit_unit]
     position = np.repeat(facts.grades["pos"][grade].astype(np.int64), 2)
     order = np.argsort(position, kind="stable")
@@ -122,7 +126,7 @@ def run(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> d
     reward = np.repeat(settlement.credit_reward, 2)[order]
     up, down = weight * reward, weight * (1.0 - reward)
     done = 0
-    for change in sorted(changes_of(facts, settlement, policy, through), key=lambda one: one.position):
+    for change in sorted(changes(facts, settlement, policy, through), key=lambda one: one.position):
         upto = int(np.searchsorted(position, change.position, "left"))
         _add(state, slot[done:upto], up[done:upto], down[done:upto], weight[done:upto])
         state.change(change)
@@ -140,19 +144,15 @@ def _add(state: _State, slot: Ints, up: Floats, down: Floats, weight: Floats) ->
         state.known[slot] = True
 
 
-def openings_of(facts: Facts, policy: Policy, through: int) -> Iterator[tuple[Key, float, float, int]]:
-    """Yield what the opening balances in force hold of each arm: alpha, beta, n."""
+def openings(facts: Facts, policy: Policy, through: int) -> Iterator[tuple[Key, Held]]:
+    """Yield what the opening balances hold, arm by arm, then context by context."""
     canonical = policy.arm_aliases.get
     for one in balances(facts, policy, through):
-        for arm, amounts in one.arms.items():
-            yield (canonical(arm, arm), None), *amounts
-        for arm, context, alpha, beta, n in one.contexts:
-            yield (canonical(arm, arm), context), alpha, beta, n
+        yield from (((canonical(arm, arm), None), held) for arm, held in one.arms.items())
+        yield from (((canonical(arm, arm), context), held) for arm, context, held in one.contexts)
 
 
-def _slots(
-    facts: Facts, settlement: Settlement, openings: list[tuple[Key, float, float, int]]
-) -> tuple[dict[Key, int], Ints]:
+def slots(facts: Facts, settlement: Settlement, opened: list[tuple[Key, Held]]) -> tuple[dict[Key, int], Ints]:
     """Return each key's slot, and two slots a credit: of the arm, and of the arm in its context or -1."""
     contexts = facts.contexts.values
     width = len(contexts) + 1
@@ -160,25 +160,26 @@ def _slots(
     inside = np.where(settlement.credit_context >= 0, plain + 1 + settlement.credit_context, -1)
     codes = np.stack([plain, inside], axis=1).reshape(-1)
     used, place = np.unique(codes, return_inverse=True)
-    slots: dict[Key, int] = {}
-    for key, *_ in openings:
-        slots.setdefault(key, len(slots))
+    found: dict[Key, int] = {}
+    for key, _ in opened:
+        found.setdefault(key, len(found))
     of_code = np.full(len(used), -1, np.int64)
     for at, code in enumerate(used.tolist()):
         if code >= 0:
             arm, context = divmod(code, width)
             key = (settlement.arms[arm], contexts[context - 1] if context else None)
-            of_code[at] = slots.setdefault(key, len(slots))
-    return slots, of_code[place]
+            of_code[at] = found.setdefault(key, len(found))
+    return found, of_code[place]
 
 
-def changes_of(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> Iterator[Change]:
-    """Yield the decays and losses that the log tells of, in no order; none where the policy decays otherwise."""
+def changes(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> Iterator[Change]:
+    """Yield what other updaters decayed and dropped, if the policy replays it and no balance contains it."""
     if not isinstance(policy.decay, EventDecay):
         return
     quarantine = quarantined(facts, through)
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
-    balanced_us = max((one.through_us for one in balances(facts, policy, through, quarantine)), default=-1)
+    opened = balances(facts, policy, through, quarantine)
+    balanced_us = max((max(one.through_us, one.at_us) for one in opened), default=-1)
     for decayed in facts.decayed:
         if decayed.position <= through and decayed.position not in left_out and decayed.at_us > balanced_us:
             yield Change(decayed.position, decayed.gamma, [])

@@ -79,15 +79,24 @@ def adds_up(policy: Policy) -> bool:
     return policy.join == "bound" and not ordered
 
 
-def tally(facts: Facts, policy: Policy, through: int, decay_at_us: int) -> tuple[Sums, dict[str, int]]:
+def tally(
+    facts: Facts, policy: Policy, through: int, decay_at_us: int, runs: Runs | None = None
+) -> tuple[Sums, dict[str, int]]:
     """Return what a policy's credits add up to, and its counters, without keeping the credits.
 
     Settles one block of names after the other, so that memory does not grow with the log; for
     policies that `adds_up`.
+
+    Args:
+        facts: The columns, folded through `through` at least.
+        policy: The rule.
+        through: The last position that counts.
+        decay_at_us: The time of a `time` decay; microseconds since 1970, UTC.
+        runs: Which run each name belongs to, if that is known.
     """
     assert adds_up(policy), "the blocks of this policy depend on each other"
     sums, counters = Sums(), Counter[str]()
-    runs = runs_of(facts, through, quarantined(facts, through))
+    runs = runs_of(facts, through, quarantined(facts, through)) if runs is None else runs
     for block in _blocks(facts):
         settlement = settle(facts, policy, through, block, runs)
         sums.add(sums_of(facts, settlement, policy, decay_at_us))

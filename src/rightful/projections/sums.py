@@ -39,6 +39,9 @@ class Sums:
 
     def add(self, other: Sums, sign: int = 1) -> None:
         """Add other statistics, or take them away with `sign` -1."""
+        if sign == 1 and self.of.keys().isdisjoint(other.of):  # such as the first, and the contexts behind the arms
+            self.of.update(other.of)
+            return
         for key, (n, mass, success) in other.of.items():
             old = self.of.get(key, (0, 0, 0))
             new = (old[0] + sign * n, old[1] + sign * mass, old[2] + sign * success)

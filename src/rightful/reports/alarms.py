@@ -38,8 +38,8 @@ def _only_decays(ground: Ground) -> Iterator[Alarm]:
     opened = {
         aliases.get(arm, arm)
         for one in balances(ground.facts, ground.policy, ground.through)
-        for arm, (alpha, beta, _) in one.arms.items()
-        if (alpha, beta) != (1.0, 1.0)
+        for arm, held in one.arms.items()
+        if (held.alpha, held.beta) != (1.0, 1.0)
     }
     last = dict.fromkeys(opened, 0)
     newest = np.zeros(len(found.arms), np.int64)
@@ -95,7 +95,7 @@ def _shrinking(ground: Ground) -> Iterator[Alarm]:
         first, last = found[0].arms, found[-1].arms
         arms = sorted(
             arm for arm in first.keys() & last.keys()
-            if first[arm][2] == last[arm][2] and sum(last[arm][:2]) < sum(first[arm][:2])
+            if first[arm].n == last[arm].n and last[arm].alpha + last[arm].beta < first[arm].alpha + first[arm].beta
         )  # fmt: skip
         if arms:
             what = (

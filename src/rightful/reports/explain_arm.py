@@ -20,10 +20,10 @@ from rightful.policies import Policy
 from rightful.projections.clock import latest_at_us
 from rightful.projections.columns import Floats, Ints, Mask
 from rightful.projections.exact import scaled, value
-from rightful.projections.facts import Balance, Facts
+from rightful.projections.facts import Balance, Facts, Held
 from rightful.projections.projected import Projected
 from rightful.projections.scene import balances
-from rightful.projections.sequential import Change, Running, changes_of
+from rightful.projections.sequential import Change, Running, changes
 from rightful.projections.settle import adds_up
 from rightful.projections.sums import decay_of
 from rightful.reports.explain_case import Case, envelopes_at
@@ -266,9 +266,9 @@ def _exact(case: Case, arm: str, found: _Credits, opened: list[Balance]) -> Iter
     def state() -> Running:
         return Running(value(success + prior[0]), value(mass - success + prior[1]), n, value(mass))
 
-    for balance, (alpha, beta, more) in _amounts(case.policy, arm, opened):
-        n, mass = n + more, mass + scaled(alpha) + scaled(beta) - 2 * one
-        success += scaled(alpha) - one
+    for balance, held in _amounts(case.policy, arm, opened):
+        n, mass = n + held.n, mass + scaled(held.alpha) + scaled(held.beta) - 2 * one
+        success += scaled(held.alpha) - one
         yield "opening", balance.position, {"grader": balance.source}, state()
     for at, credit in enumerate(found.credit.tolist()):
         weight = float(case.settlement.credit_weight[credit] * found.decay[at])
@@ -281,8 +281,8 @@ def _sequential(case: Case, arm: str, found: _Credits, opened: list[Balance]) ->
     """Yield the states of an updater, its decays and losses among them."""
     fresh = Running(*case.policy.prior, 0, 0.0)
     state, known = fresh, False
-    for balance, amounts in _amounts(case.policy, arm, opened):
-        state, known = state.opened(*amounts), True
+    for balance, held in _amounts(case.policy, arm, opened):
+        state, known = state.opened(held), True
         yield "opening", balance.position, {"grader": balance.source}, state
     for change, at in _in_order(case, found):
         if change is None:
@@ -303,9 +303,9 @@ def _sequential(case: Case, arm: str, found: _Credits, opened: list[Balance]) ->
 
 def _in_order(case: Case, found: _Credits) -> Iterator[tuple[Change | None, int]]:
     """Yield changes and the places of credits by position; a change before what is credited there."""
-    changes = sorted(changes_of(case.facts, case.settlement, case.policy, case.through), key=lambda one: one.position)
+    moves = sorted(changes(case.facts, case.settlement, case.policy, case.through), key=lambda one: one.position)
     at = 0
-    for change in changes:
+    for change in moves:
         while at < len(found.position) and found.position[at] < change.position:
             yield None, at
             at += 1
@@ -314,11 +314,11 @@ def _in_order(case: Case, found: _Credits) -> Iterator[tuple[Change | None, int]
         yield None, rest
 
 
-def _amounts(policy: Policy, arm: str, opened: list[Balance]) -> Iterator[tuple[Balance, tuple[float, float, int]]]:
+def _amounts(policy: Policy, arm: str, opened: list[Balance]) -> Iterator[tuple[Balance, Held]]:
     for balance in opened:
-        for one, amounts in balance.arms.items():
+        for one, held in balance.arms.items():
             if policy.arm_aliases.get(one, one) == arm:
-                yield balance, amounts
+                yield balance, held
 
 
 def _credit(case: Case, found: _Credits, at: int) -> dict[str, Any]:

@@ -1,0 +1,180 @@
+"""`audit --recorded FILE`: which rule wrote a bandit's state file, and what the log lacks of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rightful import limits, times
+from rightful.cli import asking, common, what_if
+from rightful.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.cli.asking import Named
+    from rightful.reports.recorded import Candidate, Lack, Verdict
+
+_STDIN = "-"
+_RULES_SHOWN = 12
+_ARMS_SHOWN = 30
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print which rule fits; 1 when none does."""
+    from rightful.reports import recorded
+
+    if args.against is not None:
+        raise UsageError("--recorded is held against every rule; leave --against out, or name one more rule as POLICY.")
+    asked = args.policy is not None or what_if.asked(args)
+    named = asking.policy_named(args.policy or "bound", "POLICY") if asked else None
+    data, as_of = _read(args.recorded), asking.as_of(args)
+    with asking.folded(args) as ledger:
+        more: list[Named] = [] if named is None else [what_if.changed(args, named, ledger)]
+        decay_at = asking.decay_at(args, *(one.policy for one in more))
+        found = recorded.compared(
+            ledger.projected(),
+            data,
+            asked=[(one.label, one.policy) for one in more if one.asked is None],
+            as_of=as_of,
+            decay_at_us=None if decay_at is None else times.us_from(decay_at),
+        )
+        by_then = asking.before_all(args, found.through, ledger)
+    if by_then:
+        common.note(by_then)
+    if args.json:
+        common.print_json({"file": args.recorded, **recorded.as_dict(found)})
+    else:
+        _show(found, args.recorded)
+    return common.DONE if found.fitting and found.arms + found.contexts else common.CHECK_SAID_NO
+
+
+def _read(path: str) -> bytes:
+    try:
+        if path == _STDIN:
+            data = common.stdin().read(limits.EVENT_BYTES + 1)
+        else:
+            with Path(path).open("rb") as file:
+                data = file.read(limits.EVENT_BYTES + 1)
+    except (OSError, ValueError) as error:  # a NUL in a path is a ValueError
+        raise UsageError(f"--recorded {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > limits.EVENT_BYTES:
+        raise UsageError(f"--recorded {path} is larger than {limits.EVENT_BYTES:,} bytes, and so no bandit's state.")
+    return data
+
+
+def _show(found: Verdict, path: str) -> None:
+    from rightful.cli import tables
+
+    best = found.candidates[0]
+    common.tell(verdict(found))
+    for note in found.notes:
+        common.note(note)
+    if not found.arms + found.contexts:
+        return
+    common.tell(lacking(found))
+    contexts = f", {common.many(found.contexts, 'belief')} by context" if found.contexts else ""
+    facts = {
+        "recorded": f"{path}: {common.many(found.arms, 'arm')}{contexts}",
+        "last updated": "not said" if found.last_updated is None else times.text_of(found.last_updated),
+        "rule": f"{best.policy} ({best.policy_hash[:12]})",
+        "through": f"position {found.through:,}",
+    }
+    tables.show_facts(facts)
+    _show_rules(found)
+    _show_arms(found, best)
+
+
+def _show_rules(found: Verdict) -> None:
+    from rightful.cli import tables
+
+    columns = {
+        "rule": "", "bit for bit": "n", "within 1e-9": "n", "differ": "n", "only in file": "n", "only in log": "n",
+        "alpha off by": "weight", "beta off by": "weight",
+    }  # fmt: skip
+    rows = [
+        [
+            one.policy, one.exact, one.close, one.differ, one.only_file, one.only_log,
+            asking.number(one.max_alpha), asking.number(one.max_beta),
+        ]
+        for one in found.candidates[:_RULES_SHOWN]
+    ]  # fmt: skip
+    more = len(found.candidates) - len(rows)
+    note = f"{more} more are in --json" if more > 0 else None
+    tables.show_table(
+        columns, rows, title="Every rule, the nearest first", note=note, drop=["beta off by", "within 1e-9"]
+    )
+
+
+def _show_arms(found: Verdict, best: Candidate) -> None:
+    from rightful.cli import tables
+
+    if not found.lacks:
+        return
+    columns = {"arm": "", "context": "", "alpha": "weight", "beta": "weight", "n": "n", "what that is": ""}
+    rows = [
+        [
+            one.arm, "" if one.context is None else " / ".join(part or "-" for part in one.context),
+            f"{one.alpha:+.3g}", f"{one.beta:+.3g}", "" if one.n is None else f"{one.n:+,}", _what(one),
+        ]
+        for one in sorted(found.lacks, key=_size)[:_ARMS_SHOWN]
+    ]  # fmt: skip
+    more = len(found.lacks) - len(rows)
+    note = f"{more} more are in --json" if more > 0 else None
+    title = f"What the file has beyond the log under {best.policy}"
+    tables.show_table(columns, rows, title=title, note=note, drop=["context"])
+
+
+def _size(one: Lack) -> tuple[float, str]:
+    return -(abs(one.alpha) + abs(one.beta)), one.arm
+
+
+def _what(one: Lack) -> str:
+    reward = "" if one.reward is None else f", mean reward {one.reward:.2f}"
+    match one.what:
+        case "missing":
+            return f"about {common.many(one.grades, 'credit')} that the log lacks{reward}"
+        case "lost":
+            return f"about {common.many(one.grades, 'credit')} that the file lost{reward}"
+        case _:
+            return "other rewards"
+
+
+def verdict(found: Verdict) -> str:
+    """Return the first words: which rule really ran, or which is the nearest."""
+    total = found.arms + found.contexts
+    what = "beliefs" if found.contexts else "arms"
+    best = found.candidates[0]
+    if not total:
+        return "The file holds no belief; nothing can be told of it."
+    if not best.fits:
+        off = asking.number(max(best.max_alpha, best.max_beta))
+        return (
+            f"Nothing fits; the nearest is `{best.policy}`: {best.wrong:,} of {total + best.only_log:,} {what} do not "
+            f"agree, by up to {off}."
+        )
+    same = [one for one in found.fitting if (one.exact, one.close) == (best.exact, best.close)]
+    names = " and ".join(f"`{one.policy}`" for one in same)
+    fit = "fits" if len(same) == 1 else "fit alike, and the log cannot tell them apart"
+    if best.close:
+        return f"{names} {fit}: {best.exact:,} of {total:,} {what} bit for bit, the others within 1e-9."
+    return f"{names} {fit}: {best.exact:,} of {total:,} {what} bit for bit."
+
+
+def lacking(found: Verdict) -> str:
+    """Return what the log lacks, and what the file lost, in words."""
+    arms = [one for one in found.lacks if one.context is None]
+    if not found.lacks:
+        return "The log lacks nothing that the file holds."
+    parts = []
+    for what, said in (("missing", "lacks {} of {}"), ("lost", "has {} of {} that the file lost")):
+        mine = [one for one in arms if one.what == what]
+        if mine:
+            credits_ = common.many(sum(one.grades for one in mine), "credit")
+            parts.append(f"The log {said.format(f'about {credits_}', common.many(len(mine), 'arm'))}.")
+    if others := sum(one.what == "other" for one in arms):
+        noun = "arm was" if others == 1 else "arms were"
+        parts.append(f"{others:,} {noun} given other rewards than the log has.")
+    if not parts:
+        parts.append("The arms agree; what does not is in the beliefs by context.")
+    return " ".join(parts)

@@ -1,0 +1,314 @@
+"""Which rule really ran: every candidate held against a bandit's recorded state file.
+
+A state file holds what some updater made of the grades it saw, up to the file's last update. So
+each candidate is replayed from the log as it stood then by the events' own times (an imported log
+was recorded later), and compared arm by arm: bit for bit, within `CLOSE`, or not. What is left
+over says what the log lacks: credits that the file has, or updates that the file lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from rightful.policies import PRESETS, EventDecay, Policy, SessionDecay
+from rightful.projections.clock import latest_at_us
+from rightful.projections.facts import Facts
+from rightful.projections.posteriors import Posterior, posteriors_of
+from rightful.projections.projected import Projected
+from rightful.projections.settle import settle
+from rightful.projections.sums import Context, Key, ordered
+from rightful.reports.cuts import cuts, estimated_gamma, until
+from rightful.reports.state_files import State, state_of
+
+CLOSE = 1e-9
+"""How far alpha and beta may be apart to be the same but for rounding."""
+
+CALLS = "bandit-call:"
+"""What the names of an updater's recorded calls begin with (`producers.bandit_calls`)."""
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule, held against the file.
+
+    Attributes:
+        policy: What to call it.
+        policy_hash: The hash of the policy.
+        until: The latest time of an event that was looked at; microseconds since 1970, UTC. None: all.
+        exact: How many beliefs are the file's bit for bit, selections included where it has them.
+        close: How many others are within `CLOSE`.
+        differ: How many differ.
+        only_file: How many only the file has.
+        only_log: How many only the log has.
+        max_alpha: The largest difference in alpha; what one side lacks stands at the prior.
+        max_beta: The largest difference in beta.
+        max_n: The largest difference in selections.
+        fits: Nothing differs and neither side has more.
+    """
+
+    policy: str
+    policy_hash: str
+    until: int | None
+    exact: int
+    close: int
+    differ: int
+    only_file: int
+    only_log: int
+    max_alpha: float
+    max_beta: float
+    max_n: int
+
+    @property
+    def fits(self) -> bool:
+        """Say whether it could have been this rule."""
+        return not self.wrong
+
+    @property
+    def wrong(self) -> int:
+        """How many beliefs do not agree."""
+        return self.differ + self.only_file + self.only_log
+
+
+class Lack(msgspec.Struct, frozen=True, kw_only=True):
+    """What the file has of one arm beyond the log, or the log beyond the file.
+
+    Attributes:
+        arm: The arm.
+        context: The context; None for the arm itself.
+        alpha: alpha of the file less that of the log.
+        beta: The same of beta.
+        n: The same of selections; None where the file does not count them.
+        what: `missing`: the file has credits that the log lacks. `lost`: the log has credits that
+            the file lacks. `other`: the rewards went another way.
+    """
+
+    arm: str
+    context: Context | None
+    alpha: float
+    beta: float
+    n: int | None
+    what: str
+
+    @property
+    def grades(self) -> int:
+        """About how many grades that is."""
+        return abs(self.n) if self.n else max(round(abs(self.alpha + self.beta)), 1)
+
+    @property
+    def reward(self) -> float | None:
+        """Their mean reward; None where it is none."""
+        mass = self.alpha + self.beta
+        return self.alpha / mass if mass and 0.0 <= self.alpha / mass <= 1.0 else None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What the comparison says.
+
+    Attributes:
+        sha256: SHA-256 of the file.
+        arms: How many arms it has.
+        contexts: How many arms in a context.
+        last_updated: Its last update; microseconds since 1970, UTC. None where it does not say.
+        through: The position of the log.
+        candidates: Every rule, the best first.
+        lacks: What does not agree under the best one.
+        notes: What to know about the comparison; sentences.
+    """
+
+    sha256: str
+    arms: int
+    contexts: int
+    last_updated: int | None
+    through: int
+    candidates: tuple[Candidate, ...]
+    lacks: tuple[Lack, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def fitting(self) -> list[Candidate]:
+        """The rules that fit."""
+        return [one for one in self.candidates if one.fits]
+
+
+class _Rule(NamedTuple):
+    label: str
+    policy: Policy
+
+
+class _Question(NamedTuple):
+    facts: Facts
+    state: State
+    through: int
+    decay_at_us: int
+
+
+def compared(
+    projected: Projected,
+    data: bytes,
+    *,
+    asked: list[tuple[str, Policy]] | None = None,
+    as_of: int | str | None = None,
+    decay_at_us: int | None = None,
+) -> Verdict:
+    """Hold every candidate against a state file.
+
+    Args:
+        projected: The projections of the ledger.
+        data: The file's bytes.
+        asked: More candidates, each with what to call it.
+        as_of: A position, or a time: the prefix recorded by then. All of the log if None.
+        decay_at_us: The time of a decay; the file's last update if None, else the latest event's.
+
+    Raises:
+        UsageError: The file is no bandit's state, or `as_of` lies beyond the log.
+    """
+    through = projected.prefix(as_of)
+    state, facts = state_of(data), projected.facts
+    sha256 = hashlib.sha256(data).hexdigest()
+    at_us = decay_at_us if decay_at_us is not None else state.last_us
+    if at_us is None:
+        at_us = latest_at_us(projected.log, facts, through)
+    facts, notes = _without_itself(facts, sha256, through)
+    question = _Question(facts, state, through, at_us)
+    rules = [*(_Rule(*one) for one in asked or ()), *_rules(facts, through)]
+    tried = [_best(question, rule) for rule in rules]
+    tried += [_best(question, rule) for rule in _decayed(question, rules)]
+    tried.sort(key=lambda one: _order(one[0]))
+    best, lacks = tried[0]
+    if cut := _left_out(facts, best.until, through):
+        notes.append(cut)
+    return Verdict(
+        sha256=sha256,
+        arms=sum(context is None for _, context in state.beliefs),
+        contexts=sum(context is not None for _, context in state.beliefs),
+        last_updated=state.last_us,
+        through=through,
+        candidates=tuple(one for one, _ in tried),
+        lacks=tuple(lacks),
+        notes=(*state.notes, *notes),
+    )
+
+
+def _order(one: Candidate) -> tuple[int, int, float]:
+    return one.wrong, -one.exact, one.max_alpha + one.max_beta
+
+
+def _without_itself(facts: Facts, sha256: str, through: int) -> tuple[Facts, list[str]]:
+    """Return the facts without the balance that this file opened: it would be held against itself."""
+    notes = []
+    if any(one.sha256 == sha256 and one.position <= through for one in facts.balances):
+        facts = until(facts, None)
+        facts.balances = [one for one in facts.balances if one.sha256 != sha256]
+        notes.append("The ledger's opening balance of this very file is left out, or it would be held against itself.")
+    written = [position for position, digest in facts.published if digest == sha256 and position <= through]
+    if written:
+        notes.append(f"Rightful itself published this file; position {written[0]:,} says so.")
+    return facts, notes
+
+
+def _rules(facts: Facts, through: int) -> Iterator[_Rule]:
+    """Yield the presets, with and without the opening balances, and the recorded calls of each updater alone."""
+    opened = any(one.position <= through for one in facts.balances)
+    rules = [_Rule(name, policy) for name, policy in PRESETS.items()]
+    names = [facts.names.text(number) for number in range(len(facts.names))]
+    updaters = sorted({name.removeprefix(CALLS).partition("#")[0] for name in names if name.startswith(CALLS)})
+    graders = {"/".join(grader) for grader in facts.graders.values}
+    for updater in updaters:
+        grader = f"{updater}/overall"
+        if grader in graders and len(graders) > 1:
+            rules.append(_Rule(f"gptme, paid by {grader}", structs.replace(PRESETS["gptme"], graders=(grader,))))
+    for rule in rules:
+        yield rule
+        if opened:
+            policy = structs.replace(rule.policy, balances=())
+            yield _Rule(f"{rule.label}, without opening balances", policy)
+
+
+def _decayed(question: _Question, rules: list[_Rule]) -> Iterator[_Rule]:
+    """Yield the rules without a decay of their own with the decay by session that the file's evidence speaks of."""
+    for label, policy in rules:
+        if isinstance(policy.decay, EventDecay | SessionDecay) or policy.decay is not None or policy.balances == ():
+            continue
+        gamma = estimated_gamma(question.facts, question.state, policy, question.through)
+        if gamma is not None:
+            yield _Rule(f"{label}, decay session:{gamma:g}", structs.replace(policy, decay=SessionDecay(gamma)))
+
+
+def _best(question: _Question, rule: _Rule) -> tuple[Candidate, list[Lack]]:
+    """Return the best of a rule's comparisons over the times at which the file may have been written."""
+    tried = [_held_against(question, rule, cut) for cut in cuts(question.facts, question.state, question.through)]
+    return min(tried, key=lambda one: _order(one[0]))
+
+
+def _held_against(question: _Question, rule: _Rule, cut: int | None) -> tuple[Candidate, list[Lack]]:
+    facts, state, policy = until(question.facts, cut), question.state, rule.policy
+    settlement = settle(facts, policy, question.through)
+    found = posteriors_of(facts, settlement, policy, question.through, question.decay_at_us)
+    log: dict[Key, Posterior] = {(arm, None): one for arm, one in found.arms.items()}
+    if any(context is not None for _, context in state.beliefs):
+        log.update({(one.arm, one.context): one for one in found.contexts})
+    count = dict.fromkeys(("exact", "close", "differ", "only_file", "only_log"), 0)
+    most, lacks = [0.0, 0.0, 0], []
+    for key in ordered(log.keys() | state.beliefs.keys()):
+        how, lack = _one(key, state, log.get(key), policy)
+        count[how] += 1
+        most = [max(most[0], abs(lack.alpha)), max(most[1], abs(lack.beta)), max(most[2], abs(lack.n or 0))]
+        if how not in {"exact", "close"}:
+            lacks.append(lack)
+    candidate = Candidate(
+        policy=rule.label,
+        policy_hash=policy.hash,
+        until=cut,
+        **count,
+        max_alpha=most[0],
+        max_beta=most[1],
+        max_n=int(most[2]),
+    )
+    return candidate, lacks
+
+
+def _one(key: Key, state: State, of_log: Posterior | None, policy: Policy) -> tuple[str, Lack]:
+    """Return how the two sides agree on one belief, and what one has beyond the other."""
+    of_file = state.beliefs.get(key)
+    there = (*policy.prior, 0) if of_log is None else (of_log.alpha, of_log.beta, of_log.n)
+    here = (*policy.prior, None) if of_file is None else (of_file.alpha, of_file.beta, of_file.n)
+    alpha, beta = here[0] - there[0], here[1] - there[1]
+    n = None if here[2] is None else here[2] - there[2]
+    if of_file is None:
+        how = "only_log"
+    elif of_log is None:
+        how = (
+            "exact" if (alpha, beta) == (0.0, 0.0) and not here[2] else "only_file"
+        )  # at the prior: made, not credited
+    elif (alpha, beta, n or 0) == (0.0, 0.0, 0):
+        how = "exact"
+    else:
+        how = "close" if max(abs(alpha), abs(beta)) <= CLOSE and not n else "differ"
+    return how, Lack(arm=key[0], context=key[1], alpha=alpha, beta=beta, n=n, what=_what(alpha, beta, n))
+
+
+def _what(alpha: float, beta: float, n: int | None) -> str:
+    if min(alpha, beta) >= -CLOSE and (n or 0) >= 0:
+        return "missing"
+    return "lost" if max(alpha, beta) <= CLOSE and (n or 0) <= 0 else "other"
+
+
+def _left_out(facts: Facts, cut: int | None, through: int) -> str | None:
+    """Return a sentence where grades are later than the file."""
+    if cut is None:
+        return None
+    later = int(((facts.grades["at"] > cut) & (facts.grades["pos"] <= through)).sum())
+    noun = "grade is" if later == 1 else "grades are"
+    return f"{later:,} {noun} later than the file's last update and left out." if later else None
+
+
+def as_dict(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as JSON values."""
+    document: dict[str, Any] = msgspec.to_builtins(verdict)
+    for told, one in zip(document["candidates"], verdict.candidates, strict=True):
+        told["fits"] = one.fits
+    return {"fits": [one.policy for one in verdict.fitting], "nearest": verdict.candidates[0].policy, **document}

@@ -1,0 +1,144 @@
+"""`audit --recorded`: the first line says which rule wrote a file, the exit code whether one did."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Run
+
+import rightful
+
+
+@pytest.fixture
+def told(ledger: Path) -> None:
+    """Two runs, the newer one graded last: a.md earned 0.75, b.md 0.25."""
+    with rightful.open(ledger) as opened:
+        hook, judge = opened.producer("hook"), opened.producer("judge")
+        for at, name in enumerate("ab"):
+            hook.exposure(f"t:{name}", [f"lessons/{name}.md"], key=name, at=rightful_time(at))
+        judge.grade("t:a", 0.75, seq=1, at=rightful_time(5))
+        judge.grade("t:b", 0.25, seq=1, at=rightful_time(6))
+
+
+def rightful_time(second: int) -> Any:
+    from rightful.times import at_of
+
+    return at_of((1_785_579_300 + second) * 1_000_000)
+
+
+def state(path: Path, **arms: tuple[float, float, int]) -> Path:
+    held = {
+        f"lessons/{name}.md": {"alpha": alpha, "beta": beta, "total_selections": n}
+        for name, (alpha, beta, n) in arms.items()
+    }
+    path.write_text(json.dumps({"arms": held, "last_updated": "2026-08-01T10:16:00+00:00"}))
+    return path
+
+
+@pytest.mark.usefixtures("told")
+def test_the_first_line_says_which_rule_really_ran(run: Run, here: Path) -> None:
+    done = run("audit", "--recorded", state(here / "newest.json", b=(2.0, 2.0, 2)))
+
+    assert done.code == 0
+    assert done.out.splitlines()[:2] == [
+        "`historical-newest` fits: 1 of 1 arms bit for bit.",
+        "The log lacks nothing that the file holds.",
+    ]
+
+
+@pytest.mark.usefixtures("told")
+def test_rules_that_the_log_cannot_tell_apart_are_all_named(run: Run, here: Path) -> None:
+    done = run("audit", "--recorded", state(here / "bound.json", a=(1.75, 1.25, 1), b=(1.25, 1.75, 1)))
+
+    assert (done.code, done.out.splitlines()[0]) == (
+        0, "`bound` and `gptme` fit alike, and the log cannot tell them apart: 2 of 2 arms bit for bit.",
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("told")
+def test_where_nothing_fits_the_nearest_rule_and_what_the_log_lacks_are_said(run: Run, here: Path) -> None:
+    done = run("audit", "--recorded", state(here / "odd.json", a=(3.75, 1.25, 3), c=(1.5, 1.5, 1)))
+
+    assert done.code == 1
+    assert done.out.splitlines()[:2] == [
+        "Nothing fits; the nearest is `bound`: 3 of 3 arms do not agree, by up to 2.",
+        "The log lacks about 3 credits of 2 arms. The log has about 1 credit of 1 arm that the file lost.",
+    ]
+    assert "about 2 credits that the log lacks, mean reward 1.00" in done.out
+    assert "about 1 credit that the file lost, mean reward 0.25" in done.out
+
+
+@pytest.mark.usefixtures("told")
+def test_json_says_it_all(run: Run, here: Path) -> None:
+    path = state(here / "bound.json", a=(1.75, 1.25, 1), b=(1.25, 1.75, 1))
+
+    document = run("audit", "--recorded", path, "--json").document
+
+    assert (document["file"], document["fits"], document["nearest"]) == (str(path), ["bound", "gptme"], "bound")
+    assert document["candidates"][0]["exact"] == 2
+    assert document["lacks"] == []
+
+
+@pytest.mark.usefixtures("told")
+def test_a_rule_of_ones_own_is_held_against_the_file_too(run: Run, here: Path) -> None:
+    path = state(here / "a.json", a=(1.75, 1.25, 1))
+
+    assert run("audit", "--recorded", path).code == 1
+    done = run("audit", "--recorded", path, "--without-session", "b")
+    assert (done.code, done.out.splitlines()[0]) == (0, "`bound, without session t:b` fits: 1 of 1 arms bit for bit.")
+    assert run("audit", "gptme", "--recorded", path, "--without-grader", "x/y", "--without-session", "t:b").code == 0
+
+
+@pytest.mark.usefixtures("told")
+def test_a_file_is_read_from_stdin(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = state(here / "bound.json", a=(1.75, 1.25, 1), b=(1.25, 1.75, 1)).read_bytes()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+
+    assert run("audit", "--recorded", "-").code == 0
+
+
+@pytest.mark.usefixtures("told")
+def test_a_file_that_is_not_there_or_no_state_is_wrong_usage(run: Run, here: Path) -> None:
+    (here / "odd.json").write_text("[]")
+
+    for path, why in (
+        (here / "none.json", "No such file"),
+        (here / "odd.json", "no bandit's state"),
+        (here, "directory"),
+    ):
+        done = run("audit", "--recorded", path)
+        assert (done.code, done.out) == (2, "")
+        assert why in done.err
+    assert run("audit", "--recorded", here / "odd.json", "--against", "bound").code == 2
+
+
+@pytest.mark.usefixtures("told")
+def test_a_file_without_a_belief_tells_nothing(run: Run, here: Path) -> None:
+    done = run("audit", "--recorded", state(here / "empty.json"))
+
+    assert (done.code, done.out) == (1, "The file holds no belief; nothing can be told of it.\n")
+
+
+@pytest.mark.usefixtures("told")
+def test_what_is_later_than_the_file_is_said_on_stderr(run: Run, here: Path) -> None:
+    path = state(here / "early.json", a=(1.75, 1.25, 1))
+    path.write_text(path.read_text().replace("10:16:00", "10:15:05"))
+
+    done = run("audit", "--recorded", path)
+
+    assert done.code == 0
+    assert done.err == "rightful: note: 1 grade is later than the file's last update and left out.\n"
+
+
+@pytest.mark.usefixtures("told")
+def test_no_name_of_a_file_steers_the_terminal(run: Run, here: Path) -> None:
+    done = run("audit", "--recorded", state(here / "odd.json", **{"\x1b[31m\u202e": (3.0, 1.0, 2)}))
+
+    assert "\x1b" not in done.out
+    assert "\u202e" not in done.out
+    assert "\\x1b[31m\\u202e" in done.out

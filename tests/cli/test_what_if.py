@@ -1,0 +1,164 @@
+"""What-if options: the policy is changed in one thing, the answer says so, and nonsense is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Run
+
+import rightful
+from rightful.policies import Policy, policy_of
+
+
+@pytest.fixture
+def told(ledger: Path) -> None:
+    """Two runs; a judge and a human grade the first."""
+    with rightful.open(ledger) as opened:
+        hook, judge, human = (opened.producer(name) for name in ("hook", "judge", "human"))
+        hook.exposure("t:a", ["x", "y"], key="a")
+        hook.exposure("t:b", ["x"], key="b")
+        judge.grade("t:a", 0.25, seq=1)
+        human.grade("t:a", 1.0, seq=1)
+        judge.grade("t:b", 0.5, seq=1)
+
+
+def asked(run: Run, *words: str) -> tuple[Policy, dict[str, float]]:
+    document = run("posteriors", *words, "--json").document
+    policy = {name: value for name, value in document["policy"].items() if name != "hash"}
+    assert policy_of(policy).hash == document["policy"]["hash"]
+    return policy_of(policy), {arm: one["alpha"] for arm, one in document["arms"].items()}
+
+
+OPTIONS: list[tuple[list[str], dict[str, Any], str]] = [
+    (["--join", "newest"], {"join": "newest"}, "join newest"),
+    (["--revision", "additive"], {"revision": "additive"}, "revision additive"),
+    (["--credit", "salience_split"], {"credit": "salience_split"}, "credit salience_split"),
+    (["--causal-order", "lenient"], {"causal_order": "lenient"}, "causal order lenient"),
+    (["--decay", "time:12h"], {"decay": {"mode": "time", "half_life": 43_200.0}}, "decay time:12h"),
+    (["--decay", "time:90"], {"decay": {"mode": "time", "half_life": 90.0}}, "decay time:90"),
+    (["--decay", "time:1.5w"], {"decay": {"mode": "time", "half_life": 907_200.0}}, "decay time:1.5w"),
+    (["--decay", "session:0.99"], {"decay": {"mode": "session", "gamma": 0.99}}, "decay session:0.99"),
+    (["--decay", "arm:0.9"], {"decay": {"mode": "arm", "gamma": 0.9}}, "decay arm:0.9"),
+    (["--grader", "a/*", "--grader", "b/*"], {"graders": ["a/*", "b/*"]}, "paid by a/* and b/*"),
+    (["--without-grader", "human/*"], {"without_graders": ["human/*"]}, "without grader human/*"),
+    (["--without-session", "b"], {"without_sessions": ["t:b"]}, "without session t:b"),
+    (
+        ["--without-session", "b", "--without-session", "t:a"], {"without_sessions": ["t:b", "t:a"]},
+        "without session t:b and t:a",
+    ),
+    (["--arm-alias", "y=x"], {"arm_aliases": {"y": "x"}}, "with y as x"),
+    (["--arm-alias", "y=x=z"], {"arm_aliases": {"y": "x=z"}}, "with y as x=z"),
+    (["--balances", "none"], {"balances": []}, "without opening balances"),
+    (["--balances", "*a.json"], {"balances": ["*a.json"]}, "with the opening balances of *a.json"),
+    (["--credit", "split", "--join", "newest"], {"join": "newest", "credit": "split"}, "join newest, credit split"),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(("words", "policy", "said"), OPTIONS, ids=[" ".join(words) for words, _, _ in OPTIONS])
+def test_each_option_changes_the_policy_in_one_thing_and_says_so(
+    run: Run, words: list[str], policy: dict[str, Any], said: str
+) -> None:
+    assert asked(run, *words)[0] == policy_of(policy)
+    assert f"Policy bound, {said} ({policy_of(policy).hash[:12]})" in " ".join(run("posteriors", *words).out.split())
+
+
+@pytest.mark.usefixtures("told")
+def test_the_answers_are_those_of_the_changed_policy(run: Run) -> None:
+    assert asked(run)[1] == {"x": 2.5, "y": 2.0}
+    assert asked(run, "--without-session", "b")[1] == {"x": 2.0, "y": 2.0}
+    assert asked(run, "--without-grader", "human/overall")[1] == {"x": 1.75, "y": 1.25}
+    assert asked(run, "--credit", "split")[1] == {"x": 2.0, "y": 1.5}
+    assert asked(run, "--arm-alias", "y=x")[1] == {"x": 2.5}
+    assert asked(run, "--policy", "gptme", "--decay", "none")[1] == {"x": 2.75, "y": 2.25}
+
+
+@pytest.mark.usefixtures("told")
+def test_what_a_policy_leaves_out_already_stays_left_out(run: Run) -> None:
+    given = '{"without_sessions":["t:a"],"without_graders":["human/*"],"arm_aliases":{"z":"x"}}'
+
+    policy, _ = asked(
+        run, "--policy", given, "--without-session", "b", "--without-grader", "judge/*", "--arm-alias", "y=x"
+    )
+
+    assert policy == policy_of(
+        {
+            "without_sessions": ["t:a", "t:b"],
+            "without_graders": ["human/*", "judge/*"],
+            "arm_aliases": {"z": "x", "y": "x"},
+        }
+    )
+
+
+@pytest.mark.usefixtures("told")
+def test_in_an_audit_they_change_what_is_audited(run: Run) -> None:
+    document = run("audit", "bound", "--without-session", "b", "--json").document
+
+    assert (document["reference"], document["missing_mass"], document["spurious_mass"]) == ("bound", 1.0, 0.0)
+    assert document["policy_hash"] == policy_of({"without_sessions": ["t:b"]}).hash
+    assert (
+        run("audit", "--without-session", "b", "--json").out
+        == run("audit", "bound", "--without-session", "b", "--json").out
+    )
+    assert "bound, without session t:b" in run("audit", "bound", "--without-session", "b").out
+    against = run("audit", "--against", "gptme", "--decay", "none", "--json").document
+    assert (
+        against["policy_hash"]
+        == policy_of({"revision": "additive", "causal_order": "lenient", "arithmetic": "sequential"}).hash
+    )
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--decay", "events"], "bound, decay events: decay `events` depends on the order of the log"),
+        (["--policy", "gptme", "--decay", "time:7d"], "gptme, decay time:7d: `sequential` arithmetic takes no decay"),
+        (["--decay", "time:0"], "bound, decay time:0: "),
+        (["--decay", "session:1.5"], "bound, decay session:1.5: "),
+        (["--decay", "session:nan"], "bound, decay session:nan: "),
+        (["--decay", "session:much"], "--decay takes none, time:SECONDS"),
+        (["--decay", "time:7y"], "--decay takes none, time:SECONDS"),
+        (["--decay", "none:1"], "--decay takes none, time:SECONDS"),
+        (["--decay", ""], "--decay takes none, time:SECONDS"),
+        (["--grader", "judge"], "bound, paid by judge: a grader is `producer/rubric`"),
+        (["--without-session", "nobody"], "no session is named 'nobody'"),
+        (["--arm-alias", "y"], "--arm-alias takes ALIAS=ARM, and 'y' is none"),
+        (["--arm-alias", "y="], "--arm-alias takes ALIAS=ARM"),
+        (["--arm-alias", "y=x", "--arm-alias", "x=z"], "which is an alias itself"),
+        (["--balances", "none", "--balances", "a"], "--balances takes `none` alone, or sources"),
+        (["--join", "odd"], "invalid choice: 'odd'"),
+    ],
+)
+def test_nonsense_is_refused_with_a_sentence(run: Run, words: list[str], said: str) -> None:
+    done = run("posteriors", *words)
+
+    assert (done.code, done.out) == (2, "")
+    assert said in " ".join(done.err.split())
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--without-grader", "humn/*"], "--without-grader humn/*: no grade is by such a grader in this ledger."),
+        (["--grader", "judge/*", "--grader", "x/y"], "--grader x/y: no grade is by such a grader in this ledger."),
+        (["--arm-alias", "w=x"], "--arm-alias w=x: no exposure or balance names w."),
+        (["--balances", "a.json"], "--balances a.json: no opening balance has such a source in this ledger."),
+        (["--join", "bound"], "the options change nothing: bound has these values already."),
+    ],
+)
+def test_what_fits_nothing_or_changes_nothing_is_noted(run: Run, words: list[str], said: str) -> None:
+    done = run("posteriors", *words)
+
+    assert (done.code, done.err) == (0, f"rightful: note: {said}\n")
+
+
+@pytest.mark.usefixtures("told")
+def test_a_time_of_decay_is_noted_only_where_the_changed_policy_has_none(run: Run) -> None:
+    at = ["--decay-at", "2026-08-01T10:15:00Z"]
+
+    assert "--decay-at changes nothing" in run("posteriors", *at).err
+    assert run("posteriors", *at, "--decay", "time:7d").err == ""

@@ -1,0 +1,344 @@
+"""Which rule really ran: state files of known rules, and what the log lacks of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.bandit import Bandit
+from tests.ledger.memory import MemoryRecorder
+from tests.projections.telling import exposed, graded, log_of, opened, published
+from tests.projections.telling import projected as of_log
+from tests.strategies import Wire
+
+from rightful.errors import UsageError
+from rightful.ledger.log import Log
+from rightful.policies import policy_of
+from rightful.producers.bandit_calls import BanditCalls
+from rightful.projections.projected import Projected
+from rightful.reports.recorded import Candidate, Verdict, as_dict, compared
+from rightful.reports.state_files import recorded_beliefs, state_of
+from rightful.times import text_of
+
+S = 1_000_000
+
+
+class Runner:
+    """A bandit, and the log of its calls, each recorded a little after it was saved."""
+
+    def __init__(self) -> None:
+        self.at = datetime(2026, 8, 1, 10, 15, tzinfo=UTC)
+        self.disk: dict[str, str] = {}
+        self.bandit = self.loaded()
+        self.log = Log(MemoryRecorder(), clock=lambda: 1)
+        self.calls = BanditCalls(self.log, "runner")
+
+    def loaded(self) -> Bandit:
+        return Bandit(self.disk, lambda: self.at)
+
+    def update(self, arms: list[str], outcome: float, *, late_s: float = 0, recorded: bool = True, **more: Any) -> None:
+        self.at += timedelta(minutes=10)
+        self.bandit.update(arms, outcome, **more)
+        if recorded:
+            self.calls.update(arms, outcome, call=self.at.isoformat(), at=self.at + timedelta(seconds=late_s), **more)
+
+    def some(self) -> None:
+        for place in range(12):
+            arms = [f"lessons/{name}.md" for name in ("a", "b", "c", "d")][place % 4 :]
+            self.update(arms, 0.1 * (place % 7), decay_rate=0.9, context=("code", "opus") if place % 2 else None)
+
+    @property
+    def file(self) -> bytes:
+        return self.disk["file"].encode()
+
+    def compared(self, **more: Any) -> Verdict:
+        return compared(Projected(self.log), self.file, **more)
+
+
+def best(verdict: Verdict) -> Candidate:
+    return verdict.candidates[0]
+
+
+def state(arms: dict[str, tuple[float, float, int]], last: float | None = None) -> bytes:
+    held = {arm: {"alpha": alpha, "beta": beta, "total_selections": n} for arm, (alpha, beta, n) in arms.items()}
+    when = {} if last is None else {"last_updated": text_of(round(last * S))}
+    return json.dumps({"arms": held, **when}).encode()
+
+
+def ask(data: bytes, *events: Wire, **more: Any) -> Verdict:
+    return compared(of_log(log_of(*events)), data, **more)
+
+
+def test_a_bandit_whose_calls_were_recorded_is_gptme_bit_for_bit() -> None:
+    runner = Runner()
+    runner.some()
+
+    found = runner.compared()
+
+    assert best(found).policy == "gptme"
+    assert {one.policy: one.close for one in found.fitting}.get("bound, decay session:0.9", 1) > 0  # not bit for bit
+    assert (best(found).exact, best(found).wrong, best(found).max_alpha, best(found).max_n) == (7, 0, 0.0, 0)
+    assert (found.arms, found.contexts, found.lacks) == (4, 3, ())
+    assert found.sha256 == hashlib.sha256(runner.file).hexdigest()
+
+
+TWO = [
+    exposed("t:a", "x", at=10), exposed("t:b", "y", at=20), graded("t:a", 0.75, at=30), graded("t:b", 0.25, at=31),
+]  # fmt: skip
+
+
+def test_a_file_that_the_newest_session_was_paid_in_is_historical_newest() -> None:
+    """The two-file case: y got both rewards."""
+    found = ask(state({"y": (2.0, 2.0, 2)}, last=40), *TWO)
+
+    assert [one.policy for one in found.fitting] == ["historical-newest"]
+    assert [one.wrong for one in found.candidates if one.policy == "bound"] == [2]
+
+
+def test_an_update_that_nobody_recorded_is_what_the_log_lacks() -> None:
+    runner = Runner()
+    runner.some()
+    runner.update(["lessons/new.md"], 0.25, recorded=False)
+    runner.update(["lessons/a.md"], 1.0)
+
+    found = runner.compared()
+
+    assert found.fitting == []
+    assert best(found).policy == "gptme"
+    [lack] = found.lacks
+    assert (lack.arm, lack.what, lack.alpha, lack.beta, lack.n) == ("lessons/new.md", "missing", 0.25, 0.75, 1)
+    assert (lack.grades, lack.reward) == (1, 0.25)
+
+
+def test_an_update_that_another_handle_overwrote_is_what_the_file_lost() -> None:
+    """Two handles on one file: the last writer wins."""
+    runner = Runner()
+    runner.update(["lessons/a.md"], 1.0)
+    other = runner.loaded()
+    runner.update(["lessons/b.md"], 0.75)
+    runner.bandit = other
+    runner.update(["lessons/a.md"], 0.5)
+
+    found = runner.compared()
+
+    assert found.fitting == []
+    [lack] = found.lacks
+    assert (lack.arm, lack.what, lack.alpha, lack.beta, lack.n) == ("lessons/b.md", "lost", -0.75, -0.25, None)
+    assert (lack.grades, lack.reward, best(found).only_log) == (1, 0.75, 1)
+
+
+def test_rewards_that_went_another_way_are_neither_missing_nor_lost() -> None:
+    found = ask(state({"x": (1.25, 1.75, 1), "y": (1.75, 1.25, 1)}, last=40), *TWO)
+
+    assert best(found).policy == "bound"
+    assert {lack.arm: lack.what for lack in found.lacks} == {"x": "other", "y": "other"}
+    assert (best(found).max_alpha, best(found).max_beta, best(found).max_n) == (0.5, 0.5, 0)
+
+
+def test_within_rounding_is_a_fit_that_is_not_bit_for_bit() -> None:
+    found = ask(state({"x": (1.75 + 1e-12, 1.25, 1), "y": (1.25, 1.75, 1)}, last=40), *TWO)
+
+    fits = {one.policy: (one.exact, one.close) for one in found.fitting}
+    assert fits == {"bound": (1, 1), "gptme": (1, 1)}
+    assert not ask(state({"x": (1.75, 1.25, 2), "y": (1.25, 1.75, 1)}, last=40), *TWO).fitting
+
+
+def test_what_is_later_than_the_file_is_left_out_and_said() -> None:
+    found = ask(state({"x": (1.75, 1.25, 1)}, last=30), *TWO, graded("t:c", 1.0, at=200))
+
+    assert "bound" in [one.policy for one in found.fitting]
+    assert best(found).until == 30 * S
+    assert found.notes == ("2 grades are later than the file's last update and left out.",)
+
+
+def test_an_exposure_with_a_files_time_is_never_later() -> None:
+    """Its time is only an upper bound: somebody touched the hook's state file since."""
+    touched = exposed("t:c", "z", at=500, at_basis="file")
+
+    found = ask(state({"z": (1.5, 1.5, 1)}, last=40), touched, graded("t:c", 0.5, at=30))
+
+    assert [one.policy for one in found.fitting] == ["bound", "gptme"]
+
+
+def test_a_call_that_was_recorded_a_moment_after_the_file_was_saved_belongs_to_it() -> None:
+    runner = Runner()
+    runner.some()
+    runner.update(["lessons/a.md"], 0.5, late_s=2.5)
+
+    assert [one.policy for one in runner.compared().fitting] == ["gptme"]
+
+
+def test_a_nightly_decay_belongs_to_the_file_though_it_does_not_move_its_time() -> None:
+    runner = Runner()
+    runner.some()
+    runner.at += timedelta(hours=8)
+    runner.bandit.decay(0.5)
+    runner.calls.decay(0.5, call="nightly", at=runner.at)
+    wanted = runner.file
+    runner.update(["lessons/a.md"], 1.0)
+
+    assert [one.policy for one in compared(Projected(runner.log), wanted).fitting] == ["gptme"]
+
+
+def test_the_balance_that_this_file_opened_is_not_held_against_the_file() -> None:
+    data = state({"x": (1.75, 1.25, 1), "y": (1.25, 1.75, 1)}, last=40)
+    itself = opened(at=50, arms=HELD, through=text_of(40 * S), sha256=hashlib.sha256(data).hexdigest())
+
+    found = ask(data, *TWO, itself)
+
+    assert "bound" in [one.policy for one in found.fitting]
+    assert "opening balance of this very file is left out" in found.notes[0]
+    assert not any("without opening balances" in one.policy for one in found.candidates)
+    assert ask(data, itself).fitting == []  # which would fit itself
+
+
+HELD = {"x": {"alpha": 1.75, "beta": 1.25, "n": 1}, "y": {"alpha": 1.25, "beta": 1.75, "n": 1}}
+
+
+def test_an_older_balance_counts_and_is_tried_without() -> None:
+    older = opened(at=5, arms={"x": {"alpha": 3.0, "beta": 1.0, "n": 2}}, through=text_of(5 * S))
+
+    found = ask(state({"x": (3.75, 1.25, 3), "y": (1.25, 1.75, 1)}, last=40), *TWO, older)
+    assert [one.policy for one in found.fitting] == ["bound", "gptme"]
+
+    found = ask(state({"x": (1.75, 1.25, 1), "y": (1.25, 1.75, 1)}, last=40), *TWO, older)
+    assert {"bound, without opening balances", "gptme, without opening balances"} == {
+        one.policy for one in found.fitting
+    }
+
+
+def test_a_decay_by_session_is_found_from_what_evidence_is_left() -> None:
+    events = [
+        one
+        for place in range(9)
+        for one in (exposed(f"t:{place}", "x", at=10 * place), graded(f"t:{place}", 0.1 * place, at=10 * place + 5))
+    ]
+    asked = of_log(log_of(*events)).posteriors(policy_of({"decay": {"mode": "session", "gamma": 0.9}})).arms["x"]
+
+    found = ask(state({"x": (asked.alpha, asked.beta, 9)}, last=100), *events)
+
+    assert best(found).policy == "bound, decay session:0.9"
+    assert best(found).fits
+
+
+def test_a_rule_that_is_asked_for_is_tried_too() -> None:
+    policy = policy_of({"credit": "split", "revision": "additive"})
+    shown = [exposed("t:a", "x", "y", at=10), graded("t:a", 1.0, at=30)]
+
+    found = ask(state({"x": (1.5, 1.0, 1), "y": (1.5, 1.0, 1)}, last=40), *shown, asked=[("mine", policy)])
+
+    assert [(one.policy, one.policy_hash) for one in found.fitting] == [("mine", policy.hash)]
+
+
+def test_the_calls_of_one_updater_are_tried_alone() -> None:
+    """A hook and a judge write to the same ledger."""
+    runner = Runner()
+    runner.some()
+    shown = exposed("t:a", "lessons/a.md", at=1_785_579_000)
+    runner.log.append([shown, graded("t:a", 1.0, at=1_785_579_001)])
+
+    assert [one.policy for one in runner.compared().fitting] == ["gptme, paid by runner/overall"]
+
+
+def test_as_of_is_what_had_been_recorded_by_then() -> None:
+    found = ask(state({"x": (1.75, 1.25, 1)}), *TWO, as_of=3)
+
+    assert found.through == 3
+    assert "bound" in [one.policy for one in found.fitting]
+
+
+def test_a_file_that_rightful_published_is_told() -> None:
+    data = state({})
+    assert ask(data, *TWO, published(hashlib.sha256(data).hexdigest())).notes[-1] == (
+        "Rightful itself published this file; position 5 says so."
+    )
+
+
+def test_an_arm_at_the_prior_that_was_never_selected_is_no_difference() -> None:
+    """A refused call makes one."""
+    found = ask(state({"x": (1.75, 1.25, 1), "y": (1.25, 1.75, 1), "z": (1.0, 1.0, 0)}, last=40), *TWO)
+
+    assert (best(found).exact, best(found).fits) == (3, True)
+
+
+def test_contexts_are_compared_only_where_the_file_keeps_them() -> None:
+    shown = [exposed("t:a", "x", context=["code"], at=10), graded("t:a", 0.75, at=30)]
+
+    assert best(ask(state({"x": (1.75, 1.25, 1)}, last=40), *shown)).fits
+
+
+def test_json_has_stable_keys() -> None:
+    document = as_dict(ask(state({"x": (1.75, 1.25, 1)}, last=40), *TWO))
+
+    assert list(document) == [
+        "fits", "nearest", "sha256", "arms", "contexts", "last_updated", "through", "candidates", "lacks", "notes",
+    ]  # fmt: skip
+    assert (document["fits"], document["nearest"], document["last_updated"]) == ([], "bound", 40 * S)
+    assert document["candidates"][0]["fits"] is False
+    assert document["lacks"][0] == {
+        "arm": "y",
+        "context": None,
+        "alpha": -0.25,
+        "beta": -0.75,
+        "n": None,
+        "what": "lost",
+    }
+
+
+# The files.
+
+
+def test_all_four_shapes_are_read() -> None:
+    gptme = {
+        "arms": {"x": {"arm_id": "x", "alpha": 2.5, "beta": 1, "total_selections": 2, "total_rewards": 1}},
+        "contextual_arms": {"x": {'["code", null]': {"arm_id": "x", "alpha": 1.5, "beta": 1.5, "total_selections": 1}}},
+    }
+    hook = {"arms": {"/abs/x.md": {"alpha": 2.2, "beta": 3.1, "confounded": True}}}
+    judged = {"arms": {"quote-paths": {"helpful": 4, "harmful": 1}, "x": {"alpha": 2.0, "beta": 1.5}}}
+    pm = {"arms": {"pm-model:ci-fix:opus": {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}
+
+    assert recorded_beliefs(json.dumps(gptme).encode()) == {
+        ("x", None): (2.5, 1.0, 2, 1),
+        ("x", ("code", None)): (1.5, 1.5, 1, None),
+    }
+    assert recorded_beliefs(json.dumps(hook).encode()) == {("/abs/x.md", None): (2.2, 3.1, None, None)}
+    assert recorded_beliefs(json.dumps(judged).encode()) == {("x", None): (2.0, 1.5, None, None)}
+    assert recorded_beliefs(json.dumps(pm).encode()) == {("pm-model:ci-fix:opus", None): (1.7, 1.3, 1, None)}
+    assert state_of(json.dumps(judged).encode()).notes[0].startswith("1 of its arms have only a judge's counts")
+
+
+def test_the_time_of_a_file_is_its_newest_one() -> None:
+    """A refused call that a decay saved leaves an arm newer than the file says it is."""
+    arms = {"x": {"alpha": 2, "beta": 1, "last_updated": "2026-08-01T10:15:09+00:00"}, "y": {"alpha": 1, "beta": 1}}
+
+    assert state_of(json.dumps({"arms": arms, "last_updated": "2026-08-01T10:15:00+00:00"}).encode()).last_us == (
+        1_785_579_309 * S
+    )
+    assert (
+        state_of(json.dumps({"arms": arms | {"x": {"alpha": 2, "beta": 1, "last_updated": "now"}}}).encode()).last_us
+        is None
+    )
+
+
+@pytest.mark.parametrize("value", [True, "2", 0, -1.0, None, 1e999, 10**400])
+def test_what_is_no_number_above_zero_is_passed_over_and_said(value: object) -> None:
+    found = state_of(json.dumps({"arms": {"x": {"alpha": value, "beta": 1.0}, "y": {"alpha": 2, "beta": 1}}}).encode())
+
+    assert list(found.beliefs) == [("y", None)]
+    assert "1 of its arms could not be read" in found.notes[0]
+
+
+def test_a_context_that_is_none_is_passed_over() -> None:
+    odd = {"x": {"null": {"alpha": 2, "beta": 1}, "[1]": {"alpha": 2, "beta": 1}, "[": {"alpha": 2, "beta": 1}}}
+    found = state_of(json.dumps({"arms": {}, "contextual_arms": odd}).encode())
+
+    assert (found.beliefs, found.notes[0][:1]) == ({}, "3")
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"arms":[]}', b'{"arms":null}', b'{"sessions":{}}'])
+def test_what_is_no_state_file_is_refused(data: bytes) -> None:
+    with pytest.raises(UsageError, match="no bandit's state"):
+        state_of(data)
