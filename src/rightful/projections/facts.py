@@ -288,8 +288,11 @@ class Facts:
         )
 
     def publish(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401, ARG002 - one signature
-        """A posterior that we wrote ourselves; a balance of the same bytes is not a new one."""
-        if body is not None:
+        """A posterior that we wrote ourselves; a balance of the same bytes is not a new one.
+
+        What a rollback puts back is a tool's own again, or ours because it was published before.
+        """
+        if body is not None and not (body.extra or {}).get("rollback"):
             self.all_touched = True
             self.published.append((position, body.new_sha256))
 

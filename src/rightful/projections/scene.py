@@ -125,16 +125,20 @@ def scene_of(
 
 
 def balances(facts: Facts, policy: Policy, through: int, quarantine: Quarantined | None = None) -> list[Balance]:
-    """Return the opening balances in force: of each source the newest, without bytes that we published.
+    """Return the opening balances in force: of each source the newest, without bytes that we had published.
 
+    A balance that was opened before its bytes were published stays: a posterior can come out as
+    the very bytes that stood there.
     A source that no pattern of the policy's `balances` fits is left out.
     """
     quarantine = quarantined(facts, through) if quarantine is None else quarantine
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
-    ours = {sha256 for position, sha256 in facts.published if position <= through}
+    ours: dict[str, int] = {}
+    for position, sha256 in facts.published:
+        ours.setdefault(sha256, position)
     newest: dict[str, Balance] = {}
     for one in facts.balances:
-        if one.position > through or one.position in left_out or one.sha256 in ours:
+        if one.position > through or one.position in left_out or one.position > ours.get(one.sha256, through):
             continue
         if policy.balances is not None and not _fits(one.source, policy.balances):
             continue
