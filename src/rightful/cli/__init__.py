@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "credit": "rightful.cli.credit",
     "posteriors": "rightful.cli.posteriors",
     "audit": "rightful.cli.audit",
+    "backfill": "rightful.cli.backfill",
     "status": "rightful.cli.status",
     "demo": "rightful.cli.demo",
 }

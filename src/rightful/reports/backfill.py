@@ -26,7 +26,7 @@ from rightful.policies import Policy, TimeDecay
 from rightful.projections.clock import latest_at_us
 from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
-from rightful.projections.scene import BINS, balances
+from rightful.projections.scene import BINS
 from rightful.reports import opening, target
 from rightful.reports.beliefs import Beliefs, beliefs_of, digest_of, numbers_of, with_opening
 from rightful.reports.publications import Published, in_force, publications
@@ -380,9 +380,7 @@ def _refusals(form: Form, state: State, found: Beliefs) -> Iterator[str]:
         yield f"{share} are neither credited nor empty nor retracted ({bins}), and at most {SHARE:.0%} may be"
 
 
-def _notes(
-    form: Form, real: str, state: State, new: State, found: Beliefs, rule: _Rule, seen: Seen
-) -> Iterator[str]:
+def _notes(form: Form, real: str, state: State, new: State, found: Beliefs, rule: _Rule, seen: Seen) -> Iterator[str]:
     arms = found.posteriors.arms
     foreign = [arm for arm in arms if not form.takes(arm)]
     if foreign:
@@ -395,7 +393,7 @@ def _notes(
         )
     if lost := list(_lost(state, new)):
         yield f"dropped: {'; '.join(lost)}"
-    if rule.policy.balances is not None and rule.old != "rebuilt":
+    if rule.policy.hash != rule.asked and rule.old != "rebuilt":
         yield "opening balances of other files do not count here: the policy in force names this file's alone"
     held = {one.sha256 for one in found.facts.balances if one.source == real}
     counted = {one.sha256 for one in found.openings if one.source == real}

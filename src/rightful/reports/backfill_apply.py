@@ -71,7 +71,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         raise BackfillRefusedError(plan.target, plan.refusals)
     real = target.resolved(plan.target)
     if real != plan.target:
-        raise TargetChangedError(real, f"{plan.target} is a link to it now, and was the file itself when it was planned")
+        raise TargetChangedError(real, f"{plan.target} has become a link to it since it was planned")
     with _held(real, as_tool=plan.reader == "pm-dispatch"):
         chain, seen = _looked(books, real)
         key = _plan_key(plan)
@@ -91,9 +91,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         return _write(books, found.data, seen, event, found.opened, as_tool=plan.reader == "pm-dispatch")
 
 
-def rollback(
-    books: Books, named: str, clock: Clock, *, publication: str | None = None, force: bool = False
-) -> Done:
+def rollback(books: Books, named: str, clock: Clock, *, publication: str | None = None, force: bool = False) -> Done:
     """Put back the bytes that stood in a file's place before a publication.
 
     Repeating it is nothing: to go back further, the publication to take back has to be named.
@@ -240,9 +238,7 @@ def _taken_back(back: Published, last: Published, seen: Seen, now_us: int) -> Wi
     return {name: value for name, value in event.items() if value is not None}
 
 
-def _write(
-    books: Books, data: bytes | None, seen: Seen, event: Wire, opened: Wire | None, *, as_tool: bool
-) -> Done:
+def _write(books: Books, data: bytes | None, seen: Seen, event: Wire, opened: Wire | None, *, as_tool: bool) -> Done:
     """Open the balance, keep the old bytes, publish, put the new bytes in place."""
     real, new = event["target"], None if data is None else target.sha256(data)
     if opened is not None:

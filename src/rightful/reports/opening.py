@@ -32,8 +32,7 @@ def opening_of(source: str, data: bytes, mtime_us: int) -> Wire:
         "type": "balance.opened",
         "producer": "bandit-state",
         "key": composite_key(source, digest),
-        "at": times.text_of(mtime_us),
-        "at_basis": "file",
+        "at": times.text_of(mtime_us if through is None else through),
         "arms": {arm: _amounts(entry) for arm, entry in state.arms.items() if {"alpha", "beta"} & entry.keys()},
         "contexts": [
             {"arm": arm, "context": tool_forms.context_of(key), **_amounts(entry)}
@@ -48,12 +47,14 @@ def opening_of(source: str, data: bytes, mtime_us: int) -> Wire:
         "judge": {arm: counters for arm, counters in judge.items() if counters} or None,
         "sessions": state.top.get("total_sessions"),
         "through": None if through is None else times.text_of(through),
+        "at_basis": "file" if through is None else None,
     }
     return wire | {name: value for name, value in more.items() if value is not None}
 
 
 def _amounts(entry: Wire) -> Wire:
-    found = {"alpha": entry.get("alpha", 1.0), "beta": entry.get("beta", 1.0), "n": int(entry.get("total_selections", 0))}
+    n = int(entry.get("total_selections", 0))
+    found = {"alpha": entry.get("alpha", 1.0), "beta": entry.get("beta", 1.0), "n": n}
     if "total_rewards" in entry:
         found["rewards"] = int(entry["total_rewards"])
     if isinstance(entry.get("last_updated"), str):

@@ -60,7 +60,7 @@ class Shelf:
         half.unlink(missing_ok=True)
         try:
             fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-            with open(fd, "wb") as file:
+            with os.fdopen(fd, "wb") as file:
                 os.fchmod(fd, PRIVATE_FILE)
                 file.write(data)
                 file.flush()

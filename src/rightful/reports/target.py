@@ -223,7 +223,7 @@ def drop(temp: str) -> None:
 def _appear(temp: str, real: str) -> None:
     """Give a file its name where none stands; a link, because a rename would replace what came meanwhile."""
     try:
-        os.link(temp, real)  # noqa: PTH200 - as `_write`
+        os.link(temp, real)
     except FileExistsError:
         drop(temp)
         raise changed(real) from None

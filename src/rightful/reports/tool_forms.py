@@ -281,9 +281,7 @@ def _updated(arm: str, entry: Entry, one: Number) -> Entry:
 
 
 def _write_pm(state: State, numbers: Numbers) -> Entry:
-    arms = {
-        arm: {"alpha": one.alpha, "beta": one.beta, "total_selections": one.n} for arm, one in numbers.arms.items()
-    }
+    arms = {arm: {"alpha": one.alpha, "beta": one.beta, "total_selections": one.n} for arm, one in numbers.arms.items()}
     return {"arms": arms} | {key: value for key, value in state.top.items() if key not in ("arms", "contextual_arms")}
 
 
