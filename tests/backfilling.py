@@ -34,7 +34,14 @@ AFTER = {GIT: (2.0, 2.0, 2), TESTS: (1.75, 1.25, 1)}
 
 def arm(name: str, alpha: float, beta: float, n: int, **more: Any) -> dict[str, Any]:
     updated = "1970-01-01T08:00:00+00:00"
-    six = {"arm_id": name, "alpha": alpha, "beta": beta, "total_selections": n, "total_rewards": n, "last_updated": updated}
+    six = {
+        "arm_id": name,
+        "alpha": alpha,
+        "beta": beta,
+        "total_selections": n,
+        "total_rewards": n,
+        "last_updated": updated,
+    }
     return six | more
 
 

@@ -7,7 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.backfilling import AFTER, EVENTS, GIT, NOON, OLD, TESTS, applied, arm, ledger_with, plan_of, state, text, written
+from tests.backfilling import (
+    AFTER,
+    EVENTS,
+    GIT,
+    NOON,
+    OLD,
+    TESTS,
+    applied,
+    arm,
+    ledger_with,
+    plan_of,
+    state,
+    text,
+    written,
+)
 from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import FRESH, KEYS, Bandit, hook_scores, hybrid_score, hybrid_scores, pm_arms
 
@@ -25,13 +39,17 @@ def backfilled(folder: Path, target: Path, reader: str, events: Any = EVENTS, **
 
 
 def test_gptme_sessions_loads_what_is_written_and_writes_the_same_bytes(tmp_path: Path) -> None:
-    target = written(tmp_path / "s" / "bandit-state.json", state(arm(GIT, 3.0, 2.0, 3), arm(OLD, 2.5344999999999995, 1.0, 2)))
+    target = written(
+        tmp_path / "s" / "bandit-state.json", state(arm(GIT, 3.0, 2.0, 3), arm(OLD, 2.5344999999999995, 1.0, 2))
+    )
 
     backfilled(tmp_path, target, "gptme-sessions")
 
     bandit = Bandit(target)
     assert bandit.said != FRESH
-    numbers = {name: (one.alpha, one.beta, one.total_selections, one.total_rewards) for name, one in bandit.arms.items()}
+    numbers = {
+        name: (one.alpha, one.beta, one.total_selections, one.total_rewards) for name, one in bandit.arms.items()
+    }
     assert numbers == {GIT: (4.0, 3.0, 5, 4), OLD: (2.5344999999999995, 1.0, 2, 2), TESTS: (1.75, 1.25, 1, 1)}
     assert {name: one.last_updated for name, one in bandit.arms.items()} == {
         GIT: TIME, OLD: "1970-01-01T08:00:00+00:00", TESTS: "1970-01-01T12:01:00+00:00",
@@ -70,7 +88,9 @@ def test_a_file_of_before_with_lesson_path_becomes_one_with_arm_id(tmp_path: Pat
 
 
 def test_the_lesson_hook_keeps_what_an_arm_has_beyond_the_numbers(tmp_path: Path) -> None:
-    target = written(tmp_path / "b.json", state(arm(GIT, 1.0, 9.0, 8, confounded=True), arm(OLD, 2.0, 2.0, 2, note="é")))
+    target = written(
+        tmp_path / "b.json", state(arm(GIT, 1.0, 9.0, 8, confounded=True), arm(OLD, 2.0, 2.0, 2, note="é"))
+    )
 
     document = backfilled(tmp_path, target, "lesson-hook")
 
@@ -82,7 +102,13 @@ def test_the_lesson_hook_keeps_what_an_arm_has_beyond_the_numbers(tmp_path: Path
 
 def test_the_hybrid_matcher_keeps_the_judges_counters_and_the_files_own_keys(tmp_path: Path) -> None:
     judge = {"helpful": 4, "harmful": 1, "false_positive": 0, "noop": 2}
-    old = {"arms": {"git": judge, "lessons/tests.md": {"alpha": 2.0, "beta": 1.5, "noop": 3}, "x.md": {"beta": 2, "alpha": 6}}}
+    old = {
+        "arms": {
+            "git": judge,
+            "lessons/tests.md": {"alpha": 2.0, "beta": 1.5, "noop": 3},
+            "x.md": {"beta": 2, "alpha": 6},
+        }
+    }
     target = written(tmp_path / "b.json", old | {"policy": 3})
     aliases = {"arm_aliases": {GIT: "git", TESTS: "lessons/tests.md"}}
 
@@ -114,7 +140,9 @@ MODEL = "pm-model:ci-fix:opus"
 
 
 def test_pm_dispatch_gets_its_three_numbers_and_its_own_arms_alone(tmp_path: Path) -> None:
-    target = written(tmp_path / "bandit-state.json", {"arms": {MODEL: {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}})
+    target = written(
+        tmp_path / "bandit-state.json", {"arms": {MODEL: {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}
+    )
     events = [*EVENTS, exposed("t:c", MODEL, at=NOON + 300), graded("t:c", 1.0, at=NOON + 400)]
 
     backfilled(tmp_path, target, "pm-dispatch", events)
@@ -164,7 +192,9 @@ def test_arms_of_pm_dispatch_stay_out_of_every_other_file(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_a_mix_of_forms_is_refused_with_what_it_is(tmp_path: Path, reader: str, document: dict[str, Any], what: str) -> None:
+def test_a_mix_of_forms_is_refused_with_what_it_is(
+    tmp_path: Path, reader: str, document: dict[str, Any], what: str
+) -> None:
     target = written(tmp_path / "b.json", document)
 
     plan = plan_of(ledger_with(tmp_path), target, reader)

@@ -1,0 +1,549 @@
+"""Plan, apply, apply again, roll back: the file is what the plan said, then what it was, and the ledger says so."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.backfilling import (
+    EVENTS,
+    GIT,
+    NOON,
+    OLD,
+    applied,
+    arm,
+    asked,
+    books,
+    bytes_of,
+    clock,
+    ledger_with,
+    plan_of,
+    rows,
+    state,
+    taken_back,
+    text,
+    written,
+)
+from tests.projections.telling import exposed, graded
+from tests.readers_of_tools import Bandit
+
+import rightful
+from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError, UsageError
+from rightful.policies import policy_of
+from rightful.reports import target as module
+from rightful.reports.backfill import Plan, planned
+from rightful.reports.backfill_apply import apply, interrupted, rollback
+from rightful.reports.backfill_status import TargetStatus, status
+
+FILE = state(arm(GIT, 3.0, 2.0, 3))
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def stands(path: Path, target: Path) -> TargetStatus:
+    with books(path) as found:
+        [one] = status(found, str(target))
+        return one
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return written(tmp_path / "state" / "bandit-state.json", FILE)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return ledger_with(tmp_path)
+
+
+def test_the_file_is_what_the_plan_said_and_then_what_it_was_and_the_ledger_says_so(path: Path, target: Path) -> None:
+    plan, data = plan_of(path, target), bytes_of(path, target)
+
+    done = applied(path, plan)
+    assert target.read_bytes() == data
+    again = applied(path, plan)
+    back = taken_back(path, target)
+    assert target.read_bytes() == text(FILE)
+    back_again = taken_back(path, target)
+
+    assert [one.happened for one in (done, again, back, back_again)] == [
+        "written", "already in place", "written", "already in place",
+    ]  # fmt: skip
+    assert done.publication == again.publication
+    [opened] = rows(path, "balance.opened")
+    first, second = rows(path, "posterior.published")
+    assert (opened.source, opened.sha256) == (str(target), sha256(text(FILE)))
+    assert (first.target, first.through, first.policy) == (str(target), 4, plan.policy_hash)
+    assert (first.previous_sha256, first.new_sha256) == (sha256(text(FILE)), sha256(data))
+    assert (first.digest, first.supersedes) == (plan.digest, None)
+    assert (first.extra["reader"], first.extra["balance"]) == ("gptme-sessions", plan.opens)
+    assert (second.previous_sha256, second.new_sha256) == (sha256(data), sha256(text(FILE)))
+    assert (second.supersedes, second.extra["rollback"], second.extra["rolled_back"]) == (
+        done.publication, True, done.publication,
+    )  # fmt: skip
+
+
+def test_the_opening_balance_counts_as_before_once_all_is_rolled_back(path: Path, target: Path) -> None:
+    """The bytes that a rollback publishes are those of the balance, which must not vanish with it."""
+    applied(path, plan_of(path, target))
+    taken_back(path, target)
+
+    with rightful.open(path, readonly=True) as ledger:
+        assert ledger.posteriors().arms[GIT].alpha == 4.0
+
+
+def test_the_first_write_of_a_new_file_is_taken_back_by_removing_it(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "new.json"
+    applied(path, plan_of(path, target))
+    assert Bandit(target).arms[GIT].alpha == 2.0
+
+    assert taken_back(path, target).happened == "removed"
+    assert not target.exists()
+    assert taken_back(path, target).happened == "already in place"
+    assert [one.extra.get("removed") for one in rows(path, "posterior.published")] == [None, True]
+    assert stands(path, target).standing == "rolled back"
+
+
+def test_a_new_file_that_its_tool_has_updated_is_not_removed(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "new.json"
+    applied(path, plan_of(path, target))
+    Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
+    before = target.read_bytes()
+
+    with pytest.raises(TargetChangedError, match="written by somebody else since it was published"):
+        taken_back(path, target)
+
+    assert target.read_bytes() == before
+    assert len(rows(path, "posterior.published")) == 1
+
+
+def test_a_forced_rollback_keeps_what_it_replaces(path: Path, target: Path) -> None:
+    applied(path, plan_of(path, target))
+    Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
+    before = target.read_bytes()
+
+    taken_back(path, target, force=True)
+
+    assert target.read_bytes() == text(FILE)
+    assert (path / "backfill" / f"{sha256(before)}.bytes").read_bytes() == before
+
+
+def test_going_back_further_needs_the_publications_name(path: Path, target: Path) -> None:
+    first = applied(path, plan_of(path, target))
+    middle = target.read_bytes()
+    with rightful.open(path) as ledger:
+        ledger.append([exposed("t:c", GIT, at=NOON + 500), graded("t:c", 1.0, at=NOON + 600)])
+    second = applied(path, plan_of(path, target))
+
+    with pytest.raises(UsageError, match="is not the publication in force"):
+        taken_back(path, target, publication=first.publication)
+    taken_back(path, target, publication=second.publication)
+    assert target.read_bytes() == middle
+    assert taken_back(path, target).happened == "already in place"
+    assert target.read_bytes() == middle
+    taken_back(path, target, publication=first.publication)
+    assert target.read_bytes() == text(FILE)
+    assert [one.supersedes is None for one in rows(path, "posterior.published")] == [True, False, False, False]
+
+
+def test_a_plan_that_was_rolled_back_is_not_applied_again(path: Path, target: Path) -> None:
+    plan = plan_of(path, target)
+    applied(path, plan)
+    taken_back(path, target)
+
+    with pytest.raises(TargetChangedError, match="something else was published"):
+        applied(path, plan)
+
+    assert target.read_bytes() == text(FILE)
+    applied(path, plan_of(path, target))
+    assert Bandit(target).arms[GIT].alpha == 4.0
+
+
+def test_a_file_that_was_written_after_the_plan_is_refused(path: Path, target: Path) -> None:
+    plan = plan_of(path, target)
+    Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
+    before = target.read_bytes()
+
+    with pytest.raises(TargetChangedError, match="neither what the plan was made for nor what it writes"):
+        applied(path, plan)
+
+    assert target.read_bytes() == before
+    assert rows(path, "posterior.published") == rows(path, "balance.opened") == []
+
+
+def _in_place(target: Path) -> None:
+    Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
+
+
+def _by_rename(target: Path) -> None:
+    other = target.with_suffix(".tmp")
+    other.write_bytes(text(state(arm(OLD, 5.0, 1.0, 4))))
+    other.rename(target)
+
+
+def _torn(target: Path) -> None:
+    target.write_bytes(text(FILE)[:40])
+
+
+@pytest.mark.parametrize("write", [_in_place, _by_rename, _torn])
+def test_a_tool_that_writes_in_the_last_moment_is_noticed_and_keeps_its_write(
+    path: Path, target: Path, write: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the last look and the exchange: what came out is not what was expected, and goes back."""
+    plan, exchange = plan_of(path, target), module._exchange
+
+    def late(one: str, other: str) -> bool:
+        if not seen:
+            write(target)
+            seen.append(target.read_bytes())
+        return exchange(one, other)
+
+    seen: list[bytes] = []
+    monkeypatch.setattr(module, "_exchange", late)
+
+    with pytest.raises(TargetChangedError, match="written by somebody else meanwhile"):
+        applied(path, plan)
+
+    assert [target.read_bytes()] == seen
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+    assert stands(path, target).standing == "changed since"
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_tool_that_writes_before_the_last_look_is_noticed(
+    path: Path, target: Path, exchanges: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, write = plan_of(path, target), module._write
+
+    def late(temp: str, data: bytes, like: module.Seen) -> None:
+        write(temp, data, like)
+        _in_place(target)
+
+    monkeypatch.setattr(module, "_write", late)
+    if not exchanges:
+        monkeypatch.setattr(module, "_exchange", lambda one, other: False)
+
+    with pytest.raises(TargetChangedError, match="written by somebody else meanwhile"):
+        applied(path, plan)
+
+    assert OLD in Bandit(target).arms
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+
+
+def test_where_nothing_can_be_exchanged_the_file_is_renamed(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_exchange", lambda one, other: False)
+
+    applied(path, plan_of(path, target))
+
+    assert Bandit(target).arms[GIT].alpha == 4.0
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+
+
+def test_a_file_that_appears_where_none_was_is_not_replaced(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, appear = tmp_path / "new.json", module._appear
+
+    def late(temp: str, real: str) -> None:
+        written(target, FILE)
+        appear(temp, real)
+
+    plan = plan_of(path, target)
+    monkeypatch.setattr(module, "_appear", late)
+
+    with pytest.raises(TargetChangedError):
+        applied(path, plan)
+
+    assert target.read_bytes() == text(FILE)
+
+
+def test_a_tool_that_writes_while_its_new_file_is_removed_keeps_its_write(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "new.json"
+    applied(path, plan_of(path, target))
+    rename = os.rename
+
+    def late(one: str, other: str) -> None:
+        if one == str(target):
+            _in_place(target)
+        rename(one, other)
+
+    monkeypatch.setattr(os, "rename", late)
+
+    with pytest.raises(TargetChangedError):
+        taken_back(path, target)
+
+    assert OLD in Bandit(target).arms
+
+
+def test_a_tool_that_writes_right_after_is_noticed(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, sync = plan_of(path, target), module.sync
+
+    def late(real: str) -> None:
+        sync(real)
+        Bandit(Path(real)).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
+
+    monkeypatch.setattr(module, "sync", late)
+
+    with pytest.raises(TargetChangedError, match="right after it was put in place"):
+        applied(path, plan)
+
+    assert (Bandit(target).arms[GIT].alpha, Bandit(target).arms[OLD].alpha) == (4.0, 2.0)
+
+
+def test_a_write_that_a_kill_left_beside_the_file_goes_back_into_its_place(path: Path, target: Path) -> None:
+    """Killed between the exchange and the look at what came out, while a tool wrote."""
+    plan = plan_of(path, target)
+    applied(path, plan)
+    theirs = text(state(arm(OLD, 5.0, 1.0, 4)))
+    Path(module.beside(str(target))).write_bytes(theirs)
+
+    with pytest.raises(TargetChangedError):
+        applied(path, plan)
+
+    assert target.read_bytes() == theirs
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+
+
+def test_what_nobody_can_make_again_is_kept_before_it_is_removed(path: Path, target: Path) -> None:
+    Path(module.beside(str(target))).write_bytes(b"who wrote this?")
+
+    applied(path, plan_of(path, target))
+
+    assert (path / "backfill" / f"{sha256(b'who wrote this?')}.bytes").read_bytes() == b"who wrote this?"
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+
+
+def test_a_link_is_followed_to_the_file_that_the_tool_reads(path: Path, target: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to(target)
+
+    applied(path, plan_of(path, link))
+
+    assert link.is_symlink()
+    assert Bandit(target).arms[GIT].alpha == 4.0
+    assert rows(path, "posterior.published")[0].target == str(target)
+
+
+def test_a_file_that_became_a_link_since_the_plan_is_refused(path: Path, target: Path, tmp_path: Path) -> None:
+    plan = plan_of(path, target)
+    target.rename(tmp_path / "real.json")
+    target.symlink_to(tmp_path / "real.json")
+
+    with pytest.raises(TargetChangedError, match="has become a link"):
+        applied(path, plan)
+
+
+def test_mode_and_owner_stay(path: Path, target: Path) -> None:
+    target.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(target, 1234, 1235)
+    before = target.stat()
+
+    applied(path, plan_of(path, target))
+
+    after = target.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert after.st_ino != before.st_ino
+
+
+def test_a_refused_plan_is_not_applied_and_a_forced_one_is(path: Path, target: Path) -> None:
+    with rightful.open(path) as ledger:
+        ledger.append([graded("t:nobody", 1.0)])
+    plan = plan_of(path, target)
+
+    with pytest.raises(BackfillRefusedError, match="1 in-balance") as refused:
+        applied(path, plan)
+    assert refused.value.why == plan.refusals
+    assert target.read_bytes() == text(FILE)
+    assert rows(path, "posterior.published") == []
+
+    applied(path, plan_of(path, target, force=True))
+    assert rows(path, "posterior.published")[0].extra["forced"] is True
+
+
+def test_a_refusal_cannot_be_edited_out_of_a_plan(path: Path, target: Path) -> None:
+    with rightful.open(path) as ledger:
+        ledger.append([graded("t:nobody", 1.0)])
+
+    with pytest.raises(BackfillRefusedError):
+        applied(path, msgspec.structs.replace(plan_of(path, target), refusals=()))
+
+
+def test_a_plan_of_other_bytes_or_another_ledger_is_refused(path: Path, target: Path, tmp_path: Path) -> None:
+    plan = plan_of(path, target)
+
+    with pytest.raises(TargetChangedError, match="what the ledger gives at position 4 is not what the plan says"):
+        applied(path, msgspec.structs.replace(plan, new_sha256="0" * 64))
+    (tmp_path / "other").mkdir()
+    with pytest.raises(UsageError, match="another ledger"):
+        applied(ledger_with(tmp_path / "other"), plan)
+    assert target.read_bytes() == text(FILE)
+
+
+def test_of_two_plans_of_one_state_the_second_is_refused(path: Path, target: Path) -> None:
+    one, other = plan_of(path, target), plan_of(path, target, old="rebuilt")
+    applied(path, one)
+
+    with pytest.raises(TargetChangedError, match="something else was published"):
+        applied(path, other)
+
+
+def test_what_already_stands_there_is_published_once_and_not_written(path: Path, target: Path) -> None:
+    applied(path, plan_of(path, target))
+    before = target.stat().st_ino
+
+    done = applied(path, plan_of(path, target))
+
+    assert done.happened == "already in place"
+    assert target.stat().st_ino == before
+    assert len(rows(path, "posterior.published")) == 1
+
+
+def test_a_posterior_that_equals_the_file_is_published_without_a_write_and_its_balance_stays(tmp_path: Path) -> None:
+    target = written(tmp_path / "b.json", FILE)
+    path = ledger_with(tmp_path, [])
+
+    done = applied(path, plan_of(path, target))
+
+    assert (done.happened, done.sha256) == ("already in place", sha256(text(FILE)))
+    with rightful.open(path, readonly=True) as ledger:
+        assert ledger.posteriors().arms[GIT].alpha == 3.0
+
+
+def test_a_publication_that_is_not_in_place_is_said_completed_or_taken_back(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(path, target)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "place", fail)
+        with pytest.raises(StorageError, match="could not be written .No space left on device"):
+            applied(path, plan)
+    assert stands(path, target).standing == "not in place"
+    with books(path) as found:
+        assert interrupted(found, plan)
+
+    assert taken_back(path, target).happened == "already in place"
+    assert stands(path, target).standing == "rolled back"
+    assert target.read_bytes() == text(FILE)
+
+
+def test_a_later_plan_supersedes_one_that_never_came_into_place(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "place", fail)
+        with pytest.raises(StorageError):
+            applied(path, plan_of(path, target))
+
+    applied(path, plan_of(path, target, "lesson-hook", old="rebuilt"))
+
+    first, second = rows(path, "posterior.published")
+    assert second.supersedes is not None
+    assert stands(path, target).standing == "in place"
+    assert first.new_sha256 != second.new_sha256 == sha256(target.read_bytes())
+
+
+def test_status_says_how_each_target_stands(path: Path, target: Path, tmp_path: Path) -> None:
+    done = applied(path, plan_of(path, target))
+    applied(path, plan_of(path, tmp_path / "new.json", "lesson-hook"))
+    one = stands(path, target)
+    assert (one.standing, one.publication, one.position) == ("in place", done.publication, done.position)
+    assert (one.restores, one.kept, one.count, one.reader) == (sha256(text(FILE)), True, 1, "gptme-sessions")
+    assert (one.policy, one.through, one.sha256) == (policy_of("bound").hash, 4, sha256(target.read_bytes()))
+
+    Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
+    (tmp_path / "new.json").unlink()
+
+    with books(path) as found:
+        every = {entry.target: (entry.standing, entry.restores) for entry in status(found)}
+    assert every == {
+        str(target): ("changed since", sha256(text(FILE))), str(tmp_path / "new.json"): ("missing", "no file"),
+    }  # fmt: skip
+    target.unlink()
+    target.mkdir()
+    assert stands(path, target).standing == "not readable"
+
+
+def test_a_rollback_without_its_bytes_says_so_and_touches_nothing(path: Path, target: Path) -> None:
+    applied(path, plan_of(path, target))
+    after = target.read_bytes()
+    [kept] = [one for one in (path / "backfill").iterdir() if one.name.startswith(sha256(text(FILE)))]
+    kept.write_bytes(b"damaged")
+
+    assert stands(path, target).kept is False
+    with pytest.raises(StorageError, match="are not kept in this ledger, or are damaged"):
+        taken_back(path, target)
+    assert target.read_bytes() == after
+    assert len(rows(path, "posterior.published")) == 1
+
+
+def test_nothing_can_be_taken_back_where_nothing_was_published(path: Path, target: Path) -> None:
+    with pytest.raises(UsageError, match="nothing was published to"):
+        taken_back(path, target)
+
+
+def test_what_is_kept_is_its_owners_alone(path: Path, target: Path) -> None:
+    applied(path, plan_of(path, target))
+
+    assert (path / "backfill").stat().st_mode & 0o777 == 0o700
+    assert {one.stat().st_mode & 0o777 for one in (path / "backfill").iterdir()} == {0o600}
+
+
+def test_the_lock_of_pm_dispatch_is_taken_and_its_file_stays(path: Path, tmp_path: Path) -> None:
+    import fcntl
+
+    model = "pm-model:ci-fix:opus"
+    document = {"arms": {model: {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}
+    target = written(tmp_path / "pm" / "bandit-state.json", document)
+    with rightful.open(path) as ledger:
+        ledger.append([exposed("t:c", model, at=NOON), graded("t:c", 1.0, at=NOON + 1)])
+    held: list[bool] = []
+    place = module.place
+
+    def look(*arguments: Any) -> None:
+        with open(f"{target}.lock", "rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.append(True)
+        place(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "place", look)
+        applied(path, plan_of(path, target, "pm-dispatch"))
+        taken_back(path, target)
+
+    assert held == [True, True]
+    assert target.read_bytes() == text(document)
+    assert sorted(one.name for one in target.parent.iterdir()) == [
+        "bandit-state.json", "bandit-state.json.bak", "bandit-state.json.lock",
+    ]  # fmt: skip
+
+
+def test_the_events_are_those_of_the_plan_whenever_it_is_applied(path: Path, target: Path) -> None:
+    """The id is derived from the plan, so a repeated append is a duplicate and not a second publication."""
+    with books(path) as found:
+        plan: Plan = planned(found, asked(target)).plan
+        done = apply(found, plan, clock)
+        again = rollback(found, str(target), clock)
+    assert done.position == 6
+    assert again.position == 7
+    assert len(EVENTS) == 4
