@@ -179,8 +179,13 @@ def test_every_file_of_a_ledger_is_listed(tmp_path: Path) -> None:
     assert cli.main(["init", str(folder)]) == 0
     assert cli.main(["--ledger", str(folder), "ingest", str(line)]) == 0
     assert cli.main(["--ledger", str(folder), "posteriors", "--json"]) == 0
+    words = ["--ledger", str(folder), "backfill", "apply", "--target", str(tmp_path / "b.json")]
+    assert cli.main([*words, "--reader", "lesson-hook", "--json"]) == 0
+    assert cli.main([*words[:3], "rollback", *words[4:]]) == 0
     listed = set(rows(page("files.md")))
 
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert {name for name in found if not name.startswith("projections/")} | {"projections/"} == listed
+    folders = {"projections/", "backfill/"}
+    assert {name for name in found if not name.startswith(tuple(folders))} | folders == listed
+    assert {name.split(".", 1)[1] for name in found if name.startswith("backfill/")} == {"bytes", "plan.json"}
     assert any(name.startswith("projections/") for name in found)

@@ -64,7 +64,7 @@ class Steps:
                 self.take()
             return opened(path, flags, *arguments, **more)
 
-        os.open = opening  # type: ignore[assignment]
+        os.open = opening
         fcntl.flock = self.before(fcntl.flock)
         target._exchange = self.before(target._exchange)
         append = Log.append
@@ -76,4 +76,4 @@ class Steps:
                 self.take()
             return receipts
 
-        Log.append = appending  # type: ignore[method-assign]
+        setattr(Log, "append", appending)  # noqa: B010 - it takes what append takes

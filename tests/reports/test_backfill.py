@@ -188,7 +188,7 @@ def test_what_the_tool_did_since_counts_unless_it_is_dropped(tmp_path: Path) -> 
 def test_updates_can_be_dropped_only_where_something_was_published(tmp_path: Path) -> None:
     target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
 
-    with pytest.raises(UsageError, match="nothing that was published to .* is in force"):
+    with pytest.raises(UsageError, match=r"nothing that was published to .* is in force"):
         plan_of(ledger_with(tmp_path), target, old="kept")
 
 
@@ -285,7 +285,10 @@ def test_contexts_and_single_dimensions_are_written_with_their_own_counts(tmp_pa
     applied(path, plan_of(path, target, policy={"marginals": True}))
 
     inside = Bandit(target).contexts[GIT]
-    assert {key: (one.alpha, one.total_selections, one.total_rewards, one.last_updated[-13:]) for key, one in inside.items()} == {
+    numbers = {
+        key: (one.alpha, one.total_selections, one.total_rewards, one.last_updated[-13:]) for key, one in inside.items()
+    }
+    assert numbers == {
         ("code",): (2.0, 2, 1, "0:04:10+00:00"),
         ("haiku",): (1.25, 1, 0, "0:04:10+00:00"),
         ("opus",): (1.75, 1, 1, "0:03:20+00:00"),

@@ -431,7 +431,7 @@ def test_a_publication_that_is_not_in_place_is_said_completed_or_taken_back(
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "place", fail)
-        with pytest.raises(StorageError, match="could not be written .No space left on device"):
+        with pytest.raises(StorageError, match="No space left on device"):
             applied(path, plan)
     assert stands(path, target).standing == "not in place"
     with books(path) as found:
@@ -519,7 +519,7 @@ def test_the_lock_of_pm_dispatch_is_taken_and_its_file_stays(path: Path, tmp_pat
     place = module.place
 
     def look(*arguments: Any) -> None:
-        with open(f"{target}.lock", "rb") as lock:
+        with Path(f"{target}.lock").open("rb") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -90,7 +90,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("`backfill apply --plan` writes what the plan says and takes no other option.")
     if args.step == "plan" and args.reader is None:
         raise UsageError("`backfill plan` needs --reader: who reads the file decides its form; nothing was done.")
-    if args.step == "apply" and args.reader is None and given - {"target"}:
+    if args.step == "apply" and args.plan is None and args.reader is None and given - {"target"}:
         raise UsageError("`backfill apply` without --reader writes what the target's last plan says; give it alone.")
 
 
@@ -153,8 +153,8 @@ def _write(path: str, plan: Plan) -> None:
 
 
 def _apply(args: argparse.Namespace, books: Books) -> int:
-    from rightful.ledger.log import now_us
     from rightful.cli import backfilled
+    from rightful.ledger.log import now_us
     from rightful.reports import backfill_apply
 
     plan = _plan_to_apply(args, books)
@@ -198,8 +198,8 @@ def _same_question(plan: Plan, asked: Asked) -> bool:
 
 
 def _rollback(args: argparse.Namespace, books: Books) -> int:
-    from rightful.ledger.log import now_us
     from rightful.cli import backfilled
+    from rightful.ledger.log import now_us
     from rightful.reports import backfill_apply
 
     done = backfill_apply.rollback(books, args.target, now_us, publication=args.publication, force=args.force)

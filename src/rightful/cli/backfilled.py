@@ -35,8 +35,8 @@ def show_plan(plan: Plan) -> None:
 
     if plan.in_balance:
         common.tell(
-            f"{common.many(plan.in_balance, 'grade')} of {plan.grades:,} are in the file's old numbers already and are "
-            f"NOT repaired: what was wrong in them stays wrong. Plan with --rebuild to take them from the log instead."
+            f"NOT repaired: {plan.in_balance:,} of {common.many(plan.grades, 'grade')}, which the file's old numbers "
+            f"contain. What was wrong in them stays wrong; plan with --rebuild to take them from the log instead."
         )
     for one in plan.refusals:
         common.tell(f"{'Forced' if plan.forced else 'Refused'}: {one}.")

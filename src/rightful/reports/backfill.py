@@ -384,7 +384,7 @@ def _notes(form: Form, real: str, state: State, new: State, found: Beliefs, rule
     arms = found.posteriors.arms
     foreign = [arm for arm in arms if not form.takes(arm)]
     if foreign:
-        yield f"{len(foreign):,} arms of the ledger are of another tool and stay out, such as {foreign[0]}"
+        yield f"arms of the ledger that are another tool's stay out: {len(foreign):,}, such as {foreign[0]}"
     written = [arm for arm in arms if form.takes(arm)]
     if written and not any(map(form.looks_up, written)):
         yield (
