@@ -31,7 +31,8 @@ from tests.backfilling import clock
 from tests.faults.steps import Steps
 from rightful.errors import StorageError
 from rightful.projections.projected import Projected
-from rightful.reports.backfill import Books, plan_from
+from rightful.reports.backfill import Books
+from rightful.reports.plans import plan_from
 from rightful.reports.backfill_apply import apply, rollback
 
 folder, name, what, how = Path(sys.argv[1]), *sys.argv[2:]
@@ -181,7 +182,7 @@ APPLY = """
 import sys
 from pathlib import Path
 from tests.backfilling import books, clock
-from rightful.reports.backfill import plan_from
+from rightful.reports.plans import plan_from
 from rightful.reports.backfill_apply import apply
 folder = Path(sys.argv[1])
 with books(folder / "work" / "ledger") as found:

@@ -34,7 +34,8 @@ from tests.readers_of_tools import Bandit
 
 import rightful
 from rightful.errors import PolicyError, TargetError, UsageError
-from rightful.reports.backfill import Plan, plan_from, planned
+from rightful.reports.backfill import planned
+from rightful.reports.plans import Plan, plan_from
 from rightful.reports.tool_forms import read
 
 

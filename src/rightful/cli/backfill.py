@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import argparse
 
     from rightful.app import Ledger
-    from rightful.reports.backfill import Asked, Books, Computed, Old, Plan
+    from rightful.reports.backfill import Asked, Books, Computed
+    from rightful.reports.plans import Old, Plan
 
 STEPS = ("plan", "apply", "rollback", "status")
 _QUESTION = ("reader", "policy", "as_of", "decay_at", "rebuild", "drop_updates")
@@ -168,12 +169,12 @@ def _apply(args: argparse.Namespace, books: Books) -> int:
 
 def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
     """Return the plan that is named, the target's last one, or a new one where the question is given."""
-    from rightful.reports import backfill, backfill_apply, target
+    from rightful.reports import backfill_apply, plans, target
     from rightful.reports.shelf import Shelf
 
     if args.plan is not None:
         try:
-            return backfill.plan_from(Path(args.plan).read_bytes(), args.plan)
+            return plans.plan_from(Path(args.plan).read_bytes(), args.plan)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise UsageError(f"--plan {args.plan} cannot be read ({why}); nothing was written.") from None
@@ -182,9 +183,9 @@ def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
     if args.reader is None:
         if stored is None:
             raise UsageError(f"there is no plan for {real}; nothing was written. Run `rightful backfill plan` first.")
-        return backfill.plan_from(stored, f"the last plan of {real}")
+        return plans.plan_from(stored, f"the last plan of {real}")
     if stored is not None:
-        last = backfill.plan_from(stored, f"the last plan of {real}")
+        last = plans.plan_from(stored, f"the last plan of {real}")
         if _same_question(last, _asked(args)) and backfill_apply.interrupted(books, last):
             return last
     plan = _planned(args, books).plan

@@ -9,9 +9,9 @@ from rightful.cli import asking, common
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rightful.reports.backfill import ArmChange, Plan
     from rightful.reports.backfill_apply import Done
     from rightful.reports.backfill_status import TargetStatus
+    from rightful.reports.plans import ArmChange, Plan
 
 _DIGITS = 12
 _OLD = {
