@@ -181,6 +181,9 @@ def test_what_the_tool_did_since_counts_unless_it_is_dropped(tmp_path: Path) -> 
 
     assert means(counted) == {GIT: ((4.0, 3.0), (5.0, 3.0))}
     assert counted.in_balance == 2
+    assert counted.notes == (
+        "a tool has written the file since it was published; what it did is among the old numbers",
+    )
     assert means(dropped) == {GIT: ((4.0, 3.0), (5.0, 3.0)), OLD: ((2.0, 1.0), None)}
     assert (dropped.in_balance, dropped.opens, dropped.refusals) == (0, None, ())
     assert len(rows(path, "balance.opened")) == 1

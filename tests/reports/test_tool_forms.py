@@ -257,3 +257,12 @@ def test_a_reader_that_would_find_no_arm_is_said(tmp_path: Path) -> None:
 def test_the_four_readers_have_a_form_each() -> None:
     assert list(FORMS) == ["gptme-sessions", "lesson-hook", "gptme-hybrid", "pm-dispatch"]
     assert read("b.json", b'{"arms": {}}').arms == {}
+
+
+def test_contexts_of_the_file_that_go_are_named(tmp_path: Path) -> None:
+    inside = {GIT: {'["old"]': arm(GIT, 2.0, 1.0, 1), '["code", null]': arm(GIT, 2.0, 1.0, 1)}}
+    target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3), contextual_arms=inside))
+    path = ledger_with(tmp_path)
+
+    assert plan_of(path, target).notes == ()
+    assert plan_of(path, target, old="rebuilt").notes == (f'dropped: contexts: 1, such as ["old"] of {GIT}',)

@@ -113,7 +113,7 @@ def _asked(args: argparse.Namespace) -> Asked:
 def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
     from rightful.cli import backfilled
 
-    found = _planned(args, books)
+    found = _planned(args, books, _asked(args))
     kept = _keep(books, found.plan)
     if args.out is not None:
         _write(args.out, found.plan)
@@ -126,10 +126,10 @@ def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
     return common.CHECK_SAID_NO if found.plan.refusals and not found.plan.forced else common.DONE
 
 
-def _planned(args: argparse.Namespace, books: Books) -> Computed:
+def _planned(args: argparse.Namespace, books: Books, asked: Asked) -> Computed:
     from rightful.reports import backfill
 
-    found = backfill.planned(books, _asked(args))
+    found = backfill.planned(books, asked)
     logs.of(args).step("planned", target=found.plan.target, sha256=found.plan.new_sha256)
     return found
 
@@ -184,11 +184,12 @@ def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
         if stored is None:
             raise UsageError(f"there is no plan for {real}; nothing was written. Run `rightful backfill plan` first.")
         return plans.plan_from(stored, f"the last plan of {real}")
+    asked = _asked(args)
     if stored is not None:
         last = plans.plan_from(stored, f"the last plan of {real}")
-        if _same_question(last, _asked(args)) and backfill_apply.interrupted(books, last):
+        if _same_question(last, asked) and backfill_apply.interrupted(books, last):
             return last
-    plan = _planned(args, books).plan
+    plan = _planned(args, books, asked).plan
     _keep(books, plan)
     return plan
 

@@ -34,9 +34,11 @@ def show_plan(plan: Plan) -> None:
     from rightful.cli import tables
 
     if plan.in_balance:
+        since = ", or with --drop-updates to leave out what came since the last publication" if plan.supersedes else ""
         common.tell(
             f"NOT repaired: {plan.in_balance:,} of {common.many(plan.grades, 'grade')}, which the file's old numbers "
-            f"contain. What was wrong in them stays wrong; plan with --rebuild to take them from the log instead."
+            f"contain. What was wrong in them stays wrong; plan with --rebuild to take them from the log "
+            f"instead{since}."
         )
     for one in plan.refusals:
         common.tell(f"{'Forced' if plan.forced else 'Refused'}: {one}.")

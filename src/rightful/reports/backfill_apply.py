@@ -242,6 +242,8 @@ def _taken_back(back: Published, last: Published, seen: Seen, now_us: int) -> Wi
 def _write(books: Books, data: bytes | None, seen: Seen, event: Wire, opened: Wire | None, *, as_tool: bool) -> Done:
     """Open the balance, keep the old bytes, publish, put the new bytes in place."""
     real, new = event["target"], None if data is None else target.sha256(data)
+    if new != seen.sha256:
+        target.check_writable(real, seen)
     if opened is not None:
         _append(books, opened)
     if seen.data is not None:

@@ -109,6 +109,8 @@ def _notes(form: Form, real: str, state: State, new: State, found: Beliefs, rule
             f"no arm has the form that {form.name} looks up ({form.asks_for}), so it will find none of them; "
             f"name such arms in the policy's arm_aliases"
         )
+    if rule.opens and rule.supersedes is not None:
+        yield "a tool has written the file since it was published; what it did is among the old numbers"
     if lost := list(_lost(state, new)):
         yield f"dropped: {'; '.join(lost)}"
     if rule.policy.hash != rule.asked and rule.old != "rebuilt":
@@ -128,5 +130,8 @@ def _lost(state: State, new: State) -> Iterator[str]:
     for arm in state.arms.keys() & new.arms.keys():
         if keys := state.arms[arm].keys() - new.arms[arm].keys() - {"lesson_path"}:
             yield f"{', '.join(sorted(keys))} of {arm}"
+    contexts = [(arm, key) for arm, inside in state.contexts.items() for key in inside]
+    if gone := [f"{key} of {arm}" for arm, key in contexts if key not in new.contexts.get(arm, {})]:
+        yield f"contexts: {len(gone):,}, such as {gone[0]}"
     if keys := state.top.keys() - new.top.keys() - {"contextual_arms"}:
         yield f"{', '.join(sorted(keys))} of the file"

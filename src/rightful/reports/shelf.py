@@ -6,10 +6,12 @@ what a file or an event says. All of it is written whole or not at all, and is i
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 from pathlib import Path
 
-from rightful.recorders.files import make_folder, sync_folder
+from rightful.recorders.files import make_folder
 from rightful.recorders.locks import PRIVATE_FILE
 from rightful.reports.target import sha256
 
@@ -54,9 +56,19 @@ class Shelf:
             return None
 
     def _write(self, name: str, data: bytes) -> Path:
-        if not self.folder.exists():
+        with contextlib.suppress(FileExistsError):
             make_folder(self.folder)
-        path, half = self.folder / name, self.folder / f"{name}.{os.getpid()}.new"
+        turn = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX)  # so that what a kill leaves half has one name, and no other writer
+            self._put(self.folder / name, data)
+            os.fsync(turn)
+        finally:
+            os.close(turn)
+        return self.folder / name
+
+    def _put(self, path: Path, data: bytes) -> None:
+        half = path.with_name(f"{path.name}.new")
         half.unlink(missing_ok=True)
         try:
             fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
@@ -69,8 +81,6 @@ class Shelf:
         except OSError:
             half.unlink(missing_ok=True)
             raise
-        sync_folder(self.folder)
-        return path
 
 
 def _plan_name(target: str) -> str:

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rightful import limits
-from rightful.errors import TargetChangedError, TargetError
+from rightful.errors import StorageError, TargetChangedError, TargetError
 from rightful.producers import files
 
 _FILE = 0o666  # less the umask: what a tool's own write gives a new file
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_AS_OWNER = "Nothing was written; run the command as the file's owner."
 _UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
 
@@ -181,6 +182,19 @@ def write_aside(path: str, data: bytes, like: Seen) -> None:
     temp = beside(path)
     _write(temp, data, like)
     os.rename(temp, path)  # noqa: PTH104 - as `_write`
+
+
+def check_writable(real: str, seen: Seen) -> None:
+    """Refuse what would fail only after it was published.
+
+    Raises:
+        StorageError: The folder cannot be written by you, or the file belongs to somebody else.
+    """
+    me, folder = os.geteuid(), Path(real).parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StorageError(f"{folder} cannot be written by you, so {real} cannot be replaced", _AS_OWNER)
+    if seen.data is not None and me not in {0, seen.owner[0]}:
+        raise StorageError(f"{real} belongs to another user (uid {seen.owner[0]}), and would become yours", _AS_OWNER)
 
 
 def sync(real: str) -> None:
