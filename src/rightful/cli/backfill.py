@@ -195,7 +195,7 @@ def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
 
 
 def _same_question(plan: Plan, asked: Asked) -> bool:
-    said = (plan.reader, plan.asked, plan.old, plan.forced)
+    said = (plan.reader, plan.asked, plan.asked_old, plan.forced)
     return said == (asked.reader, asked.policy.hash, asked.old, asked.force)
 
 

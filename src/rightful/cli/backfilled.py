@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _DIGITS = 12
 _OLD = {
     "counted": "count, as the opening balance of this file",
-    "rebuilt": "are left out: the log alone counts (--rebuild)",
+    "rebuilt": "are left out: the log alone counts",
     "kept": "count as they were opened before the last publication; what the tool did since does not (--drop-updates)",
 }
 _STANDING = {

@@ -99,11 +99,13 @@ def planned(books: Books, asked: Asked) -> Computed:
     at_us = latest_at_us(log, facts, through) if asked.decay_at is None else times.us_from(asked.decay_at)
     chain = publications(log, real)[real]
     opens = _opens(facts, through, real, seen, chain, asked.old)
-    return _computed(
-        books, asked.reader, real, seen,
-        Rule(_effective(asked, facts, real), asked.policy.hash, through, at_us, asked.old, opens, asked.force,
-              chain[-1].id if chain else None),
+    old = _old(asked, seen, in_force(chain))
+    rule = Rule(
+        policy=_effective(asked.policy, old, facts, real), asked=asked.policy.hash, asked_old=asked.old,
+        through=through, decay_at_us=at_us, old=old, opens=opens, force=asked.force,
+        supersedes=chain[-1].id if chain else None,
     )  # fmt: skip
+    return _computed(books, asked.reader, real, seen, rule)
 
 
 def recomputed(books: Books, plan: Plan, seen: Seen) -> Computed:
@@ -111,8 +113,9 @@ def recomputed(books: Books, plan: Plan, seen: Seen) -> Computed:
     books.projected.prefix(plan.through)
     at_us = 0 if plan.decay_at is None else times.us_from(plan.decay_at)
     rule = Rule(
-        plan.policy, plan.asked, plan.through, at_us, plan.old, plan.opens is not None, plan.forced, plan.supersedes
-    )
+        policy=plan.policy, asked=plan.asked, asked_old=plan.asked_old, through=plan.through, decay_at_us=at_us,
+        old=plan.old, opens=plan.opens is not None, force=plan.forced, supersedes=plan.supersedes,
+    )  # fmt: skip
     return _computed(books, plan.reader, plan.target, seen, rule)
 
 
@@ -129,12 +132,22 @@ def _opens(facts: Facts, through: int, real: str, seen: Seen, chain: list[Publis
     return seen.data is not None and old != "kept" and seen.sha256 not in ours | known
 
 
-def _effective(asked: Asked, facts: Facts, real: str) -> Policy:
+def _old(asked: Asked, seen: Seen, in_place: list[Published]) -> Old:
+    """Return what becomes of the old numbers.
+
+    Where what we rebuilt from the log is gone on from, nothing that it left out comes back.
+    """
+    if asked.old == "rebuilt" and asked.policy.balances:
+        raise PolicyError("`--rebuild` leaves all balances out, and this policy names some - at `$.balances`")
+    goes_on = bool(in_place) and (asked.old == "kept" or seen.sha256 == in_place[-1].new)
+    if goes_on and asked.policy.balances is None and in_place[-1].said.get("old") == "rebuilt":
+        return "rebuilt"
+    return asked.old
+
+
+def _effective(policy: Policy, old: Old, facts: Facts, real: str) -> Policy:
     """Return the policy with the balances that belong into this file."""
-    policy = asked.policy
-    if asked.old == "rebuilt":
-        if policy.balances:
-            raise PolicyError("`--rebuild` leaves all balances out, and this policy names some - at `$.balances`")
+    if old == "rebuilt":
         return structs.replace(policy, balances=())
     if policy.balances is None and any(one.source != real for one in facts.balances):
         return structs.replace(policy, balances=(glob.escape(real),))
@@ -162,7 +175,8 @@ def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> C
         asked=rule.asked, policy=rule.policy, policy_hash=rule.policy.hash, through=rule.through,
         decay_at=times.text_of(rule.decay_at_us) if rule.decay_at_us else None, digest=digest_of(found),
         previous_sha256=seen.sha256, new_sha256=target.sha256(data), supersedes=rule.supersedes,
-        old=rule.old, opens=opened_id, forced=rule.force, refusals=said.refusals, notes=said.notes,
+        asked_old=rule.asked_old, old=rule.old, opens=opened_id, forced=rule.force,
+        refusals=said.refusals, notes=said.notes,
         grades=len(found.settlement.unit_bin), in_balance=found.posteriors.counters.get("in_balance_grades", 0),
         uncredited=uncredited_of(found), changes=said.changes, unchanged=said.unchanged,
     )  # fmt: skip
@@ -176,7 +190,7 @@ def _openings(books: Books, through: int) -> dict[int, BalanceOpened]:
 
 def _bytes(books: Books, form: Form, state: State, found: Beliefs, rule: Rule) -> bytes:
     arms = [arm for arm in found.posteriors.arms if form.takes(arm)]
-    counts = rule.old != "rebuilt" and bool(state.top)
+    counts = rule.old == "counted"
     said = (state.top.get("created"), state.top.get("last_updated"))
     created, updated = (text if isinstance(text, str) else None for text in said)
     if created is None:

@@ -191,13 +191,12 @@ def _marginal(kept: dict[Key, _Kept], key: Key) -> _Kept:
 
 
 def _latest(found: Beliefs) -> tuple[int, str]:
-    """Return when the last session was counted."""
+    """Return when the last session was counted: by a grade, or by the state that a balance was opened of."""
     settled = found.settlement
     counted = settled.unit_grade[np.isin(settled.unit_bin, (CREDITED, EMPTY))]
-    if not len(counted):
-        return -1, ""
-    at_us = int(found.facts.grades["at"][counted].max())
-    return at_us, _text(at_us)
+    latest = [int(found.facts.grades["at"][counted].max())] if len(counted) else []
+    latest += [times.us_of(one.through) for one in found.openings if one.through is not None]
+    return (max(latest), _text(max(latest))) if latest else (-1, "")
 
 
 def _text(at_us: int) -> str:

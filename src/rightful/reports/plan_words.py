@@ -109,6 +109,8 @@ def _notes(form: Form, real: str, state: State, new: State, found: Beliefs, rule
             f"no arm has the form that {form.name} looks up ({form.asks_for}), so it will find none of them; "
             f"name such arms in the policy's arm_aliases"
         )
+    if rule.old != rule.asked_old:
+        yield "what stands there was rebuilt from the log alone, and so is this"
     if rule.opens and rule.supersedes is not None:
         yield "a tool has written the file since it was published; what it did is among the old numbers"
     if lost := list(_lost(state, new)):

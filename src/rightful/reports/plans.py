@@ -66,7 +66,8 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         previous_sha256: Of the bytes that stand there; None where there is no file.
         new_sha256: Of the bytes that will stand there.
         supersedes: The publication of this target before this one.
-        old: What becomes of the file's old numbers.
+        asked_old: What was asked for of the file's old numbers.
+        old: What becomes of them: as asked, but `rebuilt` where the publication that stands there was.
         opens: The id of the `balance.opened` that apply appends first; None where none is needed.
         forced: Whether it is applied though it is refused.
         refusals: Why it is not applied, unless forced.
@@ -91,6 +92,7 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     previous_sha256: str | None
     new_sha256: str
     supersedes: str | None
+    asked_old: Old
     old: Old
     opens: str | None
     forced: bool
@@ -129,9 +131,10 @@ class Rule(NamedTuple):
     Attributes:
         policy: The policy in force.
         asked: The hash of the policy that was asked for.
+        asked_old: What was asked for of the file's old numbers.
         through: The last position that counts.
         decay_at_us: The time of the decay; microseconds since 1970, UTC.
-        old: What becomes of the file's old numbers.
+        old: What becomes of them.
         opens: Whether the file's balance is opened by it.
         force: Whether it is applied though it is refused.
         supersedes: The publication of the target before it.
@@ -139,6 +142,7 @@ class Rule(NamedTuple):
 
     policy: Policy
     asked: str
+    asked_old: Old
     through: int
     decay_at_us: int
     old: Old
