@@ -127,6 +127,18 @@ def test_apply_with_the_question_plans_and_writes_in_one_go(run: Run, ledger: Pa
         assert len(list(opened.read(types=["posterior.published"]))) == 2
 
 
+def test_apply_with_the_question_plans_anew_where_the_last_plan_was_not_begun(
+    run: Run, ledger: Path, target: Path
+) -> None:
+    words = ("--target", target, "--reader", "gptme-sessions")
+    run("backfill", "plan", *words)
+    tell(ledger, exposed("t:c", GIT, at=NOON + 500), graded("t:c", 1.0, at=NOON + 600))
+
+    run("backfill", "apply", *words)
+
+    assert Bandit(target).arms[GIT].alpha == 5.0
+
+
 def test_apply_with_the_question_completes_what_was_interrupted_and_says_it_once(
     run: Run, ledger: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -223,6 +223,8 @@ def test_bytes_that_a_rollback_put_back_are_opened_if_nobody_had(tmp_path: Path)
     Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
     applied(path, plan_of(path, target, old="kept"))
     taken_back(path, target)
+    with rightful.open(path) as ledger:
+        ledger.append([exposed("t:c", GIT, at=NOON + 7200), graded("t:c", 1.0, at=NOON + 7201)])
 
     plan = plan_of(path, target)
     applied(path, plan_of(path, target, force=True))

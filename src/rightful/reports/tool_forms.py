@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rightful.errors import TargetError
 
@@ -32,6 +32,7 @@ PM = "pm-model:"
 _OLD_ID = "lesson_path"  # `arm_id` in files of before
 _TOP = ("arms", "total_sessions", "created", "last_updated", "contextual_arms")
 _LARGEST = 1e15
+_New = TypeVar("_New")
 
 
 class Number(NamedTuple):
@@ -228,7 +229,7 @@ def _document(state: State, numbers: Numbers, *, extras: bool) -> Entry:
     top: Entry = {
         "arms": {
             arm: _six(arm, one) | (_kept(state.arms.get(arm, {})) if extras else {})
-            for arm, one in numbers.arms.items()
+            for arm, one in _in_order(state.arms, numbers.arms)
         },
         "total_sessions": numbers.sessions,
         "created": numbers.created,
@@ -239,11 +240,18 @@ def _document(state: State, numbers: Numbers, *, extras: bool) -> Entry:
         top["contextual_arms"] = {
             arm: {
                 key: _six(arm, one) | (_kept(old.get(arm, {}).get(key, {})) if extras else {})
-                for key, one in inside.items()
+                for key, one in _in_order(old.get(arm, {}), inside)
             }
-            for arm, inside in numbers.contexts.items()
+            for arm, inside in _in_order(old, numbers.contexts)
         }
     return top | {key: value for key, value in state.top.items() if key not in _TOP}
+
+
+def _in_order(old: Mapping[str, object], new: Mapping[str, _New]) -> Iterator[tuple[str, _New]]:
+    """Yield what is written in the order in which the file has it, then what is new to it."""
+    for name in dict.fromkeys([*old, *new]):
+        if name in new:
+            yield name, new[name]
 
 
 def _write_sessions(state: State, numbers: Numbers) -> Entry:
@@ -281,7 +289,8 @@ def _updated(arm: str, entry: Entry, one: Number) -> Entry:
 
 
 def _write_pm(state: State, numbers: Numbers) -> Entry:
-    arms = {arm: {"alpha": one.alpha, "beta": one.beta, "total_selections": one.n} for arm, one in numbers.arms.items()}
+    every = _in_order(state.arms, numbers.arms)
+    arms = {arm: {"alpha": one.alpha, "beta": one.beta, "total_selections": one.n} for arm, one in every}
     return {"arms": arms} | {key: value for key, value in state.top.items() if key not in ("arms", "contextual_arms")}
 
 
