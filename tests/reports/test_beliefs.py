@@ -80,3 +80,16 @@ def test_the_digest_holds_balances_and_the_statistics_of_sequential_sums(tmp_pat
 
     assert bare.digest != whole.digest
     assert bare.digest == same.digest  # these rewards are sums of powers of two
+
+
+def test_where_the_log_adds_nothing_the_state_is_as_old_as_what_was_opened(tmp_path: Path) -> None:
+    """What the tool did since is dropped, and so is the time at which it did it."""
+    path, target = ledger_with(tmp_path, []), written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
+    applied(path, plan_of(path, target))
+    before = target.read_bytes()
+    Bandit(target).update([GIT], 1.0, "1970-01-01T13:00:00+00:00")
+
+    applied(path, plan_of(path, target, old="kept"))
+
+    assert Bandit(target).last_updated == "1970-01-01T09:00:00+00:00"
+    assert target.read_bytes() == before
