@@ -169,6 +169,47 @@ def test_our_own_bytes_are_not_opened_and_what_came_since_is_added(tmp_path: Pat
     assert len(rows(path, "balance.opened")) == 1
 
 
+def test_a_copy_of_what_was_published_elsewhere_is_not_opened(tmp_path: Path) -> None:
+    """It is made of the ledger's own events, and the balance that is in it belongs to the other file."""
+    path, target = ledger_with(tmp_path), written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
+    applied(path, plan_of(path, target))
+    (tmp_path / "copy.json").write_bytes(target.read_bytes())
+
+    plan = plan_of(path, tmp_path / "copy.json")
+
+    assert plan.opens is None
+    assert means(plan)[GIT] == ((4.0, 3.0), (2.0, 2.0))
+    assert plan.notes[0] == "these bytes were published to another file, and what that one opened does not count here"
+
+
+def test_of_two_states_of_one_time_the_one_that_stands_there_counts(tmp_path: Path) -> None:
+    """gptme_sessions leaves the time as it is when it prunes."""
+    target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
+    held = {GIT: {"alpha": 9.0, "beta": 1.0, "n": 9}}
+    time = "1970-01-01T09:00:00Z"
+    path = ledger_with(tmp_path, [opened(at=9 * 3600, source=str(target), arms=held, through=time), *EVENTS])
+
+    plan = plan_of(path, target)
+    applied(path, plan)
+
+    assert means(plan)[GIT] == ((3.0, 2.0), (4.0, 3.0))
+    with rightful.open(path, readonly=True) as ledger:
+        assert ledger.posteriors().arms[GIT].alpha == 4.0
+
+
+def test_a_state_of_before_what_was_opened_is_said_not_to_count(tmp_path: Path) -> None:
+    target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
+    later = opened(at=10 * 3600, source=str(target), arms={GIT: {"alpha": 9.0, "beta": 1.0, "n": 9}})
+    path = ledger_with(tmp_path, [later, *EVENTS])
+
+    plan = plan_of(path, target)
+
+    assert means(plan)[GIT] == ((3.0, 2.0), (10.0, 2.0))
+    assert plan.notes[0] == (
+        "the file's old numbers do not count: the policy, or a later state of this file that was opened, decides"
+    )
+
+
 def test_what_the_tool_did_since_counts_unless_it_is_dropped(tmp_path: Path) -> None:
     """The tool goes on in the file; its updates are in the balance that is opened of it."""
     path, target = ledger_with(tmp_path), written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
@@ -254,9 +295,21 @@ def test_empty_and_retracted_grades_speak_against_nothing(tmp_path: Path) -> Non
 
 
 def test_the_same_question_gives_the_same_bytes_in_two_processes(tmp_path: Path) -> None:
-    path, target = ledger_with(tmp_path), written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
-    words = ["--ledger", str(path), "backfill", "plan", "--target", str(target), "--reader", "lesson-hook", "--json"]
-    command = [sys.executable, "-m", "rightful", *words]
+    """Forced, so that all that is dropped is listed too."""
+    many = [arm(f"/ws/{number}.md", 2.0, 1.0, 1, confounded=True, a=1, b=2) for number in range(9)]
+    path, target = ledger_with(tmp_path), written(tmp_path / "b.json", state(*many, x=1, y=2))
+    words = [
+        "--ledger",
+        str(path),
+        "backfill",
+        "plan",
+        "--target",
+        str(target),
+        "--reader",
+        "gptme-sessions",
+        "--force",
+    ]
+    command = [sys.executable, "-m", "rightful", *words, "--json"]
 
     one, other = (
         subprocess.run(
@@ -269,7 +322,8 @@ def test_the_same_question_gives_the_same_bytes_in_two_processes(tmp_path: Path)
     )
 
     assert one == other
-    assert json.loads(one)["new_sha256"] == plan_of(path, target, "lesson-hook").new_sha256
+    assert json.loads(one)["new_sha256"] == plan_of(path, target).new_sha256
+    assert "a, b, confounded of /ws/0.md; a, b, confounded of /ws/1.md" in json.loads(one)["notes"][0]
 
 
 def test_a_position_and_a_time_of_decay_hold_when_the_plan_is_applied_later(tmp_path: Path) -> None:

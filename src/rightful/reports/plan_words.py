@@ -99,6 +99,15 @@ def _refusals(form: Form, state: State, found: Beliefs) -> Iterator[str]:
 
 
 def _notes(form: Form, real: str, state: State, new: State, found: Beliefs, rule: Rule, seen: Seen) -> Iterator[str]:
+    yield from _notes_on_arms(form, found)
+    if lost := list(_lost(state, new)):
+        yield f"dropped: {'; '.join(lost)}"
+    yield from _notes_on_old(real, found, rule, seen)
+    if isinstance(rule.policy.decay, TimeDecay):
+        yield f"decayed as of {times.text_of(rule.decay_at_us)}"
+
+
+def _notes_on_arms(form: Form, found: Beliefs) -> Iterator[str]:
     arms = found.posteriors.arms
     foreign = [arm for arm in arms if not form.takes(arm)]
     if foreign:
@@ -109,12 +118,16 @@ def _notes(form: Form, real: str, state: State, new: State, found: Beliefs, rule
             f"no arm has the form that {form.name} looks up ({form.asks_for}), so it will find none of them; "
             f"name such arms in the policy's arm_aliases"
         )
+
+
+def _notes_on_old(real: str, found: Beliefs, rule: Rule, seen: Seen) -> Iterator[str]:
+    """Yield what there is to know of the file's old numbers."""
     if rule.old != rule.asked_old:
         yield "what stands there was rebuilt from the log alone, and so is this"
     if rule.opens and rule.supersedes is not None:
         yield "a tool has written the file since it was published; what it did is among the old numbers"
-    if lost := list(_lost(state, new)):
-        yield f"dropped: {'; '.join(lost)}"
+    if rule.supersedes is None and any(sha256 == seen.sha256 for _, sha256 in found.facts.published):
+        yield "these bytes were published to another file, and what that one opened does not count here"
     if rule.policy.hash != rule.asked and rule.old != "rebuilt":
         yield "opening balances of other files do not count here: the policy in force names this file's alone"
     held = {one.sha256 for one in found.facts.balances if one.source == real}
@@ -123,14 +136,12 @@ def _notes(form: Form, real: str, state: State, new: State, found: Beliefs, rule
         yield "the file's old numbers do not count: the policy, or a later state of this file that was opened, decides"
     if any(one.through is None for one in found.openings):
         yield "the file gives no time, so grades that its old numbers contain count again; --rebuild leaves those out"
-    if isinstance(rule.policy.decay, TimeDecay):
-        yield f"decayed as of {times.text_of(rule.decay_at_us)}"
 
 
 def _lost(state: State, new: State) -> Iterator[str]:
     """Yield what stands in the file and will not: keys of arms that stay, and of the file itself."""
-    for arm in state.arms.keys() & new.arms.keys():
-        if keys := state.arms[arm].keys() - new.arms[arm].keys() - {"lesson_path"}:
+    for arm, entry in state.arms.items():
+        if keys := entry.keys() - new.arms.get(arm, entry).keys() - {"lesson_path"}:
             yield f"{', '.join(sorted(keys))} of {arm}"
     contexts = [(arm, key) for arm, inside in state.contexts.items() for key in inside]
     if gone := [f"{key} of {arm}" for arm, key in contexts if key not in new.contexts.get(arm, {})]:
