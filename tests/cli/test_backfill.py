@@ -34,8 +34,8 @@ def test_plan_apply_status_and_rollback_in_words(run: Run, target: Path) -> None
     assert plan.out.splitlines()[0] == f"2 arms of {target} would change. Nothing was written to it."
     table = [line.split() for line in plan.out.splitlines() if line.lstrip().startswith("/ws/")]
     assert table == [
-        [TESTS, "new", "0.583", "+0.083", "1.75", "1.25", "1"],
-        [GIT, "0.600", "0.571", "-0.029", "3", "2", "4", "3", "5"],
+        [TESTS, "new", "0.583", "+0.083", "1.75,", "1.25", "1"],
+        [GIT, "0.600", "0.571", "-0.029", "3,", "2", "4,", "3", "5"],
     ]
     assert "1 arm unchanged" in plan.out
     assert target.read_bytes() == text(FILE)
@@ -247,5 +247,6 @@ def test_in_80_columns_names_stay_and_numbers_go(run: Run, target: Path, monkeyp
     out = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions").out
 
     assert "mean, new" in out
-    assert "alpha, old" not in out
+    assert "Beta, new" in out
+    assert "Beta, old" not in out
     assert max(map(len, [line for line in out.splitlines() if "/ws/" in line])) <= 80

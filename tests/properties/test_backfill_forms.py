@@ -45,7 +45,7 @@ def text_of(arms: dict[str, dict[str, Any]], sessions: int) -> bytes:
     every = {
         arm: {
             "arm_id": arm, "alpha": one["alpha"], "beta": one["beta"], "total_selections": one["total_selections"],
-            "total_rewards": min(one["total_rewards"], one["total_selections"]), "last_updated": at,
+            "total_rewards": one["total_rewards"], "last_updated": at,
         }
         for arm, one in arms.items()
     }  # fmt: skip

@@ -81,28 +81,21 @@ def _show_changes(plan: Plan) -> None:
     from rightful.cli import tables
 
     delta = "Δ mean" if tables.draws() else "change"
+    beliefs = ["Beta, old", "Beta, new"]
     columns = {
-        "arm": "", "": "", "mean, old": "reward", "mean, new": "reward", delta: "reward", "alpha, old": "weight",
-        "beta, old": "weight", "alpha, new": "weight", "beta, new": "weight", "credits": "n",
+        "arm": "", "": "", "mean, old": "reward", "mean, new": "reward", delta: "reward",
+        beliefs[0]: "alpha, beta", beliefs[1]: "alpha, beta", "credits": "n",
     }  # fmt: skip
     if plan.changes:
         note = f"{common.many(plan.unchanged, 'arm')} unchanged"
-        drop = ["alpha, old", "beta, old", "alpha, new", "beta, new", ""]
-        tables.show_table(columns, map(_row, plan.changes), note=note, drop=drop)
+        tables.show_table(columns, map(_row, plan.changes), note=note, drop=[*beliefs, ""])
 
 
 def _row(one: ArmChange) -> Sequence[object]:
     what = "goes" if one.new is None else "new" if one.old is None else ""
-    old, new = (None if pair is None else pair[0] / sum(pair) for pair in (one.old, one.new))
-    return [
-        one.arm, what, _mean(old), _mean(new), asking.fixed(one.delta_mean, sign=True),
-        *(asking.number(value) if pair else "" for pair in (one.old, one.new) for value in pair or (0.0, 0.0)),
-        f"{one.n:,}",
-    ]  # fmt: skip
-
-
-def _mean(value: float | None) -> str:
-    return "" if value is None else asking.fixed(value)
+    means = ("" if pair is None else asking.fixed(pair[0] / sum(pair)) for pair in (one.old, one.new))
+    beliefs = ("" if pair is None else ", ".join(map(asking.number, pair)) for pair in (one.old, one.new))
+    return [one.arm, what, *means, asking.fixed(one.delta_mean, sign=True), *beliefs, f"{one.n:,}"]
 
 
 def _show_uncredited(plan: Plan) -> None:

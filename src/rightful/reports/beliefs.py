@@ -115,7 +115,7 @@ def numbers_of(found: Beliefs, arms: Iterable[str], *, created: str | None, upda
 
     def number(key: Key, one: Posterior) -> Number:
         beside = kept.get(key) or _marginal(kept, key)
-        return Number(one.alpha, one.beta, one.n, min(beside.rewards, one.n), beside.text or latest)
+        return Number(one.alpha, one.beta, one.n, beside.rewards, beside.text or latest)
 
     of_arms = {arm: number((arm, None), one) for arm, one in found.posteriors.arms.items() if arm in chosen}
     of_contexts: dict[str, dict[str, Number]] = {}
