@@ -245,16 +245,18 @@ class Told:
         return Grade(name_of(row), line.at, row.position, grader, event.seq, retraction, quarantined, event)
 
     def balances(self) -> list[events.BalanceOpened]:
-        """Of each source the newest, without bytes that we had published before; a rollback publishes none."""
-        ours: dict[str, int] = {}
+        """Of each source the newest, without bytes that we published and that were no tool's."""
+        ours = set()
         for line in self.lines:
             said = line.row.event
-            if isinstance(said, events.PosteriorPublished) and not (said.extra or {}).get("rollback"):
-                ours.setdefault(said.new_sha256, line.row.position)
+            if isinstance(said, events.PosteriorPublished) and not any(
+                name in (said.extra or {}) for name in ("rollback", "opened")
+            ):
+                ours.add(said.new_sha256)
         newest: dict[str, tuple[int, int, events.BalanceOpened]] = {}
         for line in self.sound:
             event = line.row.event
-            if isinstance(event, events.BalanceOpened) and line.row.position <= ours.get(event.sha256, 2**62):
+            if isinstance(event, events.BalanceOpened) and event.sha256 not in ours:
                 stands = (line.at, line.row.position)
                 if event.source not in newest or stands > newest[event.source][:2]:
                     newest[event.source] = (*stands, event)

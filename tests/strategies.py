@@ -191,7 +191,7 @@ publications = merged(
             "new_sha256": sha256s,
         }
     ),
-    some(extra=st.booleans().map(lambda rollback: {"rollback": rollback})),
+    some(extra=st.sampled_from(["rollback", "opened", "forced"]).map(lambda name: {name: True})),
 )
 
 facts = weighed(

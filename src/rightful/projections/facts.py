@@ -290,9 +290,11 @@ class Facts:
     def publish(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401, ARG002 - one signature
         """A posterior that we wrote ourselves; a balance of the same bytes is not a new one.
 
-        What a rollback puts back is a tool's own again, or ours because it was published before.
+        What a rollback puts back is a tool's own again, or ours because it was published before; and
+        a posterior can come out as the very bytes that a balance was opened of. The event says both,
+        so that the order of arrival decides nothing.
         """
-        if body is not None and not (body.extra or {}).get("rollback"):
+        if body is not None and not {"rollback", "opened"} & (body.extra or {}).keys():
             self.all_touched = True
             self.published.append((position, body.new_sha256))
 

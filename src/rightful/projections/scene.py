@@ -125,20 +125,16 @@ def scene_of(
 
 
 def balances(facts: Facts, policy: Policy, through: int, quarantine: Quarantined | None = None) -> list[Balance]:
-    """Return the opening balances in force: of each source the newest, without bytes that we had published.
+    """Return the opening balances in force: of each source the newest, without bytes that we published.
 
-    A balance that was opened before its bytes were published stays: a posterior can come out as
-    the very bytes that stood there.
     A source that no pattern of the policy's `balances` fits is left out.
     """
     quarantine = quarantined(facts, through) if quarantine is None else quarantine
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
-    ours: dict[str, int] = {}
-    for position, sha256 in facts.published:
-        ours.setdefault(sha256, position)
+    ours = {sha256 for position, sha256 in facts.published if position <= through}
     newest: dict[str, Balance] = {}
     for one in facts.balances:
-        if one.position > through or one.position in left_out or one.position > ours.get(one.sha256, through):
+        if one.position > through or one.position in left_out or one.sha256 in ours:
             continue
         if policy.balances is not None and not _fits(one.source, policy.balances):
             continue

@@ -88,7 +88,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         if seen.sha256 != plan.previous_sha256:
             raise target.changed(real, "it is neither what the plan was made for nor what it writes")
         found = _again(books, plan, seen)
-        event = _publication(plan, key, clock())
+        event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
         return _write(books, found.data, seen, event, found.opened, as_tool=plan.reader == "pm-dispatch")
 
 
@@ -215,8 +215,21 @@ def _plan_key(plan: Plan) -> str:
     )  # fmt: skip
 
 
-def _publication(plan: Plan, key: str, now_us: int) -> Wire:
-    extra = {"reader": plan.reader, "old": plan.old, "asked": plan.asked, "forced": plan.forced, "balance": plan.opens}
+def _is_opened(books: Books, plan: Plan, found: Computed) -> bool:
+    """Say whether the new bytes are those of an opening balance: a tool's, and not ours."""
+    held = {one.sha256 for one in books.projected.facts.balances if one.position <= plan.through}
+    return plan.new_sha256 in held | ({plan.previous_sha256} if found.opened is not None else set())
+
+
+def _publication(plan: Plan, key: str, now_us: int, *, opened: bool) -> Wire:
+    extra: Wire = {
+        "reader": plan.reader,
+        "old": plan.old,
+        "asked": plan.asked,
+        "forced": plan.forced,
+        "balance": plan.opens,
+    }
+    extra |= {"opened": True} if opened else {}
     event = {
         "type": TYPE, "producer": PRODUCER, "key": key, "at": times.text_of(now_us),
         "policy": plan.policy_hash, "through": plan.through, "decay_at": plan.decay_at, "digest": plan.digest,
