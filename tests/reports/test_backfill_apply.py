@@ -76,6 +76,7 @@ def test_the_file_is_what_the_plan_said_and_then_what_it_was_and_the_ledger_says
     assert (first.target, first.through, first.policy) == (str(target), 4, plan.policy_hash)
     assert (first.previous_sha256, first.new_sha256) == (sha256(text(FILE)), sha256(data))
     assert (first.digest, first.supersedes) == (plan.digest, None)
+    assert "opened" not in first.extra
     assert (first.extra["reader"], first.extra["balance"]) == ("gptme-sessions", plan.opens)
     assert (second.previous_sha256, second.new_sha256) == (sha256(data), sha256(text(FILE)))
     assert (second.supersedes, second.extra["rollback"], second.extra["rolled_back"]) == (
@@ -264,6 +265,7 @@ def test_a_posterior_that_equals_the_file_is_published_without_a_write_and_its_b
     done = applied(path, plan_of(path, target))
 
     assert (done.happened, done.sha256) == ("already in place", sha256(text(FILE)))
+    assert rows(path, "posterior.published")[0].extra["opened"] is True
     with rightful.open(path, readonly=True) as ledger:
         assert ledger.posteriors().arms[GIT].alpha == 3.0
 

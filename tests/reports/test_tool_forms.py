@@ -266,3 +266,22 @@ def test_contexts_of_the_file_that_go_are_named(tmp_path: Path) -> None:
 
     assert plan_of(path, target).notes == ()
     assert plan_of(path, target, old="rebuilt").notes == (f'dropped: contexts: 1, such as ["old"] of {GIT}',)
+
+
+def test_the_lesson_hook_keeps_what_the_file_says_beside_its_arms_and_writes_arm_id(tmp_path: Path) -> None:
+    old = arm(GIT, 3.0, 2.0, 3, note=1)
+    before = {"arms": {GIT: {"lesson_path": old.pop("arm_id"), **old}}, "policy": 3}
+
+    document = backfilled(tmp_path, written(tmp_path / "b.json", before), "lesson-hook")
+
+    assert document["policy"] == 3
+    assert list(document["arms"][GIT]) == [*KEYS, "note"]
+
+
+def test_an_arm_that_its_tool_updated_later_than_any_credit_keeps_its_time(tmp_path: Path) -> None:
+    late = arm(GIT, 3.0, 2.0, 3) | {"last_updated": "1970-01-01T13:00:00+00:00"}
+
+    document = backfilled(tmp_path, written(tmp_path / "b.json", state(late)), "gptme-sessions")
+
+    assert document["arms"][GIT]["last_updated"] == "1970-01-01T13:00:00+00:00"
+    assert document["arms"][GIT]["alpha"] == 4.0
