@@ -12,19 +12,20 @@ import copy
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 import numpy as np
 
 from rightful import times
+from rightful.envelope import Envelope
 from rightful.errors import InvalidEventError
 from rightful.events import BalanceOpened
 from rightful.parts import BalanceArm, BalanceContext
 from rightful.policies import EventDecay, Policy
 from rightful.producers.fields import moment_us
 from rightful.projections.exact import scaled
-from rightful.projections.facts import Balance, Facts
+from rightful.projections.facts import Facts
 from rightful.projections.paying import Settlement
 from rightful.projections.posteriors import Posterior, Posteriors, posteriors_of
 from rightful.projections.scene import CREDITED, EMPTY, balances
@@ -51,17 +52,18 @@ class Beliefs(NamedTuple):
     openings: list[BalanceOpened]
 
 
+class _Stamp(NamedTuple):
+    """What the fold of a balance reads of its envelope."""
+
+    at_us: int
+
+
 def with_opening(facts: Facts, opened: BalanceOpened) -> Facts:
     """Return facts as they will be once a balance is opened; the columns are shared and not changed."""
     at_us = times.us_of(opened.at)
-    one = Balance(
-        0, at_us, -1 if opened.through is None else times.us_of(opened.through), opened.source, opened.sha256,
-        {arm: (held.alpha, held.beta, held.n) for arm, held in opened.arms.items()},
-        [(held.arm, held.context, held.alpha, held.beta, held.n) for held in opened.contexts],
-    )  # fmt: skip
     found = copy.copy(facts)
-    older = [held for held in facts.balances if held.source != opened.source or held.at_us > at_us]
-    found.balances = [*older, one]
+    found.balances = [held for held in facts.balances if held.source != opened.source or held.at_us > at_us]
+    found.balance(cast("Envelope", _Stamp(at_us)), opened, 0)
     return found
 
 
