@@ -269,10 +269,14 @@ class Told:
         return Grade(name_of(row), line.at, row.position, grader, event.seq, retraction, quarantined, event)
 
     def balances(self) -> list[events.BalanceOpened]:
-        """Of each source the newest, without bytes that we published."""
-        ours = {
-            line.row.event.new_sha256 for line in self.lines if isinstance(line.row.event, events.PosteriorPublished)
-        }
+        """Of each source the newest, without bytes that we published and that were no tool's."""
+        ours = set()
+        for line in self.lines:
+            said = line.row.event
+            if isinstance(said, events.PosteriorPublished) and not any(
+                name in (said.extra or {}) for name in ("rollback", "opened")
+            ):
+                ours.add(said.new_sha256)
         newest: dict[str, tuple[int, int, events.BalanceOpened]] = {}
         for line in self.sound:
             event = line.row.event

@@ -180,15 +180,18 @@ balances = merged(
     some(through=st.integers(0, 6).map(lambda second: text_of((START_S + second) * 1_000_000))),
 )
 
-publications = sha256s.map(
-    lambda sha256: {
-        "type": "posterior.published",
-        "policy": "0" * 64,
-        "through": 1,
-        "digest": "0" * 64,
-        "target": "one.json",
-        "new_sha256": sha256,
-    }
+publications = merged(
+    st.fixed_dictionaries(
+        {
+            "type": st.just("posterior.published"),
+            "policy": st.just("0" * 64),
+            "through": st.just(1),
+            "digest": st.just("0" * 64),
+            "target": st.just("one.json"),
+            "new_sha256": sha256s,
+        }
+    ),
+    some(extra=st.sampled_from(["rollback", "opened", "forced"]).map(lambda name: {name: True})),
 )
 
 facts = weighed(

@@ -99,6 +99,24 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         {"after": 7},
         "a row after position 7 fits the condition of this append, so nothing was written",
     ),
+    (
+        errors.TargetError("/ws/b.json", "it is torn"),
+        2,
+        {"path": "/ws/b.json", "why": "it is torn"},
+        "/ws/b.json was not touched: it is torn. Mend it, or let its tool finish, and plan again.",
+    ),
+    (
+        errors.TargetChangedError("/ws/b.json", "a tool wrote it"),
+        3,
+        {"path": "/ws/b.json", "why": "a tool wrote it", "advice": "What stands there was kept. Plan again."},
+        "/ws/b.json: a tool wrote it. What stands there was kept. Plan again.",
+    ),
+    (
+        errors.BackfillRefusedError("/ws/b.json", ("it mixes forms", "too few pay")),
+        1,
+        {"path": "/ws/b.json", "why": ("it mixes forms", "too few pay")},
+        "/ws/b.json was not written: it mixes forms; too few pay. Plan another way, or with --force.",
+    ),
 ]
 IDS = [type(case[0]).__name__ for case in CASES]
 

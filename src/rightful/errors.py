@@ -326,3 +326,68 @@ class ConditionFailedError(RightfulError):
             f"a row after position {self.after} fits the condition of this append, so nothing was written. "
             f"Read again and decide anew."
         )
+
+
+class TargetError(RightfulError):
+    """A tool's state file cannot be planned upon. It was not changed, and nothing was written.
+
+    Raised by a backfill. Mend the file, or wait until its tool has written it, and plan again.
+
+    Attributes:
+        path: The file.
+        why: What is wrong with it.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path, why)
+        self.path = path
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.path} was not touched: {self.why}. Mend it, or let its tool finish, and plan again."
+
+
+class TargetChangedError(RightfulError):
+    """A tool's state file, or what was published to it, is not what the plan was made for.
+
+    Raised by `apply` and `rollback` of a backfill. What stands there was kept. Plan again.
+
+    Attributes:
+        path: The file.
+        why: What has changed.
+        advice: What to do next.
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, path: str, why: str, advice: str = "What stands there was kept. Plan again.") -> None:
+        super().__init__(path, why, advice)
+        self.path = path
+        self.why = why
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}. {self.advice}"
+
+
+class BackfillRefusedError(RightfulError):
+    """The plan says that it should not be applied, and nobody forced it. Nothing was written.
+
+    Mend what it names, plan another policy, or plan with `--force`.
+
+    Attributes:
+        path: The file.
+        why: Every reason.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, path: str, why: tuple[str, ...]) -> None:
+        super().__init__(path, why)
+        self.path = path
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.path} was not written: {'; '.join(self.why)}. Plan another way, or with --force."

@@ -227,6 +227,10 @@ class BalanceOpened(Event, frozen=True, kw_only=True, tag="balance.opened"):
     sha256: Sha256
 
 
+NOT_OURS = frozenset({"rollback", "opened"})
+"""Words in the `extra` of a publication by which its bytes are a tool's own: put back, or as they were opened."""
+
+
 class PosteriorPublished(Event, frozen=True, kw_only=True, tag="posterior.published"):
     """A posterior was written to a file that a tool reads.
 

@@ -213,6 +213,9 @@ def test_every_file_of_a_ledger_is_listed(tmp_path: Path) -> None:
     assert cli.main(["init", str(folder)]) == 0
     assert cli.main(["--ledger", str(folder), "ingest", str(line)]) == 0
     assert cli.main(["--ledger", str(folder), "posteriors", "--json"]) == 0
+    words = ["--ledger", str(folder), "backfill", "apply", "--target", str(tmp_path / "b.json")]
+    assert cli.main([*words, "--reader", "lesson-hook", "--json"]) == 0
+    assert cli.main([*words[:3], "rollback", *words[4:]]) == 0
     spool = Spool(str(folder), {})
     assert spool.keep_events([{}], 1) is not None
     assert spool.set_aside(b"x", "why", 1) is not None
@@ -223,6 +226,7 @@ def test_every_file_of_a_ledger_is_listed(tmp_path: Path) -> None:
     folders = {name for name in listed if name.endswith("/")}
     assert {name for name in found if not name.startswith(tuple(folders))} | folders == listed
     assert [name for name in folders if not any(one.startswith(name) for one in found)] == []
+    assert {name.split(".", 1)[1] for name in found if name.startswith("backfill/")} == {"bytes", "plan.json"}
 
 
 def test_every_state_of_an_explanation_is_described() -> None:

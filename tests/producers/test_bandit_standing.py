@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.producers.conftest import MTIME_S, Importer, said
 
 from rightful import limits
@@ -80,6 +81,19 @@ def test_bytes_that_this_ledger_wrote_open_nothing(ledger: Ledger, imported: Imp
         ],
     }
     assert (report.exit_code, report.repeated, balances(ledger), means(ledger)) == (0, 0, [], {})
+
+
+@pytest.mark.parametrize("word", ["rollback", "opened"])
+def test_a_tools_own_bytes_that_were_put_back_open_a_balance(
+    ledger: Ledger, imported: Importer, tmp_path: Path, word: str
+) -> None:
+    path = write(tmp_path / "b.json", state())
+    ledger.append([publication(path.read_bytes()) | {"extra": {word: True}}])
+
+    [report] = imported("bandit-state", path)
+
+    assert said(report) == {"appended": 1, "duplicate": 0, "problems": []}
+    assert means(ledger) == {"x": (2.5, 1.5, 2)}
 
 
 def test_bytes_that_an_earlier_version_opened_with_fewer_words_are_there_already(

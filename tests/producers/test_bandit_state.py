@@ -127,9 +127,14 @@ def test_a_file_that_was_written_since_opens_a_new_balance_and_the_newest_counts
             datetime(2026, 8, 1, 10, 15, 11, tzinfo=UTC),
             None,
         ),
+        (  # what a refused call left is saved by the next decay, and is newer than the file's own time
+            {"arms": {"x": ARM | {"last_updated": "2026-08-01T10:16:00Z"}}},
+            datetime(2026, 8, 1, 10, 16, tzinfo=UTC),
+            None,
+        ),
     ],
 )
-def test_through_is_the_states_own_time_else_the_newest_of_its_arms(
+def test_through_is_the_newest_time_of_the_state_and_its_arms(
     ledger: Ledger, imported: Importer, tmp_path: Path, fields: dict[str, Any], through: datetime, note: str | None
 ) -> None:
     [report] = imported("bandit-state", write(tmp_path / "b.json", state(**fields)))

@@ -87,6 +87,16 @@ def test_bytes_that_we_published_are_no_balance(order: tuple[int, ...]) -> None:
     assert ask(*(two[place] for place in order)).arms == {}
 
 
+@pytest.mark.parametrize("said", ["rollback", "opened"])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_bytes_that_a_tool_wrote_are_a_balance_though_they_were_published(order: tuple[int, ...], said: str) -> None:
+    """A rollback puts them back, or a posterior comes out as what stood there."""
+    two = [opened(arms=HELD), published("a" * 64) | {"extra": {said: True}}]
+
+    assert alphas(ask(*(two[place] for place in order))) == {"x": 3.5}
+    assert ask(published("a" * 64), *(two[place] for place in order)).arms == {}
+
+
 def test_other_bytes_of_the_same_file_are_a_balance() -> None:
     assert alphas(ask(opened(arms=HELD), published("b" * 64))) == {"x": 3.5}
 

@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "explain": "rightful.cli.explain",
     "audit": "rightful.cli.audit",
     "policy": "rightful.cli.policy",
+    "backfill": "rightful.cli.backfill",
     "status": "rightful.cli.status",
     "demo": "rightful.cli.demo",
 }

@@ -4,7 +4,7 @@ What the file says is taken apart in `bandit_documents`. The event id comes from
 is and from its bytes, so a file that was not written since opens nothing again. Bytes that this
 ledger wrote itself (`posterior.published`) open nothing at all: they are made of its own events.
 
-`through` is the time that the file gives, its own or the newest of its arms, and never the time
+`through` is the newest time that the file gives, its own or that of an arm, and never the time
 at which the file was written: a copy is newer than what it says.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rightful import limits, times
 from rightful.errors import InvalidEventError
-from rightful.events import BalanceOpened, PosteriorPublished
+from rightful.events import NOT_OURS, BalanceOpened, PosteriorPublished
 from rightful.identity import event_id
 from rightful.ledger.recorded import Receipt
 from rightful.producers.bandit_documents import ARM_KEYS, Opened
@@ -130,7 +130,11 @@ class BanditStateReader(Reader):
     def plan(self, log: Log, events: list[Wire]) -> Plan:
         """Return the balance, unless this ledger wrote the file itself, and what it has in common with others."""
         rows = list(rows_of(log, "balance.opened", "posterior.published")) if events else []
-        published = {row.event.new_sha256: row for row in rows if isinstance(row.event, PosteriorPublished)}
+        published = {
+            row.event.new_sha256: row
+            for row in rows
+            if isinstance(row.event, PosteriorPublished) and NOT_OURS.isdisjoint(row.event.extra or {})
+        }
         standing: dict[int, Receipt] = {}
         notes: list[Problem] = []
         for place, event in enumerate(events):
@@ -149,15 +153,15 @@ def through(document: Mapping[str, Any], opened: Opened) -> tuple[int | None, li
     """Return the time up to which a state holds the grades, by its own account, and what was odd about it.
 
     Returns:
-        Microseconds since 1970, UTC: the state's `last_updated`, else the newest of its arms; None
-        where neither is a time.
+        Microseconds since 1970, UTC: the newest of the state's `last_updated` and those of its arms,
+        which a refused call leaves newer (gptme saves what it did with the next call); None where
+        none is a time.
     """
     notes: list[str] = []
     of_arms = [one.get("last_updated") for one in (*opened.arms.values(), *opened.contexts)]
-    for texts in ([document.get("last_updated")], of_arms):
-        read = [_moment(text, notes) for text in texts if text is not None]
-        if known := [at_us for at_us in read if at_us is not None]:
-            return max(known), list(dict.fromkeys(notes))
+    read = [_moment(text, notes) for text in (document.get("last_updated"), *of_arms) if text is not None]
+    if known := [at_us for at_us in read if at_us is not None]:
+        return max(known), list(dict.fromkeys(notes))
     notes.append(
         "the state gives no time: the grades that it holds are counted again, unless it is left out with the "
         "policy's field `balances`"

@@ -13,6 +13,7 @@ import msgspec
 
 from rightful import times
 from rightful.envelope import Envelope
+from rightful.events import NOT_OURS
 from rightful.parts import BalanceArm, BalanceContext
 from rightful.projections.columns import Places, Table
 from rightful.projections.names import Names
@@ -300,8 +301,13 @@ class Facts:
         )
 
     def publish(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401, ARG002 - one signature
-        """A posterior that we wrote ourselves; a balance of the same bytes is not a new one."""
-        if body is not None:
+        """A posterior that we wrote ourselves; a balance of the same bytes is not a new one.
+
+        What a rollback puts back is a tool's own again, or ours because it was published before; and
+        a posterior can come out as the very bytes that a balance was opened of. The event says both,
+        so that the order of arrival decides nothing.
+        """
+        if body is not None and NOT_OURS.isdisjoint(body.extra or {}):
             self.all_touched = True
             self.published.append((position, body.new_sha256))
 

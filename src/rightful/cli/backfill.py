@@ -1,0 +1,225 @@
+"""Write repaired posteriors back into the file that a tool reads, and take that back.
+
+`plan` says what the file will hold, and why, and writes nothing to it. `apply` writes what a plan
+says; repeated, it completes what was interrupted. `rollback` puts back, byte for byte, what stood
+there. `status` says what was published, and whether a tool has written the file since.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rightful.cli import asking, common, logs
+from rightful.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.app import Ledger
+    from rightful.reports.backfill import Asked, Books, Computed
+    from rightful.reports.plans import Old, Plan
+
+STEPS = ("plan", "apply", "rollback", "status")
+_QUESTION = ("reader", "policy", "as_of", "decay_at", "rebuild", "drop_updates")
+_TAKES = {
+    "plan": {"target", *_QUESTION, "force", "out"},
+    "apply": {"target", *_QUESTION, "force", "plan"},
+    "rollback": {"target", "force", "publication"},
+    "status": {"target"},
+}
+"""Which options each step takes."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the step, the file, the question and what overrides a refusal."""
+    parser.add_argument("step", metavar="STEP", choices=STEPS, help="plan, apply, rollback or status")
+    parser.add_argument("--target", metavar="FILE", help="the tool's state file; it need not exist, its folder must")
+    parser.add_argument(
+        "--reader", metavar="READER",
+        help="who reads it, and so its form: gptme-sessions, lesson-hook, gptme-hybrid or pm-dispatch",
+    )  # fmt: skip
+    parser.add_argument("--policy", metavar="NAME|FILE|JSON", help="the rule; default bound")
+    asking.add_position(parser)
+    old = parser.add_mutually_exclusive_group()
+    old.add_argument(
+        "--rebuild", action="store_true",
+        help="leave the file's old numbers out: what the log says, alone",
+    )  # fmt: skip
+    old.add_argument(
+        "--drop-updates", action="store_true",
+        help="leave out what the tool did since our last publication; what was opened before it counts",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="go on though the check says no")
+    parser.add_argument("--out", metavar="PLAN", help="write the plan here too, as JSON")
+    parser.add_argument("--plan", metavar="PLAN", help="apply this plan; else the last one of the target")
+    parser.add_argument("--publication", metavar="ID", help="take back this publication, which must be in force")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do one step."""
+    _check(args)
+    with asking.folded(args) as ledger:
+        books = _books(ledger)
+        match args.step:
+            case "plan":
+                return _plan(args, books, ledger)
+            case "apply":
+                return _apply(args, books)
+            case "rollback":
+                return _rollback(args, books)
+            case _:
+                return _status(args, books)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse an option that the step would pass over, and a step without a file."""
+    every = set().union(*_TAKES.values())
+    given = {name for name in every if getattr(args, name) not in (None, False)}
+    if odd := sorted(given - _TAKES[args.step]):
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in odd)
+        raise UsageError(f"`backfill {args.step}` takes no {named}; nothing was done.")
+    if args.step == "status":
+        return
+    if args.target is None and args.step == "apply" and args.plan is None:
+        raise UsageError("`backfill apply` needs --target FILE or --plan PLAN; nothing was done.")
+    if args.target is None and args.step != "apply":
+        raise UsageError(f"`backfill {args.step}` needs --target FILE; nothing was done.")
+    if args.plan is not None and given - {"plan"}:
+        raise UsageError("`backfill apply --plan` writes what the plan says and takes no other option.")
+    if args.step == "plan" and args.reader is None:
+        raise UsageError("`backfill plan` needs --reader: who reads the file decides its form; nothing was done.")
+    if args.step == "apply" and args.plan is None and args.reader is None and given - {"target"}:
+        raise UsageError("`backfill apply` without --reader writes what the target's last plan says; give it alone.")
+
+
+def _books(ledger: Ledger) -> Books:
+    from rightful.reports.backfill import Books
+
+    return Books(ledger.projected(), ledger.path, ledger.id)
+
+
+def _asked(args: argparse.Namespace) -> Asked:
+    from rightful.reports.backfill import Asked
+
+    policy = asking.policy_named(args.policy or "bound").policy
+    old: Old = "rebuilt" if args.rebuild else "kept" if args.drop_updates else "counted"
+    decay_at = asking.decay_at(args, policy)
+    return Asked(args.target, args.reader, policy, asking.as_of(args), decay_at, old, args.force)
+
+
+def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
+    from rightful.cli import backfilled
+
+    found = _planned(args, books, _asked(args))
+    kept = _keep(books, found.plan)
+    if args.out is not None:
+        _write(args.out, found.plan)
+    elif not kept:
+        common.note(f"{ledger.path} cannot be written, so the plan is not kept; write it elsewhere with --out.")
+    if args.json:
+        common.print_json(msgspec.json.decode(found.plan.document()))
+    else:
+        backfilled.show_plan(found.plan)
+    return common.CHECK_SAID_NO if found.plan.refusals and not found.plan.forced else common.DONE
+
+
+def _planned(args: argparse.Namespace, books: Books, asked: Asked) -> Computed:
+    from rightful.reports import backfill
+
+    found = backfill.planned(books, asked)
+    logs.of(args).step("planned", target=found.plan.target, sha256=found.plan.new_sha256)
+    return found
+
+
+def _keep(books: Books, plan: Plan) -> bool:
+    """Keep a plan as the target's last one; False where the ledger's folder cannot be written."""
+    from rightful.reports.shelf import Shelf
+
+    try:
+        Shelf(books.folder).keep_plan(plan.target, plan.document())
+    except OSError:
+        return False
+    return True
+
+
+def _write(path: str, plan: Plan) -> None:
+    try:
+        Path(path).write_bytes(plan.document())
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"--out {path} cannot be written ({why}); nothing else was lost. Name another.") from None
+
+
+def _apply(args: argparse.Namespace, books: Books) -> int:
+    from rightful.cli import backfilled
+    from rightful.ledger.log import now_us
+    from rightful.reports import backfill_apply
+
+    plan = _plan_to_apply(args, books)
+    done = backfill_apply.apply(books, plan, now_us)
+    if args.json:
+        common.print_json({"done": done, "plan": msgspec.json.decode(plan.document())})
+    else:
+        backfilled.show_applied(done, plan)
+    return common.DONE
+
+
+def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
+    """Return the plan that is named, the target's last one, or a new one where the question is given."""
+    from rightful.reports import backfill_apply, plans, target
+    from rightful.reports.shelf import Shelf
+
+    if args.plan is not None:
+        try:
+            return plans.plan_from(Path(args.plan).read_bytes(), args.plan)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise UsageError(f"--plan {args.plan} cannot be read ({why}); nothing was written.") from None
+    real = target.resolved(args.target)
+    stored = Shelf(books.folder).plan_of(real)
+    if args.reader is None:
+        if stored is None:
+            raise UsageError(f"there is no plan for {real}; nothing was written. Run `rightful backfill plan` first.")
+        return plans.plan_from(stored, f"the last plan of {real}")
+    asked = _asked(args)
+    if stored is not None:
+        last = plans.plan_from(stored, f"the last plan of {real}")
+        if _same_question(last, asked) and backfill_apply.interrupted(books, last):
+            return last
+    plan = _planned(args, books, asked).plan
+    _keep(books, plan)
+    return plan
+
+
+def _same_question(plan: Plan, asked: Asked) -> bool:
+    said = (plan.reader, plan.asked, plan.asked_old, plan.forced)
+    return said == (asked.reader, asked.policy.hash, asked.old, asked.force)
+
+
+def _rollback(args: argparse.Namespace, books: Books) -> int:
+    from rightful.cli import backfilled
+    from rightful.ledger.log import now_us
+    from rightful.reports import backfill_apply
+
+    done = backfill_apply.rollback(books, args.target, now_us, publication=args.publication, force=args.force)
+    if args.json:
+        common.print_json({"done": done})
+    else:
+        backfilled.show_rolled_back(done)
+    return common.DONE
+
+
+def _status(args: argparse.Namespace, books: Books) -> int:
+    from rightful.cli import backfilled
+    from rightful.reports import backfill_status
+
+    found = backfill_status.status(books, args.target)
+    if args.json:
+        targets: list[Any] = list(found)
+        common.print_json({"targets": targets})
+    else:
+        backfilled.show_status(found, args.target)
+    return common.DONE

@@ -1,0 +1,153 @@
+"""What a person is shown of a backfill: the plan, what was done, how a target stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rightful.cli import asking, common
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rightful.reports.backfill_apply import Done
+    from rightful.reports.backfill_status import TargetStatus
+    from rightful.reports.plans import ArmChange, Plan
+
+_DIGITS = 12
+_OLD = {
+    "counted": "count, as the opening balance of this file",
+    "rebuilt": "are left out: the log alone counts",
+    "kept": "count as they were opened before the last publication; what the tool did since does not (--drop-updates)",
+}
+_STANDING = {
+    "in place": "it stands there as it was published",
+    "changed since": "a tool has written the file since, which is how it goes on; plan again to repair it again",
+    "not in place": "published but not in place: apply again, or roll back",
+    "missing": "there is no file now",
+    "rolled back": "what stood there before is back",
+    "not readable": "the file cannot be read",
+}
+
+
+def show_plan(plan: Plan) -> None:
+    """Print a plan: what is not repaired first, then whether it may be applied, then what changes."""
+    from rightful.cli import tables
+
+    if plan.in_balance:
+        since = ", or with --drop-updates to leave out what came since the last publication" if plan.supersedes else ""
+        common.tell(
+            f"NOT repaired: {plan.in_balance:,} of {common.many(plan.grades, 'grade')}, which the file's old numbers "
+            f"contain. What was wrong in them stays wrong; plan with --rebuild to take them from the log "
+            f"instead{since}."
+        )
+    for one in plan.refusals:
+        common.tell(f"{'Forced' if plan.forced else 'Refused'}: {one}.")
+    common.tell(_verdict(plan))
+    tables.show_facts(_facts(plan))
+    _show_changes(plan)
+    _show_uncredited(plan)
+    for one in plan.notes:
+        common.tell(f"Note: {one}.")
+
+
+def _verdict(plan: Plan) -> str:
+    if plan.refusals and not plan.forced:
+        return "Apply will refuse it. Mend what is named, or plan with --force."
+    if plan.new_sha256 == plan.previous_sha256:
+        return f"{plan.target} is already what it should be."
+    return f"{common.many(len(plan.changes), 'arm')} of {plan.target} would change. Nothing was written to it."
+
+
+def _facts(plan: Plan) -> dict[str, object]:
+    decay = {} if plan.decay_at is None or plan.policy.decay is None else {"decayed as of": plan.decay_at}
+    return {
+        "reader": plan.reader,
+        "policy": plan.policy_hash[:_DIGITS],
+        "through": f"position {plan.through:,}",
+        **decay,
+        "old numbers": _OLD[plan.old]
+        if plan.previous_sha256 is not None or plan.old != "counted"
+        else "none: a new file",
+        "stands there": _digits(plan.previous_sha256),
+        "will stand there": _digits(plan.new_sha256),
+    }
+
+
+def _digits(sha256: str | None) -> str:
+    return "no file" if sha256 is None else f"SHA-256 {sha256[:_DIGITS]}…"
+
+
+def _show_changes(plan: Plan) -> None:
+    from rightful.cli import tables
+
+    delta = "Δ mean" if tables.draws() else "change"
+    beliefs = ["Beta, old", "Beta, new"]
+    columns = {
+        "arm": "", "": "", "mean, old": "reward", "mean, new": "reward", delta: "reward",
+        beliefs[0]: "alpha, beta", beliefs[1]: "alpha, beta", "credits": "n",
+    }  # fmt: skip
+    if plan.changes:
+        note = f"{common.many(plan.unchanged, 'arm')} unchanged"
+        tables.show_table(columns, map(_row, plan.changes), note=note, drop=[*beliefs, ""])
+
+
+def _row(one: ArmChange) -> Sequence[object]:
+    what = "goes" if one.new is None else "new" if one.old is None else ""
+    means = ("" if pair is None else asking.fixed(pair[0] / sum(pair)) for pair in (one.old, one.new))
+    beliefs = ("" if pair is None else ", ".join(map(asking.number, pair)) for pair in (one.old, one.new))
+    return [one.arm, what, *means, asking.fixed(one.delta_mean, sign=True), *beliefs, f"{one.n:,}"]
+
+
+def _show_uncredited(plan: Plan) -> None:
+    from rightful.cli import tables
+
+    rows = [
+        [name, f"{one.count:,}", ", ".join(one.sessions) + (" …" if one.count > len(one.sessions) else "")]
+        for name, one in plan.uncredited.items()
+    ]
+    if rows:
+        tables.show_table({"credits nobody": "", "grades": "n", "such as": ""}, rows)
+
+
+def show_applied(done: Done, plan: Plan) -> None:
+    """Print what an apply did."""
+    if done.happened == "already in place":
+        common.tell(f"{done.target} already stands as planned; nothing was written to it.")
+        return
+    common.tell(
+        f"{done.target} was written: {common.many(len(plan.changes), 'arm')} changed, publication {done.publication} "
+        f"at position {done.position:,}. `rightful backfill rollback` takes it back."
+    )
+
+
+def show_rolled_back(done: Done) -> None:
+    """Print what a rollback did."""
+    match done.happened:
+        case "written":
+            common.tell(f"{done.target} is again what it was before ({_digits(done.sha256)}), byte for byte.")
+        case "removed":
+            common.tell(f"{done.target} was removed: there was no file before.")
+        case "already in place":
+            common.tell(f"{done.target} is what it was before already; nothing was written to it.")
+
+
+def show_status(found: Sequence[TargetStatus], named: str | None) -> None:
+    """Print how each target stands."""
+    from rightful.cli import tables
+
+    if not found:
+        where = f" to {named}" if named else ""
+        common.tell(f"Nothing was published{where} from this ledger.")
+    for one in found:
+        force: dict[str, object] = {"in force": "nothing"}
+        if one.publication is not None and one.position is not None and one.at is not None:
+            kept = "" if one.kept else "; its bytes are NOT kept"
+            restores = one.restores if one.restores == "no file" else _digits(one.restores)
+            force = {
+                "in force": f"{one.publication}, position {one.position:,}, {one.at.isoformat(' ', 'seconds')}",
+                "reader": one.reader or "not said",
+                "policy": f"{(one.policy or '')[:_DIGITS]}, through position {one.through:,}",
+                "rollback restores": f"{restores}{kept}",
+            }
+        stands = {"stands there": _digits(one.sha256), "publications": f"{one.count:,}"}
+        tables.show_facts({"target": one.target, "state": _STANDING[one.standing], **force, **stands})

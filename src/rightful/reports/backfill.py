@@ -1,0 +1,199 @@
+"""Backfill: what a tool's file will hold when a policy's posterior is written to it, and why.
+
+A *plan* says everything before anything is written: the policy and the position, the bytes that
+stand there and those that will, what changes of each arm, what stays uncredited. The new bytes
+are computed again when the plan is applied, from what it names, and have to be the same.
+
+The target's own opening balance counts as if it were in the ledger; it is opened when the plan
+is applied. Balances of other files do not belong into this one.
+"""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import structs
+
+from rightful import times, wire
+from rightful.errors import InvalidEventError, PolicyError, UsageError
+from rightful.events import BalanceOpened
+from rightful.policies import Policy
+from rightful.projections.clock import latest_at_us
+from rightful.projections.facts import Facts
+from rightful.projections.projected import Projected
+from rightful.reports import opening, target
+from rightful.reports.beliefs import Beliefs, beliefs_of, digest_of, numbers_of, with_opening
+from rightful.reports.plan_words import uncredited_of, words_of
+from rightful.reports.plans import VERSION, Old, Plan, Rule
+from rightful.reports.publications import Published, in_force, publications
+from rightful.reports.target import Seen
+from rightful.reports.tool_forms import FORMS, NOTHING, Form, State, read
+
+
+class Books(NamedTuple):
+    """The ledger, as a backfill needs it.
+
+    Attributes:
+        projected: Its projections, and through them its log.
+        folder: Its folder.
+        id: Its own UUID.
+    """
+
+    projected: Projected
+    folder: Path
+    id: str
+
+
+class Asked(NamedTuple):
+    """What a plan is asked for.
+
+    Attributes:
+        target: The file, as it was named.
+        reader: Whose form it takes; a name of `FORMS`.
+        policy: The rule.
+        as_of: A position or a time; None for the whole ledger.
+        decay_at: The time of the decay; None for the latest event's.
+        old: What becomes of the file's old numbers.
+        force: Apply it though the check says no.
+    """
+
+    target: str
+    reader: str
+    policy: Policy
+    as_of: int | str | None = None
+    decay_at: str | None = None
+    old: Old = "counted"
+    force: bool = False
+
+
+class Computed(NamedTuple):
+    """A plan with the bytes that it is about.
+
+    Attributes:
+        plan: The plan.
+        data: The new bytes.
+        opened: The opening of the target's balance; None where none is needed.
+    """
+
+    plan: Plan
+    data: bytes
+    opened: opening.Wire | None
+
+
+def planned(books: Books, asked: Asked) -> Computed:
+    """Return what a file will hold, and what becomes of what it holds. Nothing is written.
+
+    Raises:
+        TargetError: The file is torn, is no bandit state, or its folder does not exist.
+        UsageError: There is no such reader, or nothing was published whose opening could be kept.
+        PolicyError: The policy names the balances that count, and the old numbers are to be left out.
+    """
+    if asked.reader not in FORMS:
+        raise UsageError(f"there is no reader {asked.reader!r}; there are {', '.join(FORMS)}")
+    real = target.resolved(asked.target)
+    seen = target.look(real)
+    through = books.projected.prefix(asked.as_of)
+    facts, log = books.projected.facts, books.projected.log
+    at_us = latest_at_us(log, facts, through) if asked.decay_at is None else times.us_from(asked.decay_at)
+    chain = publications(log, real)[real]
+    opens = _opens(facts, through, real, seen, chain, asked.old)
+    old = _old(asked, seen, in_force(chain))
+    rule = Rule(
+        policy=_effective(asked.policy, old, facts, real), asked=asked.policy.hash, asked_old=asked.old,
+        through=through, decay_at_us=at_us, old=old, opens=opens, force=asked.force,
+        supersedes=chain[-1].id if chain else None,
+    )  # fmt: skip
+    return _computed(books, asked.reader, real, seen, rule)
+
+
+def recomputed(books: Books, plan: Plan, seen: Seen) -> Computed:
+    """Return what a plan says once more, from what it names and the bytes that it was made for."""
+    books.projected.prefix(plan.through)
+    at_us = 0 if plan.decay_at is None else times.us_from(plan.decay_at)
+    rule = Rule(
+        policy=plan.policy, asked=plan.asked, asked_old=plan.asked_old, through=plan.through, decay_at_us=at_us,
+        old=plan.old, opens=plan.opens is not None, force=plan.forced, supersedes=plan.supersedes,
+    )  # fmt: skip
+    return _computed(books, plan.reader, plan.target, seen, rule)
+
+
+def _opens(facts: Facts, through: int, real: str, seen: Seen, chain: list[Published], old: Old) -> bool:
+    """Say whether the file's bytes are opened as a balance: nobody has, and they are not ours."""
+    ours = {one.new for one in chain if one.rolled_back is None and one.position <= through}
+    ours |= {sha256 for position, sha256 in facts.published if position <= through}
+    if old == "kept" and not in_force(chain):
+        raise UsageError(
+            f"nothing that was published to {real} is in force, so there are no updates since; nothing was planned. "
+            f"Leave --drop-updates out."
+        )
+    known = {one.sha256 for one in facts.balances if one.source == real and one.position <= through}
+    return seen.data is not None and old != "kept" and seen.sha256 not in ours | known
+
+
+def _old(asked: Asked, seen: Seen, in_place: list[Published]) -> Old:
+    """Return what becomes of the old numbers.
+
+    Where what we rebuilt from the log is gone on from, nothing that it left out comes back.
+    """
+    if asked.old == "rebuilt" and asked.policy.balances:
+        raise PolicyError("`--rebuild` leaves all balances out, and this policy names some - at `$.balances`")
+    goes_on = bool(in_place) and (asked.old == "kept" or seen.sha256 == in_place[-1].new)
+    if goes_on and asked.policy.balances is None and in_place[-1].said.get("old") == "rebuilt":
+        return "rebuilt"
+    return asked.old
+
+
+def _effective(policy: Policy, old: Old, facts: Facts, real: str) -> Policy:
+    """Return the policy with the balances that belong into this file."""
+    if old == "rebuilt":
+        return structs.replace(policy, balances=())
+    if policy.balances is None and any(one.source != real for one in facts.balances):
+        return structs.replace(policy, balances=(glob.escape(real),))
+    return policy
+
+
+def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> Computed:
+    form = FORMS[reader]
+    state = NOTHING if seen.data is None else read(real, seen.data)
+    wired = opening.opening_of(real, seen.data, seen.mtime_us) if seen.data is not None and rule.opens else None
+    facts, events = books.projected.facts, _openings(books, rule.through)
+    opened_id = None
+    if wired is not None:
+        try:
+            checked = wire.check(wired)
+        except InvalidEventError as error:
+            raise opening.refused(real, error) from None
+        assert isinstance(checked.event, BalanceOpened), "an opening opens a balance"
+        facts, events[0], opened_id = with_opening(facts, checked.event), checked.event, checked.id
+    found = beliefs_of(facts, rule.policy, rule.through, rule.decay_at_us, events)
+    data = _bytes(books, form, state, found, rule)
+    said = words_of(form, real, state, read(real, data), found, rule, seen)
+    plan = Plan(
+        version=VERSION, ledger=books.id, target=real, reader=reader,
+        asked=rule.asked, policy=rule.policy, policy_hash=rule.policy.hash, through=rule.through,
+        decay_at=times.text_of(rule.decay_at_us) if rule.decay_at_us else None, digest=digest_of(found),
+        previous_sha256=seen.sha256, new_sha256=target.sha256(data), supersedes=rule.supersedes,
+        asked_old=rule.asked_old, old=rule.old, opens=opened_id, forced=rule.force,
+        refusals=said.refusals, notes=said.notes,
+        grades=len(found.settlement.unit_bin), in_balance=found.posteriors.counters.get("in_balance_grades", 0),
+        uncredited=uncredited_of(found), changes=said.changes, unchanged=said.unchanged,
+    )  # fmt: skip
+    return Computed(plan, data, wired)
+
+
+def _openings(books: Books, through: int) -> dict[int, BalanceOpened]:
+    rows = books.projected.log.read(types=["balance.opened"], until=through)
+    return {row.position: row.event for row in rows if isinstance(row.event, BalanceOpened)}
+
+
+def _bytes(books: Books, form: Form, state: State, found: Beliefs, rule: Rule) -> bytes:
+    arms = [arm for arm in found.posteriors.arms if form.takes(arm)]
+    counts = rule.old == "counted"
+    said = (state.top.get("created"), state.top.get("last_updated"))
+    created, updated = (text if isinstance(text, str) else None for text in said)
+    if created is None:
+        first = [row.envelope.at_us for page in books.projected.log.scan(0, min(rule.through, 1)) for row in page]
+        created = times.at_of(first[0] if first else 0).isoformat()
+    return form.bytes_of(state, numbers_of(found, arms, created=created, updated=updated if counts else None))

@@ -1,0 +1,309 @@
+"""Applying a plan and taking it back, so that a kill at any point leaves what a repetition completes.
+
+The order, under the target's lock: the balance is opened, the old bytes are kept in the
+ledger's folder, `posterior.published` is appended, the file is exchanged. After any of these
+steps the same call goes on where the last one ended, because each step can be seen: ids are
+derived from the plan, kept bytes are named by their hash, and the file is either the old or the
+new one. A rollback takes the same steps the other way round.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from rightful import times
+from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError, UsageError
+from rightful.identity import composite_key, event_id
+from rightful.ledger.log import Clock
+from rightful.ledger.recorded import Receipt
+from rightful.reports import target
+from rightful.reports.backfill import Books, Computed, recomputed
+from rightful.reports.plans import Plan
+from rightful.reports.publications import NO_BYTES, PRODUCER, TYPE, Published, in_force, publications
+from rightful.reports.shelf import Shelf
+from rightful.reports.target import Seen
+
+Wire = dict[str, Any]
+
+Happened = Literal["written", "removed", "already in place"]
+
+
+class Done(Struct, frozen=True, kw_only=True):
+    """What an apply or a rollback did.
+
+    Attributes:
+        target: The file.
+        happened: `written`, `removed`, or `already in place` where nothing was to be done.
+        publication: The event id of the publication that says so; None where there is none.
+        position: Where it stands.
+        sha256: Of the bytes that stand there now; None for no file.
+        replaced: Of the bytes that stood there, which are kept; None for no file.
+    """
+
+    target: str
+    happened: Happened
+    publication: str | None
+    position: int | None
+    sha256: str | None
+    replaced: str | None
+
+
+def apply(books: Books, plan: Plan, clock: Clock) -> Done:
+    """Write what a plan says.
+
+    Args:
+        books: The ledger that the plan was made from.
+        plan: The plan.
+        clock: Tells when it is published; microseconds since 1970, UTC.
+
+    Raises:
+        BackfillRefusedError: The plan is refused and not forced. Nothing was written.
+        TargetChangedError: The file, or what was published to it, is not what the plan was made
+            for. What stands there was kept. Plan again.
+        StorageError: The system failed. Apply the same plan again: it goes on where it ended.
+    """
+    if plan.ledger != books.id:
+        raise UsageError(f"the plan for {plan.target} was made from another ledger; nothing was written. Plan again.")
+    if plan.refusals and not plan.forced:
+        raise BackfillRefusedError(plan.target, plan.refusals)
+    real = target.resolved(plan.target)
+    if real != plan.target:
+        raise TargetChangedError(real, f"{plan.target} has become a link to it since it was planned")
+    with _held(real, as_tool=plan.reader == "pm-dispatch"):
+        chain, seen = _looked(books, real)
+        key = _plan_key(plan)
+        mine = event_id(PRODUCER, key)
+        last = chain[-1] if chain else None
+        if last is not None and last.id != mine and last.new == seen.sha256 == plan.new_sha256:
+            return _done(real, "already in place", last)
+        if (last.id if last else None) not in {plan.supersedes, mine}:
+            raise TargetChangedError(real, "something else was published to it since the plan was made")
+        if last is not None and last.id == mine and seen.sha256 == plan.new_sha256:
+            target.sync(real)
+            return _done(real, "already in place", last)
+        if seen.sha256 != plan.previous_sha256:
+            raise target.changed(real, "it is neither what the plan was made for nor what it writes")
+        found = _again(books, plan, seen)
+        event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
+        return _write(books, found.data, seen, event, found.opened, as_tool=plan.reader == "pm-dispatch")
+
+
+def rollback(books: Books, named: str, clock: Clock, *, publication: str | None = None, force: bool = False) -> Done:
+    """Put back the bytes that stood in a file's place before a publication.
+
+    Repeating it is nothing: to go back further, the publication to take back has to be named.
+
+    Args:
+        books: The ledger.
+        named: The file.
+        clock: Tells when it is published; microseconds since 1970, UTC.
+        publication: The event id of the publication in force; needed after a rollback.
+        force: Put them back even if a tool has written the file since; what stands there is kept.
+
+    Raises:
+        UsageError: Nothing was published to the file, or not that publication is in force.
+        TargetChangedError: A tool has written the file since. It was not touched.
+        StorageError: The bytes are not kept any more, or the system failed.
+    """
+    real = target.resolved(named)
+    with _held(real, as_tool=_as_tool(publications(books.projected.log, real)[real])):
+        chain, seen = _looked(books, real)
+        if not chain:
+            raise UsageError(f"nothing was published to {real} from this ledger, so there is nothing to take back.")
+        last, force_ids = chain[-1], {one.id for one in in_force(chain)[-1:]}
+        if last.rolled_back is not None and publication in {None, last.rolled_back}:
+            return _finish(books, real, last, seen, force=force)
+        if publication is not None and publication not in force_ids:
+            raise UsageError(f"{publication} is not the publication in force of {real}; `backfill status` names it.")
+        if not force_ids:
+            return _done(real, "already in place", last)
+        back = in_force(chain)[-1]
+        if seen.sha256 not in {back.new, back.previous} and not force:
+            raise target.changed(real, "it was written by somebody else since it was published")
+        data = _kept(books, back)
+        return _write(books, data, seen, _taken_back(back, last, seen, clock()), None, as_tool=_as_tool(chain))
+
+
+def _finish(books: Books, real: str, last: Published, seen: Seen, *, force: bool) -> Done:
+    """Complete a rollback that stands in the ledger."""
+    if seen.sha256 == last.new:
+        target.sync(real)
+        return _done(real, "already in place", last)
+    if seen.sha256 != last.previous and not force:
+        raise target.changed(real, "it was written by somebody else since it was rolled back")
+    found = Shelf(books.folder).find(last.event.new_sha256) if last.new is not None else None
+    if last.new is not None and found is None:
+        raise _not_kept(real, last.new)
+    if seen.data is not None:
+        Shelf(books.folder).keep(seen.data)
+    _put(real, found, seen, as_tool=_as_tool([last]))
+    return _done(real, "written" if last.new is not None else "removed", last)
+
+
+def _kept(books: Books, back: Published) -> bytes | None:
+    if back.previous is None:
+        return None
+    found = Shelf(books.folder).find(back.previous)
+    if found is None:
+        raise _not_kept(back.event.target, back.previous)
+    return found
+
+
+def _not_kept(real: str, name: str) -> StorageError:
+    what = f"the bytes {name} that stood at {real} are not kept in this ledger, or are damaged; it was not touched"
+    return StorageError(what, "Restore the ledger's folder `backfill` from a backup and roll back again.")
+
+
+def _as_tool(chain: list[Published]) -> bool:
+    return bool(chain) and chain[-1].said.get("reader") == "pm-dispatch"
+
+
+@contextlib.contextmanager
+def _held(real: str, *, as_tool: bool) -> Iterator[None]:
+    """Hold the target's lock; an error of the system says what it means."""
+    try:
+        with target.locked(real, as_tool=as_tool):
+            yield
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StorageError(
+            f"{real} could not be written ({why}); it is what it was, or what was planned",
+            "Mend it and repeat the command: it goes on where it ended.",
+        ) from error
+
+
+def _looked(books: Books, real: str) -> tuple[list[Published], Seen]:
+    """Return what was published and what stands there, once what a kill left beside the file is dealt with.
+
+    Raises:
+        TargetChangedError: A tool wrote the file in the moment of the kill. It stands there again.
+    """
+    chain, seen = publications(books.projected.log, real)[real], target.look(real)
+    left = target.look(target.beside(real))
+    if left.data is None:
+        return chain, seen
+    last = chain[-1] if chain else None
+    if last is not None and seen.sha256 == last.new:  # it came out of the file's place
+        target.settle(real, last.previous)
+    else:  # it never got there; what nobody can make again is kept all the same
+        if last is None or left.sha256 not in {last.new, last.previous}:
+            Shelf(books.folder).keep(left.data)
+        target.drop(target.beside(real))
+    return chain, seen
+
+
+def _again(books: Books, plan: Plan, seen: Seen) -> Computed:
+    """Compute the new bytes once more, and hold them against the plan."""
+    found = recomputed(books, plan, seen)
+    if found.plan.new_sha256 != plan.new_sha256:
+        raise TargetChangedError(
+            plan.target, f"what the ledger gives at position {plan.through} is not what the plan says any more"
+        )
+    if found.plan.refusals and not plan.forced:
+        raise BackfillRefusedError(plan.target, found.plan.refusals)
+    return found
+
+
+def _plan_key(plan: Plan) -> str:
+    return composite_key(
+        "publish", plan.target, plan.reader, plan.policy_hash, plan.through, plan.new_sha256,
+        plan.previous_sha256, plan.supersedes,
+    )  # fmt: skip
+
+
+def _is_opened(books: Books, plan: Plan, found: Computed) -> bool:
+    """Say whether the new bytes are those of an opening balance: a tool's, and not ours."""
+    held = {one.sha256 for one in books.projected.facts.balances if one.position <= plan.through}
+    return plan.new_sha256 in held | ({plan.previous_sha256} if found.opened is not None else set())
+
+
+def _publication(plan: Plan, key: str, now_us: int, *, opened: bool) -> Wire:
+    extra: Wire = {
+        "reader": plan.reader,
+        "old": plan.old,
+        "asked": plan.asked,
+        "forced": plan.forced,
+        "balance": plan.opens,
+    }
+    extra |= {"opened": True} if opened else {}
+    event = {
+        "type": TYPE, "producer": PRODUCER, "key": key, "at": times.text_of(now_us),
+        "policy": plan.policy_hash, "through": plan.through, "decay_at": plan.decay_at, "digest": plan.digest,
+        "target": plan.target, "new_sha256": plan.new_sha256, "previous_sha256": plan.previous_sha256,
+        "supersedes": plan.supersedes, "extra": {name: value for name, value in extra.items() if value is not None},
+    }  # fmt: skip
+    return {name: value for name, value in event.items() if value is not None}
+
+
+def _taken_back(back: Published, last: Published, seen: Seen, now_us: int) -> Wire:
+    extra: Wire = {"rollback": True, "rolled_back": back.id}
+    extra |= {"reader": back.said["reader"]} if "reader" in back.said else {}
+    extra |= {"removed": True} if back.previous is None else {}
+    event = {
+        "type": TYPE, "producer": PRODUCER, "key": composite_key("rollback", back.event.target, back.id, last.id),
+        "at": times.text_of(now_us), "policy": back.event.policy, "through": back.event.through,
+        "digest": back.event.digest, "target": back.event.target, "new_sha256": back.previous or NO_BYTES,
+        "previous_sha256": seen.sha256, "supersedes": last.id, "extra": extra,
+    }  # fmt: skip
+    return {name: value for name, value in event.items() if value is not None}
+
+
+def _write(books: Books, data: bytes | None, seen: Seen, event: Wire, opened: Wire | None, *, as_tool: bool) -> Done:
+    """Open the balance, keep the old bytes, publish, put the new bytes in place."""
+    real, new = event["target"], None if data is None else target.sha256(data)
+    if new != seen.sha256:
+        target.check_writable(real, seen)
+    if opened is not None:
+        _append(books, opened)
+    if seen.data is not None:
+        Shelf(books.folder).keep(seen.data)
+    receipt = _append(books, event)
+    if new != seen.sha256:
+        _put(real, data, seen, as_tool=as_tool)
+    return Done(
+        target=real, happened=_happened(new, changed=new != seen.sha256), publication=receipt.id,
+        position=receipt.position, sha256=new, replaced=seen.sha256,
+    )  # fmt: skip
+
+
+def _happened(new: str | None, *, changed: bool) -> Happened:
+    if not changed:
+        return "already in place"
+    return "removed" if new is None else "written"
+
+
+def _put(real: str, data: bytes | None, seen: Seen, *, as_tool: bool) -> None:
+    if as_tool and seen.data is not None:
+        target.write_aside(f"{real}.bak", seen.data, seen)
+    target.place(real, data, seen)
+
+
+def _append(books: Books, event: Wire) -> Receipt:
+    """Append one event, or find it there already.
+
+    Raises:
+        TargetChangedError: Another fact stands under its id.
+    """
+    [receipt] = books.projected.log.append([event])
+    if receipt.outcome not in {"appended", "duplicate"}:
+        real = str(event.get("target", event.get("source")))
+        raise TargetChangedError(real, f"its {event['type']} was {receipt.outcome}: {receipt.reason}")
+    return receipt
+
+
+def _done(real: str, happened: Happened, published: Published) -> Done:
+    return Done(
+        target=real, happened=happened, publication=published.id, position=published.position,
+        sha256=published.new, replaced=published.previous,
+    )  # fmt: skip
+
+
+def interrupted(books: Books, plan: Plan) -> bool:
+    """Say whether a plan was published and is not in place yet: applying it again completes it."""
+    chain = publications(books.projected.log, plan.target)[plan.target]
+    mine = bool(chain) and chain[-1].id == event_id(PRODUCER, _plan_key(plan))
+    return mine and plan.new_sha256 != plan.previous_sha256 == target.look(plan.target).sha256

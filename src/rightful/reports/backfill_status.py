@@ -1,0 +1,87 @@
+"""The state of what was published: is it in place, did a tool write since, what would a rollback restore."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from rightful.errors import TargetError
+from rightful.reports import target
+from rightful.reports.backfill import Books
+from rightful.reports.publications import Published, in_force, publications
+from rightful.reports.shelf import Shelf
+
+Standing = Literal["in place", "changed since", "not in place", "missing", "rolled back", "not readable"]
+"""How the file stands to the last publication: it is what was published; a tool has written it
+since; it is still what stood there before; there is no file; it is what a rollback put back; or
+it cannot be looked at."""
+
+
+class TargetStatus(Struct, frozen=True, kw_only=True):
+    """One target.
+
+    Attributes:
+        target: The file.
+        standing: How it stands to the last publication.
+        publication: The event id of the publication in force; None where all were taken back.
+        position: Where it stands.
+        at: When it was published.
+        reader: Whose form it took.
+        policy: The hash of its policy.
+        through: The position it was computed through.
+        sha256: Of what stands there now; None for no file.
+        restores: What a rollback would put back: `SHA-256 …`, `no file`, or None where nothing is in force.
+        kept: Whether those bytes are kept.
+        count: How many publications the ledger has of it, rollbacks among them.
+    """
+
+    target: str
+    standing: Standing
+    publication: str | None
+    position: int | None
+    at: datetime | None
+    reader: str | None
+    policy: str | None
+    through: int | None
+    sha256: str | None
+    restores: str | None
+    kept: bool | None
+    count: int
+
+
+def status(books: Books, named: str | None = None) -> list[TargetStatus]:
+    """Return the state of a target, or of all that anything was published to."""
+    real = None if named is None else target.resolved(named)
+    found = publications(books.projected.log, real)
+    return [_status(books, one, chain) for one, chain in sorted(found.items()) if chain]
+
+
+def _status(books: Books, real: str, chain: list[Published]) -> TargetStatus:
+    standing, stands = _standing(real, chain[-1])
+    alone = TargetStatus(
+        target=real, standing=standing, publication=None, position=None, at=None, reader=None, policy=None,
+        through=None, sha256=stands, restores=None, kept=None, count=len(chain),
+    )  # fmt: skip
+    found = in_force(chain)
+    if not found:
+        return alone
+    last = found[-1]
+    return structs.replace(
+        alone, publication=last.id, position=last.position, at=last.event.at, reader=last.said.get("reader"),
+        policy=last.event.policy, through=last.event.through, restores=last.previous or "no file",
+        kept=last.previous is None or Shelf(books.folder).find(last.previous) is not None,
+    )  # fmt: skip
+
+
+def _standing(real: str, last: Published) -> tuple[Standing, str | None]:
+    try:
+        stands = target.look(real).sha256
+    except (OSError, TargetError):
+        return "not readable", None
+    if stands == last.new:
+        return ("in place" if last.rolled_back is None else "rolled back"), stands
+    if stands is None:
+        return "missing", stands
+    return ("not in place" if stands == last.previous else "changed since"), stands

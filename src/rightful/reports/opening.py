@@ -1,0 +1,42 @@
+"""The opening of a target's balance: what its file holds before it is first written, as an event."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rightful.errors import InvalidEventError, TargetError
+from rightful.producers.bandit_state import BanditState
+from rightful.producers.files import Found, Problem
+from rightful.producers.importing import End, Origin
+from rightful.reports.target import sha256
+
+Wire = dict[str, Any]
+
+
+def opening_of(source: str, data: bytes, mtime_us: int) -> Wire:
+    """Return the `balance.opened` of a bandit file, the same that importing the file gives.
+
+    Args:
+        source: The file's real path.
+        data: Its bytes, which are one JSON object.
+        mtime_us: When it was last written; microseconds since 1970, UTC.
+
+    Raises:
+        TargetError: Not all of it can be opened.
+    """
+    reader = BanditState().reader(Origin(source, mtime_us))
+    try:
+        reader.events(Found(1, json.loads(data)))
+        said = list(reader.finish(End(sha256(data), is_whole=True)))
+    except InvalidEventError as error:
+        raise refused(source, error) from None
+    for one in said:
+        if isinstance(one, Problem) and one.lost:
+            raise TargetError(source, f"its balance cannot be opened ({one.what})")
+    return next(one for one in said if not isinstance(one, Problem))
+
+
+def refused(source: str, error: InvalidEventError) -> TargetError:
+    """Return the error of a file whose numbers fit no event."""
+    return TargetError(source, f"its balance cannot be opened ({error})")

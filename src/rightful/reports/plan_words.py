@@ -1,0 +1,150 @@
+"""What a plan says of the new bytes: which arms change, what is refused and why, what there is to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from rightful import times
+from rightful.policies import TimeDecay
+from rightful.projections.scene import BINS
+from rightful.reports.beliefs import Beliefs
+from rightful.reports.plans import ArmChange, Rule, Uncredited
+from rightful.reports.target import Seen
+from rightful.reports.tool_forms import Form, State
+
+SHARE = 0.1
+"""Part of the grades that may end in another bin than `FINE` before a plan is refused."""
+
+FINE = ("credited", "empty", "retracted")
+"""The bins that say nothing against writing a posterior."""
+
+_EXAMPLES = 3
+
+
+class Words(NamedTuple):
+    """What a plan says beside its numbers; the fields are those of `Plan`."""
+
+    refusals: tuple[str, ...]
+    notes: tuple[str, ...]
+    changes: tuple[ArmChange, ...]
+    unchanged: int
+
+
+def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, rule: Rule, seen: Seen) -> Words:
+    """Return what there is to say of a plan.
+
+    Args:
+        form: The reader's form.
+        real: The file.
+        state: What it holds.
+        new: What it will hold.
+        found: The beliefs that are written.
+        rule: What decided about them.
+        seen: The file as it stands there.
+    """
+    changes, unchanged = _changes(state, new, found)
+    refusals = tuple(_refusals(form, state, found))
+    return Words(refusals, tuple(_notes(form, real, state, new, found, rule, seen)), changes, unchanged)
+
+
+def _changes(state: State, new: State, found: Beliefs) -> tuple[tuple[ArmChange, ...], int]:
+    prior = found.posteriors.policy.prior
+    rows, unchanged = [], 0
+    for arm in state.arms | new.arms:
+        old_pair, new_pair = state.numbers(arm), new.numbers(arm)
+        if old_pair == new_pair:
+            unchanged += 1
+            continue
+        delta = _mean(new_pair or prior) - _mean(old_pair or prior)
+        belief = found.posteriors.arms.get(arm)
+        n = belief.n if belief is not None and new_pair is not None else 0
+        rows.append(ArmChange(arm, old_pair, new_pair, delta, n))
+    return tuple(sorted(rows, key=lambda one: (-abs(one.delta_mean), one.arm))), unchanged
+
+
+def _mean(pair: tuple[float, float]) -> float:
+    return pair[0] / (pair[0] + pair[1])
+
+
+def uncredited_of(found: Beliefs) -> dict[str, Uncredited]:
+    """Return the grades that credit nobody, by bin, with a few of their sessions."""
+    settled, facts = found.settlement, found.facts
+    out: dict[str, Uncredited] = {}
+    for number, name in enumerate(BINS[1:], 1):
+        units = np.flatnonzero(settled.unit_bin == number)
+        if len(units):
+            rows = settled.unit_grade[units[:_EXAMPLES]]
+            sessions = tuple(facts.names.texts[at].lstrip("\0") for at in facts.grades["name"][rows].tolist())
+            out[name.replace("_", "-")] = Uncredited(len(units), sessions)
+    return out
+
+
+def _refusals(form: Form, state: State, found: Beliefs) -> Iterator[str]:
+    mixed = list(form.mix(state))
+    if mixed:
+        more = f", and {len(mixed) - _EXAMPLES:,} more" if len(mixed) > _EXAMPLES else ""
+        yield (
+            f"the file mixes forms: {'; '.join(mixed[:_EXAMPLES])}{more}, which {form.name} does not take; "
+            f"forced, that is dropped"
+        )
+    total = len(found.settlement.unit_bin)
+    other = {name: one.count for name, one in uncredited_of(found).items() if name not in FINE}
+    if sum(other.values()) > SHARE * total:
+        bins = ", ".join(f"{count:,} {name}" for name, count in other.items())
+        share = f"{sum(other.values()):,} of {total:,} grades"
+        yield f"{share} are neither credited nor empty nor retracted ({bins}), and at most {SHARE:.0%} may be"
+
+
+def _notes(form: Form, real: str, state: State, new: State, found: Beliefs, rule: Rule, seen: Seen) -> Iterator[str]:
+    yield from _notes_on_arms(form, found)
+    if lost := list(_lost(state, new)):
+        yield f"dropped: {'; '.join(lost)}"
+    yield from _notes_on_old(real, found, rule, seen)
+    if isinstance(rule.policy.decay, TimeDecay):
+        yield f"decayed as of {times.text_of(rule.decay_at_us)}"
+
+
+def _notes_on_arms(form: Form, found: Beliefs) -> Iterator[str]:
+    arms = found.posteriors.arms
+    foreign = [arm for arm in arms if not form.takes(arm)]
+    if foreign:
+        yield f"arms of the ledger that are another tool's stay out: {len(foreign):,}, such as {foreign[0]}"
+    written = [arm for arm in arms if form.takes(arm)]
+    if written and not any(map(form.looks_up, written)):
+        yield (
+            f"no arm has the form that {form.name} looks up ({form.asks_for}), so it will find none of them; "
+            f"name such arms in the policy's arm_aliases"
+        )
+
+
+def _notes_on_old(real: str, found: Beliefs, rule: Rule, seen: Seen) -> Iterator[str]:
+    """Yield what there is to know of the file's old numbers."""
+    if rule.old != rule.asked_old:
+        yield "what stands there was rebuilt from the log alone, and so is this"
+    if rule.opens and rule.supersedes is not None:
+        yield "a tool has written the file since it was published; what it did is among the old numbers"
+    if rule.supersedes is None and any(sha256 == seen.sha256 for _, sha256 in found.facts.published):
+        yield "these bytes were published to another file, and what that one opened does not count here"
+    if rule.policy.hash != rule.asked and rule.old != "rebuilt":
+        yield "opening balances of other files do not count here: the policy in force names this file's alone"
+    held = {one.sha256 for one in found.facts.balances if one.source == real}
+    counted = {one.sha256 for one in found.openings if one.source == real}
+    if rule.old == "counted" and seen.sha256 in held - counted:
+        yield "the file's old numbers do not count: the policy, or a later state of this file that was opened, decides"
+    if any(one.through is None for one in found.openings):
+        yield "the file gives no time, so grades that its old numbers contain count again; --rebuild leaves those out"
+
+
+def _lost(state: State, new: State) -> Iterator[str]:
+    """Yield what stands in the file and will not: keys of arms that stay, and of the file itself."""
+    for arm, entry in state.arms.items():
+        if keys := entry.keys() - new.arms.get(arm, entry).keys() - {"lesson_path"}:
+            yield f"{', '.join(sorted(keys))} of {arm}"
+    contexts = [(arm, key) for arm, inside in state.contexts.items() for key in inside]
+    if gone := [f"{key} of {arm}" for arm, key in contexts if key not in new.contexts.get(arm, {})]:
+        yield f"contexts: {len(gone):,}, such as {gone[0]}"
+    if keys := state.top.keys() - new.top.keys() - {"contextual_arms"}:
+        yield f"{', '.join(sorted(keys))} of the file"

@@ -1,0 +1,151 @@
+"""A plan of a backfill: the document that says what `apply` will write, and why."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from rightful.errors import UsageError
+from rightful.policies import Policy
+from rightful.reports.tool_forms import FORMS
+
+VERSION = 1
+"""Version of a plan's form."""
+
+Old = Literal["counted", "rebuilt", "kept"]
+"""What becomes of the file's old numbers: they count; they are left out, and the log alone
+counts; or those that stood before our last publication count, and what the tool did since does not."""
+
+
+class ArmChange(Struct, frozen=True):
+    """What changes of one arm.
+
+    Attributes:
+        arm: The arm.
+        old: (alpha, beta) that the file has; None for a new arm.
+        new: (alpha, beta) that it will have; None for an arm that goes.
+        delta_mean: New mean less old mean, an arm without numbers at its prior; reward, -1 to 1.
+        n: Credits, undecayed; 0 for an arm that goes.
+    """
+
+    arm: str
+    old: tuple[float, float] | None
+    new: tuple[float, float] | None
+    delta_mean: float
+    n: int
+
+
+class Uncredited(Struct, frozen=True):
+    """Grades that credit nobody, of one bin.
+
+    Attributes:
+        count: How many.
+        sessions: A few of their sessions.
+    """
+
+    count: int
+    sessions: tuple[str, ...]
+
+
+class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `apply` will write, and why. A JSON document.
+
+    Attributes:
+        version: `VERSION` of the program that made it.
+        ledger: The ledger's id.
+        target: The file's real path.
+        reader: Whose form it takes.
+        asked: The hash of the policy that was asked for.
+        policy: The policy in force, completed: as asked, but for the balances.
+        policy_hash: Its hash.
+        through: The position that it is computed through.
+        decay_at: The time of the decay; None in an empty ledger.
+        digest: SHA-256 of the sufficient statistics.
+        previous_sha256: Of the bytes that stand there; None where there is no file.
+        new_sha256: Of the bytes that will stand there.
+        supersedes: The publication of this target before this one.
+        asked_old: What was asked for of the file's old numbers.
+        old: What becomes of them: as asked, but `rebuilt` where the publication that stands there was.
+        opens: The id of the `balance.opened` that apply appends first; None where none is needed.
+        forced: Whether it is applied though it is refused.
+        refusals: Why it is not applied, unless forced.
+        notes: What else there is to know.
+        grades: How many grades the policy looked at.
+        in_balance: How many of them the file's old numbers contain, so that they are not repaired.
+        uncredited: By bin, the grades that credit nobody.
+        changes: The arms that change, the largest change of the mean first.
+        unchanged: How many arms stay as they are.
+    """
+
+    version: int
+    ledger: str
+    target: str
+    reader: str
+    asked: str
+    policy: Policy
+    policy_hash: str
+    through: int
+    decay_at: str | None
+    digest: str
+    previous_sha256: str | None
+    new_sha256: str
+    supersedes: str | None
+    asked_old: Old
+    old: Old
+    opens: str | None
+    forced: bool
+    refusals: tuple[str, ...]
+    notes: tuple[str, ...]
+    grades: int
+    in_balance: int
+    uncredited: dict[str, Uncredited]
+    changes: tuple[ArmChange, ...]
+    unchanged: int
+
+    def document(self) -> bytes:
+        """Return the plan as a JSON document."""
+        said = msgspec.to_builtins(self) | {"policy": self.policy.as_dict()}
+        return msgspec.json.format(msgspec.json.encode(said), indent=2) + b"\n"
+
+
+def plan_from(document: bytes, name: str) -> Plan:
+    """Return the plan of a document.
+
+    Raises:
+        UsageError: It is no plan, or one of another version.
+    """
+    try:
+        found = msgspec.json.decode(document, type=Plan)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{name} is no plan of a backfill ({error}); nothing was written. Plan again.") from None
+    if found.version != VERSION or found.reader not in FORMS or found.policy.hash != found.policy_hash:
+        raise UsageError(f"{name} is a plan of another program version, or was changed; nothing was written.")
+    return found
+
+
+class Rule(NamedTuple):
+    """All that decides about the new bytes but the file's own.
+
+    Attributes:
+        policy: The policy in force.
+        asked: The hash of the policy that was asked for.
+        asked_old: What was asked for of the file's old numbers.
+        through: The last position that counts.
+        decay_at_us: The time of the decay; microseconds since 1970, UTC.
+        old: What becomes of them.
+        opens: Whether the file's balance is opened by it.
+        force: Whether it is applied though it is refused.
+        supersedes: The publication of the target before it.
+    """
+
+    policy: Policy
+    asked: str
+    asked_old: Old
+    through: int
+    decay_at_us: int
+    old: Old
+    opens: bool
+    force: bool
+    supersedes: str | None

@@ -1,0 +1,87 @@
+"""What a backfill keeps in the ledger's folder: the bytes that it replaced, and the last plan of each target.
+
+Bytes are named by their SHA-256, plans by that of the target's path, so no path is built from
+what a file or an event says. All of it is written whole or not at all, and is its owner's alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+
+from rightful.recorders.files import make_folder
+from rightful.recorders.locks import PRIVATE_FILE
+from rightful.reports.target import sha256
+
+FOLDER = "backfill"
+"""Its name in the ledger's folder."""
+
+
+class Shelf:
+    """What is kept of backfills.
+
+    Args:
+        ledger: The ledger's folder.
+    """
+
+    def __init__(self, ledger: Path) -> None:
+        self.folder = ledger / FOLDER
+
+    def keep(self, data: bytes) -> str:
+        """Keep bytes, durable, and return their SHA-256; keeping them again is nothing."""
+        name = sha256(data)
+        if self.find(name) is None:
+            self._write(f"{name}.bytes", data)
+        return name
+
+    def find(self, name: str) -> bytes | None:
+        """Return the bytes of a SHA-256; None where they are not kept, or are damaged."""
+        data = self._read(f"{name}.bytes")
+        return data if data is not None and sha256(data) == name else None
+
+    def keep_plan(self, target: str, document: bytes) -> Path:
+        """Keep the last plan of a target, and return where."""
+        return self._write(_plan_name(target), document)
+
+    def plan_of(self, target: str) -> bytes | None:
+        """Return the last plan of a target; None where there is none."""
+        return self._read(_plan_name(target))
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def _write(self, name: str, data: bytes) -> Path:
+        with contextlib.suppress(FileExistsError):
+            make_folder(self.folder)
+        turn = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX)  # so that what a kill leaves half has one name, and no other writer
+            self._put(self.folder / name, data)
+            os.fsync(turn)
+        finally:
+            os.close(turn)
+        return self.folder / name
+
+    def _put(self, path: Path, data: bytes) -> None:
+        half = path.with_name(f"{path.name}.new")
+        half.unlink(missing_ok=True)
+        try:
+            fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+            with os.fdopen(fd, "wb") as file:
+                os.fchmod(fd, PRIVATE_FILE)
+                file.write(data)
+                file.flush()
+                os.fsync(fd)
+            half.rename(path)
+        except OSError:
+            half.unlink(missing_ok=True)
+            raise
+
+
+def _plan_name(target: str) -> str:
+    return f"{sha256(os.fsencode(target))}.plan.json"

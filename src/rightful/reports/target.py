@@ -1,0 +1,257 @@
+"""A tool's file: looked at whole, and replaced so that nobody's write is lost.
+
+New bytes are written beside the file, synced, and *exchanged* with it in one step of the
+system; then what came out is held against what was expected, and put back if a tool wrote in
+between. Where the system cannot exchange, the file is looked at once more right before the
+rename. The lock is a flock on the file's folder, so nothing stays beside the tool's file, and
+two ledgers that publish to one file take turns too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rightful import limits
+from rightful.errors import StorageError, TargetChangedError, TargetError
+from rightful.producers import files
+
+_FILE = 0o666  # less the umask: what a tool's own write gives a new file
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_AS_OWNER = "Nothing was written; run the command as the file's owner."
+_UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
+
+
+class Seen(NamedTuple):
+    """A file as it was at one moment.
+
+    Attributes:
+        data: Its bytes; None where there is no file.
+        mtime_us: When it was last written; microseconds since 1970, UTC.
+        mode: Its permissions; None where there is no file.
+        owner: Its user and group.
+    """
+
+    data: bytes | None
+    mtime_us: int = 0
+    mode: int | None = None
+    owner: tuple[int, int] = (-1, -1)
+
+    @property
+    def sha256(self) -> str | None:
+        """SHA-256 of its bytes, in hexadecimal; None where there is no file."""
+        return None if self.data is None else sha256(self.data)
+
+
+def sha256(data: bytes) -> str:
+    """Return SHA-256 in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def resolved(path: str) -> str:
+    """Return the real path of a target; a link is followed to the file that the tool reads.
+
+    Raises:
+        TargetError: Its folder does not exist, or it is no path.
+    """
+    try:
+        real = os.path.realpath(path)
+        folder = Path(real).parent.is_dir()
+    except ValueError:
+        raise TargetError(repr(path), "it can be no path") from None
+    if not path or not folder:
+        raise TargetError(path or "an empty path", "its folder does not exist")
+    return real
+
+
+def look(real: str) -> Seen:
+    """Return what stands at a path now.
+
+    Raises:
+        TargetError: It is no file, or too large for one.
+        OSError: It cannot be read.
+    """
+    try:
+        with files.opened(real) as file:
+            facts = os.fstat(file.stream.fileno())
+            data = file.stream.read(limits.EVENT_BYTES + 1)
+    except FileNotFoundError:
+        return Seen(None)
+    except OSError as error:
+        if error.errno in {errno.EINVAL, errno.EISDIR, errno.ENXIO}:
+            raise TargetError(real, "it is no regular file") from None
+        raise
+    if len(data) > limits.EVENT_BYTES:
+        raise TargetError(real, f"it has more than {limits.EVENT_BYTES} bytes")
+    return Seen(data, file.mtime_us, facts.st_mode & 0o7777, (facts.st_uid, facts.st_gid))
+
+
+@contextlib.contextmanager
+def locked(real: str, *, as_tool: bool) -> Iterator[None]:
+    """Hold a target against every other backfill, and against its tool where that has a lock.
+
+    Args:
+        real: The file.
+        as_tool: Take the lock file of pm-dispatch, `bandit-state.json.lock`, as it does.
+    """
+    with contextlib.ExitStack() as held:
+        folder = os.open(Path(real).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        held.callback(os.close, folder)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if as_tool:
+            lock = os.open(f"{real}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE)
+            held.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def beside(real: str) -> str:
+    """Return where new bytes are written before they take the file's place."""
+    folder, name = os.path.split(real)
+    return os.path.join(folder, f".{name}.rightful")  # noqa: PTH118 - text all the way, as the event has it
+
+
+def place(real: str, data: bytes | None, expected: Seen) -> None:
+    """Put bytes in a file's place, or remove it, unless it is not what was expected any more.
+
+    Args:
+        real: The file.
+        data: The new bytes; None removes the file.
+        expected: What stands there, as it was seen; its permissions and owner stay.
+
+    Raises:
+        TargetChangedError: Somebody wrote it meanwhile. What they wrote stands there.
+        OSError: The system failed. The file is as it was, or as it should be.
+    """
+    temp = beside(real)
+    if data is not None:
+        _write(temp, data, expected)
+    if look(real).sha256 != expected.sha256:
+        drop(temp)
+        raise changed(real)
+    if data is None:
+        os.rename(real, temp)  # noqa: PTH104 - as `_write`
+    elif expected.data is None:
+        _appear(temp, real)
+    elif not _exchange(temp, real):
+        os.rename(temp, real)  # noqa: PTH104 - as `_write`
+    sync(real)
+    settle(real, expected.sha256)
+    if look(real).sha256 != (None if data is None else sha256(data)):
+        raise changed(real, "it was written by somebody else right after it was put in place")
+
+
+def settle(real: str, expected: str | None) -> None:
+    """Hold what came out of a file's place against what was expected, and put it back if it is another's.
+
+    Args:
+        real: The file, in whose place the new bytes stand by now.
+        expected: SHA-256 of what should have come out; None where there was no file.
+
+    Raises:
+        TargetChangedError: A tool wrote the file between the last look and the exchange. What it
+            wrote stands there again.
+    """
+    temp = beside(real)
+    out, inside = look(temp), look(real)
+    if out.data is not None and out.sha256 not in {expected, inside.sha256}:
+        if inside.data is None:
+            _appear(temp, real)
+        elif not _exchange(temp, real):
+            os.rename(temp, real)  # noqa: PTH104 - as `_write`
+        drop(temp)
+        sync(real)
+        raise changed(real)
+    drop(temp)
+
+
+def changed(real: str, why: str = "it was written by somebody else meanwhile") -> TargetChangedError:
+    """Return the error of a file that is not what was expected."""
+    return TargetChangedError(real, why)
+
+
+def write_aside(path: str, data: bytes, like: Seen) -> None:
+    """Write a file whole or not at all, as `place` does, where nobody else writes: a tool's `.bak`."""
+    temp = beside(path)
+    _write(temp, data, like)
+    os.rename(temp, path)  # noqa: PTH104 - as `_write`
+
+
+def check_writable(real: str, seen: Seen) -> None:
+    """Refuse what would fail only after it was published.
+
+    Raises:
+        StorageError: The folder cannot be written by you, or the file belongs to somebody else.
+    """
+    me, folder = os.geteuid(), Path(real).parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StorageError(f"{folder} cannot be written by you, so {real} cannot be replaced", _AS_OWNER)
+    if seen.data is not None and me not in {0, seen.owner[0]}:
+        raise StorageError(f"{real} belongs to another user (uid {seen.owner[0]}), and would become yours", _AS_OWNER)
+
+
+def sync(real: str) -> None:
+    """Make a file's name durable."""
+    folder = os.open(Path(real).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _write(temp: str, data: bytes, like: Seen) -> None:
+    """Write a new file, durable, with the permissions and the owner of the one whose place it takes."""
+    drop(temp)
+    fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE)
+    try:
+        try:
+            if like.mode is not None:
+                os.fchmod(fd, like.mode)
+                own = os.fstat(fd)
+                if (own.st_uid, own.st_gid) != like.owner:
+                    os.fchown(fd, *like.owner)
+            done = 0
+            while done < len(data):
+                done += os.write(fd, data[done:])
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError:
+        drop(temp)
+        raise
+
+
+def drop(temp: str) -> None:
+    """Remove a file that was written beside the target."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temp)  # noqa: PTH108 - as `_write`
+
+
+def _appear(temp: str, real: str) -> None:
+    """Give a file its name where none stands; a link, because a rename would replace what came meanwhile."""
+    try:
+        os.link(temp, real)
+    except FileExistsError:
+        drop(temp)
+        raise changed(real) from None
+    drop(temp)
+
+
+def _exchange(one: str, other: str) -> bool:
+    """Exchange two files in one step (Linux renameat2); False where the system cannot."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNKNOWN:
+        return False
+    raise OSError(number, os.strerror(number), other)

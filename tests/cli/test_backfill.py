@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.backfilling import EVENTS, GIT, NOON, OLD, TESTS, arm, state, text, written
+from tests.cli.conftest import Run
+from tests.projections.telling import exposed, graded
+from tests.readers_of_tools import Bandit
+
+import rightful
+from rightful.reports import target as module
+
+FILE = state(arm(GIT, 3.0, 2.0, 3), arm(OLD, 2.0, 1.0, 2))
+
+
+@pytest.fixture
+def target(here: Path, ledger: Path) -> Path:
+    tell(ledger, *EVENTS)
+    return written(here / "state" / "bandit-state.json", FILE)
+
+
+def tell(ledger: Path, *events: dict[str, Any]) -> None:
+    with rightful.open(ledger) as opened:
+        assert {receipt.outcome for receipt in opened.append(events)} == {"appended"}
+
+
+def test_plan_apply_status_and_rollback_in_words(run: Run, target: Path) -> None:
+    plan = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions")
+    assert plan.code == 0
+    assert plan.out.splitlines()[0] == f"2 arms of {target} would change. Nothing was written to it."
+    table = [line.split() for line in plan.out.splitlines() if line.lstrip().startswith("/ws/")]
+    assert table == [
+        [TESTS, "new", "0.583", "+0.083", "1.75,", "1.25", "1"],
+        [GIT, "0.600", "0.571", "-0.029", "3,", "2", "4,", "3", "5"],
+    ]
+    assert "1 arm unchanged" in plan.out
+    assert target.read_bytes() == text(FILE)
+
+    applied = run("backfill", "apply", "--target", target)
+    assert applied.code == 0
+    assert applied.out.startswith(f"{target} was written: 2 arms changed, publication ")
+    assert (
+        run("backfill", "apply", "--target", target).out
+        == f"{target} already stands as planned; nothing was written to it.\n"
+    )
+
+    status = run("backfill", "status")
+    assert "it stands there as it was published" in status.out
+    assert "rollback restores  SHA-256 " in status.out
+    Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
+    assert "a tool has written the file since" in run("backfill", "status", "--target", target).out
+
+    refused = run("backfill", "rollback", "--target", target)
+    assert refused.code == 3
+    assert "written by somebody else since it was published. What stands there was kept." in refused.err
+    back = run("backfill", "rollback", "--target", target, "--force")
+    assert (back.code, target.read_bytes()) == (0, text(FILE))
+    assert back.out.startswith(f"{target} is again what it was before (SHA-256 ")
+    assert "already" in run("backfill", "rollback", "--target", target).out
+    assert "what stood there before is back" in run("backfill", "status").out
+
+
+def test_what_is_not_repaired_is_the_first_thing_said(run: Run, here: Path, ledger: Path) -> None:
+    tell(ledger, *EVENTS)
+    target = written(here / "b.json", state(arm(GIT, 3.0, 2.0, 3), last_updated="1970-01-01T12:01:00+00:00"))
+
+    plan = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions")
+
+    assert plan.code == 1
+    first, second, third, *_ = plan.out.splitlines()
+    assert first == (
+        "NOT repaired: 1 of 2 grades, which the file's old numbers contain. What was wrong in them stays wrong; "
+        "plan with --rebuild to take them from the log instead."
+    )
+    assert second == (
+        "Refused: 1 of 2 grades are neither credited nor empty nor retracted (1 in-balance), and at most 10% may be."
+    )
+    assert third == "Apply will refuse it. Mend what is named, or plan with --force."
+    assert [line.split() for line in plan.out.splitlines() if line.lstrip().startswith("in-balance")] == [
+        ["in-balance", "1", "t:a"]
+    ]
+    assert run("backfill", "apply", "--target", target).code == 1
+
+    rebuilt = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions", "--rebuild")
+    assert rebuilt.code == 0
+    assert "are left out: the log alone counts" in rebuilt.out
+    forced = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions", "--force")
+    assert (forced.code, forced.out.splitlines()[1].split(":")[0]) == (0, "Forced")
+
+
+def test_a_plan_can_be_kept_elsewhere_and_applied_from_there(run: Run, here: Path, target: Path) -> None:
+    document = run(
+        "backfill", "plan", "--target", target, "--reader", "lesson-hook", "--policy", '{"prior": [2, 1]}',
+        "--out", here / "plan.json", "--json",
+    ).document  # fmt: skip
+
+    assert json.loads((here / "plan.json").read_text()) == document
+    assert list(document) == [
+        "version", "ledger", "target", "reader", "asked", "policy", "policy_hash", "through", "decay_at", "digest",
+        "previous_sha256", "new_sha256", "supersedes", "asked_old", "old", "opens", "forced", "refusals", "notes",
+        "grades", "in_balance", "uncredited", "changes", "unchanged",
+    ]  # fmt: skip
+    assert list(document["changes"][0]) == ["arm", "old", "new", "delta_mean", "n"]
+
+    done = run("backfill", "apply", "--plan", here / "plan.json", "--json").document
+
+    assert done["plan"] == document
+    assert list(done["done"]) == ["target", "happened", "publication", "position", "sha256", "replaced"]
+    assert done["done"]["sha256"] == document["new_sha256"]
+    assert Bandit(target).arms[TESTS].alpha == 2.75
+
+
+def test_apply_with_the_question_plans_and_writes_in_one_go(run: Run, ledger: Path, target: Path) -> None:
+    words = ("backfill", "apply", "--target", target, "--reader", "gptme-sessions")
+
+    assert run(*words).code == 0
+    assert Bandit(target).arms[GIT].alpha == 4.0
+    assert "already stands as planned" in run(*words).out
+    tell(ledger, exposed("t:c", GIT, at=NOON + 500), graded("t:c", 1.0, at=NOON + 600))
+    assert run(*words).code == 0
+    assert Bandit(target).arms[GIT].alpha == 5.0
+    with rightful.open(ledger, readonly=True) as opened:
+        assert len(list(opened.read(types=["posterior.published"]))) == 2
+
+
+def test_apply_with_the_question_plans_anew_where_the_last_plan_was_not_begun(
+    run: Run, ledger: Path, target: Path
+) -> None:
+    words = ("--target", target, "--reader", "gptme-sessions")
+    run("backfill", "plan", *words)
+    tell(ledger, exposed("t:c", GIT, at=NOON + 500), graded("t:c", 1.0, at=NOON + 600))
+
+    run("backfill", "apply", *words)
+
+    assert Bandit(target).arms[GIT].alpha == 5.0
+
+
+def test_apply_with_the_question_completes_what_was_interrupted_and_says_it_once(
+    run: Run, ledger: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("backfill", "apply", "--target", target, "--reader", "gptme-sessions")
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, os.strerror(28))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "place", fail)
+        failed = run(*words)
+    assert failed.code == 4
+    assert "it goes on where it ended" in failed.err
+    assert "published but not in place" in run("backfill", "status").out
+
+    assert run(*words).code == 0
+
+    assert Bandit(target).arms[GIT].alpha == 4.0
+    with rightful.open(ledger, readonly=True) as opened:
+        assert len(list(opened.read(types=["posterior.published"]))) == 1
+
+
+def test_status_as_json_has_one_object_a_target(run: Run, target: Path) -> None:
+    assert run("backfill", "status", "--json").document == {"targets": []}
+    assert run("backfill", "status").out == "Nothing was published from this ledger.\n"
+    run("backfill", "apply", "--target", target, "--reader", "gptme-sessions")
+
+    [one] = run("backfill", "status", "--json").document["targets"]
+
+    assert list(one) == [
+        "target", "standing", "publication", "position", "at", "reader", "policy", "through", "sha256", "restores",
+        "kept", "count",
+    ]  # fmt: skip
+    assert (one["standing"], one["count"], one["kept"]) == ("in place", 1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("plan",), "`backfill plan` needs --target FILE"),
+        (("plan", "--target", "b.json"), "`backfill plan` needs --reader"),
+        (("plan", "--target", "b.json", "--reader", "x"), "there is no reader 'x'"),
+        (("plan", "--target", "b.json", "--reader", "lesson-hook", "--plan", "p"), "takes no --plan"),
+        (("apply",), "needs --target FILE or --plan PLAN"),
+        (("apply", "--target", "b.json", "--force"), "without --reader writes what the target's last plan says"),
+        (("apply", "--target", "b.json"), "there is no plan for "),
+        (("apply", "--plan", "none.json"), "--plan none.json cannot be read"),
+        (("apply", "--plan", "none.json", "--force"), "takes no other option"),
+        (("apply", "--plan", "broken.json"), "broken.json is no plan of a backfill"),
+        (("rollback",), "`backfill rollback` needs --target FILE"),
+        (("rollback", "--target", "b.json", "--rebuild"), "takes no --rebuild"),
+        (("rollback", "--target", "b.json"), "nothing was published to"),
+        (("status", "--force", "--out", "x"), "takes no --force, --out"),
+        (("plan", "--target", "none/b.json", "--reader", "lesson-hook"), "its folder does not exist"),
+        (("plan", "--target", "broken.json", "--reader", "lesson-hook"), "no whole JSON document"),
+        (
+            ("plan", "--target", "b.json", "--reader", "lesson-hook", "--out", "none/p"),
+            "--out none/p cannot be written",
+        ),
+    ],
+)
+def test_wrong_usage_is_refused_with_what_to_do(run: Run, here: Path, ledger: Path, words: Any, what: str) -> None:
+    (here / "broken.json").write_text("{")
+
+    done = run("backfill", *words)
+
+    assert done.code == 2
+    assert what in done.err
+
+
+def test_rebuild_and_drop_updates_exclude_each_other(run: Run, target: Path) -> None:
+    done = run("backfill", "plan", "--target", target, "--reader", "lesson-hook", "--rebuild", "--drop-updates")
+
+    assert done.code == 2
+    assert "not allowed with" in done.err
+
+
+def test_a_plan_for_a_ledger_that_cannot_be_written_says_that_it_is_not_kept(
+    run: Run, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rightful.reports.shelf import Shelf
+
+    def fail(*_: Any) -> None:
+        raise PermissionError(13, os.strerror(13))
+
+    monkeypatch.setattr(Shelf, "keep_plan", fail)
+
+    done = run("backfill", "plan", "--target", target, "--reader", "lesson-hook")
+
+    assert done.code == 0
+    assert "the plan is not kept; write it elsewhere with --out" in done.err
+
+
+def test_arms_that_could_steer_a_terminal_are_spelled_out(run: Run, here: Path, ledger: Path) -> None:
+    tell(ledger, exposed("t:a", "/x/\u202e.md"), graded("t:a", 1.0))
+
+    done = run("backfill", "plan", "--target", here / "b.json", "--reader", "lesson-hook")
+
+    assert "/x/\\u202e.md" in done.out
+    assert "\u202e" not in done.out
+
+
+def test_in_80_columns_names_stay_and_numbers_go(run: Run, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    out = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions").out
+
+    assert "mean, new" in out
+    assert "Beta, new" in out
+    assert "Beta, old" not in out
+    assert max(map(len, [line for line in out.splitlines() if "/ws/" in line])) <= 80

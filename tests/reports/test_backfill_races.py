@@ -1,0 +1,196 @@
+"""A tool that writes the file while a backfill does is noticed, and keeps what it wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.backfilling import (
+    GIT,
+    OLD,
+    applied,
+    arm,
+    books,
+    ledger_with,
+    plan_of,
+    state,
+    taken_back,
+    text,
+    written,
+)
+from tests.readers_of_tools import Bandit
+
+from rightful.errors import TargetChangedError
+from rightful.reports import target as module
+from rightful.reports.backfill_status import TargetStatus, status
+
+FILE = state(arm(GIT, 3.0, 2.0, 3))
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def stands(path: Path, target: Path) -> TargetStatus:
+    with books(path) as found:
+        [one] = status(found, str(target))
+        return one
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return written(tmp_path / "state" / "bandit-state.json", FILE)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return ledger_with(tmp_path)
+
+
+def _in_place(target: Path) -> None:
+    Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
+
+
+def _by_rename(target: Path) -> None:
+    other = target.with_suffix(".tmp")
+    other.write_bytes(text(state(arm(OLD, 5.0, 1.0, 4))))
+    other.rename(target)
+
+
+def _torn(target: Path) -> None:
+    target.write_bytes(text(FILE)[:40])
+
+
+@pytest.mark.parametrize("write", [_in_place, _by_rename, _torn])
+def test_a_tool_that_writes_in_the_last_moment_is_noticed_and_keeps_its_write(
+    path: Path, target: Path, write: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the last look and the exchange: what came out is not what was expected, and goes back."""
+    plan, exchange = plan_of(path, target), module._exchange
+
+    def late(one: str, other: str) -> bool:
+        if not seen:
+            write(target)
+            seen.append(target.read_bytes())
+        return exchange(one, other)
+
+    seen: list[bytes] = []
+    monkeypatch.setattr(module, "_exchange", late)
+
+    with pytest.raises(TargetChangedError, match="written by somebody else meanwhile"):
+        applied(path, plan)
+
+    assert [target.read_bytes()] == seen
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+    assert stands(path, target).standing == "changed since"
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_tool_that_writes_before_the_last_look_is_noticed(
+    path: Path, target: Path, exchanges: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, write = plan_of(path, target), module._write
+
+    def late(temp: str, data: bytes, like: module.Seen) -> None:
+        write(temp, data, like)
+        _in_place(target)
+
+    monkeypatch.setattr(module, "_write", late)
+    if not exchanges:
+        monkeypatch.setattr(module, "_exchange", lambda one, other: False)
+
+    with pytest.raises(TargetChangedError, match="written by somebody else meanwhile"):
+        applied(path, plan)
+
+    assert OLD in Bandit(target).arms
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+
+
+def test_where_nothing_can_be_exchanged_the_file_is_renamed(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_exchange", lambda one, other: False)
+
+    applied(path, plan_of(path, target))
+
+    assert Bandit(target).arms[GIT].alpha == 4.0
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+
+
+def test_a_file_that_appears_where_none_was_is_not_replaced(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, appear = tmp_path / "new.json", module._appear
+
+    def late(temp: str, real: str) -> None:
+        written(target, FILE)
+        appear(temp, real)
+
+    plan = plan_of(path, target)
+    monkeypatch.setattr(module, "_appear", late)
+
+    with pytest.raises(TargetChangedError):
+        applied(path, plan)
+
+    assert target.read_bytes() == text(FILE)
+
+
+def test_a_tool_that_writes_while_its_new_file_is_removed_keeps_its_write(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "new.json"
+    applied(path, plan_of(path, target))
+    rename = os.rename
+
+    def late(one: str, other: str) -> None:
+        if one == str(target):
+            _in_place(target)
+        rename(one, other)
+
+    monkeypatch.setattr(os, "rename", late)
+
+    with pytest.raises(TargetChangedError):
+        taken_back(path, target)
+
+    assert OLD in Bandit(target).arms
+
+
+def test_a_tool_that_writes_right_after_is_noticed(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, sync = plan_of(path, target), module.sync
+
+    def late(real: str) -> None:
+        sync(real)
+        Bandit(Path(real)).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
+
+    monkeypatch.setattr(module, "sync", late)
+
+    with pytest.raises(TargetChangedError, match="right after it was put in place"):
+        applied(path, plan)
+
+    assert (Bandit(target).arms[GIT].alpha, Bandit(target).arms[OLD].alpha) == (4.0, 2.0)
+
+
+def test_a_write_that_a_kill_left_beside_the_file_goes_back_into_its_place(path: Path, target: Path) -> None:
+    """Killed between the exchange and the look at what came out, while a tool wrote."""
+    plan = plan_of(path, target)
+    applied(path, plan)
+    theirs = text(state(arm(OLD, 5.0, 1.0, 4)))
+    Path(module.beside(str(target))).write_bytes(theirs)
+
+    with pytest.raises(TargetChangedError):
+        applied(path, plan)
+
+    assert target.read_bytes() == theirs
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+
+
+def test_what_nobody_can_make_again_is_kept_before_it_is_removed(path: Path, target: Path) -> None:
+    Path(module.beside(str(target))).write_bytes(b"who wrote this?")
+
+    applied(path, plan_of(path, target))
+
+    assert (path / "backfill" / f"{sha256(b'who wrote this?')}.bytes").read_bytes() == b"who wrote this?"
+    assert [one.name for one in target.parent.iterdir()] == [target.name]

@@ -1,0 +1,151 @@
+"""What is published and not in place, changed since, or cannot be put there at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.backfilling import (
+    GIT,
+    OLD,
+    applied,
+    arm,
+    books,
+    ledger_with,
+    plan_of,
+    rows,
+    state,
+    taken_back,
+    text,
+    written,
+)
+from tests.readers_of_tools import Bandit
+
+from rightful.errors import StorageError
+from rightful.policies import policy_of
+from rightful.reports import target as module
+from rightful.reports.backfill_apply import interrupted
+from rightful.reports.backfill_status import TargetStatus, status
+
+FILE = state(arm(GIT, 3.0, 2.0, 3))
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def stands(path: Path, target: Path) -> TargetStatus:
+    with books(path) as found:
+        [one] = status(found, str(target))
+        return one
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return written(tmp_path / "state" / "bandit-state.json", FILE)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return ledger_with(tmp_path)
+
+
+def test_a_publication_that_is_not_in_place_is_said_completed_or_taken_back(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(path, target)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "place", fail)
+        with pytest.raises(StorageError, match="No space left on device"):
+            applied(path, plan)
+    assert stands(path, target).standing == "not in place"
+    with books(path) as found:
+        assert interrupted(found, plan)
+
+    assert taken_back(path, target).happened == "already in place"
+    assert stands(path, target).standing == "rolled back"
+    assert target.read_bytes() == text(FILE)
+
+
+def test_a_later_plan_supersedes_one_that_never_came_into_place(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "place", fail)
+        with pytest.raises(StorageError):
+            applied(path, plan_of(path, target))
+
+    applied(path, plan_of(path, target, "lesson-hook", old="rebuilt"))
+
+    first, second = rows(path, "posterior.published")
+    assert second.supersedes is not None
+    assert stands(path, target).standing == "in place"
+    assert first.new_sha256 != second.new_sha256 == sha256(target.read_bytes())
+
+
+def test_status_says_how_each_target_stands(path: Path, target: Path, tmp_path: Path) -> None:
+    done = applied(path, plan_of(path, target))
+    applied(path, plan_of(path, tmp_path / "new.json", "lesson-hook"))
+    one = stands(path, target)
+    assert (one.standing, one.publication, one.position) == ("in place", done.publication, done.position)
+    assert (one.restores, one.kept, one.count, one.reader) == (sha256(text(FILE)), True, 1, "gptme-sessions")
+    assert (one.policy, one.through, one.sha256) == (policy_of("bound").hash, 4, sha256(target.read_bytes()))
+
+    Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
+    (tmp_path / "new.json").unlink()
+
+    with books(path) as found:
+        every = {entry.target: (entry.standing, entry.restores) for entry in status(found)}
+    assert every == {
+        str(target): ("changed since", sha256(text(FILE))), str(tmp_path / "new.json"): ("missing", "no file"),
+    }  # fmt: skip
+    target.unlink()
+    target.mkdir()
+    assert stands(path, target).standing == "not readable"
+
+
+def test_a_rollback_without_its_bytes_says_so_and_touches_nothing(path: Path, target: Path) -> None:
+    applied(path, plan_of(path, target))
+    after = target.read_bytes()
+    [kept] = [one for one in (path / "backfill").iterdir() if one.name.startswith(sha256(text(FILE)))]
+    kept.write_bytes(b"damaged")
+
+    assert stands(path, target).kept is False
+    with pytest.raises(StorageError, match="are not kept in this ledger, or are damaged"):
+        taken_back(path, target)
+    assert target.read_bytes() == after
+    assert len(rows(path, "posterior.published")) == 1
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_published(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(path, target)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    with pytest.raises(StorageError, match="cannot be written by you"):
+        applied(path, plan)
+
+    assert rows(path, "posterior.published") == rows(path, "balance.opened") == []
+
+
+def test_a_file_of_another_user_is_refused_before_anything_is_published(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, other = plan_of(path, target), target.stat().st_uid + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+
+    with pytest.raises(StorageError, match="belongs to another user"):
+        applied(path, plan)
+
+    assert rows(path, "posterior.published") == []
