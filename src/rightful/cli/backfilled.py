@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from rightful.cli import asking, common
+from rightful.policies import PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +65,7 @@ def _facts(plan: Plan) -> dict[str, object]:
     decay = {} if plan.decay_at is None or plan.policy.decay is None else {"decayed as of": plan.decay_at}
     return {
         "reader": plan.reader,
-        "policy": plan.policy_hash[:_DIGITS],
+        "policy": _policy(plan),
         "through": f"position {plan.through:,}",
         **decay,
         "old numbers": _OLD[plan.old]
@@ -71,6 +74,22 @@ def _facts(plan: Plan) -> dict[str, object]:
         "stands there": _digits(plan.previous_sha256),
         "will stand there": _digits(plan.new_sha256),
     }
+
+
+def _policy(plan: Plan) -> str:
+    """Return the policy in force as the preset that it is but for its balances, else by its hash."""
+    digits = plan.policy_hash[:_DIGITS]
+    asked = structs.replace(plan.policy, balances=None)
+    name = next((name for name, preset in PRESETS.items() if preset == asked), None)
+    if name is None:
+        return digits
+    match plan.policy.balances:
+        case None:
+            return f"{name} ({digits})"
+        case ():
+            return f"{name}, without opening balances ({digits})"
+        case _:
+            return f"{name}, with the balance of this file alone ({digits})"
 
 
 def _digits(sha256: str | None) -> str:

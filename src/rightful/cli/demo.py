@@ -1,8 +1,9 @@
-"""Show the main job on a small workspace: import, posteriors, audit.
+"""Show the main job on a small workspace: import, posteriors, audit, explain, backfill.
 
-Writes ten sessions in the real formats of a lesson hook and of session records into a fresh
-folder (a temporary one, unless DIR is given), imports them into a new ledger there, and shows
-what the newest-file rule did with their credit. Your own ledger is not touched.
+Writes ten sessions in the real formats of a lesson hook, of session records and of a bandit into
+a fresh folder (a temporary one, unless DIR is given), imports them into a new ledger there, shows
+what the newest-file rule did with their credit, and repairs the bandit's file; then it takes that
+back. Your own ledger is not touched.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _BEFORE = """\
 Ten agent sessions worked side by side in {folder}. A lesson hook noted which lessons each was shown, \
 and session records hold their grades. A lesson updater used to join each grade with the *newest* \
-exposure file, and kept only alpha and beta.
+exposure file, and kept only alpha and beta, in {folder}/state/bandit.
 """
 
 _AFTER = """\
@@ -35,7 +36,8 @@ What to look at
   The workspace   {folder}/state and {folder}/tmp: the files, as the tools wrote them.
   Imports         run one again: nothing is added.
 Try
-  rightful --ledger {quoted} posteriors --policy historical-newest
+  rightful --ledger {quoted} explain 'workspace:8be0@2026-08-01T10:20:00+00:00'
+  rightful --ledger {quoted} posteriors --without-grader 'session-records/*'
   rightful --ledger {quoted} status"""
 
 _TEMPORARY = """\
@@ -116,6 +118,39 @@ def _steps(workspace: Workspace) -> list[Step]:
             "4. Audit: what the newest-file rule made of the same grades.",
             ["audit", "historical-newest"],
             "Nearly every grade went to whoever had just started, and the rule believes in retrying blindly.",
+        ),
+        *_repair(str(workspace.bandit_state)),
+    ]
+
+
+def _repair(state: str) -> list[Step]:
+    """The bandit's file: which rule wrote it, why its numbers are wrong, and how it is put right and back."""
+    return [
+        Step(
+            "5. Which rule wrote the bandit's file?",
+            ["audit", "--recorded", state],
+            "The newest-file rule did: its replay gives the file's numbers.",
+        ),
+        Step(
+            "6. Explain: where one lesson's belief comes from.",
+            ["explain", "retry-blindly.md"],
+            "Every credit with its grade and its exposure; any of them can be looked into by its number.",
+        ),
+        Step(
+            "7. Plan the repair: rebuild the bandit's file from the log alone. Nothing is written.",
+            ["backfill", "plan", "--target", state, "--reader", "gptme-sessions", "--rebuild", "--force"],
+            "What the file will hold, arm by arm. More than one grade in ten pays nobody, so a plan is refused "
+            "unless you know why; here we do: the codex session was shown nothing.",
+        ),
+        Step(
+            "8. Apply it: the file is exchanged in one step, and the ledger says what was written.",
+            ["backfill", "apply", "--target", state],
+            "The bandit now reads what its sessions earned. What stood there is kept.",
+        ),
+        Step(
+            "9. Take it back: the file is what it was, byte for byte.",
+            ["backfill", "rollback", "--target", state],
+            "Both writes are events, with what stood there before; nothing was lost on the way.",
         ),
     ]
 

@@ -3,7 +3,8 @@
 All is fixed: names, times, grades. Long sessions that quote their paths do well, short ones
 that retry blindly do badly, and each is graded while the next one has just been shown its
 lessons. So the newest exposure is nearly always somebody else's. Of the last session only a
-state file is left, and nobody has graded it.
+state file is left, and nobody has graded it. The bandit's state file is what the historical
+updater left of it all: each grade on the lessons of whoever was shown any last.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ START = datetime(2026, 8, 1, 10, 0, tzinfo=UTC)
 
 LESSONS = "/home/dev/lessons"
 """Where the demo's lessons would be."""
+
+_HALF = 0.5  # of the reward
 
 GOOD = ("quote-paths.md", "small-commits.md")
 BAD = ("retry-blindly.md",)
@@ -70,10 +73,12 @@ class Workspace(NamedTuple):
     Attributes:
         lesson_hook: The paths that the lesson hook wrote.
         session_records: The session records.
+        bandit_state: What the updater left, as gptme_sessions reads it.
     """
 
     lesson_hook: tuple[Path, ...]
     session_records: Path
+    bandit_state: Path
 
 
 def write(folder: Path) -> Workspace:
@@ -86,7 +91,8 @@ def write(folder: Path) -> Workspace:
     trajectories = folder / "state" / "lesson-trajectories"
     dropouts = folder / "state" / "lesson-dropout"
     records = folder / "state" / "sessions"
-    for made in (state_files, trajectories, dropouts, records):
+    bandit = folder / "state" / "bandit"
+    for made in (state_files, trajectories, dropouts, records, bandit):
         made.mkdir(parents=True)
     first, *_, last = SESSIONS
     logged = [session for session in SESSIONS if session.lessons and session is not last]
@@ -95,7 +101,8 @@ def write(folder: Path) -> Workspace:
     _write_lines(dropouts / f"{first.native}.jsonl", [_dropout(first)])
     path = records / "session-records.jsonl"
     _write_lines(path, [_record(session) for session in SESSIONS if session.grade is not None])
-    return Workspace((state_files, trajectories, dropouts), path)
+    (bandit / "bandit-state.json").write_text(json.dumps(_bandit_state(), indent=2) + "\n", "utf-8")
+    return Workspace((state_files, trajectories, dropouts), path, bandit / "bandit-state.json")
 
 
 def _at(minutes: float) -> datetime:
@@ -143,11 +150,31 @@ def _record(session: Session) -> dict[str, Any]:
         "end_time": _at(session.end).isoformat(),
         "harness": session.harness,
         "model": "opus",
-        "outcome": "productive" if (session.grade or 0.0) > 0.5 else "noop",  # noqa: PLR2004 - half of the reward
+        "outcome": "productive" if (session.grade or 0.0) > _HALF else "noop",
         "duration_seconds": (session.end - session.start) * 60,
         "trajectory_path": path,
         "trajectory_grade": session.grade,
     }
+
+
+def _bandit_state() -> dict[str, Any]:
+    """What an updater believes that joins each grade with the newest exposure."""
+    arms: dict[str, dict[str, Any]] = {}
+    graded = sorted((session for session in SESSIONS if session.grade is not None), key=lambda one: one.end)
+    for session in graded:
+        reward, now = session.grade or 0.0, _at(session.end).isoformat()
+        shown = [one for one in SESSIONS if one.lessons and one.start + 1 <= session.end]
+        for name in max(shown, key=lambda one: one.start).lessons:
+            arm = f"{LESSONS}/{name}"
+            empty = {"arm_id": arm, "alpha": 1.0, "beta": 1.0, "total_selections": 0, "total_rewards": 0}
+            state = arms.setdefault(arm, empty)
+            state["alpha"] += reward
+            state["beta"] += 1.0 - reward
+            state["total_selections"] += 1
+            state["total_rewards"] += reward > _HALF
+            state["last_updated"] = now
+    times = {"created": START.isoformat(), "last_updated": _at(graded[-1].end).isoformat()}
+    return {"arms": arms, "total_sessions": len(graded), **times}
 
 
 def _write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
