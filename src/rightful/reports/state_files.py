@@ -6,15 +6,14 @@ list. What an arm has beside alpha and beta differs, and is taken where it is th
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from rightful import content, times
+from rightful import content
 from rightful.errors import InvalidEventError, UsageError
+from rightful.producers.bandit_documents import Opened
+from rightful.producers.bandit_state import through
 from rightful.projections.sums import Key
-
-_MOST = 1e15  # as in a balance
 
 
 class Believed(NamedTuple):
@@ -50,7 +49,7 @@ def recorded_beliefs(data: bytes) -> dict[Key, tuple[float, float, int | None, i
 
 
 def state_of(data: bytes) -> State:
-    """Return what a state file says.
+    """Return what a state file says, taken apart as an import of it would.
 
     Raises:
         UsageError: It is no bandit's state.
@@ -61,74 +60,25 @@ def state_of(data: bytes) -> State:
         raise UsageError(f"the file is no bandit's state: {error.what}; nothing was compared.") from None
     if not isinstance(document, dict) or not isinstance(document.get("arms"), dict):
         raise UsageError("the file is no bandit's state: it has no object `arms`; nothing was compared.")
+    opened = Opened(document)
     beliefs: dict[Key, Believed] = {}
-    held, judged, unread = [document], 0, 0
-    for key, one in _entries(document):
-        if key is None or not isinstance(one, dict):
-            unread += 1
-            continue
-        held.append(one)
-        found = _believed(one)
-        if found is not None:
-            beliefs[key] = found
-        elif "alpha" not in one and "beta" not in one:
-            judged += 1
-        else:
-            unread += 1
-    last_us = max((at for at in map(_time, held) if at is not None), default=None)
-    return State(beliefs, last_us, [*_notes(judged, unread, last_us)])
+    for arm, one in opened.arms.items():
+        beliefs[arm, None] = _believed(one, counted="total_selections" in document["arms"][arm])
+    for one in opened.contexts:
+        beliefs[one["arm"], tuple(one["context"])] = _believed(one, counted=True)
+    last_us, _ = through(document, opened)
+    judged = len(opened.judge.keys() - opened.arms.keys())
+    return State(beliefs, last_us, [*_notes(judged, opened.problems, last_us)])
 
 
-def _entries(document: dict[str, Any]) -> Iterator[tuple[Key | None, Any]]:
-    for arm, one in document["arms"].items():
-        yield (arm, None), one
-    contextual = document.get("contextual_arms")
-    for arm, contexts in contextual.items() if isinstance(contextual, dict) else ():
-        for text, one in contexts.items() if isinstance(contexts, dict) else ():
-            context = _context(text)
-            yield (None if context is None else (arm, context)), one
+def _believed(one: Mapping[str, Any], *, counted: bool) -> Believed:
+    return Believed(one["alpha"], one["beta"], one["n"] if counted else None, one.get("rewards"))
 
 
-def _context(text: str) -> tuple[str | None, ...] | None:
-    try:
-        parts = json.loads(text)
-    except ValueError:
-        return None
-    if isinstance(parts, list) and all(part is None or isinstance(part, str) for part in parts):
-        return tuple(parts)
-    return None
-
-
-def _believed(one: dict[str, Any]) -> Believed | None:
-    alpha, beta = (_number(one.get(name)) for name in ("alpha", "beta"))
-    if alpha is None or beta is None:
-        return None
-    return Believed(alpha, beta, _count(one.get("total_selections")), _count(one.get("total_rewards")))
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0.0 < value <= _MOST else None
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _time(one: dict[str, Any]) -> int | None:
-    """Return a file's own time, where it is one; without an offset it is none that can be compared."""
-    text = one.get("last_updated")
-    try:
-        return times.us_from(text) if isinstance(text, str) and text else None
-    except UsageError:
-        return None
-
-
-def _notes(judged: int, unread: int, last_us: int | None) -> Iterator[str]:
+def _notes(judged: int, unread: list[InvalidEventError], last_us: int | None) -> Iterator[str]:
     if judged:
         yield f"{judged:,} of its arms have only a judge's counts, which are no belief, and were passed over."
     if unread:
-        yield f"{unread:,} of its arms could not be read (alpha and beta are numbers above 0), and were passed over."
+        yield f"{len(unread):,} of its arms could not be read and were passed over; the first: {unread[0]}."
     if last_us is None:
         yield "The file does not say when it was last updated, so all of the log is held against it."
