@@ -14,9 +14,9 @@ from tests.strategies import Wire
 
 import rightful
 from rightful.policies import policy_of
-from rightful.reports.backfill import Asked, Books, planned
-from rightful.reports.backfill_apply import Done, apply, rollback
-from rightful.reports.plans import Plan
+from rightful.reports.backfill.apply import Done, apply, rollback
+from rightful.reports.backfill.planning import Asked, Books, planned
+from rightful.reports.backfill.plans import Plan
 
 GIT, TESTS, OLD = "/ws/lessons/git.md", "/ws/lessons/tests.md", "/ws/lessons/old.md"
 NOON = 12 * 3600

@@ -32,8 +32,8 @@ from rightful.reports.explain import (
     SessionExplained,
     Step,
 )
-from rightful.reports.explain_exposures import STATES
-from rightful.reports.explain_grades import OUTSIDE
+from rightful.reports.explain.exposures import STATES
+from rightful.reports.explain.grades import OUTSIDE
 from rightful.reports.recorded import Candidate, Lack, Verdict
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"

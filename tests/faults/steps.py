@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rightful.ledger.log import Log
-from rightful.reports import target
+from rightful.reports.backfill import target
 
 SYSTEM = ("write", "fsync", "rename", "link", "unlink", "mkdir", "fchmod", "fchown")
 

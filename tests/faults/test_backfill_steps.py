@@ -31,9 +31,9 @@ from tests.backfilling import clock
 from tests.faults.steps import Steps
 from rightful.errors import StorageError
 from rightful.projections.projected import Projected
-from rightful.reports.backfill import Books
-from rightful.reports.plans import plan_from
-from rightful.reports.backfill_apply import apply, rollback
+from rightful.reports.backfill.planning import Books
+from rightful.reports.backfill.plans import plan_from
+from rightful.reports.backfill.apply import apply, rollback
 
 folder, name, what, how = Path(sys.argv[1]), *sys.argv[2:]
 base, work, plan = folder / "base", folder / "work", plan_from((folder / "plan.json").read_bytes(), "plan")
@@ -184,8 +184,8 @@ APPLY = """
 import sys
 from pathlib import Path
 from tests.backfilling import books, clock
-from rightful.reports.plans import plan_from
-from rightful.reports.backfill_apply import apply
+from rightful.reports.backfill.plans import plan_from
+from rightful.reports.backfill.apply import apply
 folder = Path(sys.argv[1])
 with books(folder / "work" / "ledger") as found:
     print(apply(found, plan_from((folder / "plan.json").read_bytes(), "plan"), clock).happened)

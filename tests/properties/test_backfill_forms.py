@@ -17,7 +17,7 @@ from tests.strategies import Wire
 
 from rightful.ledger.log import Log
 from rightful.projections.projected import Projected
-from rightful.reports.backfill import Books, planned
+from rightful.reports.backfill.planning import Books, planned
 
 SOME = settings(max_examples=60, deadline=None)
 names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=6)

@@ -19,10 +19,10 @@ from rightful.reports.explain import (
     explain_arm,
     explain_session,
 )
-from rightful.reports.explain_exposures import STATES
-from rightful.reports.explain_grades import OUTSIDE
-from rightful.reports.explain_rows import BIN_STATES
-from rightful.reports.explain_words import ARM, OTHER_NAME, PRODUCER, REWARD
+from rightful.reports.explain.exposures import STATES
+from rightful.reports.explain.grades import OUTSIDE
+from rightful.reports.explain.rows import BIN_STATES
+from rightful.reports.explain.words import ARM, OTHER_NAME, PRODUCER, REWARD
 
 FILLED: dict[str, Any] = {REWARD: 0.5, ARM: "x", PRODUCER: "judge", OTHER_NAME: "u:other"}
 

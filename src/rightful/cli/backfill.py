@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import argparse
 
     from rightful.app import Ledger
-    from rightful.reports.backfill import Asked, Books, Computed
-    from rightful.reports.plans import Old, Plan
+    from rightful.reports.backfill.planning import Asked, Books, Computed
+    from rightful.reports.backfill.plans import Old, Plan
 
 STEPS = ("plan", "apply", "rollback", "status")
 _QUESTION = ("reader", "policy", "as_of", "decay_at", "rebuild", "drop_updates")
@@ -96,13 +96,13 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _books(ledger: Ledger) -> Books:
-    from rightful.reports.backfill import Books
+    from rightful.reports.backfill.planning import Books
 
     return Books(ledger.projected(), ledger.path, ledger.id)
 
 
 def _asked(args: argparse.Namespace) -> Asked:
-    from rightful.reports.backfill import Asked
+    from rightful.reports.backfill.planning import Asked
 
     policy = asking.policy_named(args.policy or "bound").policy
     old: Old = "rebuilt" if args.rebuild else "kept" if args.drop_updates else "counted"
@@ -127,16 +127,16 @@ def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
 
 
 def _planned(args: argparse.Namespace, books: Books, asked: Asked) -> Computed:
-    from rightful.reports import backfill
+    from rightful.reports.backfill import planning
 
-    found = backfill.planned(books, asked)
+    found = planning.planned(books, asked)
     logs.of(args).step("planned", target=found.plan.target, sha256=found.plan.new_sha256)
     return found
 
 
 def _keep(books: Books, plan: Plan) -> bool:
     """Keep a plan as the target's last one; False where the ledger's folder cannot be written."""
-    from rightful.reports.shelf import Shelf
+    from rightful.reports.backfill.shelf import Shelf
 
     try:
         Shelf(books.folder).keep_plan(plan.target, plan.document())
@@ -156,10 +156,10 @@ def _write(path: str, plan: Plan) -> None:
 def _apply(args: argparse.Namespace, books: Books) -> int:
     from rightful.cli import backfilled
     from rightful.ledger.log import now_us
-    from rightful.reports import backfill_apply
+    from rightful.reports.backfill import apply
 
     plan = _plan_to_apply(args, books)
-    done = backfill_apply.apply(books, plan, now_us)
+    done = apply.apply(books, plan, now_us)
     if args.json:
         common.print_json({"done": done, "plan": msgspec.json.decode(plan.document())})
     else:
@@ -169,8 +169,8 @@ def _apply(args: argparse.Namespace, books: Books) -> int:
 
 def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
     """Return the plan that is named, the target's last one, or a new one where the question is given."""
-    from rightful.reports import backfill_apply, plans, target
-    from rightful.reports.shelf import Shelf
+    from rightful.reports.backfill import apply, plans, target
+    from rightful.reports.backfill.shelf import Shelf
 
     if args.plan is not None:
         try:
@@ -187,7 +187,7 @@ def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
     asked = _asked(args)
     if stored is not None:
         last = plans.plan_from(stored, f"the last plan of {real}")
-        if _same_question(last, asked) and backfill_apply.interrupted(books, last):
+        if _same_question(last, asked) and apply.interrupted(books, last):
             return last
     plan = _planned(args, books, asked).plan
     _keep(books, plan)
@@ -202,9 +202,9 @@ def _same_question(plan: Plan, asked: Asked) -> bool:
 def _rollback(args: argparse.Namespace, books: Books) -> int:
     from rightful.cli import backfilled
     from rightful.ledger.log import now_us
-    from rightful.reports import backfill_apply
+    from rightful.reports.backfill import apply
 
-    done = backfill_apply.rollback(books, args.target, now_us, publication=args.publication, force=args.force)
+    done = apply.rollback(books, args.target, now_us, publication=args.publication, force=args.force)
     if args.json:
         common.print_json({"done": done})
     else:
@@ -214,9 +214,9 @@ def _rollback(args: argparse.Namespace, books: Books) -> int:
 
 def _status(args: argparse.Namespace, books: Books) -> int:
     from rightful.cli import backfilled
-    from rightful.reports import backfill_status
+    from rightful.reports.backfill import status
 
-    found = backfill_status.status(books, args.target)
+    found = status.status(books, args.target)
     if args.json:
         targets: list[Any] = list(found)
         common.print_json({"targets": targets})

@@ -12,9 +12,9 @@ from rightful.policies import PRESETS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rightful.reports.backfill_apply import Done
-    from rightful.reports.backfill_status import TargetStatus
-    from rightful.reports.plans import ArmChange, Plan
+    from rightful.reports.backfill.apply import Done
+    from rightful.reports.backfill.plans import ArmChange, Plan
+    from rightful.reports.backfill.status import TargetStatus
 
 _DIGITS = 12
 _OLD = {

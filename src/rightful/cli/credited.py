@@ -10,7 +10,7 @@ import numpy as np
 from rightful.policies import Policy
 from rightful.projections.scene import BINS, CREDITED, UNMAPPED
 from rightful.projections.settle import settle
-from rightful.reports.explain_words import WHY
+from rightful.reports.explain.words import WHY
 
 if TYPE_CHECKING:
     from rightful.app import Ledger

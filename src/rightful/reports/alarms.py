@@ -12,7 +12,7 @@ from rightful.projections.facts import Balance
 from rightful.projections.paying import canonical_arms, crossed
 from rightful.projections.scene import balances
 from rightful.reports.coverage import Alarm, Ground
-from rightful.reports.explain_words import count, listed
+from rightful.reports.explain.words import count, listed
 
 
 def alarms(ground: Ground, log: Log) -> list[Alarm]:

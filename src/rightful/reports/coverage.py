@@ -21,7 +21,7 @@ from rightful.projections.facts import GRADE, Facts
 from rightful.projections.paying import Settlement
 from rightful.projections.projected import Projected
 from rightful.projections.scene import BINS, Scene, scene_of
-from rightful.reports.explain_words import count
+from rightful.reports.explain.words import count
 
 _DAY_US = 86_400_000_000
 MEASURES = ("exposure", "grade", "binding")

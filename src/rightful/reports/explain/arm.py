@@ -26,8 +26,8 @@ from rightful.projections.scene import balances
 from rightful.projections.sequential import Change, Running, changes
 from rightful.projections.settle import adds_up
 from rightful.projections.sums import decay_of
-from rightful.reports.explain_case import Case, envelopes_at
-from rightful.reports.explain_rows import ExposureRow, exposure_row, in_words
+from rightful.reports.explain.case import Case, envelopes_at
+from rightful.reports.explain.rows import ExposureRow, exposure_row, in_words
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

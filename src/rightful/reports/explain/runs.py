@@ -8,8 +8,8 @@ import msgspec
 
 from rightful.projections.facts import NATIVE, RELATIONS
 from rightful.projections.runs import IN_FORCE, SECOND_GUESS, UNDONE, UNLINKS, UNUSABLE, VOID, WEAKER
-from rightful.reports.explain_case import Case
-from rightful.reports.explain_words import ARM, DESK, REWARD, Remedy, exposure_event, grade_event, link_event, listed
+from rightful.reports.explain.case import Case
+from rightful.reports.explain.words import ARM, DESK, REWARD, Remedy, exposure_event, grade_event, link_event, listed
 
 LINK_STATES = {
     IN_FORCE: "in force", UNUSABLE: "conflicting", VOID: "withdrawn", UNLINKS: "unlinks",

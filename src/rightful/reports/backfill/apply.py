@@ -20,12 +20,12 @@ from rightful.errors import BackfillRefusedError, StorageError, TargetChangedErr
 from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Clock
 from rightful.ledger.recorded import Receipt
-from rightful.reports import target
-from rightful.reports.backfill import Books, Computed, recomputed
-from rightful.reports.plans import Plan
-from rightful.reports.publications import NO_BYTES, PRODUCER, TYPE, Published, in_force, publications
-from rightful.reports.shelf import Shelf
-from rightful.reports.target import Seen
+from rightful.reports.backfill import target
+from rightful.reports.backfill.planning import Books, Computed, recomputed
+from rightful.reports.backfill.plans import Plan
+from rightful.reports.backfill.publications import NO_BYTES, PRODUCER, TYPE, Published, in_force, publications
+from rightful.reports.backfill.shelf import Shelf
+from rightful.reports.backfill.target import Seen
 
 Wire = dict[str, Any]
 

@@ -30,8 +30,8 @@ from tests.readers_of_tools import Bandit
 
 import rightful
 from rightful.errors import BackfillRefusedError, TargetChangedError, UsageError
-from rightful.reports import target as module
-from rightful.reports.backfill_status import TargetStatus, status
+from rightful.reports.backfill import target as module
+from rightful.reports.backfill.status import TargetStatus, status
 
 FILE = state(arm(GIT, 3.0, 2.0, 3))
 

@@ -9,7 +9,7 @@ from rightful.errors import InvalidEventError, TargetError
 from rightful.producers.bandit_state import BanditState
 from rightful.producers.files import Found, Problem
 from rightful.producers.importing import End, Origin
-from rightful.reports.target import sha256
+from rightful.reports.backfill.target import sha256
 
 Wire = dict[str, Any]
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from rightful.projections.columns import Ints
 from rightful.projections.scene import AMBIGUOUS, BINS, CREDITED, NOBODY
-from rightful.reports.explain_bins import conflict_text
-from rightful.reports.explain_case import Case
-from rightful.reports.explain_runs import run_of
-from rightful.reports.explain_words import WHY, bin_name, count, listed, span
+from rightful.reports.explain.bins import conflict_text
+from rightful.reports.explain.case import Case
+from rightful.reports.explain.runs import run_of
+from rightful.reports.explain.words import WHY, bin_name, count, listed, span
 
 STATES = (
     "paid", "repeated", "unweighted", "unpaid", "late", "pending", "nothing-shown", "not-newest", "other-name",

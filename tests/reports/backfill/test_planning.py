@@ -35,9 +35,9 @@ from tests.readers_of_tools import Bandit
 
 import rightful
 from rightful.errors import PolicyError, TargetError, UsageError
-from rightful.reports.backfill import planned
-from rightful.reports.plans import Plan, plan_from
-from rightful.reports.tool_forms import read
+from rightful.reports.backfill.planning import planned
+from rightful.reports.backfill.plans import Plan, plan_from
+from rightful.reports.backfill.tool_forms import read
 
 
 def means(plan: Plan) -> dict[str, tuple[tuple[float, float] | None, tuple[float, float] | None]]:

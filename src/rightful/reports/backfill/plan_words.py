@@ -10,10 +10,10 @@ import numpy as np
 from rightful import times
 from rightful.policies import TimeDecay
 from rightful.projections.scene import BINS
-from rightful.reports.beliefs import Beliefs
-from rightful.reports.plans import ArmChange, Rule, Uncredited
-from rightful.reports.target import Seen
-from rightful.reports.tool_forms import Form, State
+from rightful.reports.backfill.beliefs import Beliefs
+from rightful.reports.backfill.plans import ArmChange, Rule, Uncredited
+from rightful.reports.backfill.target import Seen
+from rightful.reports.backfill.tool_forms import Form, State
 
 SHARE = 0.1
 """Part of the grades that may end in another bin than `FINE` before a plan is refused."""

@@ -23,13 +23,13 @@ from rightful.policies import Policy
 from rightful.projections.clock import latest_at_us
 from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
-from rightful.reports import opening, target
-from rightful.reports.beliefs import Beliefs, beliefs_of, digest_of, numbers_of, with_opening
-from rightful.reports.plan_words import uncredited_of, words_of
-from rightful.reports.plans import VERSION, Old, Plan, Rule
-from rightful.reports.publications import Published, in_force, publications
-from rightful.reports.target import Seen
-from rightful.reports.tool_forms import FORMS, NOTHING, Form, State, read
+from rightful.reports.backfill import opening, target
+from rightful.reports.backfill.beliefs import Beliefs, beliefs_of, digest_of, numbers_of, with_opening
+from rightful.reports.backfill.plan_words import uncredited_of, words_of
+from rightful.reports.backfill.plans import VERSION, Old, Plan, Rule
+from rightful.reports.backfill.publications import Published, in_force, publications
+from rightful.reports.backfill.target import Seen
+from rightful.reports.backfill.tool_forms import FORMS, NOTHING, Form, State, read
 
 
 class Books(NamedTuple):

@@ -12,9 +12,9 @@ import numpy as np
 
 from rightful.projections.facts import ERASED, RETRACTION
 from rightful.projections.scene import CONFLICTING
-from rightful.reports.explain_bins import bin_reason
-from rightful.reports.explain_case import Case
-from rightful.reports.explain_words import bin_name, listed
+from rightful.reports.explain.bins import bin_reason
+from rightful.reports.explain.case import Case
+from rightful.reports.explain.words import bin_name, listed
 
 OUTSIDE = (
     "superseded", "rival", "outranked", "stood-aside", "recorded-only", "ignored", "withdrawn", "left-out",

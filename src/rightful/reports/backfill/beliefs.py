@@ -31,7 +31,7 @@ from rightful.projections.posteriors import Posterior, Posteriors, posteriors_of
 from rightful.projections.scene import CREDITED, EMPTY, balances
 from rightful.projections.settle import settle
 from rightful.projections.sums import Key, Sums, sums_of
-from rightful.reports.tool_forms import Number, Numbers
+from rightful.reports.backfill.tool_forms import Number, Numbers
 
 _REWARDED = 0.5  # a reward above it is a success to gptme_sessions
 

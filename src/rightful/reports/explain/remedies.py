@@ -9,11 +9,11 @@ import numpy as np
 
 from rightful.projections.facts import ERASED, GRADE, RETRACTION
 from rightful.projections.scene import NOBODY
-from rightful.reports.explain_bins import conflict_of, rival_of, rivals_of, wanted
-from rightful.reports.explain_case import Case
-from rightful.reports.explain_grades import Verdict
-from rightful.reports.explain_runs import run_of
-from rightful.reports.explain_words import (
+from rightful.reports.explain.bins import conflict_of, rival_of, rivals_of, wanted
+from rightful.reports.explain.case import Case
+from rightful.reports.explain.grades import Verdict
+from rightful.reports.explain.runs import run_of
+from rightful.reports.explain.words import (
     OTHER_NAME,
     PRODUCER,
     REWARD,

@@ -22,9 +22,9 @@ from rightful.projections.scene import (
     UNMATCHED,
     balances,
 )
-from rightful.reports.explain_case import Case, time_text
-from rightful.reports.explain_runs import run_of
-from rightful.reports.explain_words import count, listed, span
+from rightful.reports.explain.case import Case, time_text
+from rightful.reports.explain.runs import run_of
+from rightful.reports.explain.words import count, listed, span
 
 
 def bin_reason(case: Case, unit: int, number: int) -> str:

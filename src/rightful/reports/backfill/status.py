@@ -8,10 +8,10 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from rightful.errors import TargetError
-from rightful.reports import target
-from rightful.reports.backfill import Books
-from rightful.reports.publications import Published, in_force, publications
-from rightful.reports.shelf import Shelf
+from rightful.reports.backfill import target
+from rightful.reports.backfill.planning import Books
+from rightful.reports.backfill.publications import Published, in_force, publications
+from rightful.reports.backfill.shelf import Shelf
 
 Standing = Literal["in place", "changed since", "not in place", "missing", "rolled back", "not readable"]
 """How the file stands to the last publication: it is what was published; a tool has written it

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rightful.recorders.files import make_folder
 from rightful.recorders.locks import PRIVATE_FILE
-from rightful.reports.target import sha256
+from rightful.reports.backfill.target import sha256
 
 FOLDER = "backfill"
 """Its name in the ledger's folder."""

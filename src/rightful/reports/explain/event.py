@@ -20,11 +20,11 @@ from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
 from rightful.projections.runs import quarantined
 from rightful.projections.scene import balances
-from rightful.reports.explain_case import case_of
-from rightful.reports.explain_rows import ExposureRow, GradeRow, exposure_row, grade_row
-from rightful.reports.explain_runs import Link, links_of, run_of
-from rightful.reports.explain_session import aside_reason
-from rightful.reports.explain_words import listed
+from rightful.reports.explain.case import case_of
+from rightful.reports.explain.rows import ExposureRow, GradeRow, exposure_row, grade_row
+from rightful.reports.explain.runs import Link, links_of, run_of
+from rightful.reports.explain.session import aside_reason
+from rightful.reports.explain.words import listed
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,11 +14,11 @@ from rightful.policies import Policy
 from rightful.projections.facts import Facts
 from rightful.projections.names import NOT_MENTIONED
 from rightful.projections.projected import Projected
-from rightful.reports.explain_case import Case, case_of, envelopes_at
-from rightful.reports.explain_remedies import waiting
-from rightful.reports.explain_rows import ExposureRow, GradeRow, exposure_row, grade_row, in_words, rows_through
-from rightful.reports.explain_runs import Link, Run, links_of, run_of
-from rightful.reports.explain_words import Remedy, count
+from rightful.reports.explain.case import Case, case_of, envelopes_at
+from rightful.reports.explain.remedies import waiting
+from rightful.reports.explain.rows import ExposureRow, GradeRow, exposure_row, grade_row, in_words, rows_through
+from rightful.reports.explain.runs import Link, Run, links_of, run_of
+from rightful.reports.explain.words import Remedy, count
 
 _READ = frozenset({"exposure.recorded", "grade.recorded", "grade.retracted", "session.linked", "session.unlinked"})
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from rightful.errors import UsageError
 from rightful.policies import Policy
-from rightful.reports.tool_forms import FORMS
+from rightful.reports.backfill.tool_forms import FORMS
 
 VERSION = 1
 """Version of a plan's form."""

@@ -12,11 +12,11 @@ from rightful import times
 from rightful.envelope import Envelope
 from rightful.projections.facts import ERASED, FILE_TIME, GRADE, RETRACTION
 from rightful.projections.scene import BINS
-from rightful.reports.explain_case import Case
-from rightful.reports.explain_exposures import fate_of
-from rightful.reports.explain_grades import verdict_of
-from rightful.reports.explain_remedies import remedies_of
-from rightful.reports.explain_words import Remedy, bin_name
+from rightful.reports.explain.case import Case
+from rightful.reports.explain.exposures import fate_of
+from rightful.reports.explain.grades import verdict_of
+from rightful.reports.explain.remedies import remedies_of
+from rightful.reports.explain.words import Remedy, bin_name
 
 KINDS = {GRADE: "grade", RETRACTION: "retraction", ERASED: "erased"}
 

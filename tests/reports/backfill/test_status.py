@@ -26,9 +26,9 @@ from tests.readers_of_tools import Bandit
 
 from rightful.errors import StorageError
 from rightful.policies import policy_of
-from rightful.reports import target as module
-from rightful.reports.backfill_apply import interrupted
-from rightful.reports.backfill_status import TargetStatus, status
+from rightful.reports.backfill import target as module
+from rightful.reports.backfill.apply import interrupted
+from rightful.reports.backfill.status import TargetStatus, status
 
 FILE = state(arm(GIT, 3.0, 2.0, 3))
 
