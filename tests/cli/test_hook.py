@@ -52,7 +52,8 @@ def test_what_is_installed_works_from_any_folder_and_records(run: Run, ledger: P
 def test_a_program_that_is_gone_never_stops_the_agent(run: Run, ledger: Path, home: Path) -> None:
     run("hook", "install", "claude-code")
     path = home / ".claude" / "settings.json"
-    path.write_text(path.read_text().replace(sys.executable, "/gone/python"))
+    *_, program = [word for word in hook._program() if word.startswith("/")]  # its script, or this Python
+    path.write_text(path.read_text().replace(program, "/gone/rightful"))
 
     done = subprocess.run(["sh", "-c", commands(path)["Stop"]], input=b"{}", check=False, capture_output=True)
     status = run("hook", "status", "claude-code", "--json")
@@ -250,6 +251,7 @@ def test_the_program_is_its_own_script_where_there_is_one(here: Path, monkeypatc
     script = here / "rightful"
     script.write_text("#!/bin/sh\n")
     monkeypatch.setattr(sys, "argv", ["./rightful"])
+    monkeypatch.setattr(sys, "executable", str(here / "elsewhere" / "python"))  # no script stands beside it
     assert hook._program()[0] == "/usr/bin/env"
     script.chmod(0o755)
     assert hook._program() == [str(script)]
