@@ -134,3 +134,26 @@ def test_an_empty_ledger_has_no_part_of_nothing(run: Run, ledger: Path) -> None:
 
     assert "none)" not in out
     assert "reward gone astray" not in out
+
+
+def test_grades_that_a_file_holds_already_are_said_with_how_to_audit_them(run: Run, ledger: Path) -> None:
+    fill(ledger)
+    import rightful
+
+    with rightful.open(ledger) as opened:
+        opened.append(
+            [{
+                "type": "balance.opened", "producer": "p", "key": "1", "at": "2026-08-01T12:00:00Z",
+                "through": "2026-08-01T12:00:00Z", "source": "/b.json", "sha256": "0" * 64,
+                "arms": {"lessons/a.md": {"alpha": 2.0, "beta": 1.0, "n": 1}},
+            }]
+        )  # fmt: skip
+
+    told = "2 grades are in-balance. A bandit's file holds them already, right or wrong."
+    assert told in run("audit").out
+    assert told not in run("audit", "historical-newest", "--balances", "none", "--against", '{"balances": []}').out
+    counted = (
+        "0 of 2 grades are credited (2 in-balance). What is in-balance stands already in the numbers of a bandit's"
+    )
+    assert run("posteriors").out.startswith(counted)
+    assert "in-balance" not in run("posteriors", "--balances", "none").out

@@ -24,6 +24,12 @@ _HASH_DIGITS = 12
 _POSITION_DIGITS = 18
 _NEAR_NAMES = 5
 
+IN_BALANCE = (
+    "What is in-balance stands already in the numbers of a bandit's file; --balances none leaves those out and "
+    "credits it from the log."
+)
+"""What grades in an opening balance mean for an answer; they are easily taken for lost."""
+
 PROGRESS_ROWS = 50_000
 """Rows to fold from which on a person is shown how far it is."""
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from rightful.cli.asking import Named
     from rightful.reports.audit import Audit
 
+_BOTH_WITHOUT = (
+    "A bandit's file holds them already, right or wrong. To audit them as well, hold both rules without balances: "
+    """--balances none --against '{"balances": []}'"""
+)
 _BAR_CHARS = 40
 _BIN_CHARS = 12  # the longest name of a bin
 _COUNT_CHARS = 7
@@ -95,6 +99,8 @@ def _show(found: Audit, policy: Named, against: Named) -> None:
 
     named = structs.replace(found, policy=policy.label, reference=against.label)
     common.tell(named.verdict())
+    if held := max(found.bins_policy.get("in_balance", 0), found.bins_bound.get("in_balance", 0)):
+        common.tell(f"{common.many(held, 'grade')} {'is' if held == 1 else 'are'} in-balance. {_BOTH_WITHOUT}")
     given, owed = asking.number(found.policy_mass), asking.number(found.bound_mass)
     facts = {
         "audited": policy.shown,

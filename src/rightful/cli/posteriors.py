@@ -120,7 +120,8 @@ def _words(found: Posteriors, grades: int) -> str:
     count, total = bins.get("credited", 0), sum(bins.values())
     of = f"{count:,} of {common.many(total, 'grade')} {'is' if count == 1 else 'are'} credited"
     credited = f"{of} to {common.many(len(found.arms), 'arm')}" if count else of
-    return f"{credited} ({others}).{waiting}" if others else f"{credited}.{waiting}"
+    held = f" {asking.IN_BALANCE}" if bins.get("in-balance") else ""
+    return f"{credited} ({others}).{held}{waiting}" if others else f"{credited}.{waiting}"
 
 
 def _cells(one: Posterior, *, picture: bool) -> list[str]:
