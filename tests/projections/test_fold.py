@@ -7,7 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 from tests.projections.fake import FakeLog
-from tests.projections.telling import alphas, decayed, exposed, graded, log_of, mentioned, projected
+from tests.projections.telling import (
+    alphas,
+    decayed,
+    exposed,
+    graded,
+    linked,
+    log_of,
+    mentioned,
+    projected,
+    retracted,
+    unlinked,
+)
 
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
@@ -82,3 +93,33 @@ def test_the_largest_time_up_to_any_position_is_known(page: int) -> None:
     for through in (0, 1, CLOCK_ROWS - 1, CLOCK_ROWS, CLOCK_ROWS + 1, 2 * CLOCK_ROWS, len(seconds) - 1, len(seconds)):
         want = max(seconds[:through], default=0) * 1_000_000
         assert asked.posteriors(Policy(), as_of=through).decay_at_us == want
+
+
+@pytest.mark.parametrize("page", [1, 2, 100])
+def test_the_past_is_asked_of_the_rows_up_to_it_however_the_pages_fall(page: int) -> None:
+    """Linked, parted and joined again: at row 4 the pair is parted, whatever row 5 says."""
+    rows = [
+        exposed("u:native", "x"), graded("t:run", 0.5), linked("t:run", "u:native"), unlinked("t:run", "u:native"),
+        linked("t:run", "u:native", key="again"),
+    ]  # fmt: skip
+    log = FakeLog(page=page)
+    log.append(rows)
+    asked = projected(log)
+
+    for through, credited in ((3, 1), (4, 0), (5, 1)):
+        assert asked.posteriors(Policy(), as_of=through).counters.get("credited_grades", 0) == credited, through
+
+
+@pytest.mark.parametrize("page", [1, 2, 100])
+def test_tables_stand_in_the_order_of_the_log(page: int) -> None:
+    log = FakeLog(page=page)
+    log.append(
+        [
+            graded("t:a", 0.5), retracted("t:a", 2), graded("t:a", 0.6, seq=3), linked("t:b", "u:b"),
+            unlinked("t:b", "u:b"), linked("t:b", "u:b", key="again"), retracted("t:a", 4), exposed("t:a", "x"),
+        ]
+    )  # fmt: skip
+    facts = projected(log).catch_up()
+
+    assert facts.grades["pos"].tolist() == [1, 2, 3, 7]
+    assert facts.links["pos"].tolist() == [4, 5, 6]
