@@ -269,7 +269,7 @@ class Told:
         return Grade(name_of(row), line.at, row.position, grader, event.seq, retraction, quarantined, event)
 
     def balances(self) -> list[events.BalanceOpened]:
-        """Of each source the newest, without bytes that we published and that were no tool's."""
+        """Of each source the newest, without bytes that we published, and without what a rebuild retired."""
         ours = set()
         for line in self.lines:
             said = line.row.event
@@ -278,13 +278,26 @@ class Told:
             ):
                 ours.add(said.new_sha256)
         newest: dict[str, tuple[int, int, events.BalanceOpened]] = {}
+        retired = self.retired()
         for line in self.sound:
             event = line.row.event
+            if line.row.id in retired:
+                continue
             if isinstance(event, events.BalanceOpened) and event.sha256 not in ours and self._counts(event.source):
                 stands = (line.at, line.row.position)
                 if event.source not in newest or stands > newest[event.source][:2]:
                     newest[event.source] = (*stands, event)
         return [one for _, _, one in newest.values()]
+
+    def retired(self) -> set[str]:
+        """The balances that a publication names as rebuilt, but for publications that were taken back."""
+        said = [
+            (line.row.id, line.row.event.extra or {})
+            for line in self.sound
+            if isinstance(line.row.event, events.PosteriorPublished)
+        ]
+        back = {extra.get("rolled_back") for _, extra in said}
+        return {one for own, extra in said if own not in back for one in extra.get("retires", [])}
 
     def balanced_until(self) -> int:
         return max((us_of(one.through) for one in self.balances() if isinstance(one.through, datetime)), default=-1)

@@ -180,6 +180,10 @@ balances = merged(
     some(through=st.integers(0, 6).map(lambda second: text_of((START_S + second) * 1_000_000))),
 )
 
+event_ids = st.builds(
+    lambda producer, place: event_id(producer, f"key-{place}"), st.sampled_from(PRODUCERS), st.integers(0, 15)
+)
+
 publications = merged(
     st.fixed_dictionaries(
         {
@@ -191,7 +195,13 @@ publications = merged(
             "new_sha256": sha256s,
         }
     ),
-    some(extra=st.sampled_from(["rollback", "opened", "forced"]).map(lambda name: {name: True})),
+    some(
+        extra=weighed(
+            (2, st.sampled_from(["rollback", "opened", "forced"]).map(lambda name: {name: True})),
+            (2, st.lists(event_ids, max_size=8).map(lambda found: {"retires": found})),
+            (1, event_ids.map(lambda found: {"rollback": True, "rolled_back": found})),
+        )
+    ),
 )
 
 facts = weighed(

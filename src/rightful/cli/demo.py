@@ -37,7 +37,7 @@ What to look at
   Imports         run one again: nothing is added.
 Try
   rightful --ledger {quoted} explain 'workspace:8be0@2026-08-01T10:20:00+00:00'
-  rightful --ledger {quoted} posteriors --without-grader 'session-records/*'
+  rightful --ledger {quoted} posteriors --balances none
   rightful --ledger {quoted} status"""
 
 _TEMPORARY = """\
@@ -150,7 +150,8 @@ def _repair(state: str) -> list[Step]:
         Step(
             "9. Take it back: the file is what it was, byte for byte.",
             ["backfill", "rollback", "--target", state],
-            "Both writes are events, with what stood there before; nothing was lost on the way.",
+            "Both writes are events. The file's old numbers are in the ledger now as its opening balance, and count "
+            "again since the repair was taken back; `--balances none` asks without them.",
         ),
     ]
 

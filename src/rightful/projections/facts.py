@@ -93,9 +93,18 @@ class Held(NamedTuple):
     last_updated: str | None
 
 
+class Retired(NamedTuple):
+    """A publication that rebuilt a file from the log: the balances by these event ids do not count any more."""
+
+    position: int
+    id: str
+    balances: list[str]
+
+
 class Balance(NamedTuple):
     """A `balance.opened`."""
 
+    id: str
     position: int
     at_us: int
     through_us: int
@@ -147,6 +156,8 @@ class Facts:
         self.pruned: list[Pruned] = []
         self.balances: list[Balance] = []
         self.published: list[tuple[int, str]] = []
+        self.retired: list[Retired] = []
+        self.taken_back: list[tuple[int, str]] = []
         self.quarantine: dict[str, dict[int, int]] = {}
         self.withdrawn: dict[str, list[tuple[int, int]]] = {}
         self.clock = array("q")
@@ -290,6 +301,7 @@ class Facts:
         self.all_touched = True
         self.balances.append(
             Balance(
+                envelope.id,
                 position,
                 envelope.at_us,
                 -1 if body.through is None else times.us_of(body.through),
@@ -300,16 +312,24 @@ class Facts:
             )
         )
 
-    def publish(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401, ARG002 - one signature
+    def publish(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """A posterior that we wrote ourselves; a balance of the same bytes is not a new one.
 
         What a rollback puts back is a tool's own again, or ours because it was published before; and
         a posterior can come out as the very bytes that a balance was opened of. The event says both,
-        so that the order of arrival decides nothing.
+        so that the order of arrival decides nothing. It names the balances too that it retires, as
+        long as it is not taken back.
         """
-        if body is not None and NOT_OURS.isdisjoint(body.extra or {}):
-            self.all_touched = True
+        if body is None:
+            return
+        said = body.extra or {}
+        self.all_touched = True
+        if NOT_OURS.isdisjoint(said):
             self.published.append((position, body.new_sha256))
+        if isinstance(retires := said.get("retires"), list):
+            self.retired.append(Retired(position, envelope.id, [one for one in retires if isinstance(one, str)]))
+        if isinstance(back := said.get("rolled_back"), str):
+            self.taken_back.append((position, back))
 
     def withdraw(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """A revision withdrawn, which can settle a conflict."""

@@ -6,7 +6,7 @@ the policy does not name never come in: they are recorded and never pay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -127,14 +127,16 @@ def scene_of(
 def balances(facts: Facts, policy: Policy, through: int, quarantine: Quarantined | None = None) -> list[Balance]:
     """Return the opening balances in force: of each source the newest, without bytes that we published.
 
-    A source that no pattern of the policy's `balances` fits is left out.
+    A source that no pattern of the policy's `balances` fits is left out, and so is a balance whose
+    file was rebuilt from the log since: its numbers are in that file no more.
     """
     quarantine = quarantined(facts, through) if quarantine is None else quarantine
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
     ours = {sha256 for position, sha256 in facts.published if position <= through}
+    retired = retired_by(facts, through, left_out)
     newest: dict[str, Balance] = {}
     for one in facts.balances:
-        if one.position > through or one.position in left_out or one.sha256 in ours:
+        if one.position > through or one.position in left_out or one.sha256 in ours or one.id in retired:
             continue
         if policy.balances is not None and not _fits(one.source, policy.balances):
             continue
@@ -142,6 +144,23 @@ def balances(facts: Facts, policy: Policy, through: int, quarantine: Quarantined
         if best is None or (one.at_us, one.position) > (best.at_us, best.position):
             newest[one.source] = one
     return list(newest.values())
+
+
+def retired_by(facts: Facts, through: int, left_out: Container[int] = ()) -> dict[str, int]:
+    """Return the balances that a publication retired, by event id, with its position.
+
+    Args:
+        facts: The columns.
+        through: The last position that counts.
+        left_out: Positions of rows that do not count.
+    """
+    back = {one for position, one in facts.taken_back if position <= through and position not in left_out}
+    return {
+        balance: one.position
+        for one in facts.retired
+        if one.position <= through and one.position not in left_out and one.id not in back
+        for balance in one.balances
+    }
 
 
 def _gone(facts: Facts, policy: Policy, runs: Runs, through: int) -> Mask:

@@ -25,7 +25,7 @@ from rightful import limits
 from rightful.errors import StorageError
 from rightful.projections.columns import Table
 from rightful.projections.environment import HeldError, UnfitError, delete, make, opened
-from rightful.projections.facts import Aside, Balance, Decayed, Facts, Pruned, Start
+from rightful.projections.facts import Aside, Balance, Decayed, Facts, Pruned, Retired, Start
 from rightful.projections.kept import Kept, from_values, to_values
 from rightful.projections.names import Names
 from rightful.recorders import files
@@ -46,6 +46,8 @@ _LISTS: dict[str, Any] = {
     "pruned": list[Pruned],
     "balances": list[Balance],
     "published": list[tuple[int, str]],
+    "retired": list[Retired],
+    "taken_back": list[tuple[int, str]],
     "quarantine": dict[str, dict[int, int]],
     "withdrawn": dict[str, list[tuple[int, int]]],
 }

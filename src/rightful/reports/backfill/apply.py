@@ -89,6 +89,8 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
             raise target.changed(real, "it is neither what the plan was made for nor what it writes")
         found = _again(books, plan, seen)
         event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
+        if plan.old == "rebuilt":
+            event["extra"] |= {"retires": _retired(books, plan)}
         return _write(books, found.data, seen, event, found.opened, as_tool=plan.reader == "pm-dispatch")
 
 
@@ -219,6 +221,13 @@ def _is_opened(books: Books, plan: Plan, found: Computed) -> bool:
     """Say whether the new bytes are those of an opening balance: a tool's, and not ours."""
     held = {one.sha256 for one in books.projected.facts.balances if one.position <= plan.through}
     return plan.new_sha256 in held | ({plan.previous_sha256} if found.opened is not None else set())
+
+
+def _retired(books: Books, plan: Plan) -> list[str]:
+    """Return the balances of the file whose numbers it will hold no more, by event id; all of its source."""
+    known = books.projected.facts.balances
+    held = [one.id for one in known if one.source == plan.target and one.position <= plan.through]
+    return sorted({*held, *([] if plan.opens is None else [plan.opens])})
 
 
 def _publication(plan: Plan, key: str, now_us: int, *, opened: bool) -> Wire:

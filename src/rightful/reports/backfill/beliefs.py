@@ -53,9 +53,10 @@ class Beliefs(NamedTuple):
 
 
 class _Stamp(NamedTuple):
-    """What the fold of a balance reads of its envelope."""
+    """What the fold of a balance reads of its envelope; nothing names one that is not in the ledger yet."""
 
     at_us: int
+    id: str = ""
 
 
 def with_opening(facts: Facts, opened: BalanceOpened) -> Facts:
