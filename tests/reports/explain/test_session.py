@@ -72,6 +72,44 @@ def test_what_was_erased_is_said_to_be() -> None:
     assert [one.state for one in explained(other, "t:a").exposures] == ["erased"]
 
 
+def test_a_rival_says_whether_an_id_or_a_seq_is_in_doubt() -> None:
+    one = event_id("judge", "one")
+    own = [A, graded("t:a", 0.8, key="one"), graded("t:a", 0.4, key="one")]
+    other = [A, GRADE, graded("t:b", 0.1, key="one"), graded("t:a", 0.8, at=250, key="one")]
+
+    assert states(*own)[0] == (
+        "rival",
+        (
+            f"Its id is in conflict: the rows #2 (revision 1) and #3 (revision 2) of id {one} contradict each other. "
+            "An `event.withdrawn` settles it."
+        ),
+    )
+    assert states(*other)[0] == (
+        "rival",
+        (
+            "The id of judge/overall seq 1 (#4), of one `seq` with it, is in conflict: the rows #3 (revision 1) and "
+            f"#4 (revision 2) of id {one} contradict each other."
+        ),
+    )
+
+
+def test_the_grader_of_the_same_rank_is_told_by_what_it_says_now_and_not_by_what_it_took_back() -> None:
+    by_two = [graded("t:a", 0.6, by="two", seq=2), graded("t:a", 0.4, by="two")]
+    by_three = [graded("t:a", 0.2, by="three"), retracted("t:a", 2, by="three")]
+
+    assert states(A, graded("t:a", 0.8, by="one"), *by_two, *by_three)[0] == (
+        "conflicting",
+        (
+            "two/overall seq 2 (#3) is of a grader of the same rank under this policy, so nobody can tell which of the "
+            "two counts."
+        ),
+    )
+
+
+def states(*events: Wire) -> list[tuple[str, str]]:
+    return [(one.state, one.reason) for one in explained(log_of(*events), "t:a").grades]
+
+
 def test_under_the_newest_file_rule_a_grade_says_whose_exposure_it_paid() -> None:
     events = [A, exposed("t:b", "y", at=150), exposed("t:c", "z", at=150), GRADE, graded("t:a", 0.8, at=50, seq=2)]
     newest = {"join": "newest", "revision": "additive"}
