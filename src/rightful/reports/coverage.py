@@ -56,11 +56,12 @@ class Alarm(msgspec.Struct, frozen=True):
     """Something that looks wrong.
 
     Attributes:
-        kind: `exposure-drop`, `grade-drop`, `binding-drop`, `only-decays`, `no-rewards`, `withheld-but-shown`.
+        kind: `exposure-drop`, `grade-drop`, `binding-drop`, `only-decays`, `no-rewards`, `withheld-but-shown`,
+            `doubtful-grades`.
         what: A sentence.
         producer: Whose sessions, of a drop.
         day: Which day, of a drop.
-        share: That day's share, 0 to 1, of a drop.
+        share: That day's share, 0 to 1, of a drop; that of the grades in doubt.
         median: The median before, 0 to 1, of a drop.
         arms: Which arms, where it is about arms.
         session: An example, where there is one.
