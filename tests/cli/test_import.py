@@ -74,7 +74,7 @@ def test_people_get_the_problems_on_stderr_with_file_and_line(ledger: Path, run:
 
     assert done.out == f"{path}: 2 appended\n1 file: 2 appended (2 exposures); 1 problem.\n"
     assert done.err == (
-        f"rightful: {path}:3: Expected a session id, got 'unknown', which names nobody - at `$.session_id`\n"
+        f"rightful: {path}:3: problem: Expected a session id, got 'unknown', which names nobody - at `$.session_id`\n"
     )
     assert again.out == f"{path}: 2 there already\n1 file: 2 there already; 1 problem.\n"
 
@@ -140,13 +140,54 @@ def test_lines_that_are_wrong_alike_are_told_a_few_times_and_listed_all(ledger: 
     done = run("import", "lesson-hook", here / "a.toml")
 
     assert [line.partition(": Expected")[0] for line in done.err.splitlines()] == [
-        f"rightful: {here}/a.toml:1",
-        f"rightful: {here}/a.toml:2",
-        f"rightful: {here}/a.toml:3",
-        f"rightful: {here}/a.toml: 100 more like these; --json lists them.",
+        f"rightful: {here}/a.toml:1: problem",
+        f"rightful: {here}/a.toml:2: problem",
+        f"rightful: {here}/a.toml:3: problem",
+        f"rightful: {here}/a.toml: problem: 100 more like these; --json lists them.",
     ]
     assert done.out.endswith("103 problems.\n")
     assert len(run("import", "lesson-hook", here / "a.toml", "--json").document[0]["problems"]) == 103
+
+
+def test_problems_have_a_word_of_their_own_and_stand_after_the_notes_of_their_file(
+    ledger: Path, run: Run, here: Path
+) -> None:
+    path = write(here / "a.jsonl", {"session_id": 5, "harness": "x"}, {"session_id": "g1", "trajectory_grade": 0.5})
+
+    done = run("import", "session-records", path)
+
+    assert [line.split(": ")[:3] for line in done.err.splitlines()] == [
+        ["rightful", f"{path}:2", "note"],
+        ["rightful", f"{path}:1", "problem"],
+    ]
+    document = run("import", "session-records", path, "--json").document
+    assert [(one["line"], one["what"][:8]) for one in document[0]["problems"]] == [(1, "Expected"), (2, "note: th")]
+
+
+def test_each_file_stands_before_what_is_wrong_with_it_and_nothing_after_the_last_line(
+    ledger: Path, here: Path
+) -> None:
+    for name in "ab":
+        write(here / f"{name}.jsonl", {"session_id": 5, "harness": "x"}, {"session_id": name, "trajectory_grade": 0.5})
+    done = subprocess.run(
+        [sys.executable, "-m", "rightful", "import", "session-records", "a.jsonl", "b.jsonl"],
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={name: one for name, one in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+    assert [line.removeprefix("rightful: ").split(": ")[:2] for line in done.stdout.splitlines()] == [
+        ["a.jsonl", "2 appended"],
+        ["a.jsonl:2", "note"],
+        ["a.jsonl:1", "problem"],
+        ["b.jsonl", "2 appended"],
+        ["b.jsonl:2", "note"],
+        ["b.jsonl:1", "problem"],
+        ["2 files", "4 appended (2 grades, 2 starts); 2 problems, 2 notes."],
+    ]
 
 
 def test_notes_that_are_alike_are_told_a_few_times_over_all_files(ledger: Path, run: Run, here: Path) -> None:
@@ -245,7 +286,7 @@ def test_the_answer_goes_where_it_was_sent_while_progress_is_shown_on_a_terminal
 def test_a_name_in_a_problem_cannot_steer_the_terminal(ledger: Path, run: Run, here: Path) -> None:
     done = run("import", "lesson-hook", here / "a\x1b[2Jb")
 
-    assert done.err == f"rightful: {here}/a\\x1b[2Jb: could not be read: No such file or directory\n"
+    assert done.err == f"rightful: {here}/a\\x1b[2Jb: problem: could not be read: No such file or directory\n"
 
 
 def test_standard_input_is_imported(ledger: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
