@@ -241,6 +241,15 @@ def test_a_ledger_that_cannot_be_written_has_its_coverage_too(run: Run, ledger: 
         ledger.chmod(0o700)
 
 
+def test_one_earlier_day_is_one_and_one_session_has(run: Run, ledger: Path) -> None:
+    fill_days(ledger, [10] * 13 + [1])
+
+    out = " ".join(run("status").out.split())
+
+    assert "1 earlier day; --days 0 or --json shows all" in out
+    assert "1 of 10 sessions has an exposure (10%)" in out
+
+
 def test_what_is_folded_whole_is_said_without_a_word_on_the_rest(run: Run, ledger: Path) -> None:
     fill(ledger)
     run("posteriors")

@@ -185,8 +185,9 @@ def _drop(row: Day, before: list[Day], measure: str) -> Alarm | None:
     share = have / row.sessions
     if round((usual - share) * 100, 9) <= limits.COVERAGE_POINTS:
         return None
+    verb = "has" if have == 1 else "have"
     what = (
-        f"{row.producer} on {row.day}: {have} of {count(row.sessions, 'session')} have {_article(measure)} "
+        f"{row.producer} on {row.day}: {have} of {count(row.sessions, 'session')} {verb} {_article(measure)} "
         f"({share:.0%}); the median of the {count(len(before), 'day')} before is {usual:.0%}."
     )
     return Alarm(f"{measure}-drop", what, row.producer, row.day, share, usual)
