@@ -149,47 +149,6 @@ def test_lines_that_are_wrong_alike_are_told_a_few_times_and_listed_all(ledger: 
     assert len(run("import", "lesson-hook", here / "a.toml", "--json").document[0]["problems"]) == 103
 
 
-def test_problems_have_a_word_of_their_own_and_stand_after_the_notes_of_their_file(
-    ledger: Path, run: Run, here: Path
-) -> None:
-    path = write(here / "a.jsonl", {"session_id": 5, "harness": "x"}, {"session_id": "g1", "trajectory_grade": 0.5})
-
-    done = run("import", "session-records", path)
-
-    assert [line.split(": ")[:3] for line in done.err.splitlines()] == [
-        ["rightful", f"{path}:2", "note"],
-        ["rightful", f"{path}:1", "problem"],
-    ]
-    document = run("import", "session-records", path, "--json").document
-    assert [(one["line"], one["what"][:8]) for one in document[0]["problems"]] == [(1, "Expected"), (2, "note: th")]
-
-
-def test_each_file_stands_before_what_is_wrong_with_it_and_nothing_after_the_last_line(
-    ledger: Path, here: Path
-) -> None:
-    for name in "ab":
-        write(here / f"{name}.jsonl", {"session_id": 5, "harness": "x"}, {"session_id": name, "trajectory_grade": 0.5})
-    done = subprocess.run(
-        [sys.executable, "-m", "rightful", "import", "session-records", "a.jsonl", "b.jsonl"],
-        check=False,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={name: one for name, one in os.environ.items() if name != "PYTHONUNBUFFERED"}
-        | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-
-    assert [line.removeprefix("rightful: ").split(": ")[:2] for line in done.stdout.splitlines()] == [
-        ["a.jsonl", "2 appended"],
-        ["a.jsonl:2", "note"],
-        ["a.jsonl:1", "problem"],
-        ["b.jsonl", "2 appended"],
-        ["b.jsonl:2", "note"],
-        ["b.jsonl:1", "problem"],
-        ["2 files", "4 appended (2 grades, 2 starts); 2 problems, 2 notes."],
-    ]
-
-
 def test_notes_that_are_alike_are_told_a_few_times_over_all_files(ledger: Path, run: Run, here: Path) -> None:
     for at in range(5):
         write(here / "ws" / f"{at}.jsonl", {"session_id": f"g{at}", "harness": "x"})

@@ -155,6 +155,7 @@ def test_grades_in_doubt_are_told_from_more_than_one_in_ten_with_an_example() ->
     assert alarm.what == (
         "3 of 20 grades (15%) end in ambiguous (2) or conflicting (1) and pay nobody; such as that of w:a."
     )
+    assert limits.DOUBTFUL_PERCENT == 10
     assert kinds(*paid(9), *doubtful(1)) == []
     assert kinds(*paid(8), *doubtful(1)) == ["doubtful-grades"]
 

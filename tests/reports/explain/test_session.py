@@ -14,6 +14,7 @@ from tests.projections.telling import (
     log_of,
     mentioned,
     retracted,
+    started,
     unlinked,
     withdrawn,
 )
@@ -26,6 +27,8 @@ from rightful.identity import event_id
 from rightful.policies import policy_of
 from rightful.projections.settle import settled
 from rightful.reports.explain import SessionExplained, explain_session
+from rightful.reports.explain.bins import why
+from rightful.reports.explain.case import case_of
 
 SHARED: dict[str, Any] = {"by": "hook", "key": "one"}
 
@@ -104,6 +107,46 @@ def test_the_grader_of_the_same_rank_is_told_by_what_it_says_now_and_not_by_what
             "two counts."
         ),
     )
+
+
+IN_SHORT: list[tuple[str, list[Wire], str]] = [
+    ("t:a", [A, GRADE, started("t:a", "n1"), started("t:a", "n2")], "nobody can tell which run its session belongs to"),
+    (
+        "t:a_b",
+        [exposed("t:a/b", "x"), exposed("t:a.b", "y"), graded("t:a_b", 1.0)],
+        "more than one session fits its name",
+    ),
+    (
+        "t:a",
+        [A, GRADE, graded("w:a", 0.4, exposure_session="t:a")],
+        "the grade of another session reaches the same exposure",
+    ),
+    (
+        "t:a",
+        [exposed("t:a", "x", **SHARED), exposed("t:a", "y", **SHARED), GRADE],
+        "every exposure of its target has an id in conflict; `event.withdrawn` settles it",
+    ),
+    ("t:a", [GRADE], "no exposure of that session is recorded"),
+]
+
+
+@pytest.mark.parametrize(("session", "events", "said"), IN_SHORT, ids=[one[2][:20] for one in IN_SHORT])
+def test_why_a_grade_pays_nobody_is_said_in_short_too(session: str, events: list[Wire], said: str) -> None:
+    facts = projected(log_of(*events)).catch_up()
+    number = facts.names.texts.find(session)
+    assert number is not None
+    case = case_of(facts, policy_of({}), facts.watermark, [number])
+    row = int(facts.grades_of.rows([number])[0])
+    unit = case.unit_of[row]
+
+    assert why(case, unit, int(case.settlement.unit_bin[unit])) == said
+
+
+def test_in_short_too_two_sessions_of_one_time_share_the_newest_exposure() -> None:
+    facts = projected(log_of(A, exposed("t:b", "y"), GRADE)).catch_up()
+    case = case_of(facts, policy_of({"join": "newest"}), facts.watermark, [])
+
+    assert why(case, 0, int(case.settlement.unit_bin[0])) == "two sessions share the newest exposure time"
 
 
 def states(*events: Wire) -> list[tuple[str, str]]:
