@@ -315,6 +315,7 @@ class Unit:
     slot: int
     bin: str | None
     target: Name
+    since: int
     effective: bool = dataclasses.field(init=False)
     unclear: bool = False
     tied: bool = False

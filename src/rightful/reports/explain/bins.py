@@ -317,11 +317,15 @@ def _unmapped(case: Case, unit: int) -> str:
 
 def _in_balance(case: Case, unit: int) -> str:
     found = max(balances(case.facts, case.policy, case.through), key=lambda one: one.through_us)
-    grade_at = time_text(int(case.scene.grades.at[case.units.grade[unit]]))
-    return (
-        f"It is of {grade_at}, and the opening balance of {found.source} (#{found.position}) holds everything "
-        f"through {time_text(found.through_us)}; paying it again would count it twice."
-    )
+    at_us, since_us = int(case.scene.grades.at[case.units.grade[unit]]), int(case.units.since[unit])
+    holds = f"the opening balance of {found.source} (#{found.position}) holds everything through"
+    if at_us > found.through_us:
+        return (
+            f"Its run was graded before, at {time_text(since_us)}, and {holds} {time_text(found.through_us)}; "
+            f"a later grade cannot be taken out of that sum, and paying it on top would count the run twice."
+        )
+    again = "paying it again would count it twice"
+    return f"It is of {time_text(at_us)}, and {holds} {time_text(found.through_us)}; {again}."
 
 
 def _erased(case: Case, unit: int) -> str:
