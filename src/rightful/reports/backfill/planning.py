@@ -168,7 +168,7 @@ def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> C
         assert isinstance(checked.event, BalanceOpened), "an opening opens a balance"
         facts, events[0], opened_id = with_opening(facts, checked.event), checked.event, checked.id
     found = beliefs_of(facts, rule.policy, rule.through, rule.decay_at_us, events)
-    data = _bytes(books, form, state, found, rule)
+    data = _bytes(books, form, real, state, found, rule)
     said = words_of(form, real, state, read(real, data), found, rule, seen)
     plan = Plan(
         version=VERSION, ledger=books.id, target=real, reader=reader,
@@ -188,12 +188,10 @@ def _openings(books: Books, through: int) -> dict[int, BalanceOpened]:
     return {row.position: row.event for row in rows if isinstance(row.event, BalanceOpened)}
 
 
-def _bytes(books: Books, form: Form, state: State, found: Beliefs, rule: Rule) -> bytes:
+def _bytes(books: Books, form: Form, real: str, state: State, found: Beliefs, rule: Rule) -> bytes:
     arms = [arm for arm in found.posteriors.arms if form.takes(arm)]
-    counts = rule.old == "counted"
-    said = (state.top.get("created"), state.top.get("last_updated"))
-    created, updated = (text if isinstance(text, str) else None for text in said)
-    if created is None:
+    created = state.top.get("created")
+    if not isinstance(created, str):
         first = [row.envelope.at_us for page in books.projected.log.scan(0, min(rule.through, 1)) for row in page]
         created = times.at_of(first[0] if first else 0).isoformat()
-    return form.bytes_of(state, numbers_of(found, arms, created=created, updated=updated if counts else None))
+    return form.bytes_of(state, numbers_of(found, arms, state, real, created=created))
