@@ -67,9 +67,7 @@ def test_the_tools_decay_of_a_rebuilt_file_is_kept_and_the_old_numbers_never_com
     applied(path, plan)
 
     assert (plan.changes, plan.unchanged, plan.in_balance) == ((), 2, 2)
-    assert plan.notes == (
-        "a tool has written the file since it was published; what it did is among the old numbers",
-    )
+    assert plan.notes == ("a tool has written the file since it was published; what it did is among the old numbers",)
     assert target.read_bytes() == before
     assert {name: (one.alpha, one.beta) for name, one in Bandit(target).arms.items()} == {
         GIT: (1.9, 1.9), TESTS: (1.0 + 0.75 * 0.9, 1.0 + 0.25 * 0.9),
