@@ -210,8 +210,8 @@ def test_a_state_of_before_what_was_opened_is_said_not_to_count(tmp_path: Path) 
     )  # fmt: skip
     assert plan.refusals == (
         (
-            "what stands there does not count, since a later state of this file was opened (1970-01-01 10:00:00+00:00); "
-            "forced, the numbers of that one come back"
+            "what stands there does not count, since a later state of this file was opened (1970-01-01 10:00:00+00:00)"
+            "; forced, the numbers of that one come back"
         ),
     )
     rebuilt = plan_of(path, target, old="rebuilt")
@@ -392,8 +392,8 @@ def test_a_file_without_any_time_says_that_its_grades_count_again(tmp_path: Path
 
     assert notes == (
         (
-            "the file gives no time, so grades that its old numbers contain count again; with --rebuild the old numbers "
-            "are left out, and they count once"
+            "the file gives no time, so grades that its old numbers contain count again; with --rebuild the old "
+            "numbers are left out, and they count once"
         ),
     )
 
