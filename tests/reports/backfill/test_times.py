@@ -83,6 +83,28 @@ def test_the_tools_decay_of_a_rebuilt_file_is_kept_and_the_old_numbers_never_com
     assert (first.arms.keys() & {GIT}, second.arms[GIT].alpha) == (document["arms"].keys() & {GIT}, 1.9)
 
 
+def test_a_file_whose_arms_alone_have_times_keeps_the_newest_when_its_arm_goes(tmp_path: Path) -> None:
+    """As gptme's hybrid matcher may have it."""
+    gone, stays = ({"alpha": 30.0, "beta": 2.0, "last_updated": at} for at in (LATE, "1970-01-01T08:00:00+00:00"))
+    path = ledger_with(tmp_path)
+    target = written(tmp_path / "b.json", {"arms": {"/ws/gone.md": gone, GIT: stays}})
+
+    applied(path, plan_of(path, target, "gptme-hybrid", old="rebuilt", force=True))
+    new = json.loads(target.read_bytes())
+    decayed(target)
+    applied(path, plan_of(path, target, "gptme-hybrid", force=True))
+
+    assert new == {
+        "arms": {
+            GIT: {"alpha": 2.0, "beta": 2.0, "last_updated": "1970-01-01T12:03:20+00:00"},
+            TESTS: {"alpha": 1.75, "beta": 1.25},
+        },
+        "last_updated": LATE,
+    }
+    held = json.loads(target.read_bytes())["arms"]
+    assert (held.keys(), held[GIT]["alpha"], held[TESTS]["alpha"]) == ({GIT, TESTS}, 1.9, 1.0 + 0.75 * 0.9)
+
+
 def test_a_rebuilt_file_has_the_later_time_of_its_own_and_the_latest_grades(tmp_path: Path) -> None:
     for last, then in ((LATE, LATE), ("1970-01-01T09:00:00+00:00", "1970-01-01T12:03:20+00:00")):
         target = written(tmp_path / last / "b.json", contaminated(last_updated=last))
