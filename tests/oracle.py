@@ -68,11 +68,6 @@ def replay(lines: Iterable[Line], policy: Policy, decay_at_us: int | None = None
     return _Oracle(told, policy, decay_at_us).answer()
 
 
-def _told_first(one: Shown) -> tuple[int, bool, str, int]:
-    """By time; of one time those with a context first, by what it says, so that arrival decides nothing."""
-    return one.at, one.context is None, repr(one.context), one.position
-
-
 class _Oracle:
     """One question: these rows, under this policy."""
 
@@ -252,7 +247,7 @@ class _Oracle:
         if unit.bin != "credited":
             return []
         sequential = self.policy.arithmetic == "sequential"
-        order = sorted(unit.live, key=lambda one: one.position if sequential else _told_first(one))
+        order = sorted(unit.live, key=lambda one: one.position if sequential else one.told_first())
         listed = [(arm, one.context) for one in order for arm in one.arms]
         if not sequential:
             listed = list({arm: (arm, context) for arm, context in reversed(listed)}.values())
