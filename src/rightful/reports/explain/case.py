@@ -81,6 +81,13 @@ class Case:
         """Return a session's name."""
         return self.facts.names.text(number)
 
+    def called(self, number: int) -> str:
+        """Return a session's name, told apart from the same text as another name of the ledger."""
+        text = self.text(number)
+        if not self.facts.names.alias[number] or self.facts.names.texts.find(text) is None:
+            return text
+        return f"{text} as read from a file's name"
+
     def known(self, number: int) -> bool:
         """Say whether a row up to the position names the session."""
         return self.facts.names.first[number] <= self.through
