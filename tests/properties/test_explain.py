@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.projections import cases
 from tests.projections.fake import FakeLog
-from tests.reports.explaining import assert_arms_add_up, assert_explained, projected
+from tests.reports.explaining import (
+    assert_arms_add_up,
+    assert_explained,
+    assert_names_are_told_apart,
+    assert_own,
+    assert_remedies_help,
+    projected,
+)
 from tests.strategies import START_S, Wire
 
 from rightful.policies import policy_of
@@ -86,3 +93,28 @@ def test_the_last_running_belief_is_the_posterior(
     log = log_of(events, [])
 
     assert_arms_add_up(projected(log), policy_of(wire), None if cut is None else min(cut, log.head()), decay_at)
+
+
+remedied_policies = st.one_of(
+    st.just({}),
+    st.just({"revision": "additive"}),
+    st.just({"join": "newest", "revision": "additive"}),
+    st.just({"join": "newest"}),
+    policies,
+)
+
+
+@SOME
+@given(strategies.logs(), policies, st.none() | st.integers(0, 24))
+def test_a_session_is_told_what_is_its_own_and_each_name_once(events: list[Wire], wire: Wire, cut: int | None) -> None:
+    log = log_of(events, [])
+    through = None if cut is None else min(cut, log.head())
+
+    assert_own(projected(log), policy_of(wire), through)
+    assert_names_are_told_apart(projected(log), policy_of(wire), through)
+
+
+@SOME
+@given(strategies.logs(max_size=14), remedied_policies)
+def test_every_remedy_that_proposes_events_changes_what_is_stated(events: list[Wire], wire: Wire) -> None:
+    assert_remedies_help(lambda: log_of(events, []), policy_of(wire))

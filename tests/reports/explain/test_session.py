@@ -304,7 +304,7 @@ def test_what_came_after_the_position_is_not_told() -> None:
 
 
 def test_one_session_is_explained_without_settling_the_others() -> None:
-    log = log_of(A, GRADE, exposed("u:far", "y"), graded("u:far", 0.5))
+    log = log_of(A, GRADE, exposed("u:far", "y", at=90), graded("u:far", 0.5))
     with mock.patch("rightful.reports.explain.case.settled", wraps=settled) as asked:
         explained(log, "t:a")
         explained(log, "t:a", join="newest")

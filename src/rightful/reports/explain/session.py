@@ -18,6 +18,7 @@ from rightful.reports.explain.case import Case, case_of, envelopes_at
 from rightful.reports.explain.remedies import waiting
 from rightful.reports.explain.rows import ExposureRow, GradeRow, exposure_row, grade_row, in_words, rows_through
 from rightful.reports.explain.runs import Link, Run, links_of, run_of
+from rightful.reports.explain.whatif import parts
 from rightful.reports.explain.words import Remedy, count
 
 _READ = frozenset({"exposure.recorded", "grade.recorded", "grade.retracted", "session.linked", "session.unlinked"})
@@ -124,8 +125,8 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
     facts, through = case.facts, case.through
     members = sorted({one for number in known for one in case.component(number)})
     fits = sorted({fit for one in members for fit in facts.names.fitting(one, through)} - set(members))
-    near = [*members, *fits]
-    own = _own(case, known[0], members, fits)
+    own = _own(case, known[0])
+    near = [*members, *sorted({*fits, *own} - set(members))]
     graded = facts.grades_of.rows(near).tolist()
     aimed = np.flatnonzero(np.isin(facts.grades["target"], near)).tolist()
     grades = rows_through(facts.grades, [*graded, *aimed], through)
@@ -143,8 +144,7 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
     exposure_rows = [exposure_row(case, row, envelopes) for row in shown]
     grade_rows = [grade_row(case, row, envelopes) for row in grades]
     run = run_of(case, _run_number(case, known[0]))
-    elsewhere = {int(facts.shown["pos"][row]) for row in shown if int(facts.shown["name"][row]) not in own}
-    elsewhere |= {int(facts.grades["pos"][row]) for row in grades if int(facts.grades["name"][row]) not in own}
+    elsewhere = _elsewhere(facts.shown, shown, own) | _elsewhere(facts.grades, grades, own)
     pending = any(row.state == "pending" and row.arms and row.position not in elsewhere for row in exposure_rows)
     named = [
         msgspec.structs.replace(link, id=envelopes[link.position].id, producer=envelopes[link.position].producer)
@@ -165,20 +165,31 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
         grades=grade_rows,
         elsewhere=sorted(elsewhere),
         asides=asides,
-        remedies=[*run.remedies, *([waiting(case, known[0])] if pending and run.name is not None else [])],
+        remedies=_remedies(case, _run_number(case, known[0]), run, pending=pending),
     )
 
 
-def _own(case: Case, asked: int, members: list[int], fits: list[int]) -> set[int]:
+def _remedies(case: Case, number: int, run: Run, *, pending: bool) -> list[Remedy]:
+    if run.name is not None:
+        return [waiting(case, number)] if pending else []
+    return [one for one in run.remedies if parts(case, number, one)]
+
+
+def _own(case: Case, asked: int) -> set[int]:
     """Return the names of the session's own run: those that links join, and sanitised forms that fit it alone.
 
     A name that merely fits is another session's. Two names of one text, one of them read from a
     sanitised form, are one session only where that form fits no other.
     """
-    home = _run_number(case, asked)
-    own = set(case.component(home))
-    resolved = {one for one in [*members, *fits] if _run_number(case, one) in own}
-    return {asked, *own, *resolved}
+    alias, first = case.facts.names.alias, case.facts.names.first
+    own = set(case.component(_run_number(case, asked)))
+    forms = [one for one in case.facts.names.closure([asked]) if alias[one] and first[one] <= case.through]
+    return {asked, *own, *(one for one in forms if _run_number(case, one) in own)}
+
+
+def _elsewhere(table: Any, rows: list[int], own: set[int]) -> set[int]:  # noqa: ANN401 - a table of facts
+    """Return the positions of the rows that are of none of the names."""
+    return {int(table["pos"][row]) for row in rows if int(table["name"][row]) not in own}
 
 
 def _run_number(case: Case, number: int) -> int:
