@@ -106,12 +106,27 @@ remedied_policies = st.one_of(
 
 @SOME
 @given(strategies.logs(), policies, st.none() | st.integers(0, 24))
-def test_a_session_is_told_what_is_its_own_and_each_name_once(events: list[Wire], wire: Wire, cut: int | None) -> None:
+def test_a_session_is_told_what_is_its_own(events: list[Wire], wire: Wire, cut: int | None) -> None:
     log = log_of(events, [])
-    through = None if cut is None else min(cut, log.head())
 
-    assert_own(projected(log), policy_of(wire), through)
-    assert_names_are_told_apart(projected(log), policy_of(wire), through)
+    assert_own(projected(log), policy_of(wire), None if cut is None else min(cut, log.head()))
+
+
+twins = st.builds(
+    lambda event, alias: {**event, **({"alias": True} if alias else {})},
+    strategies.weighed((2, strategies.exposures), (2, strategies.grades), (1, strategies.messages)),
+    st.booleans(),
+)
+"""Events of names of one text, read as they are written and from a sanitised form."""
+
+
+@SOME
+@given(strategies.logs(twins, max_size=12), policies)
+def test_names_of_one_text_are_told_apart(events: list[Wire], wire: Wire) -> None:
+    log = log_of(events, [])
+
+    assert_own(projected(log), policy_of(wire))
+    assert_names_are_told_apart(projected(log), policy_of(wire))
 
 
 @SOME
