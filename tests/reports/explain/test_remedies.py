@@ -204,6 +204,17 @@ def test_an_exposure_nearer_to_the_grade_is_offered_only_where_there_is_time_for
     ]
 
 
+def test_a_wrong_link_that_comes_back_later_can_be_withdrawn_again() -> None:
+    log = log_of(*TWO_OWNERS)
+    recorded(log, _remedies(explained(log, "t:a"), "t:a", "ambiguous")[0])
+    log.append([linked("t:b", "u:n") | {"key": "again", "at": "1970-01-01T01:00:00Z"}])
+    assert credited(log) == 0
+
+    recorded(log, _remedies(explained(log, "t:a"), "t:a", "ambiguous")[0])
+
+    assert credited(log) == 1
+
+
 def test_trying_a_remedy_leaves_the_facts_as_they_are() -> None:
     projection = projected(log_of(A, GRADE, OF_A, exposed("t:b", withheld=("y",)), graded("t:b", 0.5)))
     projection.prefix(None)

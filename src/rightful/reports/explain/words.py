@@ -99,7 +99,7 @@ def link_event(kind: str, session: str, other: str, at_us: int) -> Wire:
     """Return a link or an unlink by hand."""
     said = {"as": "native", "evidence": "manual"} if kind == "session.linked" else {}
     return {
-        "type": kind, "producer": DESK, "key": composite_key("explain", kind, session, other),
+        "type": kind, "producer": DESK, "key": composite_key("explain", kind, session, other, at_us),
         "session": session, "at": times.text_of(at_us), "other": other, **said,
     }  # fmt: skip
 
