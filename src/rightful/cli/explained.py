@@ -86,9 +86,10 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
     """Print what became of a session's exposures and grades."""
     common.tell(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
     common.tell(f"\nRun: {found.run_reason}")
-    fits = [one.session for one in found.names if one.role == "fits"]
+    form = " as read from a file's name"
+    fits = [f"{one.session}{form if one.alias else ''}" for one in found.names if one.role == "fits"]
     if fits:
-        common.tell(f"Names that fit as a sanitised form, or of which one is: {_some(fits, limit)}.")
+        common.tell(f"Names of other sessions that fit as a sanitised form, or of which one is: {_some(fits, limit)}.")
     if found.links:
         kept, more = _last(found.links, limit)
         rows = [
@@ -106,10 +107,13 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
         ]
         columns = dict.fromkeys(("link", "session", "other", "as", "evidence", "producer", "state", "reason"), "")
         tables.show_table(columns, rows, title="Links", note=_note(more), drop=["producer", "as"])
-    if found.exposures:
-        _exposures(found.exposures, limit, title="Shown")
-    if found.grades:
-        _grades(found.grades, limit)
+    others = set(found.elsewhere)
+    for title, elsewhere in (("Shown", False), ("Shown to other sessions, listed because of a name", True)):
+        if exposures := [one for one in found.exposures if (one.position in others) == elsewhere]:
+            _exposures(exposures, limit, title=title)
+    for title, elsewhere in (("Grades", False), ("Grades of other sessions, listed because of a name", True)):
+        if grades := [one for one in found.grades if (one.position in others) == elsewhere]:
+            _grades(grades, limit, title)
     if found.asides:
         kept_asides, more = _last(found.asides, limit)
         rows = [[f"#{one.position}", one.type, one.reason] for one in kept_asides]
@@ -163,7 +167,7 @@ def _arms(group: Sequence[ExposureRow]) -> str:
     return f"{shown}; withheld {_some(withheld, 3)}" if withheld else shown
 
 
-def _grades(rows: Sequence[GradeRow], limit: int) -> None:
+def _grades(rows: Sequence[GradeRow], limit: int, title: str) -> None:
     kept, more = _last(rows, limit)
     cells = [
         [
@@ -172,7 +176,7 @@ def _grades(rows: Sequence[GradeRow], limit: int) -> None:
         for one in kept
     ]  # fmt: skip
     columns = dict.fromkeys(("grade", "session", "grader", "at", "says", "state", "reason"), "")
-    tables.show_table(columns, cells, title="Grades", note=_note(more), drop=["at", "session"])
+    tables.show_table(columns, cells, title=title, note=_note(more), drop=["at", "session"])
 
 
 def _said(row: GradeRow) -> str:
