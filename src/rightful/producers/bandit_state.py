@@ -14,7 +14,7 @@ import os
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rightful import limits, times
+from rightful import times
 from rightful.errors import InvalidEventError
 from rightful.events import NOT_OURS, BalanceOpened, PosteriorPublished
 from rightful.identity import event_id
@@ -174,9 +174,6 @@ def _moment(text: object, notes: list[str]) -> int | None:
         at_us, aware = moment_us(str(text), "$.last_updated")
     except InvalidEventError as error:
         notes.append(f"{error}; it was not used")
-        return None
-    if not limits.AT_MIN_US <= at_us <= limits.AT_MAX_US:
-        notes.append(f"Expected a time from 1970 to 2200, got {text!r} - at `$.last_updated`; it was not used")
         return None
     if not aware:
         notes.append("`last_updated` has no offset; such times of this file were read as UTC")

@@ -81,14 +81,31 @@ def moment_us(text: str, place: str) -> tuple[int, bool]:
     A time without offset is read as UTC, as gptme-sessions writes it.
 
     Raises:
-        InvalidEventError: It is no time.
+        InvalidEventError: It is no time, or none from 1970 to 2200.
     """
     try:
         at = datetime.fromisoformat(text)
         aware = at.tzinfo is not None
-        return times.us_of(at if aware else at.replace(tzinfo=UTC)), aware
+        at_us = times.us_of(at if aware else at.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         raise InvalidEventError(f"Expected a time, got {text[:64]!r}", place) from None
+    return within(at_us, text, place), aware
+
+
+def within(at_us: int, text: str, place: str) -> int:
+    """Return a time that an event may have.
+
+    Args:
+        at_us: The time; microseconds since 1970, UTC.
+        text: How it is written.
+        place: Where it stands.
+
+    Raises:
+        InvalidEventError: It is not from 1970 to 2200.
+    """
+    if not limits.AT_MIN_US <= at_us <= limits.AT_MAX_US:
+        raise InvalidEventError(f"Expected a time from 1970 to 2200, got {text[:64]!r}", place)
+    return at_us
 
 
 def digest(value: object) -> str:

@@ -23,6 +23,7 @@ grade's time is the latest that the row gives, since it was given after all the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -49,6 +50,7 @@ NAMESPACE = "workspace"
 
 _OVERALL = "overall"
 _RUBRIC_FORM = f"a dimension of 1 to {limits.WORD_CHARS} characters without `/` and control characters"
+_UNNAMED = ", and is no part of the session's name"
 _TIMES = ("start_time", "timestamp", "end_time")
 _TAKEN = frozenset(
     {
@@ -133,20 +135,20 @@ class SessionRecordsReader(Reader):
         """Return a row's times, and what was odd about them."""
         read: list[int] = []
         notes: list[str] = []
+        started = started_text(row)
         for field in _TIMES:
             if row.get(field) is None:
                 continue
             try:
                 at_us, aware = moment_us(str(row[field]), f"$.{field}")
             except InvalidEventError as error:
-                unnamed = "" if field == "end_time" else ", and is no part of the session's name"
-                notes.append(f"{error}; it was not used{unnamed}")
+                is_unnamed = field != "end_time" and str(row[field]) != started
+                notes.append(f"{error}; it was not used{_UNNAMED * is_unnamed}")
                 continue
             read.append(at_us)
             if not aware and not self._told_of_naive:
                 self._told_of_naive = True
                 notes.append(f"`{field}` has no offset; such times of this file were read as UTC")
-        started = started_text(row)
         if read:
             if not started:
                 notes.append("the row gives no start: the session's name has none in it")
@@ -264,9 +266,10 @@ def started_text(row: Mapping[str, Any]) -> str:
 
 
 def _is_time(text: str) -> bool:
+    """Say whether a text is a time of any year: what makes a name unique need not be one that an event may have."""
     try:
-        moment_us(text, "$")
-    except InvalidEventError:
+        datetime.fromisoformat(text)
+    except ValueError:
         return False
     return True
 
