@@ -279,7 +279,7 @@ def test_a_grade_that_others_gave_meanwhile_is_read_anew(
         if (reward := next(rivals, None)) is not None:
             seq = round(reward * 10)
             rival = {"type": "grade.recorded", "producer": "session-records", "key": f"rival {seq}", "session": W}
-            original([rival | {"at": "2026-08-01T12:00:00Z", "reward": reward, "seq": seq}])
+            original([rival | {"at": "2026-08-01T10:20:00Z", "reward": reward, "seq": seq}])
         return original(events, **condition)
 
     monkeypatch.setattr(ledger.log, "append", raced)

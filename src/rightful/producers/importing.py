@@ -65,7 +65,7 @@ class Plan(NamedTuple):
         unless: What must not have been written behind `after`.
         after: The position up to which the log was read.
         standing: The receipt of each event, by its place, that is not appended, since the log
-            has the same fact in another form.
+            has the same fact in another form, or (`stale`, without a position) a later one.
         notes: What is worth knowing of events that stand in the log already, or will.
     """
 
@@ -323,6 +323,8 @@ class _Run:
             case "duplicate":
                 self.report.duplicate += 1
                 self.report.repeated += receipt.position is not None and receipt.position > self._began
+            case "stale" if receipt.position is None:
+                pass  # an older copy, which the reader's plan left out and told of
             case "invalid":
                 self._tell(Problem(line, receipt.reason or "Expected an event"))
             case "conflict":
