@@ -25,7 +25,6 @@ Nothing is lost: what has no field stands in `extra`, and `document` makes the f
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -34,8 +33,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from rightful.errors import InvalidEventError
 from rightful.events import BalanceOpened
-from rightful.parts import Arm, BalanceArm, BalanceContext, Context, Count, Positive
-from rightful.producers.fields import shaped
+from rightful.parts import BalanceArm, BalanceContext, Context, Count, Positive
+from rightful.producers.fields import is_utf8, shaped, unfit
 
 JUDGED = ("helpful", "harmful", "false_positive", "noop")
 """A judge's counters, as gptme's hybrid matcher reads them."""
@@ -47,7 +46,6 @@ ARM_KEYS = frozenset(
 
 _PLAIN = ARM_KEYS - {*JUDGED}
 _COMPUTED = frozenset({"alpha", "beta", "total_selections"})
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Json = Any  # a JSON value as it stands in a file
 
@@ -107,7 +105,7 @@ class Opened:
     def _arm(self, arm: str, raw: Json) -> None:
         place = f"$.arms[{arm!r}]"
         state = judged = None
-        if (why := _unfit(arm)) is not None:
+        if (why := unfit(arm)) is not None:
             self._cannot(why, place)
         elif not isinstance(raw, dict):
             self._cannot(f"Expected `object`, got {_kind(raw)}", place)
@@ -143,13 +141,13 @@ class Opened:
         wire: dict[str, Json] = {"alpha": state.alpha, "beta": state.beta, "n": n}
         if (rewards := _count(raw.get("total_rewards"))) is not None:
             wire["rewards"] = rewards
-        if isinstance(updated := raw.get("last_updated"), str) and _is_utf8(updated):
+        if isinstance(updated := raw.get("last_updated"), str) and is_utf8(updated):
             wire["last_updated"] = updated
         return wire
 
     def _contexts(self, arm: str, per: Json) -> None:
         place = f"$.contextual_arms[{arm!r}]"
-        why = _unfit(arm) or (None if isinstance(per, dict) else f"Expected `object`, got {_kind(per)}")
+        why = unfit(arm) or (None if isinstance(per, dict) else f"Expected `object`, got {_kind(per)}")
         if why is not None or not per:
             self._rest["contexts"][arm] = per
             if why is not None:
@@ -295,28 +293,9 @@ def _count(value: Json) -> int | None:
 
 def _context_of(text: str) -> list[str | None] | None:
     try:
-        return list(msgspec.convert(json.loads(text), Context)) if _is_utf8(text) else None
+        return list(msgspec.convert(json.loads(text), Context)) if is_utf8(text) else None
     except (ValueError, RecursionError):  # msgspec's errors are such too
         return None
-
-
-def _unfit(arm: str) -> str | None:
-    """Say why a text cannot be an arm's name, if it cannot."""
-    try:
-        msgspec.convert(arm, Arm)
-    except msgspec.ValidationError as error:
-        return str(error)
-    if _CONTROL.search(arm):
-        return "Expected an arm without control characters"
-    return None if _is_utf8(arm) else "Expected text in UTF-8, got other bytes"
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _kind(value: object) -> str:

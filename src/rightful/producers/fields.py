@@ -14,7 +14,9 @@ import msgspec
 from rightful import limits, times
 from rightful.errors import InvalidEventError
 from rightful.identity import NOT_A_SESSION, composite_key, is_session
+from rightful.parts import Arm
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLACED = re.compile(r"(?P<what>.*) - at `(?P<place>[^`]*)`\Z", re.DOTALL)
 
 
@@ -30,6 +32,50 @@ def shaped(value: Mapping[str, Any], kind: type[Any]) -> Any:  # noqa: ANN401 - 
         text = str(error)
         found = _PLACED.match(text)
         raise InvalidEventError(found["what"], found["place"]) if found else InvalidEventError(text) from None
+
+
+def unfit(arm: str) -> str | None:
+    """Say why a text cannot be an arm's name, if it cannot."""
+    try:
+        msgspec.convert(arm, Arm)
+    except msgspec.ValidationError as error:
+        return str(error)
+    if _CONTROL.search(arm):
+        return "Expected an arm without control characters"
+    return None if is_utf8(arm) else "Expected text in UTF-8, got other bytes"
+
+
+def is_utf8(text: str) -> bool:
+    """Say whether a text can be written as UTF-8; lone surrogates cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def arm_of(value: object, place: str) -> str:
+    """Return an arm's name.
+
+    Args:
+        value: What stands where it should stand.
+        place: Where that is.
+
+    Raises:
+        InvalidEventError: It cannot be one.
+    """
+    try:
+        arm = msgspec.convert(value, str)
+    except msgspec.ValidationError as error:
+        raise InvalidEventError(str(error), place) from None
+    if (why := unfit(arm)) is not None:
+        raise InvalidEventError(why, place)
+    return arm
+
+
+def below(place: str, error: InvalidEventError) -> InvalidEventError:
+    """Return an error of a part as one of the whole that has the part at that place."""
+    return InvalidEventError(error.what, f"{place}{error.place.removeprefix('$')}")
 
 
 def session_of(namespace: str, value: str, place: str, *, suffix: str = "") -> str:

@@ -36,7 +36,7 @@ import msgspec
 
 from rightful import times
 from rightful.errors import InvalidEventError
-from rightful.producers.fields import digest, key_of, session_of, shaped, within
+from rightful.producers.fields import digest, key_of, session_of, shaped, unfit, within
 from rightful.producers.file_reports import PASSED_OVER
 from rightful.producers.files import Found, Problem
 from rightful.producers.importing import STDIN, End, Origin, Reader, Wire
@@ -152,17 +152,26 @@ class GptmeReader(Reader):
             yield Problem(found.line, what, lost=False)
         if not lessons:
             raise InvalidEventError("Expected lessons, each with `## title` and `*Path: …*`; found none", "$.content")
+        shown: list[_Lesson] = []
+        for lesson in lessons:
+            if (why := unfit(lesson.path)) is None:
+                shown.append(lesson)
+            else:
+                what = f"{why}, of the lesson {lesson.rest['title'][:64]!r}"
+                yield Problem(found.line, str(InvalidEventError(what, "$.content")))
         self._shown += 1
         content = digest([message.role, message.timestamp, message.content])
         self._seen[content] += 1
+        if not shown:
+            return
         yield {
             "type": "exposure.recorded",
             "producer": f"{Gptme.NAME}-lessons",
             "key": key_of(self._folder, content, self._seen[content]),
             "session": self._session,
             "at": times.text_of(at_us),
-            "arms": [{"arm": lesson.path} for lesson in lessons],
-            "extra": {"lessons": [lesson.rest for lesson in lessons]},
+            "arms": [{"arm": lesson.path} for lesson in shown],
+            "extra": {"lessons": [lesson.rest for lesson in shown]},
         }
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
