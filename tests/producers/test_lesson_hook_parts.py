@@ -84,3 +84,15 @@ def test_a_bad_lesson_of_a_lesson_event_has_the_place_where_it_stands(imported: 
     what = "Expected `str` of length >= 1 - at `$"
     assert [one.what for one in alone.problems] == [f"{what}.lesson_file`"]
     assert [one.what for one in inside.problems] == [f"{what}.lesson_events[0].lesson_file`"]
+
+
+def test_a_name_that_programs_print_for_none_is_kept_and_noted(ledger: Ledger, imported: Importer) -> None:
+    line = {"ts": 5.0, "session_id": "null"}
+    lines = [line | {"lessons": [{"path": "x.md"}], "tool_seq": []}, line | {"withheld": [{"path": "x.md"}]}]
+
+    [report] = imported("lesson-hook", "-", stdin="".join(json.dumps(one) + "\n" for one in lines).encode())
+
+    what = "note: 'null' is what programs write where they know no session; it was kept as one - at `$.session_id`"
+    assert [(one.line, one.what) for one in report.problems] == [(1, what), (2, what)]
+    assert {row.session for row in ledger.read()} == {"claude-code:null"}
+    assert (report.appended, report.exit_code) == (2, 0)

@@ -25,6 +25,7 @@ Nothing is lost: what has no field stands in `extra`, and `document` makes the f
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -45,7 +46,7 @@ ARM_KEYS = frozenset(
 """Every key of an arm that a tool is known to write."""
 
 _PLAIN = ARM_KEYS - {*JUDGED}
-_COMPUTED = frozenset({"alpha", "beta", "total_selections"})
+_COMPUTED = ("alpha", "beta", "total_selections")
 
 Json = Any  # a JSON value as it stands in a file
 
@@ -92,7 +93,7 @@ class Opened:
             case "contextual_arms", dict() if value:
                 for arm, raw in value.items():
                     self._contexts(arm, raw)
-            case "total_sessions", _ if self.sessions is not None:
+            case "total_sessions", int() if self.sessions is not None:
                 pass
             case _:
                 self._rest["document"][name] = value
@@ -131,6 +132,10 @@ class Opened:
         return {name: count for name, value in counters.items() if (count := _count(value)) is not None}
 
     def _state(self, raw: Mapping[str, Json], place: str) -> dict[str, Json] | None:
+        for name in _COMPUTED:
+            if isinstance(number := raw.get(name), float) and not math.isfinite(number):
+                self._cannot(f"Expected a finite number, got {number}", f"{place}.{name}")
+                return None
         try:
             state: _State = shaped({name: _whole(value) for name, value in raw.items() if name in _COMPUTED}, _State)
         except InvalidEventError as error:
@@ -177,7 +182,7 @@ class Opened:
         """Keep what of an arm has no field: its other keys, and the names of those that it has not."""
         rest, absent = raw, []
         if isinstance(raw, dict):
-            rest = {name: value for name, value in raw.items() if name not in base or base[name] != value}
+            rest = {name: value for name, value in raw.items() if name not in base or not _is_same(base[name], value)}
             absent = [name for name in base if name not in raw]
         if rest or not base:
             _put(self._rest[where], path, rest)
@@ -277,6 +282,11 @@ def _put(into: dict[str, Json], path: tuple[str, ...], value: Json) -> None:
     for name in path[:-1]:
         into = into.setdefault(name, {})
     into[path[-1]] = value
+
+
+def _is_same(written: Json, value: Json) -> bool:
+    """Say whether a value comes back as it stands in the file; a count that is written as a float does not."""
+    return bool(written == value) and not (isinstance(written, int) and isinstance(value, float))
 
 
 def _whole(value: Json) -> Json:

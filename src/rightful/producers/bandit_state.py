@@ -173,6 +173,8 @@ def through(document: Mapping[str, Any], opened: Opened) -> tuple[int | None, li
     read = [_moment(text, notes) for text in (document.get("last_updated"), *of_arms) if text is not None]
     if known := [at_us for at_us in read if at_us is not None]:
         return max(known), list(dict.fromkeys(notes))
+    if not (opened.arms or opened.contexts or opened.judge):
+        return None, list(dict.fromkeys(notes))
     notes.append(
         "the state gives no time: the grades that it holds are counted again, unless it is left out with the "
         "policy's field `balances`"

@@ -17,6 +17,7 @@ from rightful.identity import NOT_A_SESSION, composite_key, is_session
 from rightful.parts import Arm
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_WORDS_FOR_NONE = frozenset({"none", "null", "undefined", "unknown"})  # of Python, JSON, JavaScript, and people
 _PLACED = re.compile(r"(?P<what>.*) - at `(?P<place>[^`]*)`\Z", re.DOTALL)
 
 
@@ -96,6 +97,18 @@ def session_of(namespace: str, value: str, place: str, *, suffix: str = "") -> s
     if not is_session(name):
         raise InvalidEventError(f"Expected a session id, got {value[:64]!r}, which cannot be a name", place)
     return name
+
+
+def doubt_of(value: str, place: str) -> str | None:
+    """Return what is doubtful about a session id that is kept: some programs write a word where they know none.
+
+    Args:
+        value: The id.
+        place: Where it stands.
+    """
+    if value.strip().lower() not in _WORDS_FOR_NONE:
+        return None
+    return f"{value[:64]!r} is what programs write where they know no session; it was kept as one - at `{place}`"
 
 
 def key_of(*parts: str | int | None) -> str:

@@ -46,7 +46,7 @@ import msgspec
 from rightful import times
 from rightful.errors import InvalidEventError
 from rightful.producers import lesson_events
-from rightful.producers.fields import arm_of, below, digest, epoch_us, key_of, session_of, shaped
+from rightful.producers.fields import arm_of, below, digest, doubt_of, epoch_us, key_of, session_of, shaped
 from rightful.producers.files import Found, Problem
 from rightful.producers.importing import Origin, Reader, Wire
 
@@ -169,6 +169,7 @@ class LessonHookReader(Reader):
     def _of_trajectory(self, value: Mapping[str, Any], line_number: int) -> Iterator[Wire | Problem]:
         line = shaped(value, _Trajectory)
         session = session_of(NAMESPACE, line.session_id, "$.session_id")
+        yield from _doubts(line.session_id, line_number)
         stamped = self._of_line("trajectory", session, epoch_us(line.ts, "$.ts"), value)
         arms, details, problems = _listed(line.lessons, "$.lessons", _shown)
         yield from (Problem(line_number, what) for what in problems)
@@ -179,6 +180,7 @@ class LessonHookReader(Reader):
         line = shaped(value, _Dropout)
         namespace = _namespace_of(line.session_id) if "matched" in value else NAMESPACE
         session = session_of(namespace, line.session_id, "$.session_id")
+        yield from _doubts(line.session_id, line_number)
         stamped = self._of_line("dropout", session, epoch_us(line.ts, "$.ts"), value)
         arms, details, problems = _listed(line.withheld, "$.withheld", lambda one, at: _withheld(one, at, line.epsilon))
         yield from (Problem(line_number, what) for what in problems)
@@ -198,6 +200,11 @@ class LessonHookReader(Reader):
         content = digest([artifact, session, value])
         self._seen[content] += 1
         return _exposure(artifact, session, key_of(session, content, self._seen[content]), at_us)
+
+
+def _doubts(session_id: str, line: int) -> Iterator[Problem]:
+    if (doubt := doubt_of(session_id, "$.session_id")) is not None:
+        yield Problem(line, doubt, lost=False)
 
 
 def injected_of(value: Mapping[str, Any]) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.ledger.recorded import Receipt
 from rightful.producers import lesson_events
-from rightful.producers.fields import digest, key_of, moment_us, session_of, shaped
+from rightful.producers.fields import digest, doubt_of, key_of, moment_us, session_of, shaped
 from rightful.producers.files import Problem
 from rightful.producers.importing import Origin, Plan, Reader, Wire
 from rightful.producers.native_names import native_name
@@ -131,6 +131,8 @@ class SessionRecordsReader(Reader):
         session_id = shaped(row, _Row).session_id
         when, notes = self._when(row)
         session = session_of(NAMESPACE, session_id, "$.session_id", suffix=f"@{when.name}" if when.name else "")
+        if (doubt := doubt_of(session_id, "$.session_id")) is not None:
+            notes.append(doubt)
         for note in notes:
             yield Problem(found.line, note, lost=False)
         yield from _started(row, session, when)
@@ -264,7 +266,10 @@ def _graded(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire 
     if row.get("trajectory_grade") is None:
         others.pop("productivity", None)
     if reward is not None or outcome is not None:
-        yield _grade(session, when, _OVERALL, reward, outcome, place)
+        grade = _grade(session, when, _OVERALL, reward, outcome, place)
+        yield grade
+        if isinstance(grade, InvalidEventError) and grade.place == "$.outcome" and reward is not None:
+            yield _grade(session, when, _OVERALL, reward, None, place)
     for rubric, value in others.items():
         if rubric == _OVERALL:
             what = "Expected another dimension than `overall`, which would pass for the overall grade"
