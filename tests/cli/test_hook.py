@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -251,55 +250,6 @@ def test_a_drain_that_sets_aside_says_so_and_one_that_fails_too(
     assert done.code == 0
 
 
-def test_the_program_is_its_own_script_where_there_is_one(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = here / "rightful"
-    script.write_text("#!/bin/sh\n")
-    monkeypatch.setattr(sys, "argv", ["./rightful"])
-    monkeypatch.setattr(sys, "executable", str(here / "elsewhere" / "python"))  # no script stands beside it
-    source = str(Path(rightful.__file__).parents[1])
-    module = ["/usr/bin/env", f"PYTHONPATH={source}", sys.executable, "-P", "-m", "rightful"]
-    assert hook_command.program() == module
-    script.chmod(0o755)
-    monkeypatch.setenv("PYTHONPATH", "/x")
-    assert hook_command.program() == ["/usr/bin/env", "PYTHONPATH=", str(script)]
-    monkeypatch.setenv("PYTHONPATH", f"/x{os.pathsep}{source}")  # it is not found otherwise
-    assert hook_command.program() == ["/usr/bin/env", f"PYTHONPATH={source}", str(script)]
-
-
-@pytest.mark.parametrize("form", ["script", "module"])
-def test_no_file_of_the_project_is_run_in_the_place_of_a_module(
-    run: Run, ledger: Path, home: Path, here: Path, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
-    source = str(Path(rightful.__file__).parents[1])
-    if form == "script":
-        script = here / "bin" / "rightful"
-        script.parent.mkdir()
-        found = [source, *(path for path in sys.path if path.endswith("site-packages"))]
-        script.write_text(
-            f"#!{sys.executable}\nimport sys\nsys.path += {found!r}\nfrom rightful.cli import main\nmain()\n"
-        )
-        script.chmod(0o755)
-        monkeypatch.setattr(sys, "argv", [str(script)])
-        monkeypatch.delenv("PYTHONPATH", raising=False)
-    else:
-        monkeypatch.setattr(os.path, "isfile", lambda _: False)
-    assert run("hook", "install", "claude-code").code == 0
-    project = here / "project"
-    project.mkdir()
-    for name in ("signal", "typing", "rightful", "json", "lmdb", "msgspec", "sitecustomize"):
-        (project / f"{name}.py").write_text("print('hostile', flush=True)")
-
-    command = commands(home / ".claude" / "settings.json")["PreToolUse"]
-    assert ("-m" in shlex.split(command)) == (form == "module")
-    done = subprocess.run(
-        ["sh", "-c", command], input=json.dumps(before_tool()).encode(), cwd=project, check=False, capture_output=True,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "TMPDIR": str(here / "temp"), "PYTHONPATH": ":/x"},
-    )  # fmt: skip
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert [getattr(row.event, "call", None) for row in rows(ledger)] == ["toolu_1"]
-
-
 def test_commands_that_somebody_made_of_ours_are_named_and_left(run: Run, ledger: Path, here: Path) -> None:
     edited = "/x/rightful hook run claude-code --ledger /l || true\naudit.sh\x1b"
     file = here / "s.json"
@@ -337,7 +287,9 @@ def test_install_and_status_say_which_other_settings_have_the_hooks(run: Run, le
 def test_status_keeps_each_fact_on_its_line_whatever_stands_in_it(run: Run, here: Path, home: Path) -> None:
     place = here / "a\nb"
     assert run("init", "--ledger", place).code == 0
-    Spool(str(place), os.environ).set_aside(b"x", "why\nset aside      nothing", 1)
+    spool = Spool(str(place), os.environ)
+    spool.set_aside(b"x", "why\nset aside      nothing", 1)
+    spool.keep_events([exposure("1")], 1)
     command = hook_command.command_of(["/x\ny/rightful"], str(place))
     (home / ".claude").mkdir()
     (home / ".claude" / "settings.json").write_text(
