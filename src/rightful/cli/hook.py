@@ -113,13 +113,13 @@ def _install(args: argparse.Namespace) -> int:
             }
         )
     elif changed:
-        common.say(f"{settings.path}: hooks for {', '.join(events)} are installed, and write to {ledger}.")
+        common.say(f"{_line(settings.path)}: hooks for {', '.join(events)} are installed, and write to {ledger}.")
         if settings.kept:
             common.say(
                 f"What was there is kept in {settings.kept}. Sessions that run now use the hooks from their next start."
             )
     else:
-        common.say(f"{settings.path} has these hooks already; nothing was changed.")
+        common.say(f"{_line(settings.path)} has these hooks already; nothing was changed.")
     for event in left_out:
         if event not in args.without:
             common.note(_UNSURE.format(event=event))
@@ -200,11 +200,11 @@ def _remove(args: argparse.Namespace) -> int:
             },
         )
     elif removed:
-        common.say(f"{settings.path}: {common.many(len(removed), 'hook')} taken out. What they recorded stays.")
+        common.say(f"{_line(settings.path)}: {common.many(len(removed), 'hook')} taken out. What they recorded stays.")
         if settings.kept:
             common.say(f"The file was changed since they were installed; what was there before is in {settings.kept}.")
     else:
-        common.say(f"{settings.path} has no hooks of ours; nothing was changed.")
+        common.say(f"{_line(settings.path)} has no hooks of ours; nothing was changed.")
     _note_others(settings)
     return common.DONE
 

@@ -7,6 +7,7 @@ out what is ours.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -115,7 +116,8 @@ class Settings:
             untouched, before, backup = self._origin()
             if self._replaced(before if untouched else stripped(self.text), None):
                 if backup:
-                    os.unlink(backup)  # the file says again what it says
+                    with contextlib.suppress(OSError):
+                        os.unlink(backup)  # the file says again what it says
                 elif not untouched:
                     self.kept = next(iter(self.backups()), None)
                 return present
@@ -184,7 +186,8 @@ class Settings:
     def _let_go(self) -> None:
         """Remove the backup of what was not changed after all."""
         if self.kept:
-            os.unlink(self.kept)
+            with contextlib.suppress(OSError):
+                os.unlink(self.kept)
             self.kept = None
 
     def _keep(self, text: str) -> None:
