@@ -41,6 +41,10 @@ PIPE_CLOSED = 141
 _HOOK_CALL = ["hook", "run"]
 """How the words begin that an agent's hook calls us with, many times a minute."""
 
+_HOOK_ACTIONS = ("install", "remove", "status", "run")
+_HOOK_AGENT = "claude-code"
+_WITH_VALUE = ("--ledger", "--settings", "--scope", "--with", "--without")
+
 
 def parser(command: str | None = None) -> argparse.ArgumentParser:
     """Return the argument parser.
@@ -64,6 +68,37 @@ def _named(words: Sequence[str]) -> str | None:
     return None
 
 
+def _hook_call(words: Sequence[str]) -> list[str] | None:
+    """Return the words of an agent's call in the order in which `install` writes them; None if it is no such call.
+
+    An agent that is told to call us with other words must not be stopped by a word that we do not know
+    (exit code 2 of a PreToolUse hook blocks the tool), nor by help. An agent that we do not know gets no words.
+    """
+    if "hook" not in words or "run" not in words:
+        return None
+    options, named = {}, []
+    rest = iter(words)
+    for word in rest:
+        name, is_whole, value = word.partition("=")
+        if name in _WITH_VALUE:
+            options[name] = value if is_whole else next(rest, "")
+        elif word.startswith("-"):
+            options[word] = ""
+        else:
+            named.append(word)
+    if next((word for word in named if word in COMMANDS), None) != "hook":
+        return None
+    after = named[named.index("hook") + 1 :]
+    if next((word for word in after if word in _HOOK_ACTIONS), None) != "run":
+        return None
+    if {"-h", "--help"} & set(options) and sys.stdin is not None and sys.stdin.isatty():
+        return None  # somebody asks
+    agents = after[after.index("run") + 1 :] or [_HOOK_AGENT]
+    ledger = ["--ledger", options["--ledger"]] if "--ledger" in options else []
+    verbose = ["--verbose"] if "--verbose" in options else []
+    return [*_HOOK_CALL, _HOOK_AGENT, *ledger, *verbose] if _HOOK_AGENT in agents else []
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
@@ -71,6 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The words after the program's name; the process's own if None.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if (asked := _hook_call(words)) is not None and not (words := asked):
+        return 0  # nobody's words that we could read
     if words[:2] == _HOOK_CALL:
         from rightful.cli import hooked
 
