@@ -265,3 +265,75 @@ with rightful.open(".rightful"):
     done = shell(f'"{sys.executable}" probe.py <&- >&- 2>&-')
 
     assert done.returncode == 0
+
+
+FORGED = "rightful: note: all 40 files imported"
+FILE = f"x\n{FORGED}\n.json"
+
+
+def _ledger_of_forgers(here: Path, run: Run) -> None:
+    """No arm, session or grader has control characters; what a context or a source holds is free."""
+    at = "2026-08-01T10:00:00Z"
+    events = [
+        {"type": "exposure.recorded", "session": "t:a", "producer": "p", "key": "1", "at": at,
+         "arms": [{"arm": "a.md"}], "withheld": [{"arm": "a.md"}], "context": [f"code\n{FORGED}"]},
+        {"type": "grade.recorded", "session": "t:a", "producer": "p", "key": "2", "at": "2026-08-01T11:00:00Z",
+         "seq": 1, "reward": 0.5},
+        {"type": "balance.opened", "producer": "p", "key": "4", "at": at, "sha256": "a" * 64,
+         "source": f"bandit\n{FORGED}", "arms": {"a.md": {"alpha": 1.0, "beta": 40.0, "n": 90, "rewards": 0}}},
+    ]  # fmt: skip
+    (here / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    assert run("ingest", here / "events.jsonl").out == "3 appended.\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["import", "auto", FILE],
+        ["import", "bandit", FILE],
+        ["ingest", FILE],
+        ["ingest", "bad.jsonl"],
+        ["posteriors", "--contexts"],
+        ["posteriors", "--policy", FILE],
+        ["posteriors", "--balances", f"bandit\n{FORGED}"],
+        ["posteriors", "--balances", f"z\n{FORGED}"],
+        ["posteriors", "--contexts", "--arm-alias", f"a\n{FORGED}=b\n{FORGED}"],
+        ["posteriors", "--without-session", f"z\n{FORGED}"],
+        ["posteriors", "--as-of", f"z\n{FORGED}"],
+        ["explain", "a.md"],
+        ["explain", "t:a"],
+        ["explain", "3"],
+        ["explain", f"z\n{FORGED}"],
+        ["explain", "1"],
+        ["audit", "--without-grader", f"*\n{FORGED}/x"],
+        ["audit", "gptme"],
+        ["audit", "--recorded", FILE],
+        ["policy", "aliases"],
+        ["policy", "aliases", "--out", FILE],
+        ["policy", "show", FILE],
+        ["policy", "diff", "bound", f"policy\n{FORGED}.json"],
+        ["policy", "show", f"policy\n{FORGED}.json"],
+        ["audit", f"policy\n{FORGED}.json"],
+        ["backfill", "plan", "--target", FILE],
+        ["status"],
+        ["status", "--ledger", f"z\n{FORGED}"],
+        ["init", "a", f"b\n{FORGED}"],
+        ["status", f"z\n{FORGED}"],
+    ],
+    ids=lambda words: " ".join(words).replace("\n", "|")[:40],
+)
+def test_what_others_wrote_makes_no_line_of_its_own(words: list[str], here: Path, run: Run) -> None:
+    """A key of a file, a file's name, an arm, an argument: forged notes stay inside our sentences."""
+    assert run("init").code == 0
+    _ledger_of_forgers(here, run)
+    (here / FILE).write_text(json.dumps({f"a\n{FORGED}": 1}))
+    (here / "bad.jsonl").write_text(json.dumps({"type": f"no\n{FORGED}", f"k\n{FORGED}": 1}) + "\n")
+    (here / f"policy\n{FORGED}.json").write_text(
+        json.dumps({"credit": "split", "arm_aliases": {f"a\n{FORGED}": f"b\n{FORGED}"}})
+    )
+
+    done = run(*words)
+
+    lines = [line.strip("\t ") for line in [*done.out.splitlines(), *done.err.splitlines()]]
+    assert lines != []
+    assert [line for line in lines if line.startswith(FORGED)] == []

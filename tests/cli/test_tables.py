@@ -35,6 +35,19 @@ def test_cells_cannot_steer_a_terminal_and_are_no_markup(capsys: pytest.CaptureF
     assert "\x1b" not in out
 
 
+def test_no_cell_heading_title_or_fact_makes_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    forged, shown = "x\nwarning: y\r\tz\x1b[2J", r"x\nwarning: y\r\tz\x1b[2J"
+    tables.show_table({"arm": "", "of\nz\x1b": "u"}, [(forged, forged)], title=forged, note=forged)
+    tables.show_facts({forged: forged})
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in lines if shown in line] == [
+        shown, f"{shown}  {shown}", shown, f"{shown}  {shown}"
+    ]  # fmt: skip
+    assert not any(line.strip().startswith(("warning", "z\x1b", "\x1b")) for line in lines)
+    assert [line.split() for line in lines[2:5]] == [["of"], [r"z\x1b"], ["arm", "u"]]
+
+
 def test_nothing_is_cut_however_long_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     tables.show_table({"arm": "", "n": "runs"}, [("x" * 500, "1")])
 

@@ -190,18 +190,28 @@ def _builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
     return msgspec.to_builtins(value)
 
 
-def say(text: str) -> None:
-    """Print text for people on stdout, safe for a terminal."""
-    put(safe(text) + "\n")
+def say(*lines: str) -> None:
+    """Print lines for people on stdout, safe for a terminal: each is one line, whatever it holds."""
+    put("".join(f"{safe(line)}\n" for line in lines))
 
 
-def tell(text: str) -> None:
-    """Print prose on stdout, safe for a terminal and wrapped at its width; a blank line parts paragraphs."""
-    put(wrapped(safe(text), columns(sys.stdout)) + "\n")
+def tell(*lines: str) -> None:
+    """Print prose on stdout, safe for a terminal and wrapped at its width: each text is one line before that.
+
+    Only a newline at the very beginning of a text is taken as ours: it parts what follows from
+    what stands above.
+    """
+    width = columns(sys.stdout)
+    for line in lines:
+        ours = "\n" if line.startswith("\n") else ""
+        put(f"{ours}{wrapped(safe(line.removeprefix(ours)), width)}\n")
 
 
 def complain(text: str) -> None:
-    """Print a sentence on stderr, safe for a terminal. Nobody reading it is no reason to stop the work."""
+    """Print a sentence on stderr, one line that is safe for a terminal.
+
+    Nobody reading it is no reason to stop the work.
+    """
     width = columns(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
     try:
         print(wrapped(f"rightful: {safe(text)}", width), file=sys.stderr)
@@ -297,20 +307,17 @@ def abandon(stream: TextIO) -> None:
 
 
 def safe(text: object) -> str:
-    r"""Return text that cannot steer a terminal or deceive a reader.
+    r"""Return text that cannot steer a terminal or deceive a reader, not even by a line of its own.
 
-    Control characters (but newline and tab), format characters such as the bidirectional ones,
-    lone surrogates and the Unicode line separators come back as `\x1b`, `\u202e` …
+    Control characters, newline and tab among them, format characters such as the bidirectional
+    ones, lone surrogates and the Unicode line separators come back as `\n`, `\x1b`, `\u202e` …
     """
     shown = str(text)
     if shown.isascii() and shown.isprintable():
         return shown
     from unicodedata import category
 
-    return "".join(
-        _spelled(char) if not char.isprintable() and char not in "\n\t" and category(char) in _ESCAPED else char
-        for char in shown
-    )
+    return "".join(_spelled(char) if not char.isprintable() and category(char) in _ESCAPED else char for char in shown)
 
 
 def _spelled(char: str) -> str:

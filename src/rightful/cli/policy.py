@@ -152,12 +152,12 @@ def _show(args: argparse.Namespace) -> int:
         common.print_json(document)
         return common.DONE
     if differs:
-        common.tell(f"{named.label} differs from the defaults in {common.many(len(differs), 'field')}.")
+        common.tell(f"{common.safe(named.label)} differs from the defaults in {common.many(len(differs), 'field')}.")
         columns = {"field": "", "value": "", "default": "", "what that means": ""}
         rows = [[name, _text(value), _text(old), _meaning(name, value)] for name, (old, value) in differs.items()]
         tables.show_table(columns, rows, drop=["default"])
     else:
-        common.tell(f"{named.label} has the defaults in every field.")
+        common.tell(f"{common.safe(named.label)} has the defaults in every field.")
     tables.show_facts({"hash": named.policy.hash})
     common.say(common.json_text(whole))
     return common.DONE
@@ -172,12 +172,13 @@ def _diff(args: argparse.Namespace) -> int:
         hashes = [one.policy.hash, two.policy.hash]
         common.print_json({"policies": [one.label, two.label], "hashes": hashes, "differs": differs})
     elif differs:
-        common.tell(f"{one.shown} and {two.shown} differ in {common.many(len(differs), 'field')}.")
-        columns = {"field": "", f"{one.label} (1)": "", f"{two.label} (2)": "", "what the second means": ""}
+        common.tell(f"{common.safe(one.shown)} and {two.shown} differ in {common.many(len(differs), 'field')}.")
+        labels = f"{common.safe(one.label)} (1)", f"{common.safe(two.label)} (2)"
+        columns = {"field": "", **dict.fromkeys(labels, ""), "what the second means": ""}
         rows = [[name, _text(old), _text(new), _meaning(name, new)] for name, (old, new) in differs.items()]
         tables.show_table(columns, rows, drop=["what the second means"])
     else:
-        common.tell(f"{one.label} and {two.label} are one rule, {one.policy.hash}.")
+        common.tell(f"{common.safe(one.label)} and {two.label} are one rule, {one.policy.hash}.")
     return common.CHECK_SAID_NO if differs else common.DONE
 
 
