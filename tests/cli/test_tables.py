@@ -124,3 +124,19 @@ def test_progress_goes_to_stderr_and_says_what_how_far_and_of_what(
     assert r"folding \x1b[2J" in err
     assert "10/10" in err
     assert "rows" in err
+
+
+def test_where_nothing_else_fits_the_name_stays_and_what_has_no_room_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lines(columns: int) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        names = {"arm": "", "sessions": "n", "with\nexposure": "n", "bin": "n"}
+        tables.show_table(names, [("lessons/quote.md", "11", "22", "33")], note="of 2", drop=["bin"])
+        return [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip("─ ")]
+
+    assert (lines(60)[-1], lines(42)[-1]) == ("of 2", "of 2")
+    assert lines(37)[-2:] == ["of 2; no room for with", "exposure"]
+    assert [" ".join(line.split()) for line in lines(20)] == [
+        "arm", "lessons/quote.md", "of 2; no room for", "sessions, with", "exposure",
+    ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -265,8 +266,9 @@ def put(text: str, *, flush: bool = False) -> None:
         raise
     except OSError as error:
         abandon(sys.stdout)  # or the interpreter complains of what is left at exit
+        why = "it is closed" if error.errno == errno.EBADF else error.strerror
         raise StorageError(
-            f"the answer could not be written to stdout: {error.strerror}; what was recorded stays recorded",
+            f"the answer could not be written to stdout: {why}; what was recorded stays recorded",
             "Make room, or send the answer elsewhere, and run the command again.",
         ) from None
 
@@ -275,15 +277,16 @@ def occupy_streams() -> None:
     """Let standard streams that are closed lead nowhere; stdin stays None, for who reads it.
 
     Else the next file that is opened gets the descriptor, be it the ledger's own, and what the
-    interpreter or a library prints is written into it.
+    interpreter or a library prints is written into it. Stdout then cannot be written, as on a full
+    disk: an answer that goes nowhere is none.
     """
     for number in range(3):
         try:
             os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+        except OSError:  # what is opened takes the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR)
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - for as long as the process lasts
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - for as long as the process lasts
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - as stdout
 

@@ -212,7 +212,9 @@ def _aliases(args: argparse.Namespace) -> int:
         head = {"policy": named.label, "policy_hash": named.policy.hash, "written": written}
         common.print_json(head | aliases.as_dict(found))
     else:
-        _tell(found, written, args.out)
+        _tell(found, written)
+    if args.out is not None and written is None:
+        common.note(f"there is nothing to propose; nothing was written to {args.out}.")
     return common.DONE
 
 
@@ -254,7 +256,7 @@ def _in_the_way(path: str) -> UsageError:
     return UsageError(f"--out {path} is there already; nothing was written. Name another file, or add --force.")
 
 
-def _tell(found: Proposals, written: str | None, asked: str | None) -> None:
+def _tell(found: Proposals, written: str | None) -> None:
     from rightful.cli import tables
 
     pairs, lessons = found.arm_aliases, common.many(len(found.groups), "lesson")
@@ -282,8 +284,6 @@ def _tell(found: Proposals, written: str | None, asked: str | None) -> None:
         common.tell(f"Written to {written}; nothing is applied. `rightful posteriors --policy {written}` asks with it.")
     elif pairs:
         common.tell("Nothing is applied. `rightful policy aliases --out FILE` writes a policy with them.")
-    elif asked is not None:
-        common.note(f"{asked} was not written: there is nothing to add.")
 
 
 _COUNTS = {"exposures": "n", "withheld": "n", "credits": "n"}

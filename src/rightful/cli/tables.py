@@ -82,13 +82,18 @@ def show_table(
             shortened in the middle where it does not fit.
         title: What the table is of.
         note: What to know about it; stands below.
-        drop: Headings of the columns that are left out, in this order, where the table is too wide.
+        drop: Headings of the columns that are left out, in this order, where the table is too wide; then
+            the others, the last one first, which is said below.
     """
     lines = [[*heading.split("\n"), *([unit] if unit else [])] for heading, unit in columns.items()]
     headings = ["\n".join(map(safe, of)) for of in lines]
     cells = [[safe(cell) for cell in row] for row in rows]
     names = list(columns)
-    kept, room = _fitting(headings, cells, [names.index(one) for one in drop])
+    first = [names.index(one) for one in drop]
+    others = [number for number in range(len(names) - 1, 0, -1) if number not in first]
+    kept, room = _fitting(headings, cells, [*first, *others])
+    missing = [safe(" ".join(names[number].split())) for number in others[::-1] if number not in kept]
+    note = "; ".join([*([note] if note else []), *([f"no room for {', '.join(missing)}"] if missing else [])])
     table = Table(
         title=title and safe(title), caption=note and safe(note), box=box.SIMPLE, title_justify="left",
         padding=(0, _GAP - 1, 0, 0), caption_justify="left",
