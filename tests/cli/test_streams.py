@@ -127,10 +127,14 @@ def test_ctrl_c_after_the_answer_leaves_it_an_answer(ledger: Path) -> None:
     assert "last recorded  never" in done.stdout
 
 
-def test_who_calls_the_command_line_keeps_its_own_handler(run: Run, ledger: Path) -> None:
+@pytest.mark.parametrize("words", [["status"], None])
+def test_who_calls_the_command_line_keeps_its_own_handler(
+    ledger: Path, words: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["rightful", "status"])
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        assert run("status").code == 0
+        assert cli.main(words) == 0
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)

@@ -7,6 +7,7 @@ the exit code: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 co
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import io
@@ -72,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The words after the program's name; the process's own if None.
     """
     alone = argv is None
+    if alone:
+        atexit.register(_ignore_interrupts)  # all is said by then, and the rest would end in a traceback
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         if words[:2] == _HOOK_CALL:
@@ -79,12 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             if (call := hooked.call_of(words[2:])) is not None:
                 return hooked.answer(call, alone=alone)
-        code = _main(words, alone=alone)
+        return _main(words, alone=alone)
     except KeyboardInterrupt:  # where nothing is guarded yet: modules are being loaded
-        code = _interrupted(alone=alone)
-    if alone:
-        _ignore_interrupts()  # all is said, and what is left of the process would end in a traceback
-    return code
+        return _interrupted(alone=alone)
 
 
 def _main(words: Sequence[str], *, alone: bool) -> int:
