@@ -127,6 +127,18 @@ def test_ctrl_c_after_the_answer_leaves_it_an_answer(ledger: Path) -> None:
     assert "last recorded  never" in done.stdout
 
 
+def test_ctrl_c_that_stops_an_exec_of_text_is_as_any_other(ledger: Path, here: Path) -> None:
+    """`python -m` would end by the signal: CPython takes the exception for unhandled from there on."""
+    inside = "exec('import os, signal\\nos.kill(os.getpid(), signal.SIGINT)\\nwhile True: pass')"
+    script = LOADING.format(module="rich.table").replace("os.kill(os.getpid(), signal.SIGINT)", inside, 1)
+    (here / "probe.py").write_text(script)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(here), *sys.path])}
+    done = subprocess.run([sys.executable, "-m", "probe"], check=False, capture_output=True, text=True, env=env)
+
+    assert done.returncode == cli.INTERRUPTED
+    assert len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize("words", [["status"], None])
 def test_who_calls_the_command_line_keeps_its_own_handler(
     ledger: Path, words: list[str] | None, monkeypatch: pytest.MonkeyPatch

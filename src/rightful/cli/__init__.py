@@ -105,6 +105,7 @@ def _interrupted(*, alone: bool) -> int:
     """Say that Ctrl-C was taken; a second one, which is often sent along, does not cut the sentence off."""
     if alone:
         _ignore_interrupts()
+    eval("0")  # noqa: S307 - CPython forgets that one stopped an `exec` of text (namedtuple's), and so would end by it
     from rightful.cli import common
 
     common.complain("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")
