@@ -7,6 +7,8 @@ the exit code: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 co
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import gc
 import io
 import sys
@@ -105,14 +107,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: The words after the program's name; the process's own if None.
     """
+    alone = argv is None
+    if alone:
+        atexit.register(_ignore_interrupts)  # all is said by then, and the rest would end in a traceback
     words = list(sys.argv[1:] if argv is None else argv)
-    if (asked := _hook_call(words)) is not None and not (words := asked):
-        return 0  # nobody's words that we could read
-    if words[:2] == _HOOK_CALL:
-        from rightful.cli import hooked
+    try:
+        if (asked := _hook_call(words)) is not None and not (words := asked):
+            return 0  # nobody's words that we could read
+        if words[:2] == _HOOK_CALL:
+            from rightful.cli import hooked
 
-        if (call := hooked.call_of(words[2:])) is not None:
-            return hooked.answer(call, alone=argv is None)
+            if (call := hooked.call_of(words[2:])) is not None:
+                return hooked.answer(call, alone=alone)
+        return _main(words, alone=alone)
+    except KeyboardInterrupt:  # where nothing is guarded yet: modules are being loaded
+        return _interrupted(alone=alone)
+
+
+def _main(words: Sequence[str], *, alone: bool) -> int:
     from rightful.cli import common
 
     common.occupy_streams()
@@ -121,9 +133,27 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a narrow locale must not lose an answer
     gc.disable()  # loading modules makes no garbage, and looking for it costs a hook 3 of its 60 ms
     try:
-        return _guarded(lambda: _version() if words == ["--version"] else _run(words))
+        return _guarded(lambda: _version() if words == ["--version"] else _run(words), alone=alone)
     finally:
         gc.enable()
+
+
+def _interrupted(*, alone: bool) -> int:
+    """Say that Ctrl-C was taken; a second one, which is often sent along, does not cut the sentence off."""
+    if alone:
+        _ignore_interrupts()
+    eval("0")  # noqa: S307 - CPython forgets that one stopped an `exec` of text (namedtuple's), and so would end by it
+    from rightful.cli import common
+
+    common.complain("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")
+    return INTERRUPTED
+
+
+def _ignore_interrupts() -> None:
+    import signal
+
+    with contextlib.suppress(ValueError):  # not the main thread, which no signal reaches
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _run(words: Sequence[str]) -> int:
@@ -137,7 +167,7 @@ def _run(words: Sequence[str]) -> int:
     return code
 
 
-def _guarded(work: Callable[[], int]) -> int:
+def _guarded(work: Callable[[], int], *, alone: bool) -> int:
     """Do the work and give all of its answer; return the exit code of what goes wrong, having said it."""
     from rightful.cli import common
     from rightful.errors import RightfulError
@@ -152,8 +182,7 @@ def _guarded(work: Callable[[], int]) -> int:
         common.abandon(sys.stdout)
         return PIPE_CLOSED
     except KeyboardInterrupt:
-        common.complain("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")
-        return INTERRUPTED
+        return _interrupted(alone=alone)
     except MemoryError:
         common.complain("memory ran out; what was acknowledged is written. Ask for less, or raise the limit.")
         return common.STORAGE

@@ -34,8 +34,8 @@ def arm(found: ArmExplained, policy: str, limit: int) -> None:
     also = f" It is also known as {', '.join(found.aliases)}." if found.aliases else ""
     decayed = f", decayed as of {found.decay_at}" if found.decay_at else ""
     common.tell(
-        f"{found.arm} is believed to earn {found.mean:.3f}: {belief}, from {common.many(credits_, 'credit')} in this "
-        f"log (n {found.n:,}, mass {asking.number(found.mass)}).{also} "
+        f"{common.safe(found.arm)} is believed to earn {found.mean:.3f}: {belief}, "
+        f"from {common.many(credits_, 'credit')} in this log (n {found.n:,}, mass {asking.number(found.mass)}).{also} "
         f"Policy {policy}, through position {found.through:,}{decayed}."
     )
     _steps(found, limit)
@@ -197,18 +197,19 @@ def _remedies(found: SessionExplained, limit: int) -> None:
         return
     common.tell(f"\n{_REMEDIES}")
     shown = unlike[:limit] if limit else unlike
-    for start, text in shown:
-        common.say(f"  {start}{text}")
+    for start, (what, *more) in shown:
+        common.say(f"  {start}{what}", *more)
     if len(shown) < len(unlike):
         common.tell(_note(len(unlike) - len(shown)) or "")
 
 
-def _spelled(remedy: Remedy) -> str:
+def _spelled(remedy: Remedy) -> tuple[str, ...]:
+    """Return the lines of a remedy."""
     lines = [remedy.what]
     lines += [f"    {json.dumps(event, ensure_ascii=False)}" for event in remedy.events]
     if remedy.policy is not None:
         lines.append(f"    --policy '{json.dumps(remedy.policy, ensure_ascii=False)}'")
-    return "\n".join(lines)
+    return tuple(lines)
 
 
 def event(found: EventExplained, policy: str, limit: int) -> None:
@@ -240,7 +241,8 @@ def event(found: EventExplained, policy: str, limit: int) -> None:
     if found.grade is not None and found.grade.remedies:
         common.tell(f"\n{_REMEDIES if found.grade.bin else 'What would have to be recorded for it to count'}")
         for remedy in found.grade.remedies:
-            common.say(f"  {_spelled(remedy)}")
+            what, *events = _spelled(remedy)
+            common.say(f"  {what}", *events)
 
 
 def _shown(shown: bool, withdrawn: bool) -> str:  # noqa: FBT001 - two facts of a row
