@@ -7,6 +7,7 @@ there. `status` says what was published, and whether a tool has written the file
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +164,7 @@ def _apply(args: argparse.Namespace, books: Books) -> int:
     if args.json:
         common.print_json({"done": done, "plan": msgspec.json.decode(plan.document())})
     else:
-        backfilled.show_applied(done, plan)
+        backfilled.show_applied(done, plan, _take_back(args, done.target))
     return common.DONE
 
 
@@ -202,14 +203,22 @@ def _same_question(plan: Plan, asked: Asked) -> bool:
 def _rollback(args: argparse.Namespace, books: Books) -> int:
     from rightful.cli import backfilled
     from rightful.ledger.log import now_us
-    from rightful.reports.backfill import apply
+    from rightful.reports.backfill import apply, status
 
     done = apply.rollback(books, args.target, now_us, publication=args.publication, force=args.force)
     if args.json:
         common.print_json({"done": done})
     else:
-        backfilled.show_rolled_back(done)
+        [now] = status.status(books, done.target)
+        take_back = _take_back(args, done.target, *(("--publication", now.publication) if now.publication else ()))
+        backfilled.show_rolled_back(done, now.publication, take_back)
     return common.DONE
+
+
+def _take_back(args: argparse.Namespace, real: str, *more: str) -> str:
+    """Return the rollback as it has to be typed."""
+    ledger = () if args.ledger is None else ("--ledger", str(args.ledger))
+    return shlex.join(["rightful", *ledger, "backfill", "rollback", "--target", real, *more])
 
 
 def _status(args: argparse.Namespace, books: Books) -> int:

@@ -148,6 +148,14 @@ def _others(facts: Facts) -> Iterator[str]:
         yield from (arm for arm, *_ in balance.contexts)
 
 
+def same_lesson(one: str, other: str) -> bool:
+    """Say whether two names are one lesson by their paths; what speaks against it, only a ledger knows."""
+    here, there = _place(one), _place(other)
+    if here is None or there is None or one == other:
+        return False
+    return here.path == there.path and (here.root is not None or there.root is not None)
+
+
 def _place(arm: str) -> _Place | None:
     """Return where an arm's path stands; None where it is no path of a file below a folder."""
     absolute = arm.startswith(("/", "\\")) or arm[1:3] == ":\\"

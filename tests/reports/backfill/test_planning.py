@@ -205,9 +205,26 @@ def test_a_state_of_before_what_was_opened_is_said_not_to_count(tmp_path: Path) 
     plan = plan_of(path, target)
 
     assert means(plan)[GIT] == ((3.0, 2.0), (10.0, 2.0))
-    assert plan.notes[0] == (
-        "the file's old numbers do not count: the policy, or a later state of this file that was opened, decides"
+    assert (plan.counts, plan.notes[0]) == (
+        False, "the numbers that stand there do not count, but those of a later state of this file that was opened",
+    )  # fmt: skip
+    assert plan.refusals == (
+        (
+            "what stands there does not count, since a later state of this file was opened (1970-01-01 10:00:00+00:00)"
+            "; forced, the numbers of that one come back"
+        ),
     )
+    rebuilt = plan_of(path, target, old="rebuilt")
+    assert (rebuilt.counts, rebuilt.refusals, rebuilt.notes) == (True, (), ())
+
+
+def test_a_policy_that_leaves_the_file_out_is_said_to(tmp_path: Path) -> None:
+    path, target = ledger_with(tmp_path), written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
+
+    plan = plan_of(path, target, policy={"balances": ["/elsewhere"]})
+
+    assert (plan.counts, plan.refusals, means(plan)[GIT]) == (False, (), ((3.0, 2.0), (2.0, 2.0)))
+    assert plan.notes == ("the numbers that stand there do not count: the policy's `balances` leave this file out",)
 
 
 def test_what_the_tool_did_since_counts_unless_it_is_dropped(tmp_path: Path) -> None:
@@ -248,7 +265,8 @@ def test_what_a_rebuild_left_out_does_not_come_back_when_it_is_gone_on_from(tmp_
     assert (plan.asked_old, plan.old, plan.in_balance, plan.opens) == (old, "rebuilt", 0, None)
     assert plan.notes == ("what stands there was rebuilt from the log alone, and so is this",)
     assert (Bandit(target).arms[GIT].alpha, set(Bandit(target).arms)) == (3.0, {GIT, TESTS})
-    assert Bandit(target).last_updated == "1970-01-01T12:10:00+00:00"
+    later = "1970-01-01T13:00:00+00:00" if old == "kept" else "1970-01-01T12:10:00+00:00"
+    assert Bandit(target).last_updated == later
 
 
 def test_updates_can_be_dropped_only_where_something_was_published(tmp_path: Path) -> None:
@@ -345,10 +363,13 @@ def test_a_target_that_does_not_exist_yet_has_nothing_to_open(tmp_path: Path) ->
     plan = plan_of(path, target)
 
     assert (plan.previous_sha256, plan.opens) == (None, None)
-    with pytest.raises(TargetError, match="folder does not exist"):
+    with pytest.raises(TargetError, match=r"its folder does not exist\. Make the folder, or name a file in"):
         plan_of(path, tmp_path / "none" / "b.json")
-    with pytest.raises(TargetError, match="no regular file"):
+    with pytest.raises(TargetError, match=r"it is a folder\. Name the state file itself\."):
         plan_of(path, tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TargetError, match=r"it is no regular file\. Name the state file itself\."):
+        plan_of(path, tmp_path / "pipe")
     with pytest.raises(UsageError, match="no reader 'gptme'; there are gptme-sessions, lesson-hook"):
         plan_of(path, target, "gptme")
 
@@ -370,7 +391,10 @@ def test_a_file_without_any_time_says_that_its_grades_count_again(tmp_path: Path
     notes = plan_of(ledger_with(tmp_path), target, "gptme-hybrid").notes
 
     assert notes == (
-        "the file gives no time, so grades that its old numbers contain count again; --rebuild leaves those out",
+        (
+            "the file gives no time, so grades that its old numbers contain count again; with --rebuild the old "
+            "numbers are left out, and they count once"
+        ),
     )
 
 

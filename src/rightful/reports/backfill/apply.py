@@ -21,6 +21,8 @@ from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Clock
 from rightful.ledger.recorded import Receipt
 from rightful.reports.backfill import target
+from rightful.reports.backfill.backup import Backup
+from rightful.reports.backfill.plan_words import way_out
 from rightful.reports.backfill.planning import Books, Computed, recomputed
 from rightful.reports.backfill.plans import Plan
 from rightful.reports.backfill.publications import NO_BYTES, PRODUCER, TYPE, Published, in_force, publications
@@ -28,6 +30,11 @@ from rightful.reports.backfill.shelf import Shelf
 from rightful.reports.backfill.target import Seen
 
 Wire = dict[str, Any]
+
+_BACK_ALL_THE_SAME = (
+    "It was not touched. With --force the bytes of before are put back all the same, and what stands there now is "
+    "kept in the ledger's folder."
+)
 
 Happened = Literal["written", "removed", "already in place"]
 
@@ -69,7 +76,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
     if plan.ledger != books.id:
         raise UsageError(f"the plan for {plan.target} was made from another ledger; nothing was written. Plan again.")
     if plan.refusals and not plan.forced:
-        raise BackfillRefusedError(plan.target, plan.refusals)
+        raise BackfillRefusedError(plan.target, plan.refusals, way_out(plan))
     real = target.resolved(plan.target)
     if real != plan.target:
         raise TargetChangedError(real, f"{plan.target} has become a link to it since it was planned")
@@ -91,7 +98,10 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
         if plan.old == "rebuilt":
             event["extra"] |= {"retires": _retired(books, plan)}
-        return _write(books, found.data, seen, event, found.opened, as_tool=plan.reader == "pm-dispatch")
+        backup = Backup(Shelf(books.folder), real, mine) if plan.reader == "pm-dispatch" else None
+        if backup is not None and (last is None or last.id != mine):
+            backup.keep()
+        return _write(books, found.data, seen, event, found.opened, backup)
 
 
 def rollback(books: Books, named: str, clock: Clock, *, publication: str | None = None, force: bool = False) -> Done:
@@ -125,24 +135,31 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
             return _done(real, "already in place", last)
         back = in_force(chain)[-1]
         if seen.sha256 not in {back.new, back.previous} and not force:
-            raise target.changed(real, "it was written by somebody else since it was published")
-        data = _kept(books, back)
-        return _write(books, data, seen, _taken_back(back, last, seen, clock()), None, as_tool=_as_tool(chain))
+            raise target.changed(real, "it was written by somebody else since it was published", _BACK_ALL_THE_SAME)
+        data, backup = _kept(books, back), Backup(Shelf(books.folder), real, back.id)
+        backup.check()
+        done = _write(books, data, seen, _taken_back(back, last, seen, clock()), None)
+        backup.restore()
+        return done
 
 
 def _finish(books: Books, real: str, last: Published, seen: Seen, *, force: bool) -> Done:
     """Complete a rollback that stands in the ledger."""
+    backup = Backup(Shelf(books.folder), real, str(last.rolled_back))
     if seen.sha256 == last.new:
         target.sync(real)
+        backup.restore()
         return _done(real, "already in place", last)
     if seen.sha256 != last.previous and not force:
-        raise target.changed(real, "it was written by somebody else since it was rolled back")
+        raise target.changed(real, "it was written by somebody else since it was rolled back", _BACK_ALL_THE_SAME)
     found = Shelf(books.folder).find(last.event.new_sha256) if last.new is not None else None
     if last.new is not None and found is None:
         raise _not_kept(real, last.new)
     if seen.data is not None:
         Shelf(books.folder).keep(seen.data)
-    _put(real, found, seen, as_tool=_as_tool([last]))
+    backup.check()
+    target.place(real, found, seen)
+    backup.restore()
     return _done(real, "written" if last.new is not None else "removed", last)
 
 
@@ -206,7 +223,7 @@ def _again(books: Books, plan: Plan, seen: Seen) -> Computed:
             plan.target, f"what the ledger gives at position {plan.through} is not what the plan says any more"
         )
     if found.plan.refusals and not plan.forced:
-        raise BackfillRefusedError(plan.target, found.plan.refusals)
+        raise BackfillRefusedError(plan.target, found.plan.refusals, way_out(found.plan))
     return found
 
 
@@ -261,7 +278,9 @@ def _taken_back(back: Published, last: Published, seen: Seen, now_us: int) -> Wi
     return {name: value for name, value in event.items() if value is not None}
 
 
-def _write(books: Books, data: bytes | None, seen: Seen, event: Wire, opened: Wire | None, *, as_tool: bool) -> Done:
+def _write(
+    books: Books, data: bytes | None, seen: Seen, event: Wire, opened: Wire | None, backup: Backup | None = None
+) -> Done:
     """Open the balance, keep the old bytes, publish, put the new bytes in place."""
     real, new = event["target"], None if data is None else target.sha256(data)
     if new != seen.sha256:
@@ -272,7 +291,9 @@ def _write(books: Books, data: bytes | None, seen: Seen, event: Wire, opened: Wi
         Shelf(books.folder).keep(seen.data)
     receipt = _append(books, event)
     if new != seen.sha256:
-        _put(real, data, seen, as_tool=as_tool)
+        if backup is not None:
+            backup.write(seen)
+        target.place(real, data, seen)
     return Done(
         target=real, happened=_happened(new, changed=new != seen.sha256), publication=receipt.id,
         position=receipt.position, sha256=new, replaced=seen.sha256,
@@ -283,12 +304,6 @@ def _happened(new: str | None, *, changed: bool) -> Happened:
     if not changed:
         return "already in place"
     return "removed" if new is None else "written"
-
-
-def _put(real: str, data: bytes | None, seen: Seen, *, as_tool: bool) -> None:
-    if as_tool and seen.data is not None:
-        target.write_aside(f"{real}.bak", seen.data, seen)
-    target.place(real, data, seen)
 
 
 def _append(books: Books, event: Wire) -> Receipt:

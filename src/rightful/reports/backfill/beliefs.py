@@ -31,7 +31,7 @@ from rightful.projections.posteriors import Posterior, Posteriors, posteriors_of
 from rightful.projections.scene import CREDITED, EMPTY, balances
 from rightful.projections.settle import settle
 from rightful.projections.sums import Key, Sums, sums_of
-from rightful.reports.backfill.tool_forms import Number, Numbers
+from rightful.reports.backfill.tool_forms import Number, Numbers, State, context_of
 
 _REWARDED = 0.5  # a reward above it is a success to gptme_sessions
 
@@ -100,25 +100,30 @@ class _Kept:
             self.latest_us, self.text = at_us, text
 
 
-def numbers_of(found: Beliefs, arms: Iterable[str], *, created: str | None, updated: str | None) -> Numbers:
+def numbers_of(found: Beliefs, arms: Iterable[str], state: State, source: str, *, created: str | None) -> Numbers:
     """Return what is written of some arms.
+
+    No time goes back behind one that stands there, or that a balance of the file has, whatever becomes of
+    the old numbers: of two states of a file that are opened, the one with the later time counts.
 
     Args:
         found: The beliefs.
         arms: The arms that belong into the file.
+        state: What the file holds.
+        source: The file, as its balances name it.
         created: When the state began, as the file has it; the first row's time has to be given otherwise.
-        updated: When the state was last updated, as the file has it; None where its old numbers do not count.
     """
-    kept, chosen = _counted(found), set(arms)
-    latest_us, latest = _latest(found)
-    if updated is not None and (us := _us(updated)) is not None and us >= latest_us:
-        latest_us, latest = us, updated
+    kept, chosen, stood = _counted(found), set(arms), _times_of(state)
+    opened = [(one.at_us, _text(one.at_us)) for one in found.facts.balances if one.source == source]
+    _, latest = max([*stood.values(), _latest(found), *opened], key=lambda one: one[0])
     created = created or latest
     latest = latest or created
 
     def number(key: Key, one: Posterior) -> Number:
         beside = kept.get(key) or _marginal(kept, key)
-        return Number(one.alpha, one.beta, one.n, beside.rewards, beside.text or latest)
+        at_us, text = stood.get(key, (-1, ""))
+        text = text if at_us >= beside.latest_us else beside.text
+        return Number(one.alpha, one.beta, one.n, beside.rewards, text or beside.text or latest)
 
     of_arms = {arm: number((arm, None), one) for arm, one in found.posteriors.arms.items() if arm in chosen}
     of_contexts: dict[str, dict[str, Number]] = {}
@@ -129,6 +134,16 @@ def numbers_of(found: Beliefs, arms: Iterable[str], *, created: str | None, upda
     bins = found.settlement.unit_bin
     sessions = int(np.isin(bins, (CREDITED, EMPTY)).sum()) + sum(one.sessions or 0 for one in found.openings)
     return Numbers(of_arms, of_contexts, sessions, created, latest)
+
+
+def _times_of(state: State) -> dict[Key | None, tuple[int, str]]:
+    """Return the times that a file says of each arm, and arm in a context, and under None of itself."""
+    said: list[tuple[Key | None, object]] = [(None, state.top.get("last_updated"))]
+    said += [((arm, None), entry.get("last_updated")) for arm, entry in state.arms.items()]
+    for arm, inside in state.contexts.items():
+        said += [((arm, context_of(key)), entry.get("last_updated")) for key, entry in inside.items()]
+    read = ((key, text, _us(text)) for key, text in said if isinstance(text, str))
+    return {key: (at_us, text) for key, text, at_us in read if at_us is not None}
 
 
 def _counted(found: Beliefs) -> dict[Key, _Kept]:

@@ -99,10 +99,12 @@ def planned(books: Books, asked: Asked) -> Computed:
     at_us = latest_at_us(log, facts, through) if asked.decay_at is None else times.us_from(asked.decay_at)
     chain = publications(log, real)[real]
     opens = _opens(facts, through, real, seen, chain, asked.old)
-    old = _old(asked, seen, in_force(chain))
+    in_place = in_force(chain)
+    old = _old(asked, seen, in_place)
     rule = Rule(
         policy=_effective(asked.policy, old, facts, real), asked=asked.policy.hash, asked_old=asked.old,
         through=through, decay_at_us=at_us, old=old, opens=opens, force=asked.force,
+        updated=bool(in_place) and seen.sha256 not in {in_place[-1].new, in_place[-1].previous},
         supersedes=chain[-1].id if chain else None,
     )  # fmt: skip
     return _computed(books, asked.reader, real, seen, rule)
@@ -114,7 +116,7 @@ def recomputed(books: Books, plan: Plan, seen: Seen) -> Computed:
     at_us = 0 if plan.decay_at is None else times.us_from(plan.decay_at)
     rule = Rule(
         policy=plan.policy, asked=plan.asked, asked_old=plan.asked_old, through=plan.through, decay_at_us=at_us,
-        old=plan.old, opens=plan.opens is not None, force=plan.forced, supersedes=plan.supersedes,
+        old=plan.old, opens=plan.opens is not None, force=plan.forced, supersedes=plan.supersedes, updated=plan.updated,
     )  # fmt: skip
     return _computed(books, plan.reader, plan.target, seen, rule)
 
@@ -168,14 +170,15 @@ def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> C
         assert isinstance(checked.event, BalanceOpened), "an opening opens a balance"
         facts, events[0], opened_id = with_opening(facts, checked.event), checked.event, checked.id
     found = beliefs_of(facts, rule.policy, rule.through, rule.decay_at_us, events)
-    data = _bytes(books, form, state, found, rule)
+    data = _bytes(books, form, real, state, found, rule)
     said = words_of(form, real, state, read(real, data), found, rule, seen)
     plan = Plan(
         version=VERSION, ledger=books.id, target=real, reader=reader,
         asked=rule.asked, policy=rule.policy, policy_hash=rule.policy.hash, through=rule.through,
         decay_at=times.text_of(rule.decay_at_us) if rule.decay_at_us else None, digest=digest_of(found),
         previous_sha256=seen.sha256, new_sha256=target.sha256(data), supersedes=rule.supersedes,
-        asked_old=rule.asked_old, old=rule.old, opens=opened_id, forced=rule.force,
+        asked_old=rule.asked_old, old=rule.old, opens=opened_id, counts=said.counts, updated=rule.updated,
+        forced=rule.force,
         refusals=said.refusals, notes=said.notes,
         grades=len(found.settlement.unit_bin), in_balance=found.posteriors.counters.get("in_balance_grades", 0),
         uncredited=uncredited_of(found), changes=said.changes, unchanged=said.unchanged,
@@ -188,12 +191,10 @@ def _openings(books: Books, through: int) -> dict[int, BalanceOpened]:
     return {row.position: row.event for row in rows if isinstance(row.event, BalanceOpened)}
 
 
-def _bytes(books: Books, form: Form, state: State, found: Beliefs, rule: Rule) -> bytes:
+def _bytes(books: Books, form: Form, real: str, state: State, found: Beliefs, rule: Rule) -> bytes:
     arms = [arm for arm in found.posteriors.arms if form.takes(arm)]
-    counts = rule.old == "counted"
-    said = (state.top.get("created"), state.top.get("last_updated"))
-    created, updated = (text if isinstance(text, str) else None for text in said)
-    if created is None:
+    created = state.top.get("created")
+    if not isinstance(created, str):
         first = [row.envelope.at_us for page in books.projected.log.scan(0, min(rule.through, 1)) for row in page]
         created = times.at_of(first[0] if first else 0).isoformat()
-    return form.bytes_of(state, numbers_of(found, arms, created=created, updated=updated if counts else None))
+    return form.bytes_of(state, numbers_of(found, arms, state, real, created=created))

@@ -69,6 +69,8 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         asked_old: What was asked for of the file's old numbers.
         old: What becomes of them: as asked, but `rebuilt` where the publication that stands there was.
         opens: The id of the `balance.opened` that apply appends first; None where none is needed.
+        counts: Whether the numbers that stand there are among what counts, where old ones count at all.
+        updated: Whether a tool has written the file since the publication in force.
         forced: Whether it is applied though it is refused.
         refusals: Why it is not applied, unless forced.
         notes: What else there is to know.
@@ -95,6 +97,8 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     asked_old: Old
     old: Old
     opens: str | None
+    counts: bool = True
+    updated: bool = False
     forced: bool
     refusals: tuple[str, ...]
     notes: tuple[str, ...]
@@ -136,6 +140,7 @@ class Rule(NamedTuple):
         decay_at_us: The time of the decay; microseconds since 1970, UTC.
         old: What becomes of them.
         opens: Whether the file's balance is opened by it.
+        updated: Whether a tool has written the file since the publication in force.
         force: Whether it is applied though it is refused.
         supersedes: The publication of the target before it.
     """
@@ -147,5 +152,6 @@ class Rule(NamedTuple):
     decay_at_us: int
     old: Old
     opens: bool
+    updated: bool
     force: bool
     supersedes: str | None

@@ -1,7 +1,8 @@
 """What a backfill keeps in the ledger's folder: the bytes that it replaced, and the last plan of each target.
 
-Bytes are named by their SHA-256, plans by that of the target's path, so no path is built from
-what a file or an event says. All of it is written whole or not at all, and is its owner's alone.
+Bytes are named by their SHA-256, plans by that of the target's path, what is known of a tool's own
+backup by that of the publication's id, so no path is built from what a file or an event says.
+All of it is written whole or not at all, and is its owner's alone.
 """
 
 from __future__ import annotations
@@ -49,6 +50,14 @@ class Shelf:
         """Return the last plan of a target; None where there is none."""
         return self._read(_plan_name(target))
 
+    def keep_backup(self, publication: str, document: bytes) -> None:
+        """Keep what a publication says of a tool's own backup."""
+        self._write(_backup_name(publication), document)
+
+    def backup_of(self, publication: str) -> bytes | None:
+        """Return what a publication says of a tool's own backup; None where it says nothing."""
+        return self._read(_backup_name(publication))
+
     def _read(self, name: str) -> bytes | None:
         try:
             return (self.folder / name).read_bytes()
@@ -81,6 +90,10 @@ class Shelf:
         except OSError:
             half.unlink(missing_ok=True)
             raise
+
+
+def _backup_name(publication: str) -> str:
+    return f"{sha256(publication.encode())}.bak.json"
 
 
 def _plan_name(target: str) -> str:

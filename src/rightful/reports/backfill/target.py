@@ -65,9 +65,11 @@ def resolved(path: str) -> str:
         real = os.path.realpath(path)
         folder = Path(real).parent.is_dir()
     except ValueError:
-        raise TargetError(repr(path), "it can be no path") from None
+        raise TargetError(repr(path), "it can be no path", "Name a file.") from None
     if not path or not folder:
-        raise TargetError(path or "an empty path", "its folder does not exist")
+        raise TargetError(
+            path or "an empty path", "its folder does not exist", "Make the folder, or name a file in one that exists."
+        )
     return real
 
 
@@ -86,7 +88,8 @@ def look(real: str) -> Seen:
         return Seen(None)
     except OSError as error:
         if error.errno in {errno.EINVAL, errno.EISDIR, errno.ENXIO}:
-            raise TargetError(real, "it is no regular file") from None
+            what = "it is a folder" if error.errno == errno.EISDIR or Path(real).is_dir() else "it is no regular file"
+            raise TargetError(real, what, "Name the state file itself.") from None
         raise
     if len(data) > limits.EVENT_BYTES:
         raise TargetError(real, f"it has more than {limits.EVENT_BYTES} bytes")
@@ -172,9 +175,11 @@ def settle(real: str, expected: str | None) -> None:
     drop(temp)
 
 
-def changed(real: str, why: str = "it was written by somebody else meanwhile") -> TargetChangedError:
+def changed(
+    real: str, why: str = "it was written by somebody else meanwhile", advice: str | None = None
+) -> TargetChangedError:
     """Return the error of a file that is not what was expected."""
-    return TargetChangedError(real, why)
+    return TargetChangedError(real, why) if advice is None else TargetChangedError(real, why, advice)
 
 
 def write_aside(path: str, data: bytes, like: Seen) -> None:
