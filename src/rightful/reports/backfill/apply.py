@@ -36,6 +36,11 @@ _BACK_ALL_THE_SAME = (
     "kept in the ledger's folder."
 )
 
+_LEFT = (
+    "It may be what a tool wrote last, and is not in the file. Nothing was published; look at what it holds, and "
+    "repeat the command to go on without it."
+)
+
 Happened = Literal["written", "removed", "already in place"]
 
 
@@ -158,7 +163,7 @@ def _finish(books: Books, real: str, last: Published, seen: Seen, *, force: bool
     if seen.data is not None:
         Shelf(books.folder).keep(seen.data)
     backup.check()
-    target.place(real, found, seen)
+    target.place(real, found, seen, Shelf(books.folder).keep_at)
     backup.restore()
     return _done(real, "written" if last.new is not None else "removed", last)
 
@@ -199,20 +204,23 @@ def _looked(books: Books, real: str) -> tuple[list[Published], Seen]:
     """Return what was published and what stands there, once what a kill left beside the file is dealt with.
 
     Raises:
-        TargetChangedError: A tool wrote the file in the moment of the kill. It stands there again.
+        TargetChangedError: A tool wrote the file in the moment of the kill, and it stands there
+            again; or nobody can say whose that is, and it is kept.
     """
-    chain, seen = publications(books.projected.log, real)[real], target.look(real)
-    left = target.look(target.beside(real))
+    chain, seen = publications(books.projected.log, real)[real], target.stands(real)
+    left, shelf = target.stands(target.beside(real)), Shelf(books.folder)
     if left.data is None:
         return chain, seen
     last = chain[-1] if chain else None
+    known = {seen.sha256} | ({last.new, last.previous} if last else set())
     if last is not None and seen.sha256 == last.new:  # it came out of the file's place
-        target.settle(real, last.previous)
-    else:  # it never got there; what nobody can make again is kept all the same
-        if last is None or left.sha256 not in {last.new, last.previous}:
-            Shelf(books.folder).keep(left.data)
-        target.drop(target.beside(real))
-    return chain, seen
+        target.settle(real, last.previous, last.new, shelf.keep_at)
+        return chain, seen
+    where = None if left.sha256 in known else shelf.keep_at(left.data)
+    target.drop(target.beside(real))
+    if where is not None and (last is None or seen.sha256 != last.previous):  # else it is a half of what we began
+        raise target.changed(real, f"a backfill that was interrupted left a file beside it, kept as {where}", _LEFT)
+    return chain, target.stands(real)
 
 
 def _again(books: Books, plan: Plan, seen: Seen) -> Computed:
@@ -293,7 +301,7 @@ def _write(
     if new != seen.sha256:
         if backup is not None:
             backup.write(seen)
-        target.place(real, data, seen)
+        target.place(real, data, seen, Shelf(books.folder).keep_at)
     return Done(
         target=real, happened=_happened(new, changed=new != seen.sha256), publication=receipt.id,
         position=receipt.position, sha256=new, replaced=seen.sha256,
@@ -330,4 +338,4 @@ def interrupted(books: Books, plan: Plan) -> bool:
     """Say whether a plan was published and is not in place yet: applying it again completes it."""
     chain = publications(books.projected.log, plan.target)[plan.target]
     mine = bool(chain) and chain[-1].id == event_id(PRODUCER, _plan_key(plan))
-    return mine and plan.new_sha256 != plan.previous_sha256 == target.look(plan.target).sha256
+    return mine and plan.new_sha256 != plan.previous_sha256 == target.stands(plan.target).sha256

@@ -171,6 +171,7 @@ def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> C
         facts, events[0], opened_id = with_opening(facts, checked.event), checked.event, checked.id
     found = beliefs_of(facts, rule.policy, rule.through, rule.decay_at_us, events)
     data = _bytes(books, form, real, state, found, rule)
+    target.check_size(real, data)
     said = words_of(form, real, state, read(real, data), found, rule, seen)
     plan = Plan(
         version=VERSION, ledger=books.id, target=real, reader=reader,
