@@ -169,19 +169,6 @@ def test_our_own_bytes_are_not_opened_and_what_came_since_is_added(tmp_path: Pat
     assert len(rows(path, "balance.opened")) == 1
 
 
-def test_a_copy_of_what_was_published_elsewhere_is_not_opened(tmp_path: Path) -> None:
-    """It is made of the ledger's own events, and the balance that is in it belongs to the other file."""
-    path, target = ledger_with(tmp_path), written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
-    applied(path, plan_of(path, target))
-    (tmp_path / "copy.json").write_bytes(target.read_bytes())
-
-    plan = plan_of(path, tmp_path / "copy.json")
-
-    assert plan.opens is None
-    assert means(plan)[GIT] == ((4.0, 3.0), (2.0, 2.0))
-    assert plan.notes[0] == "these bytes were published to another file, and what that one opened does not count here"
-
-
 def test_of_two_states_of_one_time_the_one_that_stands_there_counts(tmp_path: Path) -> None:
     """gptme_sessions leaves the time as it is when it prunes."""
     target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))

@@ -11,25 +11,27 @@ is applied. Balances of other files do not belong into this one.
 from __future__ import annotations
 
 import glob
+import shlex
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import structs
 
 from rightful import times, wire
-from rightful.errors import InvalidEventError, PolicyError, UsageError
-from rightful.events import BalanceOpened
+from rightful.errors import InvalidEventError, PolicyError, TargetError, UsageError
+from rightful.events import NOT_OURS, BalanceOpened
 from rightful.policies import Policy
 from rightful.projections.clock import latest_at_us
 from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
 from rightful.reports.backfill import opening, target
-from rightful.reports.backfill.beliefs import Beliefs, beliefs_of, digest_of, numbers_of, with_opening
+from rightful.reports.backfill.beliefs import beliefs_of, digest_of, ground_of, numbers_of
 from rightful.reports.backfill.plan_words import uncredited_of, words_of
 from rightful.reports.backfill.plans import VERSION, Old, Plan, Rule
 from rightful.reports.backfill.publications import Published, in_force, publications
 from rightful.reports.backfill.target import Seen
-from rightful.reports.backfill.tool_forms import FORMS, NOTHING, Form, State, read
+from rightful.reports.backfill.tool_forms import FORMS, NOTHING, read
 
 
 class Books(NamedTuple):
@@ -86,9 +88,11 @@ def planned(books: Books, asked: Asked) -> Computed:
     """Return what a file will hold, and what becomes of what it holds. Nothing is written.
 
     Raises:
-        TargetError: The file is torn, is no bandit state, or its folder does not exist.
+        TargetError: The file is torn, is no bandit state, or was published to another place; or its folder does
+            not exist.
         UsageError: There is no such reader, or nothing was published whose opening could be kept.
-        PolicyError: The policy names the balances that count, and the old numbers are to be left out.
+        PolicyError: The policy names the balances that count, and the old numbers are to be left out; or
+            its prior is not that of the tools.
     """
     if asked.reader not in FORMS:
         raise UsageError(f"there is no reader {asked.reader!r}; there are {', '.join(FORMS)}")
@@ -97,10 +101,13 @@ def planned(books: Books, asked: Asked) -> Computed:
     through = books.projected.prefix(asked.as_of)
     facts, log = books.projected.facts, books.projected.log
     at_us = latest_at_us(log, facts, through) if asked.decay_at is None else times.us_from(asked.decay_at)
-    chain = publications(log, real)[real]
-    opens = _opens(facts, through, real, seen, chain, asked.old)
+    every = publications(log)
+    chain = every.get(real, [])
     in_place = in_force(chain)
     old = _old(asked, seen, in_place)
+    if old == "counted" and seen.sha256 is not None:
+        _check_ours(every, real, seen.sha256, asked.policy)
+    opens = _opens(facts, real, seen, chain, asked.old)
     rule = Rule(
         policy=_effective(asked.policy, old, facts, real), asked=asked.policy.hash, asked_old=asked.old,
         through=through, decay_at_us=at_us, old=old, opens=opens, force=asked.force,
@@ -121,16 +128,39 @@ def recomputed(books: Books, plan: Plan, seen: Seen) -> Computed:
     return _computed(books, plan.reader, plan.target, seen, rule)
 
 
-def _opens(facts: Facts, through: int, real: str, seen: Seen, chain: list[Published], old: Old) -> bool:
-    """Say whether the file's bytes are opened as a balance: nobody has, and they are not ours."""
-    ours = {one.new for one in chain if one.rolled_back is None and one.position <= through}
-    ours |= {sha256 for position, sha256 in facts.published if position <= through}
+def _check_ours(every: dict[str, list[Published]], real: str, sha256: str, policy: Policy) -> None:
+    """Refuse bytes that we published to another file alone: what is in them was opened there, and counts there."""
+    here = {one.new for one in every.get(real, []) if one.rolled_back is None}
+    to = [
+        name
+        for name, chain in every.items()
+        if any(one.new == sha256 and one.rolled_back is None and NOT_OURS.isdisjoint(one.said) for one in chain)
+    ]
+    if sha256 in here or not to or any(fnmatchcase(name, one) for name in to for one in policy.balances or ()):
+        return
+    there = shlex.quote(to[-1])
+    raise TargetError(
+        real,
+        f"these bytes were published to {to[-1]}, so it was moved or copied from there, and the numbers that were "
+        f"opened there would be lost here",
+        f"Plan with --target {there} if that is the file. If it was moved, put it back, `rightful backfill rollback "
+        f"--target {there}`, and move it then: what stood there before is opened here. Or plan with --rebuild, "
+        f"which takes the log alone.",
+    )
+
+
+def _opens(facts: Facts, real: str, seen: Seen, chain: list[Published], old: Old) -> bool:
+    """Say whether the file's bytes are opened as a balance: nobody has, and they are not ours.
+
+    That does not depend on the position of the plan.
+    """
+    ours = {one.new for one in chain if one.rolled_back is None} | {sha256 for _, sha256 in facts.published}
     if old == "kept" and not in_force(chain):
         raise UsageError(
             f"nothing that was published to {real} is in force, so there are no updates since; nothing was planned. "
             f"Leave --drop-updates out."
         )
-    known = {one.sha256 for one in facts.balances if one.source == real and one.position <= through}
+    known = {one.sha256 for one in facts.balances if one.source == real}
     return seen.data is not None and old != "kept" and seen.sha256 not in ours | known
 
 
@@ -157,20 +187,24 @@ def _effective(policy: Policy, old: Old, facts: Facts, real: str) -> Policy:
 
 
 def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> Computed:
+    if rule.policy.prior != (1.0, 1.0):
+        said = list(rule.policy.prior)
+        raise PolicyError(f"Expected [1.0, 1.0], which is what tools take as nothing known, got {said} - at `$.prior`")
     form = FORMS[reader]
     state = NOTHING if seen.data is None else read(real, seen.data)
     wired = opening.opening_of(real, seen.data, seen.mtime_us) if seen.data is not None and rule.opens else None
-    facts, events = books.projected.facts, _openings(books, rule.through)
-    opened_id = None
+    opened, opened_id = None, None
     if wired is not None:
         try:
             checked = wire.check(wired)
         except InvalidEventError as error:
             raise opening.refused(real, error) from None
         assert isinstance(checked.event, BalanceOpened), "an opening opens a balance"
-        facts, events[0], opened_id = with_opening(facts, checked.event), checked.event, checked.id
-    found = beliefs_of(facts, rule.policy, rule.through, rule.decay_at_us, events)
-    data = _bytes(books, form, real, state, found, rule)
+        opened, opened_id = checked.event, checked.id
+    facts, events = books.projected.facts, _openings(books)
+    ground = ground_of(facts, events, real, rule.policy, opened=opened, before=None)
+    found = beliefs_of(ground, rule.policy, rule.through, rule.decay_at_us)
+    data = form.bytes_of(state, numbers_of(found, form.takes, state))
     target.check_size(real, data)
     said = words_of(form, real, state, read(real, data), found, rule, seen)
     plan = Plan(
@@ -187,15 +221,6 @@ def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> C
     return Computed(plan, data, wired)
 
 
-def _openings(books: Books, through: int) -> dict[int, BalanceOpened]:
-    rows = books.projected.log.read(types=["balance.opened"], until=through)
+def _openings(books: Books) -> dict[int, BalanceOpened]:
+    rows = books.projected.log.read(types=["balance.opened"], until=books.projected.facts.watermark)
     return {row.position: row.event for row in rows if isinstance(row.event, BalanceOpened)}
-
-
-def _bytes(books: Books, form: Form, real: str, state: State, found: Beliefs, rule: Rule) -> bytes:
-    arms = [arm for arm in found.posteriors.arms if form.takes(arm)]
-    created = state.top.get("created")
-    if not isinstance(created, str):
-        first = [row.envelope.at_us for page in books.projected.log.scan(0, min(rule.through, 1)) for row in page]
-        created = times.at_of(first[0] if first else 0).isoformat()
-    return form.bytes_of(state, numbers_of(found, arms, state, real, created=created))
