@@ -24,7 +24,7 @@ from rightful.reports.backfill import target
 from rightful.reports.backfill.backup import Backup
 from rightful.reports.backfill.plan_words import way_out
 from rightful.reports.backfill.planning import Books, Computed, recomputed
-from rightful.reports.backfill.plans import Plan
+from rightful.reports.backfill.plans import Plan, difference
 from rightful.reports.backfill.publications import NO_BYTES, PRODUCER, TYPE, Published, in_force, publications
 from rightful.reports.backfill.shelf import Shelf
 from rightful.reports.backfill.target import Seen
@@ -99,7 +99,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
             return _done(real, "already in place", last)
         if seen.sha256 != plan.previous_sha256:
             raise target.changed(real, "it is neither what the plan was made for nor what it writes")
-        found = _again(books, plan, seen)
+        found = _again(books, plan, seen, [one for one in chain if one.id != mine])
         event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
         if plan.old == "rebuilt":
             event["extra"] |= {"retires": _retired(books, plan)}
@@ -223,15 +223,14 @@ def _looked(books: Books, real: str) -> tuple[list[Published], Seen]:
     return chain, target.stands(real)
 
 
-def _again(books: Books, plan: Plan, seen: Seen) -> Computed:
-    """Compute the new bytes once more, and hold them against the plan."""
-    found = recomputed(books, plan, seen)
-    if found.plan.new_sha256 != plan.new_sha256:
-        raise TargetChangedError(
-            plan.target, f"what the ledger gives at position {plan.through} is not what the plan says any more"
-        )
+def _again(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> Computed:
+    """Make the plan once more, and hold it against what it says: what is published is what was computed."""
+    found = recomputed(books, plan, seen, chain)
     if found.plan.refusals and not plan.forced:
         raise BackfillRefusedError(plan.target, found.plan.refusals, way_out(found.plan))
+    if (name := difference(plan, found.plan)) is not None:
+        what = f"what the ledger gives at position {plan.through} is not what the plan says any more, or it was edited"
+        raise TargetChangedError(plan.target, f"{what}: `{name}` differs", "Nothing was written. Plan again.")
     return found
 
 
