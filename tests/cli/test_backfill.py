@@ -284,6 +284,29 @@ def test_another_question_after_an_interruption_is_answered_and_not_the_one_befo
     assert plan["decay_at"] == (second[1] if "--decay-at" in second else plan["decay_at"])
 
 
+@pytest.mark.parametrize("name", ["same", "link", "hard link", "bak", "lock", "beside", "ledger", "log"])
+def test_a_plan_is_not_written_over_what_it_is_about(
+    run: Run, here: Path, ledger: Path, target: Path, name: str
+) -> None:
+    (here / "link").symlink_to(target)
+    os.link(target, here / "hard link")
+    path = {
+        "same": target, "link": here / "link", "hard link": here / "hard link", "bak": f"{target}.bak",
+        "lock": f"{target}.lock", "beside": module.beside(str(target)), "ledger": ledger / "plan.json",
+        "log": next(one for one in ledger.iterdir() if one.is_file()),
+    }[name]  # fmt: skip
+    before = {one: one.read_bytes() for one in here.rglob("*") if one.is_file() and one.name != "lock.mdb"}
+
+    done = run("backfill", "plan", "--target", here / "link", "--reader", "gptme-sessions", "--out", path)
+
+    assert done.code == 2
+    assert "nothing was written. Name another file." in done.err
+    after = {one: one.read_bytes() for one in before}
+    assert [one for one in before if after[one] != before[one]] == []
+    assert not Path(f"{target}.bak").exists()
+    assert not (ledger / "backfill").exists()
+
+
 @pytest.mark.parametrize("document", ["{", '{"version": 1}', "\x00"])
 def test_a_damaged_last_plan_is_in_nobodys_way_where_the_question_is_asked_again(
     run: Run, ledger: Path, target: Path, document: str

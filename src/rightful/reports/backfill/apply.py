@@ -73,7 +73,8 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         clock: Tells when it is published; microseconds since 1970, UTC.
 
     Raises:
-        BackfillRefusedError: The plan is refused and not forced. Nothing was written.
+        BackfillRefusedError: The plan is refused, or the file has hard links, and it is not forced.
+            Nothing was written.
         TargetChangedError: The file, or what was published to it, is not what the plan was made
             for. What stands there was kept. Plan again.
         StorageError: The system failed. Apply the same plan again: it goes on where it ended.
@@ -85,6 +86,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
     real = target.resolved(plan.target)
     if real != plan.target:
         raise TargetChangedError(real, f"{plan.target} has become a link to it since it was planned")
+    target.check_outside(real, books.folder)
     with _held(real, as_tool=plan.reader == "pm-dispatch"):
         chain, seen = _looked(books, real)
         key = _plan_key(plan)
@@ -123,6 +125,7 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
 
     Raises:
         UsageError: Nothing was published to the file, or not that publication is in force.
+        BackfillRefusedError: The file has hard links, and it is not forced. Nothing was written.
         TargetChangedError: A tool has written the file since. It was not touched.
         StorageError: The bytes are not kept any more, or the system failed.
     """
@@ -141,6 +144,8 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
         back = in_force(chain)[-1]
         if seen.sha256 not in {back.new, back.previous} and not force:
             raise target.changed(real, "it was written by somebody else since it was published", _BACK_ALL_THE_SAME)
+        if not force and back.previous != seen.sha256:
+            target.check_alone(real, seen)
         data, backup = _kept(books, back), Backup(Shelf(books.folder), real, back.id)
         backup.check()
         done = _write(books, data, seen, _taken_back(back, last, seen, clock()), None)
@@ -231,6 +236,8 @@ def _again(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> Comp
     if (name := difference(plan, found.plan)) is not None:
         what = f"what the ledger gives at position {plan.through} is not what the plan says any more, or it was edited"
         raise TargetChangedError(plan.target, f"{what}: `{name}` differs", "Nothing was written. Plan again.")
+    if not plan.forced and plan.new_sha256 != seen.sha256:
+        target.check_alone(plan.target, seen)
     return found
 
 

@@ -97,6 +97,7 @@ def planned(books: Books, asked: Asked) -> Computed:
     if asked.reader not in FORMS:
         raise UsageError(f"there is no reader {asked.reader!r}; there are {', '.join(FORMS)}")
     real = target.resolved(asked.target)
+    target.check_outside(real, books.folder)
     seen = target.look(real)
     every = publications(books.projected.log)
     rule = _rule(books, asked, real, seen, every.get(real, []))

@@ -15,18 +15,20 @@ import errno
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from rightful import limits
-from rightful.errors import StorageError, TargetChangedError, TargetError
+from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError, TargetError
 from rightful.producers import files
 
 _FILE = 0o666  # less the umask: what a tool's own write gives a new file
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _TWICE = "Compare that with what stands there, and plan again."
 _AS_OWNER = "Nothing was written; run the command as the file's owner."
+_POLL_S = 0.02  # between two looks at a lock that somebody holds
 _ROUNDS = 8  # writes of a tool that are followed while its file is put back; each has to hit a moment
 _UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
@@ -39,12 +41,14 @@ class Seen(NamedTuple):
         mtime_us: When it was last written; microseconds since 1970, UTC.
         mode: Its permissions; None where there is no file.
         owner: Its user and group.
+        links: How many names it has.
     """
 
     data: bytes | None
     mtime_us: int = 0
     mode: int | None = None
     owner: tuple[int, int] = (-1, -1)
+    links: int = 1
 
     @property
     def sha256(self) -> str | None:
@@ -99,7 +103,7 @@ def look(real: str, limit: int = limits.EVENT_BYTES) -> Seen:
         raise
     if len(data) > limit:
         raise TargetError(real, f"it has more than {limit} bytes")
-    return Seen(data, file.mtime_us, facts.st_mode & 0o7777, (facts.st_uid, facts.st_gid))
+    return Seen(data, file.mtime_us, facts.st_mode & 0o7777, (facts.st_uid, facts.st_gid), facts.st_nlink)
 
 
 def stands(real: str) -> Seen:
@@ -125,16 +129,35 @@ def locked(real: str, *, as_tool: bool) -> Iterator[None]:
     Args:
         real: The file.
         as_tool: Take the lock file of pm-dispatch, `bandit-state.json.lock`, as it does.
+
+    Raises:
+        TargetError: Its `.bak`, which such a tool keeps, cannot be written.
+        StorageError: Another process held it for all of `limits.WAIT_S`. Nothing was written.
     """
     with contextlib.ExitStack() as held:
         folder = os.open(Path(real).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         held.callback(os.close, folder)
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        _take(folder, f"the folder of {real}")
         if as_tool:
+            if os.path.isdir(f"{real}.bak"):  # noqa: PTH112 - as `_write`
+                raise TargetError(real, f"{real}.bak, where its tool keeps a copy, is a folder", "Move it away.")
             lock = os.open(f"{real}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE)
             held.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            _take(lock, f"{real}.lock")
         yield
+
+
+def _take(fd: int, what: str) -> None:
+    """Take a lock alone; who holds it for longer than a backfill takes is hung, and nobody should wait for it."""
+    until = time.monotonic() + limits.WAIT_S
+    while True:
+        try:
+            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                held = f"another process held the lock of {what} for more than {limits.WAIT_S:g} s; nothing was written"
+                raise StorageError(held, "Let it finish, or end it, and repeat the command.") from None
+            time.sleep(_POLL_S)
 
 
 def beside(real: str) -> str:
@@ -267,6 +290,32 @@ def check_writable(real: str, seen: Seen) -> None:
         raise StorageError(f"{folder} cannot be written by you, so {real} cannot be replaced", _AS_OWNER)
     if seen.data is not None and me not in {0, seen.owner[0]}:
         raise StorageError(f"{real} belongs to another user (uid {seen.owner[0]}), and would become yours", _AS_OWNER)
+
+
+def check_alone(real: str, seen: Seen) -> None:
+    """Refuse to cut a file off from its other names, which would keep the old bytes.
+
+    Raises:
+        BackfillRefusedError: It has hard links.
+    """
+    if seen.links > 1:
+        why = f"it has {seen.links} names (hard links), and the others would go on with the old bytes"
+        raise BackfillRefusedError(real, (why,), "Copy it and move the copy into its place, or use --force.")
+
+
+def check_outside(real: str, ledger: Path) -> None:
+    """Refuse a target among the ledger's own files.
+
+    Raises:
+        TargetError: It lies in the ledger's folder.
+    """
+    if within(real, ledger):
+        raise TargetError(real, "it lies in the ledger's own folder", "Name the state file that a tool reads.")
+
+
+def within(path: str, folder: Path) -> bool:
+    """Say whether a path, links followed, is a folder or lies in it."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def sync(real: str) -> None:
