@@ -47,7 +47,7 @@ def test_plan_apply_status_and_rollback_in_words(run: Run, target: Path) -> None
     assert applied.out.startswith(
         f"{target} was written (for gptme-sessions, the old numbers counted): 2 arms changed, publication "
     )
-    assert applied.out.endswith(f" `rightful backfill rollback --target {target}` takes it back.\n")
+    assert applied.out.endswith(f". Take it back with:\n  rightful backfill rollback --target {target}\n")
     assert run("backfill", "apply", "--target", target).out == (
         f"{target} already stands as planned (for gptme-sessions, the old numbers counted); nothing was written to "
         f"it.\n"
@@ -83,7 +83,7 @@ def test_the_way_back_is_given_as_it_has_to_be_typed(run: Run, here: Path, ledge
 
     applied = run("--ledger", ledger, "backfill", "apply", "--target", target, "--reader", "lesson-hook", "--rebuild")
 
-    command = applied.out.split("`")[1]
+    command = applied.out.splitlines()[-1]
     assert shlex.split(command) == [
         "rightful", "--ledger", str(ledger), "backfill", "rollback", "--target", str(target),
     ]  # fmt: skip
@@ -101,7 +101,7 @@ def test_what_can_still_be_taken_back_is_named_by_rollback_and_status(run: Run, 
     again = run("backfill", "rollback", "--target", target)
 
     command = f"rightful backfill rollback --target {target} --publication {first}"
-    pointer = f"An earlier publication is in force, {first}. `{command}` takes that one back too.\n"
+    pointer = f"An earlier publication is in force, {first}. Take that one back too with:\n  {command}\n"
     assert back.out.startswith(f"{target} is again what it was before")
     assert back.out.endswith(pointer)
     assert again.out == f"{target} is what it was before already; nothing was written to it.\n{pointer}"
@@ -346,3 +346,34 @@ def test_in_80_columns_names_stay_and_numbers_go(run: Run, target: Path, monkeyp
     assert "Beta, new" in out
     assert "Beta, old" not in out
     assert max(map(len, [line for line in out.splitlines() if "/ws/" in line])) <= 80
+
+
+def test_the_decay_of_a_rebuilt_file_of_the_demo_is_kept(run: Run, here: Path) -> None:
+    """Its file is newer than its last grade; the tool decays it and moves no time; the next backfill keeps that."""
+    assert run("demo", here / "demo").code == 0
+    target = here / "demo" / "state" / "bandit" / "bandit-state.json"
+    words = ("--ledger", here / "demo" / ".rightful", "backfill")
+    question = ("--target", target, "--reader", "gptme-sessions")
+    contaminated = numbers(target)
+    assert run(*words, "apply", *question, "--rebuild", "--force").code == 0
+    assert numbers(target) == {"quote-paths": (4.5, 1.5), "retry-blindly": (1.5, 4.5), "small-commits": (4.5, 1.5)}
+    assert Bandit(target).last_updated == "2026-08-01T12:55:00+00:00"
+
+    document = json.loads(target.read_bytes())
+    for entry in document["arms"].values():
+        entry.update({key: 1.0 + (entry[key] - 1.0) * 0.9 for key in ("alpha", "beta")})
+    target.write_bytes(text(document))
+    plan = run(*words, "plan", *question, "--json").document
+    assert run(*words, "apply", *question, "--force").code == 0
+
+    assert (plan["changes"], plan["unchanged"], plan["counts"], plan["updated"]) == ([], 3, True, True)
+    assert numbers(target) == {
+        "quote-paths": (4.15, 1.45), "retry-blindly": (1.45, 4.15), "small-commits": (4.15, 1.45),
+    }  # fmt: skip
+    assert numbers(target) != contaminated
+    again = run(*words, "plan", *question, "--json").document
+    assert (again["changes"], again["counts"]) == ([], True)
+
+
+def numbers(target: Path) -> dict[str, tuple[float, float]]:
+    return {Path(name).stem: (one.alpha, one.beta) for name, one in sorted(Bandit(target).arms.items())}

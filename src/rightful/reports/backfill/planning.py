@@ -187,9 +187,9 @@ def _effective(policy: Policy, old: Old, facts: Facts, real: str) -> Policy:
 
 
 def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> Computed:
-    if rule.policy.prior != (1.0, 1.0):
-        said = list(rule.policy.prior)
-        raise PolicyError(f"Expected [1.0, 1.0], which is what tools take as nothing known, got {said} - at `$.prior`")
+    if (prior := rule.policy.prior) != (1.0, 1.0):
+        what = "Expected [1.0, 1.0], which is what tools take as nothing known"
+        raise PolicyError(f"{what}, got {list(prior)} - at `$.prior`")
     form = FORMS[reader]
     state = NOTHING if seen.data is None else read(real, seen.data)
     wired = opening.opening_of(real, seen.data, seen.mtime_us) if seen.data is not None and rule.opens else None
