@@ -196,7 +196,7 @@ def test_a_plan_can_be_kept_elsewhere_and_applied_from_there(run: Run, here: Pat
     assert json.loads((here / "plan.json").read_text()) == document
     assert list(document) == [
         "version", "ledger", "target", "reader", "asked", "policy", "policy_hash", "through", "decay_at", "digest",
-        "previous_sha256", "new_sha256", "supersedes", "asked_old", "old", "opens",
+        "previous_sha256", "new_sha256", "supersedes", "asked_old", "old", "opens", "retires", "until",
         "counts", "updated", "forced", "refusals", "notes",
         "grades", "in_balance", "uncredited", "changes", "unchanged",
     ]  # fmt: skip

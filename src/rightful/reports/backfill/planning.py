@@ -26,10 +26,10 @@ from rightful.projections.clock import latest_at_us
 from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
 from rightful.reports.backfill import opening, target
-from rightful.reports.backfill.beliefs import beliefs_of, digest_of, ground_of, numbers_of
+from rightful.reports.backfill.beliefs import Ground, beliefs_of, digest_of, ground_of, numbers_of, until_of
 from rightful.reports.backfill.plan_words import uncredited_of, words_of
 from rightful.reports.backfill.plans import VERSION, Old, Plan, Rule
-from rightful.reports.backfill.publications import Published, in_force, publications
+from rightful.reports.backfill.publications import Published, in_force, publications, up_to
 from rightful.reports.backfill.target import Seen
 from rightful.reports.backfill.tool_forms import FORMS, NOTHING, read
 
@@ -114,7 +114,7 @@ def planned(books: Books, asked: Asked) -> Computed:
         updated=bool(in_place) and seen.sha256 not in {in_place[-1].new, in_place[-1].previous},
         supersedes=chain[-1].id if chain else None,
     )  # fmt: skip
-    return _computed(books, asked.reader, real, seen, rule)
+    return _computed(books, asked.reader, real, seen, rule, in_place)
 
 
 def recomputed(books: Books, plan: Plan, seen: Seen) -> Computed:
@@ -125,7 +125,8 @@ def recomputed(books: Books, plan: Plan, seen: Seen) -> Computed:
         policy=plan.policy, asked=plan.asked, asked_old=plan.asked_old, through=plan.through, decay_at_us=at_us,
         old=plan.old, opens=plan.opens is not None, force=plan.forced, supersedes=plan.supersedes, updated=plan.updated,
     )  # fmt: skip
-    return _computed(books, plan.reader, plan.target, seen, rule)
+    chain = up_to(publications(books.projected.log, plan.target)[plan.target], plan.supersedes)
+    return _computed(books, plan.reader, plan.target, seen, rule, in_force(chain))
 
 
 def _check_ours(every: dict[str, list[Published]], real: str, sha256: str, policy: Policy) -> None:
@@ -186,23 +187,18 @@ def _effective(policy: Policy, old: Old, facts: Facts, real: str) -> Policy:
     return policy
 
 
-def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> Computed:
+def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule, in_place: list[Published]) -> Computed:
     if (prior := rule.policy.prior) != (1.0, 1.0):
         what = "Expected [1.0, 1.0], which is what tools take as nothing known"
         raise PolicyError(f"{what}, got {list(prior)} - at `$.prior`")
     form = FORMS[reader]
     state = NOTHING if seen.data is None else read(real, seen.data)
-    wired = opening.opening_of(real, seen.data, seen.mtime_us) if seen.data is not None and rule.opens else None
-    opened, opened_id = None, None
-    if wired is not None:
-        try:
-            checked = wire.check(wired)
-        except InvalidEventError as error:
-            raise opening.refused(real, error) from None
-        assert isinstance(checked.event, BalanceOpened), "an opening opens a balance"
-        opened, opened_id = checked.event, checked.id
+    until = in_place[-1].said.get("until") if in_place else None
+    wired = opening.opening_of(real, seen.data, seen.mtime_us, until) if seen.data is not None and rule.opens else None
+    opened, opened_id = (None, None) if wired is None else _checked(real, wired)
     facts, events = books.projected.facts, _openings(books)
-    ground = ground_of(facts, events, real, rule.policy, opened=opened, before=None)
+    before = in_place[-1].position if rule.old == "kept" else None
+    ground = ground_of(facts, events, real, rule.policy, opened=opened, before=before)
     found = beliefs_of(ground, rule.policy, rule.through, rule.decay_at_us)
     data = form.bytes_of(state, numbers_of(found, form.takes, state))
     said = words_of(form, real, state, read(real, data), found, rule, seen)
@@ -211,13 +207,30 @@ def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> C
         asked=rule.asked, policy=rule.policy, policy_hash=rule.policy.hash, through=rule.through,
         decay_at=times.text_of(rule.decay_at_us) if rule.decay_at_us else None, digest=digest_of(found),
         previous_sha256=seen.sha256, new_sha256=target.sha256(data), supersedes=rule.supersedes,
-        asked_old=rule.asked_old, old=rule.old, opens=opened_id, counts=said.counts, updated=rule.updated,
-        forced=rule.force,
-        refusals=said.refusals, notes=said.notes,
+        asked_old=rule.asked_old, old=rule.old, opens=opened_id,
+        retires=_retired(ground, rule, before, opened_id), until=until_of(found),
+        counts=said.counts, updated=rule.updated, forced=rule.force, refusals=said.refusals, notes=said.notes,
         grades=len(found.settlement.unit_bin), in_balance=found.posteriors.counters.get("in_balance_grades", 0),
         uncredited=uncredited_of(found), changes=said.changes, unchanged=said.unchanged,
     )  # fmt: skip
     return Computed(plan, data, wired)
+
+
+def _checked(real: str, wired: opening.Wire) -> tuple[BalanceOpened, str]:
+    try:
+        checked = wire.check(wired)
+    except InvalidEventError as error:
+        raise opening.refused(real, error) from None
+    assert isinstance(checked.event, BalanceOpened), "an opening opens a balance"
+    return checked.event, checked.id
+
+
+def _retired(ground: Ground, rule: Rule, before: int | None, opened: str | None) -> tuple[str, ...]:
+    """Return the balances of the file whose numbers it will hold no more, by event id."""
+    if rule.old == "counted":
+        return ()
+    held = {one.id for one in ground.own if one.id and (before is None or one.position >= before)}
+    return tuple(sorted(held | ({opened} if opened is not None else set())))
 
 
 def _openings(books: Books) -> dict[int, BalanceOpened]:

@@ -67,6 +67,12 @@ def publications(log: Log, target: str | None = None) -> dict[str, list[Publishe
     return found
 
 
+def up_to(chain: list[Published], last: str | None) -> list[Published]:
+    """Return the publications up to one, by its id; none where none is named."""
+    places = [place for place, one in enumerate(chain, 1) if one.id == last]
+    return chain[: places[0]] if places else []
+
+
 def in_force(chain: list[Published]) -> list[Published]:
     """Return the publications that no rollback has taken back, the newest last."""
     gone = {one.rolled_back for one in chain}
