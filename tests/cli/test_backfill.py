@@ -196,7 +196,8 @@ def test_a_plan_can_be_kept_elsewhere_and_applied_from_there(run: Run, here: Pat
     assert json.loads((here / "plan.json").read_text()) == document
     assert list(document) == [
         "version", "ledger", "target", "reader", "asked", "policy", "policy_hash", "through", "decay_at", "digest",
-        "previous_sha256", "new_sha256", "supersedes", "asked_old", "old", "opens", "retires", "until",
+        "previous_sha256", "new_sha256", "supersedes", "asked_as_of", "asked_decay_at", "asked_old", "old", "opens",
+        "retires", "until",
         "counts", "updated", "forced", "refusals", "notes",
         "grades", "in_balance", "uncredited", "changes", "unchanged",
     ]  # fmt: skip
@@ -255,6 +256,48 @@ def test_apply_with_the_question_completes_what_was_interrupted_and_says_it_once
     assert Bandit(target).arms[GIT].alpha == 4.0
     with rightful.open(ledger, readonly=True) as opened:
         assert len(list(opened.read(types=["posterior.published"]))) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((), ("--as-of", "2")), (("--as-of", "2"), ()), ((), ("--decay-at", "1970-01-03T00:00:00Z"))],
+)
+def test_another_question_after_an_interruption_is_answered_and_not_the_one_before(
+    run: Run, target: Path, monkeypatch: pytest.MonkeyPatch, first: tuple[str, ...], second: tuple[str, ...]
+) -> None:
+    words = (
+        "backfill", "apply", "--target", target, "--reader", "gptme-sessions", "--json",
+        "--policy", '{"decay": {"mode": "time", "half_life": 86400}}',
+    )  # fmt: skip
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, os.strerror(28))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "place", fail)
+        assert run(*words, *first).code == 4
+
+    plan = run(*words, *second).document["plan"]
+
+    asked = (None if "--as-of" not in second else 2, None if "--decay-at" not in second else second[1])
+    assert (plan["asked_as_of"], plan["asked_decay_at"]) == asked
+    assert plan["through"] == (2 if "--as-of" in second else 6)  # the balance and the publication are rows too
+    assert plan["decay_at"] == (second[1] if "--decay-at" in second else plan["decay_at"])
+
+
+@pytest.mark.parametrize("document", ["{", '{"version": 1}', "\x00"])
+def test_a_damaged_last_plan_is_in_nobodys_way_where_the_question_is_asked_again(
+    run: Run, ledger: Path, target: Path, document: str
+) -> None:
+    run("backfill", "plan", "--target", target, "--reader", "gptme-sessions")
+    [kept] = (ledger / "backfill").glob("*.plan.json")
+    kept.write_text(document)
+
+    alone = run("backfill", "apply", "--target", target)
+    assert (alone.code, target.read_bytes()) == (2, text(FILE))
+    assert "Plan again." in alone.err
+    assert run("backfill", "apply", "--target", target, "--reader", "gptme-sessions").code == 0
+    assert Bandit(target).arms[GIT].alpha == 4.0
 
 
 def test_status_as_json_has_one_object_a_target(run: Run, target: Path) -> None:

@@ -186,18 +186,27 @@ def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
             raise UsageError(f"there is no plan for {real}; nothing was written. Run `rightful backfill plan` first.")
         return plans.plan_from(stored, f"the last plan of {real}")
     asked = _asked(args)
-    if stored is not None:
-        last = plans.plan_from(stored, f"the last plan of {real}")
-        if _same_question(last, asked) and apply.interrupted(books, last):
-            return last
+    last = _readable(stored)
+    if last is not None and _same_question(last, asked) and apply.interrupted(books, last):
+        return last
     plan = _planned(args, books, asked).plan
     _keep(books, plan)
     return plan
 
 
+def _readable(stored: bytes | None) -> Plan | None:
+    """Return the last plan; None where there is none that can be read, which a new one replaces."""
+    from rightful.reports.backfill import plans
+
+    try:
+        return None if stored is None else plans.plan_from(stored, "the last plan")
+    except UsageError:
+        return None
+
+
 def _same_question(plan: Plan, asked: Asked) -> bool:
-    said = (plan.reader, plan.asked, plan.asked_old, plan.forced)
-    return said == (asked.reader, asked.policy.hash, asked.old, asked.force)
+    said = (plan.reader, plan.asked, plan.asked_as_of, plan.asked_decay_at, plan.asked_old, plan.forced)
+    return said == (asked.reader, asked.policy.hash, asked.as_of, asked.decay_at, asked.old, asked.force)
 
 
 def _rollback(args: argparse.Namespace, books: Books) -> int:

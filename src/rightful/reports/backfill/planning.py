@@ -29,7 +29,7 @@ from rightful.reports.backfill import opening, target
 from rightful.reports.backfill.beliefs import Ground, beliefs_of, digest_of, ground_of, numbers_of, until_of
 from rightful.reports.backfill.plan_words import uncredited_of, words_of
 from rightful.reports.backfill.plans import VERSION, Old, Plan, Rule
-from rightful.reports.backfill.publications import Published, in_force, publications, up_to
+from rightful.reports.backfill.publications import Published, in_force, publications
 from rightful.reports.backfill.target import Seen
 from rightful.reports.backfill.tool_forms import FORMS, NOTHING, read
 
@@ -98,35 +98,54 @@ def planned(books: Books, asked: Asked) -> Computed:
         raise UsageError(f"there is no reader {asked.reader!r}; there are {', '.join(FORMS)}")
     real = target.resolved(asked.target)
     seen = target.look(real)
+    every = publications(books.projected.log)
+    rule = _rule(books, asked, real, seen, every.get(real, []))
+    if rule.old == "counted" and seen.sha256 is not None:
+        _check_ours(every, real, seen.sha256, asked.policy)
+    return _computed(books, asked.reader, real, seen, rule, in_force(every.get(real, [])))
+
+
+def recomputed(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> Computed:
+    """Return what a plan says once more: all of it, from what it was asked for, as if it were made again.
+
+    Args:
+        books: The ledger.
+        plan: The plan. Only what was asked for is taken from it, and the position that it gave.
+        seen: What stands there; the bytes that it was made for.
+        chain: The publications of the target before it.
+    """
+    through = min(plan.through, books.projected.prefix(plan.asked_as_of))
+    asked = Asked(
+        plan.target, plan.reader, _asked_policy(plan), through, plan.asked_decay_at, plan.asked_old, plan.forced
+    )
+    rule = _rule(books, asked, plan.target, seen, chain)
+    opened = any(one.id == plan.opens for one in books.projected.facts.balances)  # by this plan, interrupted since
+    policy = rule.policy
+    if rule.old != "rebuilt":  # a balance of another file may have come or gone since
+        policy = plan.policy if plan.policy in (asked.policy, _alone(asked.policy, plan.target)) else policy
+    rule = rule._replace(policy=policy, asked_as_of=plan.asked_as_of, opens=rule.opens or opened)
+    return _computed(books, plan.reader, plan.target, seen, rule, in_force(chain))
+
+
+def _asked_policy(plan: Plan) -> Policy:
+    """Return the policy that a plan was asked for: that in force, or that without the balances it was given."""
+    asked = structs.replace(plan.policy, balances=None)
+    return asked if asked.hash == plan.asked else plan.policy
+
+
+def _rule(books: Books, asked: Asked, real: str, seen: Seen, chain: list[Published]) -> Rule:
     through = books.projected.prefix(asked.as_of)
     facts, log = books.projected.facts, books.projected.log
     at_us = latest_at_us(log, facts, through) if asked.decay_at is None else times.us_from(asked.decay_at)
-    every = publications(log)
-    chain = every.get(real, [])
     in_place = in_force(chain)
     old = _old(asked, seen, in_place)
-    if old == "counted" and seen.sha256 is not None:
-        _check_ours(every, real, seen.sha256, asked.policy)
-    opens = _opens(facts, real, seen, chain, asked.old)
-    rule = Rule(
-        policy=_effective(asked.policy, old, facts, real), asked=asked.policy.hash, asked_old=asked.old,
-        through=through, decay_at_us=at_us, old=old, opens=opens, force=asked.force,
+    return Rule(
+        policy=_effective(asked.policy, old, facts, real), asked=asked.policy.hash, asked_as_of=asked.as_of,
+        asked_decay_at=asked.decay_at, asked_old=asked.old, through=through, decay_at_us=at_us, old=old,
+        opens=_opens(facts, real, seen, chain, asked.old), force=asked.force,
         updated=bool(in_place) and seen.sha256 not in {in_place[-1].new, in_place[-1].previous},
         supersedes=chain[-1].id if chain else None,
     )  # fmt: skip
-    return _computed(books, asked.reader, real, seen, rule, in_place)
-
-
-def recomputed(books: Books, plan: Plan, seen: Seen) -> Computed:
-    """Return what a plan says once more, from what it names and the bytes that it was made for."""
-    books.projected.prefix(plan.through)
-    at_us = 0 if plan.decay_at is None else times.us_from(plan.decay_at)
-    rule = Rule(
-        policy=plan.policy, asked=plan.asked, asked_old=plan.asked_old, through=plan.through, decay_at_us=at_us,
-        old=plan.old, opens=plan.opens is not None, force=plan.forced, supersedes=plan.supersedes, updated=plan.updated,
-    )  # fmt: skip
-    chain = up_to(publications(books.projected.log, plan.target)[plan.target], plan.supersedes)
-    return _computed(books, plan.reader, plan.target, seen, rule, in_force(chain))
 
 
 def _check_ours(every: dict[str, list[Published]], real: str, sha256: str, policy: Policy) -> None:
@@ -183,8 +202,13 @@ def _effective(policy: Policy, old: Old, facts: Facts, real: str) -> Policy:
     if old == "rebuilt":
         return structs.replace(policy, balances=())
     if policy.balances is None and any(one.source != real for one in facts.balances):
-        return structs.replace(policy, balances=(glob.escape(real),))
+        return _alone(policy, real)
     return policy
+
+
+def _alone(policy: Policy, real: str) -> Policy:
+    """Return a policy that counts the balance of one file, unless it says itself which ones count."""
+    return policy if policy.balances is not None else structs.replace(policy, balances=(glob.escape(real),))
 
 
 def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule, in_place: list[Published]) -> Computed:
@@ -201,12 +225,14 @@ def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule, in_p
     ground = ground_of(facts, events, real, rule.policy, opened=opened, before=before)
     found = beliefs_of(ground, rule.policy, rule.through, rule.decay_at_us)
     data = form.bytes_of(state, numbers_of(found, form.takes, state))
+    target.check_size(real, data)
     said = words_of(form, real, state, read(real, data), found, rule, seen)
     plan = Plan(
         version=VERSION, ledger=books.id, target=real, reader=reader,
         asked=rule.asked, policy=rule.policy, policy_hash=rule.policy.hash, through=rule.through,
         decay_at=times.text_of(rule.decay_at_us) if rule.decay_at_us else None, digest=digest_of(found),
         previous_sha256=seen.sha256, new_sha256=target.sha256(data), supersedes=rule.supersedes,
+        asked_as_of=rule.asked_as_of, asked_decay_at=rule.asked_decay_at,
         asked_old=rule.asked_old, old=rule.old, opens=opened_id,
         retires=_retired(ground, rule, before, opened_id), until=until_of(found),
         counts=said.counts, updated=rule.updated, forced=rule.force, refusals=said.refusals, notes=said.notes,
