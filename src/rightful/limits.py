@@ -107,6 +107,9 @@ COVERAGE_POINTS = 20
 DECAYS_ALONE = 20
 """Decays without a credit after which an arm is said to only decay. At gamma 0.99 a fifth of its evidence is gone."""
 
+DOUBTFUL_PERCENT = 10
+"""Grades in conflict or ambiguous, of all that a policy looks at, above which that is said; percent."""
+
 REWARDLESS_COUNT = 30
 """Selections without one reward above 0.5 that are reported. If one in ten earned one, 30 without are 4%."""
 

@@ -67,8 +67,8 @@ def test_where_nothing_fits_the_nearest_rule_and_what_the_log_lacks_are_said(run
     assert done.code == 1
     assert done.out.splitlines()[:2] == [
         (
-            "Nothing fits; the nearest are `bound` and `gptme`, equally near: 3 of 3 arms do not agree; alpha is off by a "
-            "weight of up to 2."
+            "Nothing fits; the nearest are `bound` and `gptme`, equally near: 3 of 3 arms do not agree; "
+            "alpha is off by a weight of up to 2."
         ),
         "The log lacks about 3 credits of 2 arms. The log has about 1 credit of 1 arm that the file lost.",
     ]

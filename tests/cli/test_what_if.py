@@ -157,6 +157,24 @@ def test_what_fits_nothing_or_changes_nothing_is_noted(run: Run, words: list[str
 
 
 @pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("7d", "and '7d' is none of them; nothing was computed. Did you mean time:7d?"),
+        ("604800", "and '604800' is none of them; nothing was computed. Did you mean time:604800?"),
+        ("0.5w", "and '0.5w' is none of them; nothing was computed. Did you mean time:0.5w?"),
+        ("0.99", "and '0.99' is none of them; nothing was computed. Did you mean session:0.99 or arm:0.99?"),
+        ("odd", "and 'odd' is none of them; nothing was computed."),
+    ],
+)
+def test_a_decay_without_its_mode_is_answered_with_what_was_meant(run: Run, text: str, said: str) -> None:
+    done = run("posteriors", "--decay", text)
+
+    assert done.code == 2
+    assert " ".join(done.err.split()).endswith(said)
+
+
+@pytest.mark.usefixtures("told")
 def test_a_time_of_decay_is_noted_only_where_the_changed_policy_has_none(run: Run) -> None:
     at = ["--decay-at", "2026-08-01T10:15:00Z"]
 

@@ -43,7 +43,7 @@ def events(draw: st.DrawFn) -> list[Wire]:
         name, at = f"t:{number}", 12 * HOURS + draw(st.integers(0, 4)) * 60
         for shown in range(draw(st.integers(0, 2))):
             context = draw(contexts)
-            more = {} if context is None else {"context": list(context)}
+            more: dict[str, Any] = {} if context is None else {"context": list(context)}
             told.append(exposed(name, *draw(arms), at=at + shown, **more))
         for seq in range(1, 1 + draw(st.integers(0, 2))):
             reward = draw(st.floats(0, 1))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.projections.fake import FakeLog
 
 from rightful import wire
+from rightful.errors import InvalidEventError, PolicyError
 from rightful.policies import Policy, policy_of
 from rightful.projections.projected import Projected
 from rightful.projections.scene import BINS
@@ -22,9 +24,9 @@ from rightful.reports.explain import (
 from rightful.reports.explain.exposures import STATES
 from rightful.reports.explain.grades import OUTSIDE
 from rightful.reports.explain.rows import BIN_STATES
-from rightful.reports.explain.words import ARM, OTHER_NAME, PRODUCER, REWARD
+from rightful.reports.explain.words import ARMS, OTHER_NAME, PRODUCER, REWARD
 
-FILLED: dict[str, Any] = {REWARD: 0.5, ARM: "x", PRODUCER: "judge", OTHER_NAME: "u:other"}
+FILLED: dict[str, Any] = {REWARD: 0.5, ARMS: [{"arm": "x"}], PRODUCER: "judge", OTHER_NAME: "u:other"}
 
 
 def filled(value: Any) -> Any:
@@ -43,6 +45,31 @@ def assert_can_be_recorded(remedies: list[Remedy]) -> None:
         assert remedy.events or remedy.policy is not None
         for event in remedy.events:
             wire.check(filled(event))
+            assert_no_placeholder_is_recorded(event)
+        if remedy.policy is not None and (place := placed(remedy.policy)) is not None:
+            with pytest.raises(PolicyError, match=rf"at `\$\.{place.split('.')[1]}\["):
+                policy_of(remedy.policy)
+
+
+def assert_no_placeholder_is_recorded(event: dict[str, Any]) -> None:
+    """What is left in angle brackets is refused, with its place."""
+    place = placed(event)
+    assert "<" not in event["key"]
+    if place is not None:
+        with pytest.raises(InvalidEventError) as refused:
+            wire.check(event)
+        assert refused.value.place == f"${place}"
+
+
+def placed(value: Any, path: str = "") -> str | None:
+    """Say where a placeholder stands; None for nowhere."""
+    if isinstance(value, dict):
+        steps = [(one, f"{path}.{name}") for name, one in value.items()]
+    elif isinstance(value, list):
+        steps = [(one, f"{path}[{at}]") for at, one in enumerate(value)]
+    else:
+        return path if isinstance(value, str) and value in FILLED else None
+    return next((found for one, step in steps if (found := placed(one, step)) is not None), None)
 
 
 def projected(log: FakeLog) -> Projected:

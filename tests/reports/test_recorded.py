@@ -12,18 +12,16 @@ from tests.bandit import Bandit
 from tests.ledger.memory import MemoryRecorder
 from tests.projections.telling import exposed, graded, log_of, opened, published
 from tests.projections.telling import projected as of_log
-from tests.strategies import Wire
+from tests.reports.recording import TWO, S, ask, best, state
 
 from rightful.errors import UsageError
 from rightful.ledger.log import Log
 from rightful.policies import policy_of
 from rightful.producers.bandit_calls import BanditCalls
 from rightful.projections.projected import Projected
-from rightful.reports.recorded import Candidate, Verdict, as_dict, compared
+from rightful.reports.recorded import Verdict, as_dict, compared
 from rightful.reports.state_files import recorded_beliefs, state_of
 from rightful.times import text_of
-
-S = 1_000_000
 
 
 class Runner:
@@ -58,20 +56,6 @@ class Runner:
         return compared(Projected(self.log), self.file, **more)
 
 
-def best(verdict: Verdict) -> Candidate:
-    return verdict.candidates[0]
-
-
-def state(arms: dict[str, tuple[float, float, int]], last: float | None = None) -> bytes:
-    held = {arm: {"alpha": alpha, "beta": beta, "total_selections": n} for arm, (alpha, beta, n) in arms.items()}
-    when = {} if last is None else {"last_updated": text_of(round(last * S))}
-    return json.dumps({"arms": held, **when}).encode()
-
-
-def ask(data: bytes, *events: Wire, **more: Any) -> Verdict:
-    return compared(of_log(log_of(*events)), data, **more)
-
-
 def test_a_bandit_whose_calls_were_recorded_is_gptme_bit_for_bit() -> None:
     runner = Runner()
     runner.some()
@@ -83,11 +67,6 @@ def test_a_bandit_whose_calls_were_recorded_is_gptme_bit_for_bit() -> None:
     assert (best(found).exact, best(found).wrong, best(found).max_alpha, best(found).max_n) == (7, 0, 0.0, 0)
     assert (found.arms, found.contexts, found.lacks) == (4, 3, ())
     assert found.sha256 == hashlib.sha256(runner.file).hexdigest()
-
-
-TWO = [
-    exposed("t:a", "x", at=10), exposed("t:b", "y", at=20), graded("t:a", 0.75, at=30), graded("t:b", 0.25, at=31),
-]  # fmt: skip
 
 
 def test_a_file_that_the_newest_session_was_paid_in_is_historical_newest() -> None:
@@ -288,83 +267,6 @@ def test_json_has_stable_keys() -> None:
         "n": None,
         "what": "lost",
     }
-
-
-# What a log cannot tell, and what does not belong into the file.
-
-
-MODEL = "pm-model:ci-fix:opus"
-OF_MODEL = [exposed("t:m", MODEL, at=12), graded("t:m", 1.0, at=32)]
-
-
-def test_arms_of_another_tools_file_are_left_out_and_noted() -> None:
-    """Lessons are never in the file of pm-dispatch, nor models in any other."""
-    of_pm = ask(state({MODEL: (2.0, 1.0, 1)}, last=40), *TWO, *OF_MODEL)
-    lessons = ask(state({"x": (1.75, 1.25, 1), "y": (1.25, 1.75, 1)}, last=40), *TWO, *OF_MODEL)
-    both = ask(state({"x": (1.75, 1.25, 1), MODEL: (2.0, 1.0, 1)}, last=40), *TWO, *OF_MODEL)
-
-    assert ("bound" in [one.policy for one in of_pm.fitting], of_pm.lacks, of_pm.credited) == (True, (), 1)
-    assert of_pm.notes == ("2 arms of the log belong into another tool's file and were left out, such as x.",)
-    assert ("bound" in [one.policy for one in lessons.fitting], lessons.lacks) == (True, ())
-    assert lessons.notes == (
-        "1 arm of the log belongs into another tool's file and was left out: pm-model:ci-fix:opus.",
-    )
-    assert [(lack.arm, lack.what) for lack in both.lacks] == [("y", "lost")]
-    assert both.notes == ()
-
-
-def test_a_decay_is_found_without_the_evidence_of_another_tools_arms() -> None:
-    events = [
-        one
-        for place in range(9)
-        for one in (
-            exposed(f"t:{place}", "x", *([MODEL] if place % 2 else []), at=10 * place),
-            graded(f"t:{place}", 0.1 * place, at=10 * place + 5),
-        )
-    ]
-    asked = of_log(log_of(*events)).posteriors(policy_of({"decay": {"mode": "session", "gamma": 0.9}})).arms["x"]
-
-    found = ask(state({"x": (asked.alpha, asked.beta, 9)}, last=100), *events)
-
-    assert (best(found).policy, best(found).fits) == ("bound, decay session:0.9", True)
-
-
-def test_without_a_grade_up_to_its_time_nothing_can_be_told() -> None:
-    shown = [exposed("t:a", "x", at=10), graded("t:a", 0.75, at=500)]
-
-    for data in (state({"x": (2.0, 1.0, 1)}, last=40), state({"x": (1.0, 1.0, 0)}, last=40)):
-        found = ask(data, *shown)
-        assert (found.told, found.fitting, found.grades, found.credited) == (False, [], 0, 0)
-        assert len(found.nearest) == len(found.candidates) > 1
-        assert as_dict(found)["fits"] == []
-    of_pm = ask(state({MODEL: (2.0, 1.0, 1)}, last=40), *TWO)
-    assert (of_pm.told, of_pm.grades, of_pm.credited) == (False, 2, 0)
-    later = ask(state({"x": (1.75, 1.25, 1)}, last=600), *shown)
-    assert (later.told, later.grades, later.credited) == (True, 1, 1)
-    assert "bound" in [one.policy for one in later.fitting]
-
-
-def test_an_opening_balance_alone_can_tell() -> None:
-    older = opened(at=5, arms={"x": {"alpha": 3.0, "beta": 1.0, "n": 2}}, through=text_of(5 * S))
-
-    found = ask(state({"x": (3.0, 1.0, 2)}, last=40), older)
-
-    assert (found.told, found.grades) == (True, 0)
-    assert "bound" in [one.policy for one in found.fitting]
-
-
-def test_numbers_that_differ_with_as_many_credits_are_no_credit() -> None:
-    """Somebody edited the file, or a decay that nobody recorded touched it."""
-    arms = {"x": (1.751, 1.25, 1), "y": (1.25, 1.5, 1)}
-
-    found = ask(state(arms, last=40), *TWO)
-
-    assert [(lack.arm, lack.what, lack.grades, lack.n) for lack in found.lacks] == [
-        ("x", "changed", 0, 0), ("y", "changed", 0, 0),
-    ]  # fmt: skip
-    assert [lack.evidence for lack in found.lacks] == pytest.approx([0.001, -0.25])
-    counted = ask(state({"x": (1.751, 1.25, 3), "y": (1.25, 1.75, 1)}, last=40), *TWO)
-    assert [(lack.what, lack.grades) for lack in counted.lacks] == [("missing", 2)]
 
 
 # The files.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from rightful.cli import asking, common, recorded, what_if
+from rightful.cli import asking, common, decaying, recorded, what_if
 
 if TYPE_CHECKING:
     import argparse
@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
         decay_at = asking.decay_at(args, policy.policy, against.policy)
         found = ledger.audit(policy.ask, against.ask, as_of=as_of, decay_at=decay_at)
         by_then = asking.before_all(args, found.through, ledger)
+        decaying.note_far(args, ledger, found.through, policy.policy, against.policy)
     if by_then:
         common.note(by_then)
     if args.json:

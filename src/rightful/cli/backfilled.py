@@ -153,8 +153,9 @@ def show_applied(done: Done, plan: Plan, take_back: str) -> None:
         return
     common.tell(
         f"{done.target} was written ({how}): {common.many(len(plan.changes), 'arm')} changed, publication "
-        f"{done.publication} at position {done.position:,}. `{take_back}` takes it back."
+        f"{done.publication} at position {done.position:,}. Take it back with:"
     )
+    common.say(f"  {take_back}")
 
 
 def show_rolled_back(done: Done, earlier: str | None, take_back: str) -> None:
@@ -173,7 +174,8 @@ def show_rolled_back(done: Done, earlier: str | None, take_back: str) -> None:
         case "already in place":
             common.tell(f"{done.target} is what it was before already; nothing was written to it.")
     if earlier is not None:
-        common.tell(f"An earlier publication is in force, {earlier}. `{take_back}` takes that one back too.")
+        common.tell(f"An earlier publication is in force, {earlier}. Take that one back too with:")
+        common.say(f"  {take_back}")
 
 
 def show_status(found: Sequence[TargetStatus], named: str | None) -> None:

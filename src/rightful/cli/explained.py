@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _BAR_CHARS = 16
 _BODY_CHARS = 2_000
+_REMEDIES = "What would have to be recorded; each removes the reason that is given, and another may stand behind it"
 
 
 def arm(found: ArmExplained, policy: str, limit: int) -> None:
@@ -117,21 +118,49 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
 
 
 def _exposures(rows: Sequence[ExposureRow], limit: int, title: str | None = None) -> None:
-    kept, more = _last(rows, limit)
-    cells = [
-        [
-            f"#{one.position}", one.session, f"{one.at}{' (file: at the latest)' if one.at_basis else ''}",
-            _arms(one), one.state, one.reason,
-        ]
-        for one in kept
-    ]  # fmt: skip
+    groups = _grouped(rows)
+    kept, _ = _last(groups, limit)
+    more = len(rows) - sum(len(one) for one in kept)
+    cells = [[_places(one), one[0].session, _time(one), _arms(one), one[0].state, one[0].reason] for one in kept]
     columns = dict.fromkeys(("exposure", "session", "at", "arms", "state", "reason"), "")
     tables.show_table(columns, cells, title=title, note=_note(more), drop=["at", "session"])
 
 
-def _arms(row: ExposureRow) -> str:
-    shown = _some(row.arms, 3) if row.arms else "no arm"
-    return f"{shown}; withheld {_some(row.withheld, 3)}" if row.withheld else shown
+def _grouped(rows: Sequence[ExposureRow]) -> list[list[ExposureRow]]:
+    """Return rows that follow each other and say the same; of what is paid, only where the arms are the same too."""
+    groups: list[list[ExposureRow]] = []
+    for row in rows:
+        if groups and _says(groups[-1][0]) == _says(row):
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups
+
+
+def _says(row: ExposureRow) -> tuple[object, ...]:
+    arms = (row.arms, row.withheld) if row.state == "paid" else ()
+    return row.session, row.state, row.reason, *arms
+
+
+def _places(group: Sequence[ExposureRow]) -> str:
+    """Return where the rows of a group stand: `#7`, `#7 to #10`, `#7, #9 and 2 more`."""
+    at = [row.position for row in group]
+    if len(at) > 2 and at[-1] - at[0] == len(at) - 1:  # noqa: PLR2004 - two are as short by themselves
+        return f"#{at[0]} to #{at[-1]}"
+    return _some([f"#{one}" for one in at], 3)
+
+
+def _time(group: Sequence[ExposureRow]) -> str:
+    basis = " (file: at the latest)" if any(row.at_basis for row in group) else ""
+    first, last = min(row.at for row in group), max(row.at for row in group)
+    return f"{first}{basis}" if first == last else f"{first} to {last}{basis}"
+
+
+def _arms(group: Sequence[ExposureRow]) -> str:
+    arms = list(dict.fromkeys(arm for row in group for arm in row.arms))
+    withheld = list(dict.fromkeys(arm for row in group for arm in row.withheld))
+    shown = _some(arms, 3) if arms else "no arm"
+    return f"{shown}; withheld {_some(withheld, 3)}" if withheld else shown
 
 
 def _grades(rows: Sequence[GradeRow], limit: int) -> None:
@@ -162,9 +191,7 @@ def _remedies(found: SessionExplained, limit: int) -> None:
     unlike = list(dict.fromkeys((start, _spelled(one)) for start, one in wanted))
     if not unlike:
         return
-    common.tell(
-        "\nWhat would have to be recorded; each removes the reason that is given, and another may stand behind it"
-    )
+    common.tell(f"\n{_REMEDIES}")
     shown = unlike[:limit] if limit else unlike
     for start, text in shown:
         common.say(f"  {start}{text}")
@@ -206,7 +233,8 @@ def event(found: EventExplained, policy: str, limit: int) -> None:
         common.tell("Used by")
         for one in found.used_by[:limit] if limit else found.used_by:
             common.tell(f"  {one}")
-    if found.grade is not None:
+    if found.grade is not None and found.grade.remedies:
+        common.tell(f"\n{_REMEDIES if found.grade.bin else 'What would have to be recorded for it to count'}")
         for remedy in found.grade.remedies:
             common.say(f"  {_spelled(remedy)}")
 

@@ -169,8 +169,17 @@ def _decay(text: str) -> dict[str, Any] | None:
         pass
     raise UsageError(
         f"--decay takes none, time:SECONDS (or 12h, 7d, 2w), session:GAMMA, arm:GAMMA or events, and {text!r} is "
-        f"none of them; nothing was computed."
+        f"none of them; nothing was computed.{_meant_decay(text)}"
     )
+
+
+def _meant_decay(text: str) -> str:
+    """Return what a value without its mode was probably meant to be: a span of time, or a factor."""
+    if (span := _SPAN.fullmatch(text)) is None:
+        return ""
+    if span[2] or float(span[1]) > 1:
+        return f" Did you mean time:{text}?"
+    return f" Did you mean session:{text} or arm:{text}?"
 
 
 def _note_idle(args: argparse.Namespace, facts: Facts) -> None:

@@ -1,4 +1,4 @@
-"""Alarms: arms that only decay, rewards that never come, arms that were withheld and shown all the same."""
+"""Alarms: arms that only decay, rewards that never come, arms withheld and shown, grades that nobody can settle."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from rightful import limits
 from rightful.ledger.log import Log
 from rightful.projections.facts import Balance
 from rightful.projections.paying import canonical_arms, crossed
-from rightful.projections.scene import balances
+from rightful.projections.scene import AMBIGUOUS, BINS, CONFLICTING, balances
 from rightful.reports.coverage import Alarm, Ground
 from rightful.reports.explain.words import count, listed
 
 
 def alarms(ground: Ground, log: Log) -> list[Alarm]:
-    """Return everything that looks wrong with the arms of a ledger, under the policy of the ground.
+    """Return everything that looks wrong with the arms and grades of a ledger, under the policy of the ground.
 
     Args:
         ground: What coverage is computed from.
         log: Where the bodies of balances are read.
     """
-    return [*_only_decays(ground), *_shrinking(ground), *_no_rewards(ground, log), *_withheld(ground)]
+    return [
+        *_only_decays(ground), *_shrinking(ground), *_no_rewards(ground, log), *_withheld(ground), *_doubtful(ground),
+    ]  # fmt: skip
 
 
 def _only_decays(ground: Ground) -> Iterator[Alarm]:
@@ -151,3 +153,20 @@ def _withheld(ground: Ground) -> Iterator[Alarm]:
     example = ground.facts.names.text(int(run[arm == numbers[order[0]]][0]))
     what = f"Withheld and shown in the same run all the same: {listed(most)}; such as in {example}."
     yield Alarm("withheld-but-shown", what, arms=[arms[numbers[at]] for at in order.tolist()], session=example)
+
+
+def _doubtful(ground: Ground) -> Iterator[Alarm]:
+    """Grades in conflict or ambiguous, where they are more than `limits.DOUBTFUL_PERCENT` of all."""
+    found = ground.settlement
+    doubtful = np.flatnonzero(np.isin(found.unit_bin, [CONFLICTING, AMBIGUOUS]))
+    total = len(found.unit_bin)
+    if len(doubtful) * 100 <= total * limits.DOUBTFUL_PERCENT:
+        return
+    numbers, times = np.unique(found.unit_bin[doubtful], return_counts=True)
+    ends = " or ".join(f"{BINS[number]} ({times[at]:,})" for at, number in enumerate(numbers.tolist()))
+    newest = int(found.unit_grade[doubtful].max())
+    example = ground.facts.names.text(int(ground.facts.grades["name"][newest]))
+    share = f"{len(doubtful):,} of {count(total, 'grade')} ({len(doubtful) / total:.0%})"
+    verb = "ends" if len(doubtful) == 1 else "end"
+    what = f"{share} {verb} in {ends} and {'pays' if len(doubtful) == 1 else 'pay'} nobody; such as that of {example}."
+    yield Alarm("doubtful-grades", what, share=len(doubtful) / total, session=example)

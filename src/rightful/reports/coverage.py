@@ -56,11 +56,12 @@ class Alarm(msgspec.Struct, frozen=True):
     """Something that looks wrong.
 
     Attributes:
-        kind: `exposure-drop`, `grade-drop`, `binding-drop`, `only-decays`, `no-rewards`, `withheld-but-shown`.
+        kind: `exposure-drop`, `grade-drop`, `binding-drop`, `only-decays`, `no-rewards`, `withheld-but-shown`,
+            `doubtful-grades`.
         what: A sentence.
         producer: Whose sessions, of a drop.
         day: Which day, of a drop.
-        share: That day's share, 0 to 1, of a drop.
+        share: That day's share, 0 to 1, of a drop; that of the grades in doubt.
         median: The median before, 0 to 1, of a drop.
         arms: Which arms, where it is about arms.
         session: An example, where there is one.
@@ -184,8 +185,9 @@ def _drop(row: Day, before: list[Day], measure: str) -> Alarm | None:
     share = have / row.sessions
     if round((usual - share) * 100, 9) <= limits.COVERAGE_POINTS:
         return None
+    verb = "has" if have == 1 else "have"
     what = (
-        f"{row.producer} on {row.day}: {have} of {count(row.sessions, 'session')} have {_article(measure)} "
+        f"{row.producer} on {row.day}: {have} of {count(row.sessions, 'session')} {verb} {_article(measure)} "
         f"({share:.0%}); the median of the {count(len(before), 'day')} before is {usual:.0%}."
     )
     return Alarm(f"{measure}-drop", what, row.producer, row.day, share, usual)

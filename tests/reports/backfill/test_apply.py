@@ -29,7 +29,7 @@ from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import Bandit
 
 import rightful
-from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError, UsageError
+from rightful.errors import BackfillRefusedError, TargetChangedError, UsageError
 from rightful.reports.backfill import target as module
 from rightful.reports.backfill.status import TargetStatus, status
 
@@ -309,62 +309,3 @@ def test_the_lock_of_pm_dispatch_is_taken_and_its_file_stays(path: Path, tmp_pat
     assert held == [True, True]
     assert target.read_bytes() == text(document)
     assert sorted(one.name for one in target.parent.iterdir()) == ["bandit-state.json", "bandit-state.json.lock"]
-
-
-MODEL = "pm-model:ci-fix:opus"
-PM = {"arms": {MODEL: {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}
-
-
-@pytest.fixture
-def of_pm(path: Path, tmp_path: Path) -> Path:
-    with rightful.open(path) as ledger:
-        ledger.append([exposed("t:c", MODEL, at=NOON), graded("t:c", 1.0, at=NOON + 1)])
-    return written(tmp_path / "pm" / "bandit-state.json", PM)
-
-
-@pytest.mark.parametrize("before", [None, b"older", b""])
-def test_a_rollback_gives_the_tools_backup_back_as_it_was_before_each_publication(
-    path: Path, of_pm: Path, before: bytes | None
-) -> None:
-    bak = of_pm.with_name("bandit-state.json.bak")
-    if before is not None:
-        bak.write_bytes(before)
-    first = applied(path, plan_of(path, of_pm, "pm-dispatch"))
-    ours = of_pm.read_bytes()
-    with rightful.open(path) as ledger:
-        ledger.append([exposed("t:d", MODEL, at=NOON + 50), graded("t:d", 1.0, at=NOON + 60)])
-    applied(path, plan_of(path, of_pm, "pm-dispatch"))
-    assert bak.read_bytes() == ours
-
-    taken_back(path, of_pm)
-    assert (of_pm.read_bytes(), bak.read_bytes()) == (ours, text(PM))
-    taken_back(path, of_pm, publication=first.publication)
-    assert (of_pm.read_bytes(), bak.read_bytes() if bak.exists() else None) == (text(PM), before)
-
-
-def test_a_forced_rollback_keeps_the_backup_that_the_tool_has_written_since(path: Path, of_pm: Path) -> None:
-    applied(path, plan_of(path, of_pm, "pm-dispatch"))
-    bak = of_pm.with_name("bandit-state.json.bak")
-    bak.write_bytes(b"of the tool")
-    of_pm.write_bytes(text(PM | {"more": 1}))
-
-    with pytest.raises(TargetChangedError, match="With --force the bytes of before are put back all the same"):
-        taken_back(path, of_pm)
-    assert bak.read_bytes() == b"of the tool"
-    taken_back(path, of_pm, force=True)
-
-    assert (of_pm.read_bytes(), bak.exists()) == (text(PM), False)
-    assert (path / "backfill" / f"{hashlib.sha256(b'of the tool').hexdigest()}.bytes").read_bytes() == b"of the tool"
-
-
-def test_a_backup_whose_bytes_are_gone_stops_a_rollback_before_it_begins(path: Path, of_pm: Path) -> None:
-    of_pm.with_name("bandit-state.json.bak").write_bytes(b"older")
-    applied(path, plan_of(path, of_pm, "pm-dispatch"))
-    ours = of_pm.read_bytes()
-    (path / "backfill" / f"{hashlib.sha256(b'older').hexdigest()}.bytes").unlink()
-
-    with pytest.raises(StorageError, match=r"that stood at .*\.bak are not kept"):
-        taken_back(path, of_pm)
-
-    assert of_pm.read_bytes() == ours
-    assert len(rows(path, "posterior.published")) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,17 @@ from tests.backfilling import (
     plan_of,
     rows,
     state,
+    taken_back,
     text,
     written,
 )
-from tests.projections.telling import graded, opened
+from tests.projections.telling import exposed, graded, opened
+from tests.readers_of_tools import Bandit
 
 import rightful
-from rightful.errors import RightfulError, TargetChangedError, UsageError
+from rightful.errors import RightfulError, StorageError, TargetChangedError, UsageError
 from rightful.policies import policy_of
+from rightful.reports.backfill import target as module
 from rightful.reports.backfill.plans import VERSION, ArmChange, Plan, difference, plan_from
 
 FILE = state(arm(GIT, 3.0, 2.0, 3), arm(OLD, 2.0, 1.0, 2))
@@ -138,3 +142,30 @@ def test_a_plan_of_another_program_version_says_so_and_what_to_do(path: Path, ta
             UsageError, match=r"p is a plan of another program version; nothing was written. Plan again"
         ):
             plan_from(msgspec.json.encode(one), "p")
+
+
+@pytest.mark.parametrize("old", ["counted", "rebuilt", "kept"])
+@pytest.mark.parametrize("imported", [False, True])
+def test_a_plan_that_was_published_and_not_written_is_still_what_it_comes_out_as(
+    path: Path, target: Path, old: str, imported: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own opening and what it retires stand in the ledger by then."""
+    applied(path, plan_of(path, target))
+    Bandit(target).update([OLD], 1.0, "1970-01-01T14:00:00+00:00")
+    if imported:
+        applied(path, plan_of(path, target, force=True))
+        taken_back(path, target)
+    with rightful.open(path) as ledger:
+        ledger.append([exposed("t:c", GIT, at=15 * 3600), graded("t:c", 1.0, at=15 * 3600 + 1)])
+    plan = plan_of(path, target, old=old, force=True)
+
+    def fail(*_: Any) -> None:
+        raise OSError(28, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "place", fail)
+        with pytest.raises(StorageError):
+            applied(path, plan)
+
+    assert applied(path, plan).happened == "written"
+    assert hashlib.sha256(target.read_bytes()).hexdigest() == plan.new_sha256

@@ -169,51 +169,6 @@ def test_our_own_bytes_are_not_opened_and_what_came_since_is_added(tmp_path: Pat
     assert len(rows(path, "balance.opened")) == 1
 
 
-def test_of_two_states_of_one_time_the_one_that_stands_there_counts(tmp_path: Path) -> None:
-    """gptme_sessions leaves the time as it is when it prunes."""
-    target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
-    held = {GIT: {"alpha": 9.0, "beta": 1.0, "n": 9}}
-    time = "1970-01-01T09:00:00Z"
-    path = ledger_with(tmp_path, [opened(at=9 * 3600, source=str(target), arms=held, through=time), *EVENTS])
-
-    plan = plan_of(path, target)
-    applied(path, plan)
-
-    assert means(plan)[GIT] == ((3.0, 2.0), (4.0, 3.0))
-    with rightful.open(path, readonly=True) as ledger:
-        assert ledger.posteriors().arms[GIT].alpha == 4.0
-
-
-def test_a_state_of_before_what_was_opened_is_said_not_to_count(tmp_path: Path) -> None:
-    target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
-    later = opened(at=10 * 3600, source=str(target), arms={GIT: {"alpha": 9.0, "beta": 1.0, "n": 9}})
-    path = ledger_with(tmp_path, [later, *EVENTS])
-
-    plan = plan_of(path, target)
-
-    assert means(plan)[GIT] == ((3.0, 2.0), (10.0, 2.0))
-    assert (plan.counts, plan.notes[0]) == (
-        False, "the numbers that stand there do not count, but those of a later state of this file that was opened",
-    )  # fmt: skip
-    assert plan.refusals == (
-        (
-            "what stands there does not count, since a later state of this file was opened (1970-01-01 10:00:00+00:00)"
-            "; forced, the numbers of that one come back"
-        ),
-    )
-    rebuilt = plan_of(path, target, old="rebuilt")
-    assert (rebuilt.counts, rebuilt.refusals, rebuilt.notes) == (True, (), ())
-
-
-def test_a_policy_that_leaves_the_file_out_is_said_to(tmp_path: Path) -> None:
-    path, target = ledger_with(tmp_path), written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
-
-    plan = plan_of(path, target, policy={"balances": ["/elsewhere"]})
-
-    assert (plan.counts, plan.refusals, means(plan)[GIT]) == (False, (), ((3.0, 2.0), (2.0, 2.0)))
-    assert plan.notes == ("the numbers that stand there do not count: the policy's `balances` leave this file out",)
-
-
 def test_what_the_tool_did_since_counts_unless_it_is_dropped(tmp_path: Path) -> None:
     """The tool goes on in the file; its updates are in the balance that is opened of it."""
     path, target = ledger_with(tmp_path), written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,8 +62,6 @@ def test_a_lock_that_is_held_for_too_long_is_given_up_with_a_sentence(
 
 
 def test_a_lock_that_is_given_back_in_time_is_taken(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rightful.reports.backfill import target as module
-
     plan, looks = plan_of(path, target), list[float]()
     with held(target.parent):
         lock = os.open(target.parent, os.O_RDONLY)
@@ -73,7 +72,7 @@ def test_a_lock_that_is_given_back_in_time_is_taken(path: Path, target: Path, mo
         if len(looks) == 3:
             os.close(lock)
 
-    monkeypatch.setattr(module.time, "sleep", wait)
+    monkeypatch.setattr(time, "sleep", wait)
 
     assert applied(path, plan).happened == "written"
     assert len(looks) == 3

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from tests.projections.fake import FakeLog
 from tests.projections.telling import exposed, graded, linked, log_of, mentioned, opened, retracted, started
-from tests.reports.explaining import explained, filled, projected
+from tests.reports.explaining import assert_can_be_recorded, explained, filled, projected
 from tests.strategies import Wire
 
+from rightful import wire
+from rightful.errors import InvalidEventError
 from rightful.policies import policy_of
 from rightful.reports.explain import GradeRow, Remedy, SessionExplained
 
@@ -128,6 +130,104 @@ def test_a_policy_that_is_said_to_make_a_grade_count_does(events: list[Wire], st
     assert policy is not None
 
     assert credited(log, **filled(policy)) == 1
+
+
+@pytest.mark.parametrize(("session", "events", "state"), [case[1:4] for case in CASES], ids=[case[0] for case in CASES])
+def test_a_placeholder_that_nobody_filled_in_is_refused_where_it_stands(
+    session: str, events: list[Wire], state: str
+) -> None:
+    found = explained(log_of(*events), session)
+
+    assert_can_be_recorded([*found.remedies, *_remedies(found, session, state)])
+
+
+def test_an_exposure_whose_arms_nobody_filled_in_is_invalid_and_says_where() -> None:
+    log = log_of(GRADE)
+    [event] = told(explained(log, "t:a"), "unmatched").remedies[0].events
+
+    assert event["arms"] == "<the arms that were shown, an array of objects with `arm`>"
+    with pytest.raises(InvalidEventError, match=r"Expected `array` or `object`, got `str` - at `\$.arms`"):
+        wire.check(event)
+
+
+def test_a_word_that_is_mapped_by_a_remedy_leaves_the_other_words_mapped() -> None:
+    row = told(explained(log_of(A, graded("t:a", outcome="odd")), "t:a"), "unmapped")
+
+    assert [one.what for one in row.remedies] == [
+        "Grade again with a reward.",
+        "Or say in the policy what the word is worth, 0 to 1.",
+    ]
+    assert row.remedies[1].policy == {
+        "outcomes": {"productive": 1.0, "noop": 0.0, "failed": 0.0, "violated_policy": 0.0, "odd": "<reward, 0 to 1>"}
+    }
+
+
+def test_a_policy_that_is_proposed_keeps_what_the_one_that_was_asked_says() -> None:
+    asked: dict[str, Any] = {"skew_s": 5.0, "decay": {"mode": "session", "gamma": 0.5}}
+    row = told(explained(log_of(*LATE), "t:a", **asked), "late-only")
+
+    assert row.remedies[2].policy == {**asked, "skew_s": 100.0}
+
+
+BY_A_PERSON = [A, graded("t:a", 0.8, rubric="tone"), graded("t:a", 0.1, by="human")]
+
+
+def test_a_grader_that_is_only_recorded_is_put_where_it_pays_though_another_graded_too() -> None:
+    log = log_of(*BY_A_PERSON)
+    policy = told(explained(log, "t:a"), "recorded-only").remedies[0].policy
+    assert policy == {"graders": ["judge/tone", *policy_of({}).graders]}
+
+    assert projected(log).posteriors(policy_of(policy)).arms["x"].alpha == 1.8
+
+
+def test_a_grader_that_the_policy_leaves_out_is_put_where_it_pays_and_the_others_stay_out() -> None:
+    log = log_of(*BY_A_PERSON)
+    asked = {"without_graders": ["judge/*", "human/*"]}
+    row = next(one for one in explained(log, "t:a", **asked).grades if one.grader == "judge/tone")
+    assert "it leaves that grader out (`without_graders`)" in row.reason
+    policy = row.remedies[0].policy
+    assert policy == {"graders": ["judge/tone", *policy_of({}).graders], "without_graders": ["human/*"]}
+
+    assert projected(log).posteriors(policy_of(policy)).arms["x"].alpha == 1.8
+
+
+def test_a_policy_that_leaves_others_out_does_not_leave_out_a_grader_that_it_never_named() -> None:
+    row = next(
+        one
+        for one in explained(log_of(*BY_A_PERSON), "t:a", without_graders=["human/*"]).grades
+        if one.grader == "judge/tone"
+    )
+
+    assert "it names no such grader" in row.reason
+
+
+def test_a_grader_that_is_ranked_first_by_a_remedy_leaves_the_others_in_the_policy() -> None:
+    log = log_of(
+        A, graded("t:a", 0.25), graded("t:a", 1.0, by="human"), exposed("t:b", "x"), graded("t:b", 1.0, by="c")
+    )
+    [_, policy] = [one.policy for one in told(explained(log, "t:a"), "outranked").remedies]
+    assert policy is not None
+
+    found = projected(log).posteriors(policy_of(policy))
+
+    assert (found.arms["x"].alpha, found.arms["x"].n) == (2.25, 2)
+
+
+def test_a_rival_of_one_id_in_conflict_is_settled_by_a_withdrawal() -> None:
+    log = log_of(*ONE_ID)
+    [remedy] = told(explained(log, "t:a"), "rival").remedies
+    assert [one["type"] for one in remedy.events] == ["event.withdrawn"]
+
+    recorded(log, remedy)
+
+    assert credited(log) == 1
+
+
+def test_each_second_way_out_begins_with_or() -> None:
+    for _, session, events, state, _ in CASES:
+        first, *others = [one.what for one in _remedies(explained(log_of(*events), session), session, state)]
+        assert not first.startswith("Or")
+        assert all(one.startswith("Or") for one in others)
 
 
 def test_a_link_is_offered_to_the_grader_that_would_pay_and_to_no_other() -> None:

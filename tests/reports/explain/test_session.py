@@ -14,6 +14,7 @@ from tests.projections.telling import (
     log_of,
     mentioned,
     retracted,
+    started,
     unlinked,
     withdrawn,
 )
@@ -26,6 +27,8 @@ from rightful.identity import event_id
 from rightful.policies import policy_of
 from rightful.projections.settle import settled
 from rightful.reports.explain import SessionExplained, explain_session
+from rightful.reports.explain.bins import why
+from rightful.reports.explain.case import case_of
 
 SHARED: dict[str, Any] = {"by": "hook", "key": "one"}
 
@@ -70,6 +73,84 @@ def test_what_was_erased_is_said_to_be() -> None:
         "What its target was shown (exposure #1) was erased, so nobody knows which arms to pay."
     ]
     assert [one.state for one in explained(other, "t:a").exposures] == ["erased"]
+
+
+def test_a_rival_says_whether_an_id_or_a_seq_is_in_doubt() -> None:
+    one = event_id("judge", "one")
+    own = [A, graded("t:a", 0.8, key="one"), graded("t:a", 0.4, key="one")]
+    other = [A, GRADE, graded("t:b", 0.1, key="one"), graded("t:a", 0.8, at=250, key="one")]
+
+    assert states(*own)[0] == (
+        "rival",
+        (
+            f"Its id is in conflict: the rows #2 (revision 1) and #3 (revision 2) of id {one} contradict each other. "
+            "An `event.withdrawn` settles it."
+        ),
+    )
+    assert states(*other)[0] == (
+        "rival",
+        (
+            "The id of judge/overall seq 1 (#4), of one `seq` with it, is in conflict: the rows #3 (revision 1) and "
+            f"#4 (revision 2) of id {one} contradict each other."
+        ),
+    )
+
+
+def test_the_grader_of_the_same_rank_is_told_by_what_it_says_now_and_not_by_what_it_took_back() -> None:
+    by_two = [graded("t:a", 0.6, by="two", seq=2), graded("t:a", 0.4, by="two")]
+    by_three = [graded("t:a", 0.2, by="three"), retracted("t:a", 2, by="three")]
+
+    assert states(A, graded("t:a", 0.8, by="one"), *by_two, *by_three)[0] == (
+        "conflicting",
+        (
+            "two/overall seq 2 (#3) is of a grader of the same rank under this policy, so nobody can tell which of the "
+            "two counts."
+        ),
+    )
+
+
+IN_SHORT: list[tuple[str, list[Wire], str]] = [
+    ("t:a", [A, GRADE, started("t:a", "n1"), started("t:a", "n2")], "nobody can tell which run its session belongs to"),
+    (
+        "t:a_b",
+        [exposed("t:a/b", "x"), exposed("t:a.b", "y"), graded("t:a_b", 1.0)],
+        "more than one session fits its name",
+    ),
+    (
+        "t:a",
+        [A, GRADE, graded("w:a", 0.4, exposure_session="t:a")],
+        "the grade of another session reaches the same exposure",
+    ),
+    (
+        "t:a",
+        [exposed("t:a", "x", **SHARED), exposed("t:a", "y", **SHARED), GRADE],
+        "every exposure of its target has an id in conflict; `event.withdrawn` settles it",
+    ),
+    ("t:a", [GRADE], "no exposure of that session is recorded"),
+]
+
+
+@pytest.mark.parametrize(("session", "events", "said"), IN_SHORT, ids=[one[2][:20] for one in IN_SHORT])
+def test_why_a_grade_pays_nobody_is_said_in_short_too(session: str, events: list[Wire], said: str) -> None:
+    facts = projected(log_of(*events)).catch_up()
+    number = facts.names.texts.find(session)
+    assert number is not None
+    case = case_of(facts, policy_of({}), facts.watermark, [number])
+    row = int(facts.grades_of.rows([number])[0])
+    unit = case.unit_of[row]
+
+    assert why(case, unit, int(case.settlement.unit_bin[unit])) == said
+
+
+def test_in_short_too_two_sessions_of_one_time_share_the_newest_exposure() -> None:
+    facts = projected(log_of(A, exposed("t:b", "y"), GRADE)).catch_up()
+    case = case_of(facts, policy_of({"join": "newest"}), facts.watermark, [])
+
+    assert why(case, 0, int(case.settlement.unit_bin[0])) == "two sessions share the newest exposure time"
+
+
+def states(*events: Wire) -> list[tuple[str, str]]:
+    return [(one.state, one.reason) for one in explained(log_of(*events), "t:a").grades]
 
 
 def test_under_the_newest_file_rule_a_grade_says_whose_exposure_it_paid() -> None:

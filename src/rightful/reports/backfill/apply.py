@@ -103,8 +103,6 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
             raise target.changed(real, "it is neither what the plan was made for nor what it writes")
         found = _again(books, plan, seen, [one for one in chain if one.id != mine])
         event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
-        if plan.old == "rebuilt":
-            event["extra"] |= {"retires": _retired(books, plan)}
         backup = Backup(Shelf(books.folder), real, mine) if plan.reader == "pm-dispatch" else None
         if backup is not None and (last is None or last.id != mine):
             backup.keep()
@@ -254,13 +252,6 @@ def _is_opened(books: Books, plan: Plan, found: Computed) -> bool:
     return plan.new_sha256 in held | ({plan.previous_sha256} if found.opened is not None else set())
 
 
-def _retired(books: Books, plan: Plan) -> list[str]:
-    """Return the balances of the file whose numbers it will hold no more, by event id; all of its source."""
-    known = books.projected.facts.balances
-    held = [one.id for one in known if one.source == plan.target and one.position <= plan.through]
-    return sorted({*held, *([] if plan.opens is None else [plan.opens])})
-
-
 def _publication(plan: Plan, key: str, now_us: int, *, opened: bool) -> Wire:
     extra: Wire = {
         "reader": plan.reader,
@@ -268,6 +259,8 @@ def _publication(plan: Plan, key: str, now_us: int, *, opened: bool) -> Wire:
         "asked": plan.asked,
         "forced": plan.forced,
         "balance": plan.opens,
+        "until": plan.until,
+        "retires": list(plan.retires) or None,
     }
     extra |= {"opened": True} if opened else {}
     event = {

@@ -258,6 +258,14 @@ def _first_us(found: Beliefs) -> int:
     return min((int(one.min()) for one in first if len(one)), default=0)
 
 
+def until_of(found: Beliefs) -> str | None:
+    """Return the time of the latest grade that was looked at, or that an opening balance contains."""
+    seen = found.facts.grades["at"][found.settlement.unit_grade]
+    latest = [int(seen.max())] if len(seen) else []
+    latest += [times.us_of(one.through) for one in found.openings if one.through is not None]
+    return times.text_of(max(latest)) if latest else None
+
+
 def _text(at_us: int) -> str:
     """Return a time as the tools write it: ISO 8601 with `+00:00`."""
     return times.at_of(at_us).isoformat()

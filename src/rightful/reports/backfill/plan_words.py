@@ -60,10 +60,11 @@ def way_out(plan: Plan) -> str:
     other = sum(one.count for name, one in plan.uncredited.items() if name not in FINE)
     if other - plan.in_balance > SHARE * plan.grades or other <= SHARE * plan.grades:
         return "Mend what is named, or plan with --force."
+    more = " Mend what else is named." if len(plan.refusals) > 1 else ""
     drop = ", or with --drop-updates, which leaves out what the tool did since the last publication"
     return (
         f"Plan with --rebuild, which takes those grades from the log{drop if plan.updated else ''}; with --force "
-        f"where the old numbers are right as they are."
+        f"where the old numbers are right as they are.{more}"
     )
 
 
@@ -121,7 +122,7 @@ def _gone(form: Form, state: State, new: State, rule: Rule) -> Iterator[str]:
     if not held or any(new.numbers(arm) is not None for arm in held):
         return
     left = [arm for arm in new.arms if new.numbers(arm) is not None]
-    stay = "; without --rebuild they stay" if rule.old == "rebuilt" else ""
+    stay = "; without --rebuild they stay" if rule.old == "rebuilt" and all(map(form.takes, held)) else ""
     which = f"{len(held):,}, such as {held[0]}"
     if left:
         yield f"every arm of the file would go ({which}), and only others come; forced, they go{stay}"
@@ -153,7 +154,8 @@ def _came_back(old: _Old) -> Iterator[str]:
     if old.later is not None:
         yield (
             f"what stands there does not count, since a later state of this file was opened "
-            f"({old.later.at.isoformat(' ', 'seconds')}); forced, the numbers of that one come back"
+            f"({old.later.at.isoformat(' ', 'seconds')}); forced, the numbers of that one come back, and with "
+            f"--rebuild neither counts"
         )
 
 

@@ -26,7 +26,7 @@ from rightful.projections.clock import latest_at_us
 from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
 from rightful.reports.backfill import opening, target
-from rightful.reports.backfill.beliefs import beliefs_of, digest_of, ground_of, numbers_of
+from rightful.reports.backfill.beliefs import Ground, beliefs_of, digest_of, ground_of, numbers_of, until_of
 from rightful.reports.backfill.plan_words import uncredited_of, words_of
 from rightful.reports.backfill.plans import VERSION, Old, Plan, Rule
 from rightful.reports.backfill.publications import Published, in_force, publications
@@ -103,7 +103,7 @@ def planned(books: Books, asked: Asked) -> Computed:
     rule = _rule(books, asked, real, seen, every.get(real, []))
     if rule.old == "counted" and seen.sha256 is not None:
         _check_ours(every, real, seen.sha256, asked.policy)
-    return _computed(books, asked.reader, real, seen, rule)
+    return _computed(books, asked.reader, real, seen, rule, in_force(every.get(real, [])))
 
 
 def recomputed(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> Computed:
@@ -125,7 +125,7 @@ def recomputed(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> 
     if rule.old != "rebuilt":  # a balance of another file may have come or gone since
         policy = plan.policy if plan.policy in (asked.policy, _alone(asked.policy, plan.target)) else policy
     rule = rule._replace(policy=policy, asked_as_of=plan.asked_as_of, opens=rule.opens or opened)
-    return _computed(books, plan.reader, plan.target, seen, rule)
+    return _computed(books, plan.reader, plan.target, seen, rule, in_force(chain))
 
 
 def _asked_policy(plan: Plan) -> Policy:
@@ -212,23 +212,18 @@ def _alone(policy: Policy, real: str) -> Policy:
     return policy if policy.balances is not None else structs.replace(policy, balances=(glob.escape(real),))
 
 
-def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> Computed:
-    if rule.policy.prior != (1.0, 1.0):
-        said = list(rule.policy.prior)
-        raise PolicyError(f"Expected [1.0, 1.0], which is what tools take as nothing known, got {said} - at `$.prior`")
+def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule, in_place: list[Published]) -> Computed:
+    if (prior := rule.policy.prior) != (1.0, 1.0):
+        what = "Expected [1.0, 1.0], which is what tools take as nothing known"
+        raise PolicyError(f"{what}, got {list(prior)} - at `$.prior`")
     form = FORMS[reader]
     state = NOTHING if seen.data is None else read(real, seen.data)
-    wired = opening.opening_of(real, seen.data, seen.mtime_us) if seen.data is not None and rule.opens else None
-    opened, opened_id = None, None
-    if wired is not None:
-        try:
-            checked = wire.check(wired)
-        except InvalidEventError as error:
-            raise opening.refused(real, error) from None
-        assert isinstance(checked.event, BalanceOpened), "an opening opens a balance"
-        opened, opened_id = checked.event, checked.id
+    until = in_place[-1].said.get("until") if in_place else None
+    wired = opening.opening_of(real, seen.data, seen.mtime_us, until) if seen.data is not None and rule.opens else None
+    opened, opened_id = (None, None) if wired is None else _checked(real, wired)
     facts, events = books.projected.facts, _openings(books)
-    ground = ground_of(facts, events, real, rule.policy, opened=opened, before=None)
+    before = in_place[-1].position if rule.old == "kept" else None
+    ground = ground_of(facts, events, real, rule.policy, opened=opened, before=before)
     found = beliefs_of(ground, rule.policy, rule.through, rule.decay_at_us)
     data = form.bytes_of(state, numbers_of(found, form.takes, state))
     target.check_size(real, data)
@@ -239,13 +234,30 @@ def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> C
         decay_at=times.text_of(rule.decay_at_us) if rule.decay_at_us else None, digest=digest_of(found),
         previous_sha256=seen.sha256, new_sha256=target.sha256(data), supersedes=rule.supersedes,
         asked_as_of=rule.asked_as_of, asked_decay_at=rule.asked_decay_at,
-        asked_old=rule.asked_old, old=rule.old, opens=opened_id, counts=said.counts, updated=rule.updated,
-        forced=rule.force,
-        refusals=said.refusals, notes=said.notes,
+        asked_old=rule.asked_old, old=rule.old, opens=opened_id,
+        retires=_retired(ground, rule, before, opened_id), until=until_of(found),
+        counts=said.counts, updated=rule.updated, forced=rule.force, refusals=said.refusals, notes=said.notes,
         grades=len(found.settlement.unit_bin), in_balance=found.posteriors.counters.get("in_balance_grades", 0),
         uncredited=uncredited_of(found), changes=said.changes, unchanged=said.unchanged,
     )  # fmt: skip
     return Computed(plan, data, wired)
+
+
+def _checked(real: str, wired: opening.Wire) -> tuple[BalanceOpened, str]:
+    try:
+        checked = wire.check(wired)
+    except InvalidEventError as error:
+        raise opening.refused(real, error) from None
+    assert isinstance(checked.event, BalanceOpened), "an opening opens a balance"
+    return checked.event, checked.id
+
+
+def _retired(ground: Ground, rule: Rule, before: int | None, opened: str | None) -> tuple[str, ...]:
+    """Return the balances of the file whose numbers it will hold no more, by event id."""
+    if rule.old == "counted":
+        return ()
+    held = {one.id for one in ground.own if one.id and (before is None or one.position >= before)}
+    return tuple(sorted(held | ({opened} if opened is not None else set())))
 
 
 def _openings(books: Books) -> dict[int, BalanceOpened]:

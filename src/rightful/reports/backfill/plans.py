@@ -71,6 +71,9 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         asked_old: What was asked for of the file's old numbers.
         old: What becomes of them: as asked, but `rebuilt` where the publication that stands there was.
         opens: The id of the `balance.opened` that apply appends first; None where none is needed.
+        retires: The ids of the balances of the file whose numbers it will hold no more: all of them where
+            it is rebuilt, and those opened since the last publication where the tool's updates are dropped.
+        until: Up to when the grades go that it will hold: the time of the latest; None where it holds none.
         counts: Whether the numbers that stand there are among what counts, where old ones count at all.
         updated: Whether a tool has written the file since the publication in force.
         forced: Whether it is applied though it is refused.
@@ -101,6 +104,8 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     asked_old: Old
     old: Old
     opens: str | None
+    retires: tuple[str, ...]
+    until: str | None
     counts: bool = True
     updated: bool = False
     forced: bool

@@ -65,7 +65,7 @@ class EventExplained(msgspec.Struct, frozen=True, kw_only=True):
         through: The position up to which its use was sought.
         verdict: What it is and what became of it, in a sentence or two.
         revisions: All rows of its id.
-        used_by: What used it, superseded it or withdrew it: sentences.
+        used_by: What used it, superseded it or withdrew it, beyond what the verdict says: sentences.
         exposure: What became of it, where it is an exposure.
         grade: What became of it, where it is a grade or a retraction.
         link: What it came to, where it is a link or an unlink.
@@ -199,16 +199,16 @@ class _Told:
         return None, None, None
 
     def _uses(self, facts: Facts, exposure: ExposureRow | None, grade: GradeRow | None, link: Link | None) -> list[str]:
+        """Return what used the row, beyond the reason that the verdict gives."""
         if exposure is not None:
-            paid = f" Its arms: {listed(exposure.arms)}." if exposure.state == "paid" else ""
-            return [f"{exposure.reason}{paid}"]
+            used = exposure.state == "paid"
+            return [f"The grade at #{exposure.grade} paid its arms: {listed(exposure.arms)}."] if used else []
         if grade is not None:
-            paid = f" Arms: {listed(grade.arms)}." if grade.arms else ""
-            return [f"{grade.reason}{paid}"]
+            return [f"The arms that it paid: {listed(grade.arms)}."] if grade.arms else []
         if link is not None:
             number = facts.names.texts.find(link.session)
             assert number is not None, "a link's session has a name"
-            return [link.reason, run_of(case_of(facts, self.policy, self.through, [number]), number).reason]
+            return [run_of(case_of(facts, self.policy, self.through, [number]), number).reason]
         return self._other_uses(facts)
 
     def _other_uses(self, facts: Facts) -> list[str]:
