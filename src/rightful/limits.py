@@ -36,6 +36,9 @@ ENVELOPE_BYTES = 65_535
 EVENT_BYTES = 16 * 1024 * 1024
 """Size of one event's canonical body, and of one wire line; bytes. A body is kept in memory whole."""
 
+REPLACED_BYTES = 256 * 1024 * 1024
+"""Size of a file whose place a backfill takes, or gives back; bytes. It is held whole; a tool's is of kilobytes."""
+
 BATCH_EVENTS = 100_000
 """Events in one append; it is one transaction, held in memory."""
 

@@ -189,14 +189,15 @@ def test_what_is_not_repaired_is_the_first_thing_said(run: Run, here: Path, ledg
 
 def test_a_plan_can_be_kept_elsewhere_and_applied_from_there(run: Run, here: Path, target: Path) -> None:
     document = run(
-        "backfill", "plan", "--target", target, "--reader", "lesson-hook", "--policy", '{"prior": [2, 1]}',
+        "backfill", "plan", "--target", target, "--reader", "lesson-hook", "--policy", '{"credit": "split"}',
         "--out", here / "plan.json", "--json",
     ).document  # fmt: skip
 
     assert json.loads((here / "plan.json").read_text()) == document
     assert list(document) == [
         "version", "ledger", "target", "reader", "asked", "policy", "policy_hash", "through", "decay_at", "digest",
-        "previous_sha256", "new_sha256", "supersedes", "asked_old", "old", "opens",
+        "previous_sha256", "new_sha256", "supersedes", "asked_as_of", "asked_decay_at", "asked_old", "old", "opens",
+        "retires", "until",
         "counts", "updated", "forced", "refusals", "notes",
         "grades", "in_balance", "uncredited", "changes", "unchanged",
     ]  # fmt: skip
@@ -207,7 +208,7 @@ def test_a_plan_can_be_kept_elsewhere_and_applied_from_there(run: Run, here: Pat
     assert done["plan"] == document
     assert list(done["done"]) == ["target", "happened", "publication", "position", "sha256", "replaced"]
     assert done["done"]["sha256"] == document["new_sha256"]
-    assert Bandit(target).arms[TESTS].alpha == 2.75
+    assert Bandit(target).arms[TESTS].alpha == 1.375
 
 
 def test_apply_with_the_question_plans_and_writes_in_one_go(run: Run, ledger: Path, target: Path) -> None:

@@ -7,6 +7,8 @@ there. `status` says what was published, and whether a tool has written the file
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,6 +116,8 @@ def _asked(args: argparse.Namespace) -> Asked:
 def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
     from rightful.cli import backfilled
 
+    if args.out is not None:
+        _check_out(args.out, args.target, ledger.path)
     found = _planned(args, books, _asked(args))
     kept = _keep(books, found.plan)
     if args.out is not None:
@@ -144,6 +148,23 @@ def _keep(books: Books, plan: Plan) -> bool:
     except OSError:
         return False
     return True
+
+
+def _check_out(out: str, named: str, ledger: Path) -> None:
+    """Refuse to write a plan over what it is about: the target by any name, its tool's files, the ledger's."""
+    from rightful.reports.backfill import target
+
+    real = target.resolved(named)
+    what = None
+    with contextlib.suppress(OSError, ValueError):  # no such file yet, or no path, which writing it says
+        if target.within(out, ledger):
+            what = "lies in the ledger's own folder"
+        elif os.path.realpath(out) in {real, f"{real}.bak", f"{real}.lock", target.beside(real)}:
+            what = "is the target, or a file that is kept beside it"
+        elif Path(out).samefile(real):
+            what = "is another name of the target"
+    if what is not None:
+        raise UsageError(f"--out {out} {what}; nothing was written. Name another file.")
 
 
 def _write(path: str, plan: Plan) -> None:
@@ -186,18 +207,27 @@ def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
             raise UsageError(f"there is no plan for {real}; nothing was written. Run `rightful backfill plan` first.")
         return plans.plan_from(stored, f"the last plan of {real}")
     asked = _asked(args)
-    if stored is not None:
-        last = plans.plan_from(stored, f"the last plan of {real}")
-        if _same_question(last, asked) and apply.interrupted(books, last):
-            return last
+    last = _readable(stored)
+    if last is not None and _same_question(last, asked) and apply.interrupted(books, last):
+        return last
     plan = _planned(args, books, asked).plan
     _keep(books, plan)
     return plan
 
 
+def _readable(stored: bytes | None) -> Plan | None:
+    """Return the last plan; None where there is none that can be read, which a new one replaces."""
+    from rightful.reports.backfill import plans
+
+    try:
+        return None if stored is None else plans.plan_from(stored, "the last plan")
+    except UsageError:
+        return None
+
+
 def _same_question(plan: Plan, asked: Asked) -> bool:
-    said = (plan.reader, plan.asked, plan.asked_old, plan.forced)
-    return said == (asked.reader, asked.policy.hash, asked.old, asked.force)
+    said = (plan.reader, plan.asked, plan.asked_as_of, plan.asked_decay_at, plan.asked_old, plan.forced)
+    return said == (asked.reader, asked.policy.hash, asked.as_of, asked.decay_at, asked.old, asked.force)
 
 
 def _rollback(args: argparse.Namespace, books: Books) -> int:

@@ -9,7 +9,8 @@ file that goes back to bytes which were opened before is opened again where only
 the last; where a later balance stands, that one goes on to count. A note says either.
 
 `through` is the newest time that the file gives, its own or that of an arm, and never the time
-at which the file was written: a copy is newer than what it says.
+at which the file was written: a copy is newer than what it says. A file that gives no time goes on
+from what this ledger published to it, if it did, and holds the grades that were looked at then.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 PRODUCER = "bandit-state"
 """The producer of opening balances."""
 
+_PUBLISHER = "backfill"  # others may tell of what they published, and say nothing of what is in our bytes
 _MARKS = frozenset({"contextual_arms", "total_sessions"})
 _LEFT_OUT = "leave one out with the policy's field `balances`"
 
@@ -143,6 +145,8 @@ class BanditStateReader(Reader):
         notes: list[Problem] = []
         planned = list(events)
         for place, event in enumerate(events):
+            if "through" not in event and any(event.get(held) for held in ("arms", "contexts", "judge")):
+                notes += _timeless(rows, event)
             if (own := _opened(rows, event)) is not None:
                 again, why = _put_back(rows, published, own)
                 if why is not None:
@@ -173,13 +177,37 @@ def through(document: Mapping[str, Any], opened: Opened) -> tuple[int | None, li
     read = [_moment(text, notes) for text in (document.get("last_updated"), *of_arms) if text is not None]
     if known := [at_us for at_us in read if at_us is not None]:
         return max(known), list(dict.fromkeys(notes))
-    if not (opened.arms or opened.contexts or opened.judge):
-        return None, list(dict.fromkeys(notes))
-    notes.append(
-        "the state gives no time: the grades that it holds are counted again, unless it is left out with the "
-        "policy's field `balances`"
-    )
     return None, list(dict.fromkeys(notes))
+
+
+def until_of(published: Iterable[tuple[str, PosteriorPublished]], target: str) -> str | None:
+    """Return up to when the grades go that what was published to a file holds, by its publication in force.
+
+    Args:
+        published: Publications with their event ids, in the order of the log.
+        target: The file.
+
+    Returns:
+        A time as RFC 3339 text; None where nothing is in force, or where no grade was looked at.
+    """
+    mine = [(name, event.extra or {}) for name, event in published if event.target == target]
+    gone = {said.get("rolled_back") for _, said in mine}
+    left = [said.get("until") for name, said in mine if "rolled_back" not in said and name not in gone]
+    return left[-1] if left and isinstance(left[-1], str) else None
+
+
+def _timeless(rows: list[Recorded], event: Wire) -> Iterator[Problem]:
+    """Give a state without a time that of what was published to its file, and say what it means to have none."""
+    published = [
+        (row.id, row.event)
+        for row in rows
+        if isinstance(row.event, PosteriorPublished) and row.event.producer == _PUBLISHER and row.outcome == "appended"
+    ]
+    what = "the grades that it holds are counted again, unless it is left out with the policy's field `balances`"
+    if (until := until_of(published, event["source"])) is not None:
+        event["through"] = until
+        what = f"it goes on from what this ledger published to it, which holds the grades up to {until}"
+    yield Problem(None, f"the state gives no time: {what}", lost=False)
 
 
 def _moment(text: object, notes: list[str]) -> int | None:

@@ -142,7 +142,7 @@ class _Old(NamedTuple):
 
 
 def _old_of(real: str, found: Beliefs, rule: Rule, seen: Seen) -> _Old:
-    held = {one.sha256 for one in found.facts.balances if one.source == real}
+    held = {one.sha256 for one in found.own}
     counted = {one.sha256: one for one in found.openings if one.source == real}
     passed_over = rule.old == "counted" and seen.sha256 in held - counted.keys()
     later = next(iter(counted.values()), None) if passed_over else None
@@ -200,7 +200,8 @@ def _notes_on_old(
     if rule.opens and rule.supersedes is not None:
         among = "" if passed_over or rule.old == "rebuilt" else "; what it did is among the old numbers"
         yield f"a tool has written the file since it was published{among}"
-    if rule.supersedes is None and any(sha256 == seen.sha256 for _, sha256 in found.facts.published):
+    elsewhere = rule.supersedes is None and any(sha256 == seen.sha256 for _, sha256 in found.facts.published)
+    if elsewhere and rule.old == "rebuilt":
         yield "these bytes were published to another file, and what that one opened does not count here"
     if rule.policy.hash != rule.asked and rule.old != "rebuilt":
         yield "opening balances of other files do not count here: the policy in force names this file's alone"

@@ -42,6 +42,10 @@ class Shelf:
         data = self._read(f"{name}.bytes")
         return data if data is not None and sha256(data) == name else None
 
+    def keep_at(self, data: bytes) -> str:
+        """Keep bytes as `keep` does, and return the path where they are."""
+        return str(self.folder / f"{self.keep(data)}.bytes")
+
     def keep_plan(self, target: str, document: bytes) -> Path:
         """Keep the last plan of a target, and return where."""
         return self._write(_plan_name(target), document)
