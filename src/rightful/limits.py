@@ -137,8 +137,17 @@ SPOOL_FILES = 10_000
 SPOOL_BYTES = 256 * 1024 * 1024
 """Size of one spool folder; bytes. A quarter of a small disk quota; the oldest is kept, the newest refused."""
 
+SPOOL_LINE_BYTES = 128 * 1024 * 1024
+"""Longest line that is read of a spooled call; bytes. A byte of the largest input takes six as an escape."""
+
 SPOOL_DRAIN_FILES = 200
-"""Spooled calls that one command writes before its own work; files. They cost a hook 0.2 s at most."""
+"""Spooled calls that a hook writes before its own; files. They cost it 0.2 s at most."""
+
+SPOOL_DRAIN_EVENTS = 1_000
+"""Spooled events after which a hook goes on with its own; one transaction. They cost it 0.2 s at most."""
+
+SPOOL_COMMAND_EVENTS = 100_000
+"""Spooled events after which a command goes on with its own work. They take 10 s; the next one goes on."""
 
 ASIDE_FILES = 100
 """Inputs kept for people because no event could be made of them; files. The first ones show what is wrong."""
