@@ -122,11 +122,20 @@ HOOK_AGAIN_S = 0.1
 HOOK_TOTAL_S = 5.0
 """How long a call of an agent's hook may take in all; seconds. Half of the timeout that is written to the settings."""
 
+HOOK_STDIN_S = 4.0
+"""How long it waits for its input to be whole; seconds. A busy agent writes late; what is left is for its events."""
+
+HOOK_KEEP_S = 2.0
+"""How long it may go on keeping what it could not write; seconds. With the 5 before it stays below Claude Code's 10."""
+
 HOOK_INPUT_BYTES = 17 * 1024 * 1024
 """Input that a hook reads of one call; bytes. An event's body of 16 MiB, and what stands around it."""
 
 HOOK_READ_BYTES = 64 * 1024 * 1024
-"""Size of a lesson file that a hook reads at each call; bytes. It takes 0.1 s; an import reads longer ones."""
+"""How much of a lesson file a hook reads that it does not know; bytes. It takes 0.1 s; an import reads more."""
+
+HOOK_EXPOSURES = 1_000
+"""Exposures that one call of a hook takes; one transaction, 0.2 s. The next call goes on behind them."""
 
 HOOK_CURSORS = 1_000
 """Sessions whose place in the lesson files is remembered; files of 500 bytes. One that is killed leaves its own."""

@@ -72,8 +72,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:2] == _HOOK_CALL:
-        from rightful.cli import hooked
-
+        try:
+            from rightful.cli import hooked
+        except KeyboardInterrupt:  # nothing was read; an agent must not see a traceback
+            return 0
         if (call := hooked.call_of(words[2:])) is not None:
             return hooked.answer(call, alone=argv is None)
     from rightful.cli import common
