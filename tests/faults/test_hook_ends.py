@@ -88,10 +88,13 @@ def test_a_call_that_is_ended_where_nothing_was_begun_or_while_it_is_kept_loses_
     assert calls(ledger) == ["toolu_1", "toolu_2"]
 
 
-def test_an_interrupt_before_anything_was_read_prints_nothing(ledger: Path) -> None:
-    script = AT_IMPORT.format(name="rightful.cli", number=int(signal.SIGINT))
+@pytest.mark.parametrize("number", ENDINGS)
+def test_a_call_that_is_ended_while_it_loads_goes_on(ledger: Path, number: int) -> None:
+    script = AT_IMPORT.format(name="rightful.cli", number=int(number))
 
     assert run(INTERFERING, script, ledger, before_tool(1)).returncode == 0
+
+    assert calls(ledger) == ["toolu_1"]
 
 
 def test_keeping_is_bounded_too(ledger: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import io
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ INTERRUPTED = 130
 
 PIPE_CLOSED = 141
 """Exit code when the reader of our output went away: 128 and SIGPIPE."""
+
+_ENDED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 _HOOK_CALL = ["hook", "run"]
 """How the words begin that an agent's hook calls us with, many times a minute."""
@@ -71,13 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The words after the program's name; the process's own if None.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:2] == _HOOK_CALL:
-        try:
-            from rightful.cli import hooked
-        except KeyboardInterrupt:  # nothing was read; an agent must not see a traceback
-            return 0
-        if (call := hooked.call_of(words[2:])) is not None:
-            return hooked.answer(call, alone=argv is None)
+    if words[:2] == _HOOK_CALL and (code := _hooked(words[2:], alone=argv is None)) is not None:
+        return code
     from rightful.cli import common
 
     common.occupy_streams()
@@ -89,6 +87,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _guarded(lambda: _version() if words == ["--version"] else _run(words))
     finally:
         gc.enable()
+
+
+def _hooked(words: Sequence[str], *, alone: bool) -> int | None:
+    """Take a call of an agent's hook; return None if the words are not the ones that `install` writes.
+
+    Nothing ends it while it loads: it could not yet keep what it was told.
+    """
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDED_BY if alone}
+    from rightful.cli import hooked
+
+    if (call := hooked.call_of(words)) is not None:
+        return hooked.answer(call, alone=alone)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    return None
 
 
 def _run(words: Sequence[str]) -> int:
