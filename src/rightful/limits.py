@@ -116,6 +116,9 @@ REWARDLESS_COUNT = 30
 STATUS_ROWS = 200_000
 """Rows that a plain `status` folds to show coverage. More take seconds, and reading alone keeps nothing of it."""
 
+FOREIGN_OBJECTS = 10_000
+"""Objects of a file in a folder that are looked at before it is passed over. They take 0.1 s."""
+
 WALK_ENTRIES = 1_000_000
 """Entries that are looked at below one folder. More is a mistaken path, such as `/`."""
 

@@ -131,7 +131,7 @@ def test_json_of_a_session_has_every_part(run: Run, filled: Path) -> None:
 
     assert list(document) == [
         "kind", "session", "policy", "through", "verdict", "run", "run_reason", "pending", "names", "links",
-        "exposures", "grades", "asides", "remedies",
+        "exposures", "grades", "elsewhere", "asides", "remedies",
     ]  # fmt: skip
     assert document["pending"] is True
     assert document["remedies"][0]["events"][0]["session"] == "claude-code:u-2"

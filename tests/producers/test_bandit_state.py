@@ -262,7 +262,7 @@ def test_bad_arms_are_problems_and_the_good_ones_are_opened(ledger: Ledger, impo
     [report] = imported("bandit-state", write(tmp_path / "b.json", value))
 
     assert [one.what for one in report.problems] == [
-        "Expected `float` > 0.0 - at `$.arms['a'].alpha`",
+        "Expected a finite number, got nan - at `$.arms['a'].alpha`",
         "Expected `float`, got `str` - at `$.arms['c'].alpha`",
     ]
     assert (report.appended, report.exit_code) == (1, 2)

@@ -101,6 +101,20 @@ def test_few_selections_or_one_reward_are_no_alarm() -> None:
     assert kinds(opened(arms={"x": {"alpha": 1.0, "beta": 9.0, "n": 87}})) == []
 
 
+def test_an_arm_that_does_not_tell_its_rewards_is_counted_on_neither_side() -> None:
+    silent = {"alpha": 20.0, "beta": 3.0, "n": 20}
+
+    def both(selections: int) -> Wire:
+        return opened(arms={"x": {"alpha": 1.0, "beta": 9.0, "n": selections, "rewards": 0}, "y": silent}, sessions=60)
+
+    assert kinds(both(limits.REWARDLESS_COUNT - 1)) == []
+    [alarm] = raised(log_of(both(40)))
+    assert alarm.what == (
+        "bandit.json (#1) counts 40 selections and total_rewards 0 for the 1 of 2 arms that tells its rewards. "
+        "Its updater never saw a reward above 0.5 for them."
+    )
+
+
 def graded_often(count: int, *rewards: float) -> list[Wire]:
     events = []
     for at in range(count):

@@ -91,14 +91,14 @@ def _roles(policy: Named, against: Named) -> _Roles:
 
     if policy.label == against.label:
         return _Roles("policy", "reference")
-    names = _Roles(*(tables.shortened(one.label, _LABEL_CHARS) for one in (policy, against)))
+    names = _Roles(*(tables.shortened(common.safe(one.label), _LABEL_CHARS) for one in (policy, against)))
     return names if names.policy != names.reference else _Roles("policy", "reference")
 
 
 def _show(found: Audit, policy: Named, against: Named) -> None:
     from rightful.cli import tables
 
-    named = structs.replace(found, policy=policy.label, reference=against.label)
+    named = structs.replace(found, policy=common.safe(policy.label), reference=common.safe(against.label))
     common.tell(named.verdict())
     if held := max(found.bins_policy.get("in_balance", 0), found.bins_bound.get("in_balance", 0)):
         common.tell(f"{common.many(held, 'grade')} {'is' if held == 1 else 'are'} in-balance. {_BOTH_WITHOUT}")

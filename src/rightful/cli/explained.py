@@ -34,8 +34,8 @@ def arm(found: ArmExplained, policy: str, limit: int) -> None:
     also = f" It is also known as {', '.join(found.aliases)}." if found.aliases else ""
     decayed = f", decayed as of {found.decay_at}" if found.decay_at else ""
     common.tell(
-        f"{found.arm} is believed to earn {found.mean:.3f}: {belief}, from {common.many(credits_, 'credit')} in this "
-        f"log (n {found.n:,}, mass {asking.number(found.mass)}).{also} "
+        f"{common.safe(found.arm)} is believed to earn {found.mean:.3f}: {belief}, "
+        f"from {common.many(credits_, 'credit')} in this log (n {found.n:,}, mass {asking.number(found.mass)}).{also} "
         f"Policy {policy}, through position {found.through:,}{decayed}."
     )
     _steps(found, limit)
@@ -86,9 +86,10 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
     """Print what became of a session's exposures and grades."""
     common.tell(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
     common.tell(f"\nRun: {found.run_reason}")
-    fits = [one.session for one in found.names if one.role == "fits"]
+    form = " as read from a file's name"
+    fits = [f"{one.session}{form if one.alias else ''}" for one in found.names if one.role == "fits"]
     if fits:
-        common.tell(f"Names that fit as a sanitised form, or of which one is: {_some(fits, limit)}.")
+        common.tell(f"Names of other sessions that fit as a sanitised form, or of which one is: {_some(fits, limit)}.")
     if found.links:
         kept, more = _last(found.links, limit)
         rows = [
@@ -106,10 +107,13 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
         ]
         columns = dict.fromkeys(("link", "session", "other", "as", "evidence", "producer", "state", "reason"), "")
         tables.show_table(columns, rows, title="Links", note=_note(more), drop=["producer", "as"])
-    if found.exposures:
-        _exposures(found.exposures, limit, title="Shown")
-    if found.grades:
-        _grades(found.grades, limit)
+    others = set(found.elsewhere)
+    for title, elsewhere in (("Shown", False), ("Shown to other sessions, listed because of a name", True)):
+        if exposures := [one for one in found.exposures if (one.position in others) == elsewhere]:
+            _exposures(exposures, limit, title=title)
+    for title, elsewhere in (("Grades", False), ("Grades of other sessions, listed because of a name", True)):
+        if grades := [one for one in found.grades if (one.position in others) == elsewhere]:
+            _grades(grades, limit, title)
     if found.asides:
         kept_asides, more = _last(found.asides, limit)
         rows = [[f"#{one.position}", one.type, one.reason] for one in kept_asides]
@@ -163,7 +167,7 @@ def _arms(group: Sequence[ExposureRow]) -> str:
     return f"{shown}; withheld {_some(withheld, 3)}" if withheld else shown
 
 
-def _grades(rows: Sequence[GradeRow], limit: int) -> None:
+def _grades(rows: Sequence[GradeRow], limit: int, title: str) -> None:
     kept, more = _last(rows, limit)
     cells = [
         [
@@ -172,7 +176,7 @@ def _grades(rows: Sequence[GradeRow], limit: int) -> None:
         for one in kept
     ]  # fmt: skip
     columns = dict.fromkeys(("grade", "session", "grader", "at", "says", "state", "reason"), "")
-    tables.show_table(columns, cells, title="Grades", note=_note(more), drop=["at", "session"])
+    tables.show_table(columns, cells, title=title, note=_note(more), drop=["at", "session"])
 
 
 def _said(row: GradeRow) -> str:
@@ -193,18 +197,19 @@ def _remedies(found: SessionExplained, limit: int) -> None:
         return
     common.tell(f"\n{_REMEDIES}")
     shown = unlike[:limit] if limit else unlike
-    for start, text in shown:
-        common.say(f"  {start}{text}")
+    for start, (what, *more) in shown:
+        common.say(f"  {start}{what}", *more)
     if len(shown) < len(unlike):
         common.tell(_note(len(unlike) - len(shown)) or "")
 
 
-def _spelled(remedy: Remedy) -> str:
+def _spelled(remedy: Remedy) -> tuple[str, ...]:
+    """Return the lines of a remedy."""
     lines = [remedy.what]
     lines += [f"    {json.dumps(event, ensure_ascii=False)}" for event in remedy.events]
     if remedy.policy is not None:
         lines.append(f"    --policy '{json.dumps(remedy.policy, ensure_ascii=False)}'")
-    return "\n".join(lines)
+    return tuple(lines)
 
 
 def event(found: EventExplained, policy: str, limit: int) -> None:
@@ -236,7 +241,8 @@ def event(found: EventExplained, policy: str, limit: int) -> None:
     if found.grade is not None and found.grade.remedies:
         common.tell(f"\n{_REMEDIES if found.grade.bin else 'What would have to be recorded for it to count'}")
         for remedy in found.grade.remedies:
-            common.say(f"  {_spelled(remedy)}")
+            what, *events = _spelled(remedy)
+            common.say(f"  {what}", *events)
 
 
 def _shown(shown: bool, withdrawn: bool) -> str:  # noqa: FBT001 - two facts of a row

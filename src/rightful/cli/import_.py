@@ -139,7 +139,9 @@ def _tell(report: FileReport, notes: _Alike) -> None:
     from rightful.producers.file_reports import NOTE, PASSED_OVER
 
     if report.is_read:
-        common.put(common.safe(f"{report.path}: {_counts([report])}\n"), flush=True)  # before what is wrong with it
+        common.put(
+            common.safe(f"{report.path}: {_counts([report])}") + "\n", flush=True
+        )  # before what is wrong with it
     problems = _Alike()
     marked = [problem.what.startswith((NOTE, PASSED_OVER)) for problem in report.problems]
     for problem in (one for one, mark in zip(report.problems, marked, strict=True) if mark):

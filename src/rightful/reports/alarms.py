@@ -113,15 +113,26 @@ def _no_rewards(ground: Ground, log: Log) -> Iterator[Alarm]:
         event = next(
             iter(log.read(types=["balance.opened"], after=found[-1].position - 1, until=found[-1].position))
         ).event
-        arms = getattr(event, "arms", {}).values()
-        selections = sum(one.n for one in arms)
-        rewards = [one.rewards for one in arms if one.rewards is not None]
-        if rewards and not sum(rewards) and selections >= limits.REWARDLESS_COUNT:
-            sessions = getattr(event, "sessions", None)
-            of = f" in {count(sessions, 'session')}" if sessions is not None else ""
-            what = f"{source} (#{found[-1].position}) counts {count(selections, 'selection')}{of} and total_rewards 0."
-            yield Alarm("no-rewards", f"{what} Its updater never saw a reward above 0.5.")
+        arms = list(getattr(event, "arms", {}).values())
+        telling = [one for one in arms if one.rewards is not None]
+        selections = sum(one.n for one in telling)
+        if telling and not sum(one.rewards or 0 for one in telling) and selections >= limits.REWARDLESS_COUNT:
+            yield Alarm("no-rewards", _rewardless(event, f"{source} (#{found[-1].position})", len(telling), selections))
     yield from _rewardless_graders(ground)
+
+
+def _rewardless(event: object, source: str, telling: int, selections: int) -> str:
+    """Return the sentence; of a file whose arms do not all tell their rewards it is about those that do."""
+    arms, sessions = len(getattr(event, "arms", {})), getattr(event, "sessions", None)
+    counted = count(selections, "selection")
+    if telling < arms:
+        told = "tells its rewards" if telling == 1 else "tell their rewards"
+        return (
+            f"{source} counts {counted} and total_rewards 0 for the {telling:,} of {count(arms, 'arm')} that {told}. "
+            f"Its updater never saw a reward above 0.5 for them."
+        )
+    of = f" in {count(sessions, 'session')}" if sessions is not None else ""
+    return f"{source} counts {counted}{of} and total_rewards 0. Its updater never saw a reward above 0.5."
 
 
 def _rewardless_graders(ground: Ground) -> Iterator[Alarm]:

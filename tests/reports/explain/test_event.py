@@ -98,6 +98,16 @@ def test_a_link_tells_which_run_it_makes() -> None:
     assert "It was withdrawn by the `session.unlinked` at #3." in event(log, 2).verdict
 
 
+def test_a_balance_whose_file_was_rebuilt_since_says_which_publication_did_it() -> None:
+    rebuilt = published("c" * 64) | {"extra": {"retires": [event_id("hook", "b")]}}
+    log = log_of(opened(key="b"), rebuilt)
+
+    assert uses(log, 1) == ("The publication at #2 rebuilt its file from the log alone, so its numbers count no more.")
+    taken_back = {"rollback": True, "rolled_back": log.stored[1].envelope.id}
+    assert log.append([published("d" * 64) | {"extra": taken_back}]) == ["appended"]
+    assert uses(log, 1) == "It is the opening balance in force of bandit.json, on top of the prior of its arms."
+
+
 def test_a_balance_tells_whether_it_counts_and_what_counts_instead() -> None:
     log = log_of(
         opened(at=10), opened(at=20, sha256="b" * 64), published("c" * 64), opened(source="two", sha256="c" * 64)

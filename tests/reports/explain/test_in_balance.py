@@ -29,7 +29,7 @@ def test_a_grade_that_a_balance_holds_and_a_regrade_of_one_say_what_they_are() -
         "in-balance",
         (
             "Its run was graded before, at 1970-01-01T00:03:20Z, and the opening balance of /b.json (#1) holds "
-            "everything through 1970-01-01T00:05:00Z; a later grade cannot be taken out of that sum, and paying it on top would "
-            "count the run twice."
+            "everything through 1970-01-01T00:05:00Z; a later grade cannot be taken out of that sum, and "
+            "paying it on top would count the run twice."
         ),
     )

@@ -12,8 +12,8 @@ from tests.strategies import Wire
 
 from rightful import wire
 from rightful.errors import InvalidEventError
-from rightful.policies import policy_of
-from rightful.reports.explain import GradeRow, Remedy, SessionExplained
+from rightful.policies import PRESETS, policy_of
+from rightful.reports.explain import GradeRow, Remedy, SessionExplained, explain_session
 
 
 def told(found: SessionExplained, state: str) -> GradeRow:
@@ -41,6 +41,8 @@ TWO_OWNERS = [A, GRADE, linked("t:a", "u:n"), linked("t:b", "u:n")]
 TWO_NATIVES = [exposed("u:n", "x"), GRADE, linked("t:a", "u:n"), linked("t:a", "u:m")]
 TWO_GRADERS = [A, graded("t:a", 0.8, by="one"), graded("t:a", 0.4, by="two")]
 SAME_TEXT = [exposed("t:a-b", "x"), graded("t:a/b", 1.0, by="human"), graded("t:a/b", 0.5, alias=True)]
+NEITHER = [mentioned("t:a.b"), mentioned("t:a-b"), graded("t:a_b", 0.8)]
+LOOP = [*NEITHER, graded("t:a_b", 0.8, seq=2, exposure_session="t:a.b")]
 ONE_ID = [A, graded("t:a", 0.8, **SHARED), graded("t:a", 0.4, **SHARED)]
 SHOWN_TWICE = [exposed("t:a", "x", key="e"), exposed("t:a", "y", key="e"), GRADE]
 
@@ -56,6 +58,8 @@ CASES: list[tuple[str, str, list[Wire], str, int]] = [
     ("two starts", "t:a", [started("t:a", "n1"), started("t:a", "n2"), A, GRADE], "ambiguous", 0),
     ("two forms", "t:a_b", ALIASES, "ambiguous", 0),
     ("two forms, the first not shown", "t:a_b", [mentioned("t:a:b"), *ALIASES[1:]], "ambiguous", 0),
+    ("two forms, neither shown", "t:a_b", NEITHER, "ambiguous", 0),
+    ("two forms, neither shown, one asked for", "t:a_b", LOOP, "ambiguous", 0),
     ("a form of its own", "t:a/b", SAME_TEXT, "ambiguous", 0),
     ("contested", "t:a", [A, GRADE, OF_A], "ambiguous", 0),
     ("contested and ranked first", "t:a", [A, graded("t:a", 0.8, by="human"), OF_A], "ambiguous", 0),
@@ -238,6 +242,103 @@ def test_a_link_is_offered_to_the_grader_that_would_pay_and_to_no_other() -> Non
 
     assert offers("ambiguous", "w:a") == ["session.linked", "grade.retracted"]
     assert offers("ambiguous", "t:a") == ["grade.retracted"]
+
+
+CIRCLE = [
+    linked("t:a", "u:n"),
+    linked("t:a", "u:m"),
+    A,
+    graded("t:a", 0.8, by="hook", exposure_session="t:a"),
+    graded("u:n", 0.4, by="human", exposure_session="t:a"),
+]
+
+
+def test_no_link_is_offered_that_would_make_a_circle() -> None:
+    rows = explained(log_of(*CIRCLE), "u:n").grades
+
+    assert [row.state for row in rows] == ["ambiguous", "ambiguous"]
+    assert [[event["type"] for one in row.remedies for event in one.events] for row in rows] == [
+        ["grade.retracted"],
+        ["grade.retracted"],
+    ]
+
+
+@pytest.mark.parametrize("preset", [{"revision": "additive"}, PRESETS["gptme"].as_dict()])
+def test_where_no_grade_is_taken_back_the_policy_that_leaves_the_other_run_out_is_offered(preset: Wire) -> None:
+    log = log_of(A, GRADE, OF_A)
+
+    [remedy] = next(row for row in explained(log, "t:a", **preset).grades if row.session == "t:a").remedies
+
+    assert remedy == Remedy(
+        "Under this policy nothing that is recorded settles it; the policy can leave the other run out.",
+        [],
+        {"without_sessions": ["w:a"]},
+    )
+    assert credited(log, **preset, **(remedy.policy or {})) == 1
+
+
+NEWEST = PRESETS["historical-newest"].as_dict()
+
+
+def test_an_exposure_nearer_to_the_grade_is_offered_only_where_there_is_time_for_one() -> None:
+    def tied(at: float) -> FakeLog:
+        return log_of(exposed("t:a", "x", at=at), exposed("t:b", "y", at=at), GRADE)
+
+    log = tied(150)
+    recorded(log, told(explained(log, "t:a", **NEWEST), "ambiguous").remedies[0])
+    assert credited(log, **NEWEST) == 1
+
+    log = tied(200)
+    assert told(explained(log, "t:a", **NEWEST), "ambiguous").remedies == [
+        Remedy(
+            "Under this policy nothing that is recorded settles it; a grade can be held to what its own session "
+            "was shown.",
+            [],
+            {"join": "bound"},
+        )
+    ]
+    assert credited(log, **NEWEST | {"join": "bound"}) == 1
+    foreign = log_of(exposed("t:c", "x", at=200), exposed("t:b", "y", at=200), GRADE)
+    assert told(explained(foreign, "t:a", **NEWEST), "ambiguous").remedies == [
+        Remedy("Under this policy nothing that is recorded settles it, and no policy near to it would.")
+    ]
+
+
+def test_a_wrong_link_that_comes_back_later_can_be_withdrawn_again() -> None:
+    log = log_of(*TWO_OWNERS)
+    recorded(log, _remedies(explained(log, "t:a"), "t:a", "ambiguous")[0])
+    log.append([linked("t:b", "u:n") | {"key": "again", "at": "1970-01-01T01:00:00Z"}])
+    assert credited(log) == 0
+
+    recorded(log, _remedies(explained(log, "t:a"), "t:a", "ambiguous")[0])
+
+    assert credited(log) == 1
+
+
+def test_trying_a_remedy_leaves_the_facts_as_they_are() -> None:
+    projection = projected(log_of(A, GRADE, OF_A, exposed("t:b", withheld=("y",)), graded("t:b", 0.5)))
+    projection.prefix(None)
+    before = projection.facts.arms.values[:], len(projection.facts.names), len(projection.facts.grades)
+
+    for session in ("t:a", "t:b"):
+        assert explain_session(projection, policy_of({}), session).grades[0].remedies
+
+    assert (projection.facts.arms.values, len(projection.facts.names), len(projection.facts.grades)) == before
+
+
+def test_a_run_that_no_grade_can_pay_is_not_told_to_wait_for_one() -> None:
+    found = explained(log_of(A), "t:a", graders=[])
+
+    assert found.pending
+    assert found.remedies == [Remedy("Under this policy no grade of it that is recorded would pay what it was shown.")]
+
+
+def test_what_a_run_waits_for_comes_after_what_a_balance_holds() -> None:
+    log = log_of(A, opened(through="1970-01-01T01:00:00Z"))
+
+    recorded(log, explained(log, "t:a").remedies[-1])
+
+    assert credited(log) == 1
 
 
 def test_a_grade_that_another_stands_for_says_which_and_what_would_bring_it_back() -> None:

@@ -298,6 +298,80 @@ def test_a_session_shows_the_exposures_of_the_session_that_its_grade_names() -> 
     assert [one.session for one in explained(log, "u:n").grades] == ["w:a"]
 
 
+BUG, BUG_FORM = "t:2026-08-01-fix bug", "t:2026-08-01-fix-bug"
+
+OTHERS: list[tuple[str, list[Wire], str, bool, list[int]]] = [
+    (
+        BUG,
+        [exposed(BUG, "x"), exposed(BUG_FORM, "y"), graded(BUG_FORM, 0.8)],
+        f"{BUG} was shown 1 arm in 1 exposure. It waits for a grade.",
+        True,
+        [2, 3],
+    ),
+    (
+        "t:a-b",
+        [mentioned("t:a-b"), exposed("t:a/b", "x"), exposed("t:a:b", "y")],
+        "No exposure of t:a-b is recorded. No grade of it is recorded either.",
+        False,
+        [2, 3],
+    ),
+    (
+        "u:x",
+        [linked("u:x", "t:a_b"), exposed("t:a/b", "x")],
+        "No exposure of u:x is recorded. No grade of it is recorded either.",
+        False,
+        [2],
+    ),
+    (
+        "t:a/b",
+        [exposed("t:a/b", "x"), exposed("t:a_b", "y", alias=True)],
+        "t:a/b was shown 2 arms in 2 exposures. It waits for a grade.",
+        True,
+        [],
+    ),
+    (
+        "t:a/b",
+        [exposed("t:a/b", "x"), exposed("t:a_b", "y", alias=True), mentioned("t:a:b")],
+        "t:a/b was shown 1 arm in 1 exposure. It waits for a grade.",
+        True,
+        [2],
+    ),
+    (
+        "t:a/b",
+        [exposed("t:a/b", "x"), graded("t:a_b", 0.8)],
+        "t:a/b was shown 1 arm in 1 exposure. judge/overall seq 1 (#2) of t:a_b pays 1 arm of it.",
+        False,
+        [2],
+    ),
+]
+
+
+@pytest.mark.parametrize(("session", "events", "said", "pending", "elsewhere"), OTHERS)
+def test_a_session_is_told_its_own_exposures_and_grades_and_none_of_a_name_that_merely_fits(
+    session: str, events: list[Wire], said: str, pending: bool, elsewhere: list[int]
+) -> None:
+    found = explained(log_of(*events), session)
+
+    assert (found.verdict, found.pending, found.elsewhere) == (said, pending, elsewhere)
+    assert bool(found.remedies) == pending
+
+
+def test_two_names_of_one_text_are_told_apart() -> None:
+    twins = [exposed("t:a-b", "x"), exposed("t:a-b", "y", alias=True), graded("t:a/b", 0.8)]
+    assert grade_of("t:a/b", *twins)[1] == (
+        "No exposure fits t:a/b exactly, and more than one name fits as a sanitised form: "
+        "t:a-b and t:a-b as read from a file's name."
+    )
+
+    shared = [exposed("t:a-b", "x"), graded("t:a/b", 1.0, by="human"), graded("t:a/b", 0.5, alias=True)]
+    reasons = [row.reason for row in explained(log_of(*shared), "t:a/b").grades]
+
+    assert [reason.partition(" too: ")[2].partition(". ")[0] for reason in reasons] == [
+        "judge/overall seq 1 (#3) of t:a/b as read from a file's name",
+        "human/overall seq 1 (#2) of t:a/b as it is written",
+    ]
+
+
 def test_what_came_after_the_position_is_not_told() -> None:
     projection = projected(log_of(A, GRADE, exposed("t:later", "x")))
 
@@ -311,7 +385,7 @@ def test_what_came_after_the_position_is_not_told() -> None:
 
 
 def test_one_session_is_explained_without_settling_the_others() -> None:
-    log = log_of(A, GRADE, exposed("u:far", "y"), graded("u:far", 0.5))
+    log = log_of(A, GRADE, exposed("u:far", "y", at=90), graded("u:far", 0.5))
     with mock.patch("rightful.reports.explain.case.settled", wraps=settled) as asked:
         explained(log, "t:a")
         explained(log, "t:a", join="newest")

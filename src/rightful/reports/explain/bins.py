@@ -132,7 +132,7 @@ def _ambiguous(case: Case, unit: int) -> str:
         doubtful = number if number != own else own
         if case.scene.runs.ambiguous[doubtful] and not _fits_many(case, unit):
             return run_of(case, doubtful).reason
-        fits = [case.text(one) for one in case.facts.names.fitting(number, case.through)]
+        fits = [case.called(one) for one in case.facts.names.fitting(number, case.through)]
         exactly = f"No exposure fits {case.text(number)} exactly"
         return f"{exactly}, and more than one name fits as a sanitised form: {listed(fits)}."
     return _contested(case, unit)
@@ -155,12 +155,18 @@ def _contested(case: Case, unit: int) -> str:
         if len({one for _, one in rivals}) > 1
         else ""
     )
-    name = case.text(int(case.settlement.unit_run[other]))
+    name = _apart(case, int(case.settlement.unit_run[other]), int(case.settlement.unit_run[unit]))
     grade = case.says(int(case.settlement.unit_grade[other]))
     return (
         f"Exposure #{position} is reached by the grade of another run too: {grade} of {name}{more}. "
         f"One exposure is paid by one run, and nothing says which."
     )
+
+
+def _apart(case: Case, number: int, other: int) -> str:
+    """Return a name beside another one, which may be of the same text."""
+    name = case.called(number)
+    return f"{name} as it is written" if number != other and name == case.text(other) else name
 
 
 def rivals_of(case: Case, unit: int) -> Iterator[tuple[int, int]]:

@@ -19,7 +19,7 @@ from rightful.policies import Policy
 from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
 from rightful.projections.runs import quarantined
-from rightful.projections.scene import balances
+from rightful.projections.scene import balances, retired_by
 from rightful.reports.explain.case import case_of
 from rightful.reports.explain.rows import ExposureRow, GradeRow, exposure_row, grade_row
 from rightful.reports.explain.runs import Link, links_of, run_of
@@ -243,6 +243,9 @@ class _Told:
         left = quarantined(facts, self.through)
         if position in {*left.unusable.tolist(), *left.void.tolist()}:
             return "Its id is in conflict or it was withdrawn, so it does not count."
+        by = retired_by(facts, self.through, {*left.unusable.tolist(), *left.void.tolist()}).get(mine.id)
+        if by is not None:
+            return f"The publication at #{by} rebuilt its file from the log alone, so its numbers count no more."
         newer = [one for one in facts.balances if one.source == mine.source and one.position <= self.through]
         last = max(newer, key=lambda one: (one.at_us, one.position))
         if last.position != position:

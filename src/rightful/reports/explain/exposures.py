@@ -108,7 +108,7 @@ def _runs_of(case: Case, units: Ints) -> list[str]:
     found: dict[int, str] = {}
     for unit in units[case.units.bin[units] == NOBODY].tolist():
         run = int(case.settlement.unit_run[unit])
-        found.setdefault(run, f"{case.says(int(case.settlement.unit_grade[unit]))} of {case.text(run)}")
+        found.setdefault(run, f"{case.says(int(case.settlement.unit_grade[unit]))} of {case.called(run)}")
     return list(found.values())
 
 
@@ -160,7 +160,7 @@ def _of_alias(case: Case, name: int, session: int) -> Fate | None:
     text, fitting = case.text(name), case.facts.names.fitting(name, case.through)
     form = f"It was read from a file whose name is only a sanitised form of a session id ({text})"
     if len(fitting) > 1:
-        fits = listed([case.text(one) for one in fitting])
+        fits = listed([case.called(one) for one in fitting])
         return Fate("unclear", f"{form}, and more than one name fits it: {fits}. Nobody can tell whose it is.")
     if session == name:
         return Fate("unclear", f"{form}, and no name of the ledger fits it. A grade of the full name would reach it.")

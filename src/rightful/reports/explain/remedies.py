@@ -14,6 +14,7 @@ from rightful.reports.explain.bins import Clash, clash_of, conflict_of, rivals_o
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.grades import Verdict
 from rightful.reports.explain.runs import run_of
+from rightful.reports.explain.whatif import credits_new, helps, pays_under
 from rightful.reports.explain.words import (
     OTHER_NAME,
     PRODUCER,
@@ -27,9 +28,35 @@ from rightful.reports.explain.words import (
 
 
 def remedies_of(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
-    """Return what would make a grade count; nothing where it counts, or where it rightly does not."""
+    """Return what would make a grade count; nothing where it counts, or where it rightly does not.
+
+    What is to be recorded is tried first (`whatif`): what would change nothing is not proposed.
+    """
     find = _BY_STATE.get(verdict.state)
-    return [] if find is None else find(case, row, verdict)
+    if find is None:
+        return []
+    found = [one for one in find(case, row, verdict) if helps(case, row, verdict, one)]
+    return found if found or verdict.unit is None else [_by_policy(case, row, verdict.unit)]
+
+
+def _by_policy(case: Case, row: int, unit: int) -> Remedy:
+    """Return what is left where nothing that is recorded settles it: another policy, if one that is near does."""
+    why = "Under this policy nothing that is recorded settles it"
+    near: list[tuple[str, dict[str, Any]]] = []
+    if case.sources is not None:
+        near.append(("a grade can be held to what its own session was shown", {"join": "bound"}))
+    elif not case.targets.unclear[unit] and (rivals := list(rivals_of(case, unit))):
+        sessions = sorted({_graded_session(case, other) for _, other in rivals})
+        gone = [*case.policy.without_sessions, *sessions]
+        near.append(("the policy can leave the other run out", {"without_sessions": gone}))
+    for what, policy in near:
+        if pays_under(case, row, policy):
+            return Remedy(f"{why}; {what}.", [], policy)
+    return Remedy(f"{why}, and no policy near to it would.")
+
+
+def _graded_session(case: Case, unit: int) -> str:
+    return case.text(int(case.facts.grades["name"][case.settlement.unit_grade[unit]]))
 
 
 def _again(case: Case, row: int, what: str, **said: object) -> Remedy:
@@ -133,11 +160,24 @@ def _for_ambiguous(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     if doubtful:
         return run_of(case, number).remedies
     fitting = case.facts.names.fitting(number, case.through)
+    return [_of_the_fitting(case, row, fitting)]
+
+
+def _of_the_fitting(case: Case, row: int, fitting: list[int]) -> Remedy:
+    """Say which of the names that fit is meant; one that was shown nothing under its exact name needs that first."""
     alias = case.facts.names.alias
-    likely = min(fitting, key=lambda one: (alias[one] or not case.was_shown(one), one))
-    fits = list(dict.fromkeys(case.text(one) for one in fitting))
-    what = f"Say which session is meant ({' or '.join(fits)}): grade again and name it as `exposure_session`."
-    return [_again(case, row, what, exposure_session=case.text(likely))]
+    fits = " or ".join(dict.fromkeys(case.called(one) for one in fitting))
+    shown = [one for one in fitting if not alias[one] and case.was_shown(one)]
+    if shown:
+        what = f"Say which session is meant ({fits}): grade again and name it as `exposure_session`."
+        return _again(case, row, what, exposure_session=case.text(shown[0]))
+    name = case.text(min(fitting, key=lambda one: (alias[one], one)))
+    first = exposure_event(name, int(case.facts.grades["at"][row]), [])
+    what = (
+        f"Nobody can tell which session is meant ({fits}): none was shown anything under its exact name. If {name} "
+        f"is, record what it was shown, and grade again with it as `exposure_session`."
+    )
+    return Remedy(what, [first, *_again(case, row, "", exposure_session=name).events])
 
 
 def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
@@ -270,11 +310,15 @@ def _for_left_out(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # no
 
 def waiting(case: Case, number: int) -> Remedy:
     """Return what a run that nobody has graded waits for."""
-    name = case.text(int(case.scene.runs.of[number]))
-    rows = case.facts.shown_of.rows(case.component(number))
-    at_us = int(case.facts.shown["at"][rows].max()) if len(rows) else case.latest_us()
-    event = grade_event(name, (PRODUCER, "overall"), 1, at_us, reward=REWARD)
-    return Remedy(f"A grade of {name}, at or after what it was shown.", [event])
+    runs, shown = case.scene.runs, case.scene.shown
+    mine = shown.at[runs.of[shown.session] == runs.of[number]]
+    at_us = max(int(mine.max(initial=0)), case.scene.through_balance_us + 1)
+    for name in dict.fromkeys((case.text(int(runs.of[number])), case.text(number))):
+        event = grade_event(name, (PRODUCER, "overall"), 1, at_us, reward=REWARD)
+        remedy = Remedy(f"A grade of {name}, at or after what it was shown.", [event])
+        if credits_new(case, remedy):
+            return remedy
+    return Remedy("Under this policy no grade of it that is recorded would pay what it was shown.")
 
 
 _BY_STATE: dict[str, Callable[[Case, int, Verdict], list[Remedy]]] = {

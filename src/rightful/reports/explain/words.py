@@ -100,7 +100,7 @@ def link_event(kind: str, session: str, other: str, at_us: int) -> Wire:
     said = {"as": "native", "evidence": "manual"} if kind == "session.linked" else {}
     named = () if other == OTHER_NAME else (other,)
     return {
-        "type": kind, "producer": DESK, "key": composite_key("explain", kind, session, *named),
+        "type": kind, "producer": DESK, "key": composite_key("explain", kind, session, *named, at_us),
         "session": session, "at": times.text_of(at_us), "other": other, **said,
     }  # fmt: skip
 
