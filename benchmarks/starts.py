@@ -40,8 +40,8 @@ def ingest(setting: Setting) -> Iterator[Result]:
     yield Result("ingest-one", against, "s", 1.5, 1, pairs, at_most=True, detail={"how": how})
 
 
-OTHERS, OWN, SHOWN = 2_000, 40, 20
-"""Lines of other sessions and of this one in a day's trajectory log; lessons that this one was shown."""
+OTHERS, OWN, LONG, SHOWN = 2_000, 40, 1_000, 20
+"""Lines of other sessions, of this one and of a long one in a day's trajectory log; lessons that it was shown."""
 
 SESSION = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 
@@ -49,31 +49,33 @@ SESSION = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 def hook(setting: Setting) -> Iterator[Result]:
     """One call of the hook: before and after a tool, at a prompt, and when a lesson was just shown."""
     runs = 3 if setting.quick else RUNS
-    path = setting.folder / "ledger"
-    rightful.open(path, create=True).close()
-    left = Left(setting.folder)
-    environ = {"TMPDIR": str(left.temp), "HOME": str(setting.folder), "CLAUDE_PROJECT_DIR": str(left.workspace)}
-    command = [*program(), "hook", "run", "claude-code", "--ledger", str(path)]
-    numbers = count()
-    for name, event, lesson in (
-        ("hook-before-tool", "PreToolUse", False),
-        ("hook-after-tool", "PostToolUse", False),
-        ("hook-prompt", "UserPromptSubmit", False),
-        ("hook-lesson", "PreToolUse", True),
+    for own, calls in (
+        (OWN, (("before-tool", "PreToolUse"), ("after-tool", "PostToolUse"), ("prompt", "UserPromptSubmit"))),
+        (OWN, (("lesson", "PreToolUse"),)),
+        (LONG, (("long-session", "PreToolUse"),)),
     ):
-        pairs = in_turn(
-            partial(_call, command, environ, left, event, numbers, lesson=lesson),
-            lambda: run([sys.executable, "-c", FLOOR], ""),
-            runs,
-            warm=2,
-        )
-        detail = {"how": " ".join(Path(word).name for word in command[:-2])}
-        yield Result(name, f'python -c "{FLOOR}"', "s", 1.5, 1, pairs, at_most=True, detail=detail)
-    with rightful.open(path) as ledger:
-        kinds = [type(row.event).__name__ for row in ledger.read()]
-    assert kinds.count("ToolCallSnapshotted") == 2 * (runs + 2)
-    assert kinds.count("ToolResultSnapshotted") == runs + 2
-    assert kinds.count("ExposureRecorded") == OWN + SHOWN + 2 * (runs + 2)
+        folder = setting.folder / calls[0][0]
+        path, left = folder / "ledger", Left(folder, own)
+        rightful.open(path, create=True).close()
+        environ = {"TMPDIR": str(left.temp), "HOME": str(folder), "CLAUDE_PROJECT_DIR": str(left.workspace)}
+        command = [*program(), "hook", "run", "claude-code", "--ledger", str(path)]
+        lesson = len(calls) == 1
+        numbers = count()
+        for name, event in calls:
+            pairs = in_turn(
+                partial(_call, command, environ, left, event, numbers, lesson=lesson),
+                lambda: run([sys.executable, "-c", FLOOR], ""),
+                runs,
+                warm=2,
+            )
+            detail = {"how": " ".join(Path(word).name for word in command[:-2])}
+            yield Result(f"hook-{name}", f'python -c "{FLOOR}"', "s", 1.5, 1, pairs, at_most=True, detail=detail)
+        with rightful.open(path) as ledger:
+            kinds = [type(row.event).__name__ for row in ledger.read()]
+        events = [event for _, event in calls]
+        assert kinds.count("ToolCallSnapshotted") == events.count("PreToolUse") * (runs + 2)
+        assert kinds.count("ToolResultSnapshotted") == events.count("PostToolUse") * (runs + 2)
+        assert kinds.count("ExposureRecorded") == own + SHOWN + 2 * (runs + 2) * lesson
 
 
 def _call(
@@ -93,9 +95,14 @@ def _call(
 
 
 class Left:
-    """What the lesson hook left on a busy day: a state file, and a log that many sessions write."""
+    """What the lesson hook left on a busy day: a state file, and a log that many sessions write.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: Where to leave it.
+        own: How many lines of this session stand in the log.
+    """
+
+    def __init__(self, folder: Path, own: int) -> None:
         self.temp, self.workspace = folder / "temp", folder / "workspace"
         (self.temp / "claude-lesson-match").mkdir(parents=True)
         self._log = self.workspace / "state" / "lesson-trajectories" / time.strftime("%Y-%m-%d.jsonl")
@@ -103,7 +110,7 @@ class Left:
         self._shown: list[str] = []
         for number in range(OTHERS):
             self.line(f"other-{number % 50}", number)
-            if number % (OTHERS // OWN) == 0:
+            if number % (OTHERS // own) == 0:
                 self.line(SESSION, number)
         for number in range(SHOWN):
             self._state(number)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rightful import limits
-from rightful.content import escape, parse_json, restore
+from rightful.content import escape, parse_json, restore, to_json
 from rightful.errors import InvalidEventError
 
 JSON = st.recursive(
@@ -32,6 +32,46 @@ def test_whatever_content_is_comes_back_as_it_was(value: Any) -> None:
 
     assert restore(kept) == value
     assert escaped or kept == value
+
+
+PIECES = st.sampled_from(
+    [
+        b"\\ud83d",
+        b"\\udc80",
+        b"\\ude00",
+        b"\x80",
+        b"\xff",
+        b"\xc3",
+        b"\xa9",
+        b"\xf0\x9f\x92\x80",
+        b"\\u0000",
+        b"x",
+        b"\\\\",
+        b'\\"',
+    ]
+)
+TEXTS = st.lists(PIECES, max_size=6).map(lambda pieces: b'"' + b"".join(pieces) + b'"')
+NUMBERS = st.sampled_from(
+    [b"1" * 4_001, b"-" + b"9" * 9_000, b"1" * 4_000, b"NaN", b"-Infinity", b"1e999", b"-0.0", b"-0"]
+)
+FOUND = st.recursive(
+    TEXTS | NUMBERS | JSON.map(lambda value: json.dumps(value).encode()),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: b"[" + b",".join(items) + b"]")
+        | st.tuples(TEXTS, inner).map(lambda pair: b"{" + pair[0] + b":" + pair[1] + b"}")
+    ),
+    max_leaves=5,
+)
+
+
+@given(FOUND)
+def test_json_that_was_read_is_written_so_that_it_is_read_again_as_it_was(raw: bytes) -> None:
+    value = parse_json(b'{"v":' + raw + b"}")
+
+    written = to_json(value)
+
+    assert b"\n" not in written
+    assert repr(escape(parse_json(written))) == repr(escape(value))  # `repr` tells NaN from NaN
 
 
 @given(JSON)

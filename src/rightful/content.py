@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from typing import Any
 
@@ -24,6 +25,7 @@ from rightful.errors import InvalidEventError
 _UNSAFE = re.compile("[\x00\x1a\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 _RESERVED = re.compile(r"\$+(?:float|int)\Z")
+_LONE = re.compile("([\ud800-\udbff])([\udc80-\udcff])|[\ud800-\udfff]")
 _READABLE_DIGITS = 4_000  # Python refuses to read 4,300 (CVE-2020-10735)
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 
@@ -146,3 +148,39 @@ def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
         raise InvalidEventError(f"Expected JSON: {error.reason}", "$") from None
     except RecursionError:
         raise InvalidEventError(f"Expected JSON nested at most {limits.NESTING_DEPTH} levels deep", "$") from None
+
+
+def to_json(value: object) -> bytes:
+    """Return JSON on one line that `parse_json` reads as the very same value; the reverse of it.
+
+    What `parse_json` can return comes back as it was: NaN, huge integers, and bad bytes behind a lone
+    surrogate too, which no escape can say, so they are written as the bytes that they were.
+
+    Raises:
+        RecursionError: It is nested too deep.
+    """
+    literals: dict[str, str] = {}
+    text = json.dumps(_marked(value, literals), ensure_ascii=False)
+    for mark, digits in literals.items():
+        text = text.replace(f'"{mark}"', digits)
+    return _LONE.sub(_spelled, text).encode("utf-8", "surrogateescape")
+
+
+def _marked(value: object, literals: dict[str, str]) -> object:
+    """Return the value with a mark in the place of each integer that Python refuses to write."""
+    match value:
+        case _BigInt():
+            mark = f"{os.urandom(16).hex()}"
+            literals[mark] = str(value)
+            return mark
+        case list() | tuple():
+            return [_marked(item, literals) for item in value]
+        case dict():
+            return {key: _marked(item, literals) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _spelled(hit: re.Match[str]) -> str:
+    high, low = hit.groups()
+    return f"\\u{ord(high):04x}{low}" if high else f"\\u{ord(hit.group()):04x}"

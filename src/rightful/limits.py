@@ -131,11 +131,20 @@ HOOK_AGAIN_S = 0.1
 HOOK_TOTAL_S = 5.0
 """How long a call of an agent's hook may take in all; seconds. Half of the timeout that is written to the settings."""
 
+HOOK_STDIN_S = 4.0
+"""How long it waits for its input to be whole; seconds. A busy agent writes late; what is left is for its events."""
+
+HOOK_KEEP_S = 2.0
+"""How long it may go on keeping what it could not write; seconds. With the 5 before it stays below Claude Code's 10."""
+
 HOOK_INPUT_BYTES = 17 * 1024 * 1024
 """Input that a hook reads of one call; bytes. An event's body of 16 MiB, and what stands around it."""
 
 HOOK_READ_BYTES = 64 * 1024 * 1024
-"""Size of a lesson file that a hook reads at each call; bytes. It takes 0.1 s; an import reads longer ones."""
+"""How much of a lesson file a hook reads that it does not know; bytes. It takes 0.1 s; an import reads more."""
+
+HOOK_EXPOSURES = 1_000
+"""Exposures that one call of a hook takes; one transaction, 0.2 s. The next call goes on behind them."""
 
 HOOK_CURSORS = 1_000
 """Sessions whose place in the lesson files is remembered; files of 500 bytes. One that is killed leaves its own."""
@@ -146,8 +155,17 @@ SPOOL_FILES = 10_000
 SPOOL_BYTES = 256 * 1024 * 1024
 """Size of one spool folder; bytes. A quarter of a small disk quota; the oldest is kept, the newest refused."""
 
+SPOOL_LINE_BYTES = 128 * 1024 * 1024
+"""Longest line that is read of a spooled call; bytes. A byte of the largest input takes six as an escape."""
+
 SPOOL_DRAIN_FILES = 200
-"""Spooled calls that one command writes before its own work; files. They cost a hook 0.2 s at most."""
+"""Spooled calls that a hook writes before its own; files. They cost it 0.2 s at most."""
+
+SPOOL_DRAIN_EVENTS = 1_000
+"""Spooled events after which a hook goes on with its own; one transaction. They cost it 0.2 s at most."""
+
+SPOOL_COMMAND_EVENTS = 100_000
+"""Spooled events after which a command goes on with its own work. They take 10 s; the next one goes on."""
 
 ASIDE_FILES = 100
 """Inputs kept for people because no event could be made of them; files. The first ones show what is wrong."""

@@ -179,7 +179,7 @@ def test_a_replay_of_its_own_process_tells_its_memory(tmp_path: Path) -> None:
         ("new-events", ["replay-100-new-events"]),
         ("peer", ["append-peer", "append-peer-batched"]),
         ("ingest", ["ingest-one"]),
-        ("hook", ["hook-before-tool", "hook-after-tool", "hook-prompt", "hook-lesson"]),
+        ("hook", ["hook-before-tool", "hook-after-tool", "hook-prompt", "hook-lesson", "hook-long-session"]),
         ("growth", ["growth-memory", "growth-replay", "growth-append"]),
     ],
 )

@@ -15,6 +15,7 @@ from tests.hooking import CC, after_tool, before_tool, given, rows, spooled, sur
 import rightful
 from rightful import cli
 from rightful.cli import hooked
+from rightful.errors import UsageError
 from rightful.producers.spool import Spool
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -269,3 +270,20 @@ def test_a_call_loads_nothing_that_only_people_need_and_the_store_only_to_write(
     assert loaded & {"argparse", "numpy", "rich", "structlog", "shlex", "tempfile"} == set()
     assert ("lmdb" in loaded) == store
     assert len(rows(ledger)) == store
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError("x"), ZeroDivisionError(), UsageError("too many")])
+def test_a_drain_that_fails_is_a_note_and_no_reason_to_stop_the_command(
+    run: Run, ledger: Path, here: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    assert Spool(str(ledger), os.environ).keep_events([{"type": "x"}], 1) is not None
+    (here / "nothing").write_text("")
+    with monkeypatch.context() as patched:
+        patched.setattr(Spool, "drain", broken)
+        done = run("ingest", here / "nothing")
+
+    assert (done.code, done.out.count("Traceback")) == (0, 0)
+    assert "1 call of a hook still wait in the spool" in done.err

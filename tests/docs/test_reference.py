@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from rightful import cli, envelope, errors, events, identity, limits, policies
-from rightful.producers.claude_hook_cursor import Cursor
+from rightful.producers.claude_hook_cursor import Cursor, Known
 from rightful.producers.spool import Spool
 from rightful.projections.facts import Facts
 from rightful.projections.scene import BINS
@@ -219,7 +219,7 @@ def test_every_file_of_a_ledger_is_listed(tmp_path: Path) -> None:
     spool = Spool(str(folder), {})
     assert spool.keep_events([{}], 1) is not None
     assert spool.set_aside(b"x", "why", 1) is not None
-    Cursor(str(folder), "a").save({"/x": (1, "")})
+    Cursor(str(folder), "a").save({"/x": Known(1)})
     listed = set(rows(page("files.md")))
 
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}

@@ -281,8 +281,7 @@ Log.append = append
 
 def test_a_call_may_take_longer_than_the_agent_may_take_to_close_stdin(ledger: Path) -> None:
     script = """
-from rightful.cli import hooked
-hooked._STDIN_S, limits.HOOK_TOTAL_S = 0.3, 60
+limits.HOOK_STDIN_S, limits.HOOK_TOTAL_S = 0.3, 60
 from rightful.ledger.log import Log
 real = Log.append
 def append(*args, **more):

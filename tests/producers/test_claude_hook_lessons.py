@@ -13,8 +13,10 @@ from tests.producers.conftest import GOLDEN, Importer
 
 from rightful import app, limits
 from rightful.app import Ledger
-from rightful.producers.claude_hook_cursor import Cursor
-from rightful.producers.claude_hook_lessons import Places, Taken, fresh
+from rightful.producers.claude_hook_cursor import Cursor, Known, Taken
+from rightful.producers.claude_hook_lessons import Places, fresh
+from rightful.producers.files import Found
+from rightful.producers.lesson_hook import LessonHookReader
 
 DAY = "2026-08-01"
 
@@ -120,6 +122,72 @@ def test_an_equal_line_that_comes_later_is_counted_behind_the_first(ledger: Ledg
     assert {receipt.outcome for receipt in ledger.append(first + second)} == {"appended"}
 
 
+def test_of_lines_that_were_taken_none_is_decoded_again(left: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines(log_of(left), *(matched(path=f"{number}.md") for number in range(50)))
+    _, taken = fresh(CC, left, {}, int(AT_S * 1e6))
+    decoded: list[Found] = []
+    real = LessonHookReader.events
+
+    def noted(self: LessonHookReader, found: Found) -> Any:
+        decoded.append(found)
+        return real(self, found)
+
+    monkeypatch.setattr(LessonHookReader, "events", noted)
+    lines(log_of(left), matched(path="late.md"))
+    events, taken = fresh(CC, left, taken, int(AT_S * 1e6))
+    assert (len(events), len(decoded)) == (1, 1)
+
+    lines(log_of(left), matched(path="late.md"), matched(path="7.md"))
+    events, _ = fresh(CC, left, taken, int(AT_S * 1e6))
+    assert [json.loads(event["key"])[-1] for event in events] == [2, 2]
+
+
+def test_equal_lines_are_counted_as_an_import_counts_them_however_they_come(
+    left: Places, ledger: Ledger, imported: Importer
+) -> None:
+    events, taken = fresh(CC, left, {}, int(AT_S * 1e6))
+    order = [0, 1, 0, 0, 2, 1, 0, 2, 2, 3]
+    for number in order:
+        lines(log_of(left), matched(path=f"{number}.md"), matched("other"))
+        more, taken = fresh(CC, left, taken, int(AT_S * 1e6))
+        assert len(more) == 1
+        events += more
+    imported("lesson-hook", left.temp, str(log_of(left).parents[1]))
+
+    assert {receipt.outcome for receipt in ledger.append(events)} == {"duplicate"}
+    assert len({event["key"] for event in events}) == 8 + len(order)
+
+
+def test_one_call_takes_so_many_and_the_next_goes_on(left: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HOOK_EXPOSURES", 3)
+    shown = [f"/lessons/{number}.md" for number in range(7)]
+    state = Path(left.temp) / "claude-lesson-match" / f"{CC}.json"
+    state.write_text(json.dumps({"injected": shown, "last_pretool": AT_S}))
+    lines(log_of(left), *(matched(path=f"{number}.md") for number in range(5)))
+
+    taken: Taken = {}
+    found: list[list[Any]] = []
+    for _ in range(7):
+        events, taken = fresh(CC, left, taken, int(AT_S * 1e6))
+        found.append(events)
+
+    monkeypatch.setattr(limits, "HOOK_EXPOSURES", 1_000)
+    assert [len(events) for events in found] == [3, 3, 3, 3, 3, 3, 0]
+    assert [event for events in found for event in events] == fresh(CC, left, {}, int(AT_S * 1e6))[0]
+
+
+def test_of_a_state_file_only_the_lessons_behind_those_taken_are_taken(left: Places) -> None:
+    state = Path(left.temp) / "claude-lesson-match" / f"{CC}.json"
+    taken: Taken = {}
+    found: list[list[str]] = []
+    for shown in (["a", "b"], ["a", "b", "c"], ["a", "b", "c"], ["x", "a", "b", "c"], ["x"]):
+        state.write_text(json.dumps({"injected": shown, "last_pretool": AT_S + len(found)}))
+        events, taken = fresh(CC, left, taken, int(AT_S * 1e6))
+        found.append([event["arms"][0]["arm"] for event in events if event["producer"] == "lesson-hook-state"])
+
+    assert found == [["a", "b"], ["c"], [], ["x", "a", "b", "c"], ["x"]]
+
+
 def test_a_file_that_was_written_anew_is_taken_anew(ledger: Ledger, left: Places) -> None:
     _, taken = fresh(CC, left, {}, int(AT_S * 1e6))
     log_of(left).write_text("")
@@ -201,7 +269,13 @@ def test_a_link_and_a_file_of_another_user_are_not_read(left: Places, monkeypatc
     log_of(left).symlink_to(moved)
     assert len(fresh(CC, left, {}, int(AT_S * 1e6))[0]) == 6
 
-    monkeypatch.setattr(os, "geteuid", lambda: 1_000_001)
+    for other in (0, 1_000_001):
+        if other != os.lstat(moved).st_uid:
+            monkeypatch.setattr(os, "geteuid", lambda other=other: other)
+            assert fresh(CC, left, {}, int(AT_S * 1e6)) == ([], {})
+    for path in (*Path(left.temp).rglob("*"), *log_of(left).parents[1].rglob("*")):
+        os.lchown(path, 1_000_001, -1) if os.getuid() == 0 else None
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert fresh(CC, left, {}, int(AT_S * 1e6)) == ([], {})
 
 
@@ -239,7 +313,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_a_cursor_is_of_one_store_and_a_restored_one_takes_all_anew(tmp_path: Path, store: Path) -> None:
-    Cursor(str(tmp_path), "a").save({"/x": (3, "ab")})
+    Cursor(str(tmp_path), "a").save({"/x": Known(3, "ab", "c")})
     store.rename(store.with_name("old"))
     store.touch()
 
@@ -250,9 +324,9 @@ def test_a_cursor_comes_back_as_it_was_saved_and_is_its_owners_alone(tmp_path: P
     cursor = Cursor(str(tmp_path), "a/../b")
     assert cursor.load() == {}
 
-    cursor.save({"/x": (3, "ab")})
+    cursor.save({"/x": Known(3, "ab", "c")})
 
-    assert Cursor(str(tmp_path), "a/../b").load() == {"/x": (3, "ab")}
+    assert Cursor(str(tmp_path), "a/../b").load() == {"/x": Known(3, "ab", "c")}
     assert Cursor(str(tmp_path), "other").load() == {}
     [file] = (tmp_path / "hook").iterdir()
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -265,7 +339,7 @@ def test_a_cursor_comes_back_as_it_was_saved_and_is_its_owners_alone(tmp_path: P
 def test_the_oldest_cursors_go_when_they_are_many(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HOOK_CURSORS", 3)
     for number in range(4):
-        Cursor(str(tmp_path), str(number)).save({"/x": (number, "")})
+        Cursor(str(tmp_path), str(number)).save({"/x": Known(number)})
         for file in (tmp_path / "hook").iterdir():
             os.utime(file, (file.stat().st_atime, file.stat().st_mtime - 10))
     Cursor(str(tmp_path), "another").forget()
@@ -274,7 +348,7 @@ def test_the_oldest_cursors_go_when_they_are_many(tmp_path: Path, store: Path, m
 
 
 def test_a_ledger_that_cannot_be_written_only_costs_the_cursor(tmp_path: Path) -> None:
-    Cursor(str(tmp_path / "missing"), "a").save({"/x": (3, "ab")})
+    Cursor(str(tmp_path / "missing"), "a").save({"/x": Known(3, "ab", "c")})
     Cursor(str(tmp_path / "missing"), "a").forget()
 
     assert list(tmp_path.iterdir()) == []

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import gc
 import io
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,8 @@ INTERRUPTED = 130
 
 PIPE_CLOSED = 141
 """Exit code when the reader of our output went away: 128 and SIGPIPE."""
+
+_ENDED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 _HOOK_CALL = ["hook", "run"]
 """How the words begin that an agent's hook calls us with, many times a minute."""
@@ -114,11 +117,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if (asked := _hook_call(words)) is not None and not (words := asked):
             return 0  # nobody's words that we could read
-        if words[:2] == _HOOK_CALL:
-            from rightful.cli import hooked
-
-            if (call := hooked.call_of(words[2:])) is not None:
-                return hooked.answer(call, alone=alone)
+        if words[:2] == _HOOK_CALL and (code := _hooked(words[2:], alone=alone)) is not None:
+            return code
         return _main(words, alone=alone)
     except KeyboardInterrupt:  # where nothing is guarded yet: modules are being loaded
         return _interrupted(alone=alone)
@@ -150,10 +150,23 @@ def _interrupted(*, alone: bool) -> int:
 
 
 def _ignore_interrupts() -> None:
-    import signal
-
     with contextlib.suppress(ValueError):  # not the main thread, which no signal reaches
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _hooked(words: Sequence[str], *, alone: bool) -> int | None:
+    """Take a call of an agent's hook; return None if the words are not the ones that `install` writes.
+
+    Nothing ends it while it loads: it could not yet keep what it was told.
+    """
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDED_BY if alone}
+    from rightful.cli import hooked
+
+    if (call := hooked.call_of(words)) is not None:
+        return hooked.answer(call, alone=alone)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    return None
 
 
 def _run(words: Sequence[str]) -> int:

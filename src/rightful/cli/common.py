@@ -67,12 +67,13 @@ def _drain(ledger: Ledger, log: Log) -> None:
     from rightful.producers.spool import Spool
 
     spool = Spool(str(ledger.path), os.environ)
-    if not spool.waiting():
-        return
     try:
+        if not spool.waiting():
+            return
         drained = spool.drain(ledger.log, timeout_s=limits.HOOK_WAIT_S)
-    except StorageError as error:
-        note(f"{many(len(spool.waiting()), 'call')} of a hook still wait in the spool: {error}")
+    except Exception as error:  # noqa: BLE001 - whatever is wrong there, it is no reason to stop the command
+        why = str(error) or type(error).__name__
+        note(f"{many(len(spool.waiting()), 'call')} of a hook still wait in the spool: {why}")
         return
     log.step("drained", files=drained.files, aside=len(drained.aside))
     for path in drained.aside:

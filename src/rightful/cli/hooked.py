@@ -3,7 +3,8 @@
 Nothing is printed, since Claude Code puts a hook's stdout in front of the model, and the exit code is
 always 0. What cannot be written is kept in the spool: as events if they were made, else as the input.
 The call ends in bounded time: it waits a second for other writers, less if a call before it waited in
-vain, and an alarm ends all of it.
+vain, and an alarm ends all of it. A signal is noted, and ends only work whose loss can be kept; while
+something is kept, nothing but a time limit ends it.
 
 It loads as little as it can, and last what is largest: the store, only if there is anything to write.
 """
@@ -15,7 +16,7 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rightful import limits
 
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import FrameType
 
+    from rightful.errors import InvalidEventError
     from rightful.ledger.log import Log
-    from rightful.producers.claude_hook_cursor import Cursor
-    from rightful.producers.claude_hook_lessons import Taken
+    from rightful.producers.claude_hook_cursor import Cursor, Taken
     from rightful.producers.spool import Spool
     from rightful.recorders.recorder import LMDBRecorder
 
@@ -33,7 +34,7 @@ AGENT = "claude-code"
 """The agent whose hooks can be installed."""
 
 _CHUNK = 1 << 16
-_STDIN_S = 1.0  # an agent that does not close our stdin has said all by then
+_PAUSE_S = 0.05  # an agent that does not close our stdin is looked at so often
 _ENDED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
 
 
@@ -77,22 +78,66 @@ def answer(call: Call, *, alone: bool) -> int:
         alone: This process is the call's own: it may change its signals and streams, and it ends here.
     """
     at_us = time.time_ns() // 1_000
-    taking = None
     try:
+        signals = _Signals()
         if alone:
+            signals.take()
             gc.disable()
             _be_silent(verbose=call.verbose)
-            _take_signals()
-        raw = b"".join(_input(alone=alone))
+        raw, cut = _heard(signals) if alone else (b"".join(_input()), "")
         if raw.strip():
-            taking = _Taking(call, raw, at_us, _Told(verbose=call.verbose), alone=alone)
-            taking.take()
+            _Taking(call, raw, at_us, _Told(verbose=call.verbose), signals).take(cut)
     except BaseException:  # noqa: BLE001, S110 - nothing of ours may reach the agent, whatever it is
         pass
     finally:
         if alone:
             os._exit(0)  # all that matters is on disk; taking the interpreter apart would cost a tenth of the call
     return 0
+
+
+class _Signals:
+    """What would end the call. It is noted, and raised as an error only while they are armed, once.
+
+    Attributes:
+        alone: They were taken: the process is the call's own.
+        ended: What ended the call; empty if nothing did.
+    """
+
+    def __init__(self) -> None:
+        self.alone = False
+        self.ended = ""
+        self._armed = False
+
+    def take(self) -> None:
+        """Let them come here, and an alarm among them."""
+        for number in _ENDED_BY:
+            signal.signal(number, self._came)
+        signal.setitimer(signal.ITIMER_REAL, limits.HOOK_TOTAL_S)
+        self.alone = True
+
+    def arm(self) -> None:
+        """Let them end what goes on, at once if one has come."""
+        self._armed = True
+        if self.ended:
+            self.disarm()
+            raise EndedError(self.ended)
+
+    def disarm(self) -> None:
+        """Let them end nothing any more."""
+        self._armed = False
+
+    def bound(self) -> None:
+        """Let what is being kept take so long and no longer."""
+        if self.alone:
+            signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+            signal.setitimer(signal.ITIMER_REAL, limits.HOOK_KEEP_S)
+
+    def _came(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.ended = self.ended or signal.Signals(number).name
+        if self._armed:
+            self.disarm()
+            raise EndedError(self.ended)
 
 
 class _Told:
@@ -116,59 +161,81 @@ def _be_silent(*, verbose: bool) -> None:
         os.dup2(nowhere, 2)
 
 
-def _take_signals() -> None:
-    for number in _ENDED_BY:
-        signal.signal(number, _end)
-    signal.signal(signal.SIGALRM, _end_reading)
-    signal.setitimer(signal.ITIMER_REAL, _STDIN_S)
-
-
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    """End the work, once: what comes after it keeps what would be lost, and is not ended."""
-    del frame
-    for each in _ENDED_BY:
-        signal.signal(each, signal.SIG_IGN)
-    raise EndedError(signal.Signals(number).name)
-
-
-def _end_reading(number: int, frame: FrameType | None) -> NoReturn:
-    del number, frame
-    raise EndedError("stdin stays open")
-
-
-def _input(*, alone: bool) -> Iterator[bytes]:
+def _input() -> Iterator[bytes]:
     """Yield what stands on stdin, up to a limit; what lies beyond it is read and dropped."""
     if sys.stdin is None:
         return
     stream: Any = sys.stdin.buffer
     room = limits.HOOK_INPUT_BYTES + 1
+    while chunk := stream.read1(_CHUNK):
+        if room > 0:
+            yield chunk[:room]
+        room -= len(chunk)
+
+
+def _heard(signals: _Signals) -> tuple[bytes, str]:
+    """Return what stands on stdin, and why it may be cut short; empty if it is not.
+
+    It is read to its end, or to the end of a whole object where the agent leaves it open. Once a signal
+    has come, what is there is read and no more is waited for.
+    """
+    import select
+
+    heard = bytearray()
+    asked = 0
+    until = time.monotonic() + limits.HOOK_STDIN_S
     try:
-        while chunk := stream.read1(_CHUNK):
-            if room > 0:
-                yield chunk[:room]
-            room -= len(chunk)
-    except (EndedError, OSError, ValueError):
-        pass  # what was read is taken; it may be all there is
-    if alone:
-        signal.signal(signal.SIGALRM, _end)
-        signal.setitimer(signal.ITIMER_REAL, limits.HOOK_TOTAL_S)
+        fd = sys.stdin.fileno() if sys.stdin is not None else os.open(os.devnull, os.O_RDONLY)
+        while (left := until - time.monotonic()) > 0:
+            if select.select([fd], [], [], 0 if signals.ended else min(left, _PAUSE_S))[0]:
+                if not (chunk := os.read(fd, _CHUNK)):
+                    return bytes(heard), ""
+                heard += chunk[: limits.HOOK_INPUT_BYTES + 1 - len(heard)]
+            elif signals.ended:
+                return bytes(heard), f"{signals.ended} came before the end of the input"
+            elif asked < len(heard):
+                asked = len(heard)
+                if _is_whole(heard):
+                    return bytes(heard), ""
+    except (OSError, ValueError) as error:
+        return bytes(heard), f"stdin could not be read: {error}"
+    return bytes(heard), f"stdin stayed open for {limits.HOOK_STDIN_S:g} s"
+
+
+def _is_whole(heard: bytearray) -> bool:
+    from rightful.errors import InvalidEventError
+    from rightful.producers import claude_hook
+
+    if not heard.rstrip().endswith(b"}"):
+        return False
+    try:
+        claude_hook.input_of(bytes(heard))
+    except InvalidEventError:
+        return False
+    return True
 
 
 class _Taking:
     """One call on its way: its input, then its events, until they are in the ledger or in the spool."""
 
-    def __init__(self, call: Call, raw: bytes, at_us: int, told: _Told, *, alone: bool) -> None:
+    def __init__(self, call: Call, raw: bytes, at_us: int, told: _Told, signals: _Signals) -> None:
         self._call = call
         self._raw = raw
         self._at_us = at_us
         self._told = told
-        self._alone = alone
+        self._signals = signals
         self._nonce = os.urandom(8).hex()
         self._events: list[dict[str, Any]] | None = None
+        self._cursor: Cursor | None = None
+        self._taken: Taken = {}
         self._recorder: LMDBRecorder | None = None  # held to the end: it closes itself when it is let go
 
-    def take(self) -> None:
-        """Append what the call says, or keep it."""
+    def take(self, cut: str) -> None:
+        """Append what the call says, or keep it.
+
+        Args:
+            cut: Why the input may be cut short; empty if it is not.
+        """
         from rightful.producers.spool import Spool
 
         try:
@@ -179,9 +246,14 @@ class _Taking:
             return
         spool = Spool(path, os.environ)
         try:
-            self._take(path, spool)
+            try:
+                self._signals.arm()
+                self._take(path, spool, cut)
+            finally:
+                self._signals.disarm()
         except BaseException as error:  # noqa: BLE001 - whatever it is, what was said must not be lost
-            self._keep(spool, f"{type(error).__name__}: {error}")
+            self._signals.bound()
+            self._keep(spool, cut or f"{type(error).__name__}: {error}")
 
     def _keep(self, spool: Spool, why: str) -> None:
         if self._events == []:
@@ -193,9 +265,11 @@ class _Taking:
             self._events = None
         if self._events is None:
             kept = spool.keep_input(self._raw, why, self._at_us, self._nonce)
+        elif kept and self._taken and self._cursor:
+            self._cursor.save(self._taken)  # each exposure is kept once, however long the ledger is stuck
         self._told.tell(f"{why}; kept in {kept}" if kept else f"{why}; no folder takes it, and it is lost")
 
-    def _take(self, path: str, spool: Spool) -> None:
+    def _take(self, path: str, spool: Spool, cut: str) -> None:
         from rightful.errors import InvalidEventError
         from rightful.producers import claude_hook
         from rightful.producers.claude_hook_cursor import Cursor
@@ -205,18 +279,26 @@ class _Taking:
             raw = claude_hook.session_id_of(value)
             events = claude_hook.events_of(value, self._at_us, self._nonce)
         except InvalidEventError as error:
-            self._told.tell(f"{error}; set aside in {spool.set_aside(self._raw, str(error), self._at_us)}")
+            self._refuse(spool, error, cut)
             return
-        cursor = Cursor(path, raw)
+        cursor = self._cursor = Cursor(path, raw)
         self._events = events
-        self._events, taken = self._with_exposures(events, value, raw, cursor, spool)
-        if not self._events and not spool.waiting():
-            return
-        self._append(path, spool)
-        if taken:
-            cursor.save(taken)
+        shown, self._taken = self._exposures(value, raw, cursor, spool)
+        self._events = events + shown
+        if self._events or spool.waiting():
+            self._append(path, spool)
+        if self._taken:
+            cursor.save(self._taken)
         if value.get("hook_event_name") == "SessionEnd":
             cursor.forget()
+
+    def _refuse(self, spool: Spool, error: InvalidEventError, cut: str) -> None:
+        """Set an input aside; those that name nobody, which may be many, in one note."""
+        if error.place == "$.session_id":
+            aside = spool.set_aside_once(str(error), self._raw, str(error), self._at_us)
+        else:
+            aside = spool.set_aside(self._raw, f"{cut}: {error}" if cut else str(error), self._at_us)
+        self._told.tell(f"{error}; set aside in {aside}")
 
     def _parsed(self) -> dict[str, Any]:
         from rightful.errors import InvalidEventError
@@ -226,10 +308,10 @@ class _Taking:
             raise InvalidEventError(f"Expected input of at most {limits.HOOK_INPUT_BYTES} bytes")
         return claude_hook.input_of(self._raw)
 
-    def _with_exposures(
-        self, events: list[dict[str, Any]], value: dict[str, Any], raw: str, cursor: Cursor, spool: Spool
+    def _exposures(
+        self, value: dict[str, Any], raw: str, cursor: Cursor, spool: Spool
     ) -> tuple[list[dict[str, Any]], Taken]:
-        """Add what the lesson hook left; a mistake there costs the exposures until the next call, and nothing else."""
+        """Return what the lesson hook left; a mistake there costs it until the next call, and nothing else."""
         from rightful.producers import claude_hook_lessons
 
         try:
@@ -237,35 +319,59 @@ class _Taking:
             before = cursor.load()
             shown, taken = claude_hook_lessons.fresh(raw, places, before, self._at_us)
         except Exception as error:  # noqa: BLE001 - as the docstring says
-            spool.set_aside(self._raw, f"the lesson files could not be read: {error!r}", self._at_us)
-            return events, {}
-        return events + shown, taken if taken != before else {}
+            why = f"the lesson files could not be read: {error!r}"
+            spool.set_aside_once(f"{raw}\n{why}", self._raw, why, self._at_us)
+            return [], {}
+        return shown, taken if taken != before else {}
 
     def _append(self, path: str, spool: Spool) -> None:
         from pathlib import Path
 
+        from rightful.errors import BusyError
         from rightful.ledger.log import Log
         from rightful.recorders.recorder import LMDBRecorder
 
         recorder = self._recorder = LMDBRecorder(Path(path))
+        wait_s = spool.wait_s(self._at_us)
         try:
             log = Log(recorder, path=path)
-            wait_s = spool.wait_s(self._at_us)
-            spool.drain(log, timeout_s=wait_s, most=limits.SPOOL_DRAIN_FILES)
+            self._drain(log, spool, wait_s)
             self._write(log, spool, wait_s)
-        except BaseException:
-            if not self._alone:  # closing would wait for a commit that may be what takes so long
+        except BaseException as error:
+            if isinstance(error, BusyError) and wait_s == limits.HOOK_WAIT_S:
+                spool.waited(self._at_us)
+            if not self._signals.alone:  # closing would wait for a commit that may be what takes so long
                 recorder.close()
             raise
+        spool.arrived()
         recorder.close()
 
+    def _drain(self, log: Log, spool: Spool, wait_s: float) -> None:
+        from rightful.errors import StorageError
+
+        try:
+            spool.drain(log, timeout_s=wait_s, most=limits.SPOOL_DRAIN_FILES, events=limits.SPOOL_DRAIN_EVENTS)
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what waits must not keep back what comes
+            self._told.tell(f"the spool could not be drained: {error!r}")
+
     def _write(self, log: Log, spool: Spool, wait_s: float) -> None:
+        from rightful import content
+        from rightful.producers.spool import append
+
         if not self._events:
             return
-        for event, receipt in zip(self._events, log.append(self._events, timeout_s=wait_s), strict=True):
+        for event, receipt in zip(self._events, append(log, self._events, timeout_s=wait_s), strict=True):
             self._told.tell(f"{event['type']}: {receipt.outcome}")
-            if receipt.outcome == "invalid":
-                spool.set_aside(self._raw, f"{event['type']}: {receipt.reason}", self._at_us)
+            if receipt.outcome != "invalid":
+                continue
+            why = f"{event['type']}: {receipt.reason}"
+            if event["type"] == "exposure.recorded":  # it comes again with each change of its file
+                about = f"{event['producer']}\n{event['key']}"
+                spool.set_aside_once(about, content.to_json(event), why, self._at_us)
+            else:
+                spool.set_aside(self._raw, why, self._at_us)
 
 
 def _ledger(call: Call) -> str:

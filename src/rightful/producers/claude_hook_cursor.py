@@ -11,15 +11,31 @@ import contextlib
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from rightful import limits
 
-if TYPE_CHECKING:
-    from rightful.producers.claude_hook_lessons import Taken
-
 FOLDER = "hook"
 """Its name in a ledger's folder."""
+
+
+class Known(NamedTuple):
+    """How much of a file was taken.
+
+    Attributes:
+        size: How many bytes, to the end of a line; of a document, how many exposures.
+        mark: A digest that tells whether what was taken still stands there.
+        seen: What tells whether a line stood there before: 8 bytes of each one's digest, in base64. Of a
+            document, the digest of its exposures.
+    """
+
+    size: int = 0
+    mark: str = ""
+    seen: str = ""
+
+
+Taken = dict[str, Known]
+"""How much was taken, by file."""
 
 
 class Cursor:
@@ -43,7 +59,7 @@ class Cursor:
                 kept = json.load(file)
             if kept["store"] != self._store():
                 return {}
-            return {path: (int(size), str(seen)) for path, (size, seen) in kept["taken"].items()}
+            return {path: Known(int(size), str(mark), str(seen)) for path, (size, mark, seen) in kept["taken"].items()}
         except (OSError, ValueError, TypeError, AttributeError, KeyError):
             return {}
 

@@ -2,9 +2,13 @@
 
 The files, their events and the ids are those of `rightful import lesson-hook`, and its reader reads
 them, so that an import of the same files afterwards, or before, adds nothing. What differs is how
-little is read: only lines that hold the session's id are decoded, and a cursor says which of them
-were taken before. The cursor only saves work. Without it all lines are taken again, and answer
-`duplicate`.
+little is read: a cursor says how far each file was taken, and of what stands behind that only lines
+that hold the session's id are decoded. The cursor only saves work. Without it all lines are taken again,
+and answer `duplicate`. One call takes so many exposures, and the next one goes on.
+
+The id of a line counts the equal ones before it. So the cursor keeps a few bytes of each line's digest:
+a line whose bytes are not among them is the first of its kind, and only for another one all lines are
+decoded again.
 
 Claude Code runs its hooks in parallel, so the lesson hook may write after we looked. What is
 missed at one call is taken at the next; the last two are `Stop` and `SessionEnd`.
@@ -12,6 +16,7 @@ missed at one call is taken at the next; the last two are `Stop` and `SessionEnd
 
 from __future__ import annotations
 
+import binascii
 import hashlib
 import os
 import re
@@ -23,15 +28,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from rightful import limits
 from rightful.identity import SANITISERS
 from rightful.producers.claude_hook import AGENT
+from rightful.producers.claude_hook_cursor import Known
 
 if TYPE_CHECKING:
     from rightful.producers.claude_hook import Wire
-
-Taken = dict[str, tuple[int, str]]
-"""By file: how many bytes of this session's were taken, and their SHA-256."""
+    from rightful.producers.claude_hook_cursor import Taken
+    from rightful.producers.files import OpenFile
+    from rightful.producers.lesson_hook import LessonHookReader
 
 _PLAIN = re.compile(rb"[A-Za-z0-9._-]+\Z")  # stands in JSON as it is, whoever wrote it
 _NAME_BYTES = 255
+_MARK_BYTES = 4_096
+_SEEN_BYTES = 8
+_WORTH_BYTES = 1 << 20  # less of other sessions' lines is read again rather than a cursor written
 _DAY_S = 86_400
 _WORKSPACE = ("gptme.toml", "state/lesson-trajectories", "state/lesson-dropout")
 """What tells a workspace: the lesson hook looks for the first, and makes the others in it."""
@@ -94,8 +103,10 @@ def fresh(raw: str, places: Places, taken: Taken, at_us: int) -> tuple[list[Wire
             facts = os.lstat(artifact.path)
         except (OSError, ValueError):
             continue
-        if stat.S_ISREG(facts.st_mode) and os.geteuid() in {0, facts.st_uid}:
-            events += _of_artifact(artifact, raw, now)
+        if stat.S_ISREG(facts.st_mode) and os.geteuid() == facts.st_uid:
+            events += _of_artifact(artifact, raw, now, limits.HOOK_EXPOSURES - len(events))
+        if len(events) >= limits.HOOK_EXPOSURES:
+            break
     return events, now
 
 
@@ -134,53 +145,109 @@ def _workspace(start: str) -> str:
         folder = above
 
 
-def _of_artifact(artifact: _Artifact, raw: str, taken: Taken) -> Iterator[Wire]:
+def _of_artifact(artifact: _Artifact, raw: str, taken: Taken, most: int) -> list[Wire]:
     from rightful.producers.files import opened
 
+    known = taken.get(artifact.path, Known())
     try:
         with opened(artifact.path, follow=False) as file:
-            own = _own(file.stream, raw, artifact)
-            mtime_us = file.mtime_us
+            of = _of_document if artifact.whole else _of_lines
+            events, now = of(file, artifact, raw, known, most)
     except OSError:
-        return
-    size, seen = taken.get(artifact.path, (0, ""))
-    known = size if 0 < size <= len(own) and hashlib.sha256(own[:size]).hexdigest() == seen else 0
-    if not own or known == len(own):
-        return
-    taken[artifact.path] = (len(own), hashlib.sha256(own).hexdigest())
-    skip = 0 if artifact.whole else own[:known].count(b"\n")
-    yield from _exposures(artifact.path, mtime_us, own, skip, raw)
+        return []
+    if now != known:
+        taken[artifact.path] = now
+    return events
 
 
-def _own(stream: BinaryIO, raw: str, artifact: _Artifact) -> bytes:
-    """Return the whole lines that are this session's, or may be; of one document, all of it."""
-    data = stream.read(limits.HOOK_READ_BYTES + 1)
-    if len(data) > limits.HOOK_READ_BYTES:
-        return b""
-    if artifact.whole:
-        return data
+def _of_document(file: OpenFile, artifact: _Artifact, raw: str, known: Known, most: int) -> tuple[list[Wire], Known]:
+    """Return the exposures of a document behind those that were taken, if they are still its first ones."""
+    del artifact
+    data = file.stream.read(limits.HOOK_READ_BYTES + 1)
+    mark = hashlib.sha256(data).hexdigest()
+    if len(data) > limits.HOOK_READ_BYTES or mark == known.mark:
+        return [], known
+    events = _exposures(_reader(file), data, raw)
+    start = known.size if _digest(events[: known.size]) == known.seen else 0
+    end = min(start + most, len(events))
+    return events[start:end], Known(end, mark if end == len(events) else "", _digest(events[:end]))
+
+
+def _digest(events: list[Wire]) -> str:
+    return hashlib.sha256("\n".join(event["key"] for event in events).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _of_lines(file: OpenFile, artifact: _Artifact, raw: str, known: Known, most: int) -> tuple[list[Wire], Known]:
+    """Return the exposures of lines behind those that were taken."""
+    stream = file.stream
+    start = known.size if known.size and _mark(stream, known.size) == known.mark else 0
+    if file.size - start > limits.HOOK_READ_BYTES:
+        return [], known
+    stream.seek(start)
+    own, size = _own(stream.read(file.size - start), raw, artifact, most)
+    if not own and size < _WORTH_BYTES:
+        return [], known
+    reader = _reader(file)
+    events = _exposures(reader, own, raw)
+    seen = binascii.a2b_base64(known.seen) if start else b""
+    digests = [bytes.fromhex(digest)[:_SEEN_BYTES] for digest in reader.seen]
+    if seen and any(digest in seen for digest in digests):
+        events = _counted(file, artifact, raw, start, own)
+    end = start + size
+    kept = binascii.b2a_base64(seen + b"".join(digests), newline=False).decode()
+    return events, Known(end, _mark(stream, end), kept)
+
+
+def _counted(file: OpenFile, artifact: _Artifact, raw: str, start: int, own: bytes) -> list[Wire]:
+    """Return the exposures of lines of which some may have stood in the file before; all are decoded."""
+    if start > limits.HOOK_READ_BYTES:
+        return []
+    reader = _reader(file)
+    file.stream.seek(0)
+    before, _ = _own(file.stream.read(start), raw, artifact, start)
+    _exposures(reader, before, raw)
+    return _exposures(reader, own, raw)
+
+
+def _mark(stream: BinaryIO, size: int) -> str:
+    """Return a digest of how a file begins, and of what stands before a place."""
+    stream.seek(0)
+    head = stream.read(min(size, _MARK_BYTES))
+    stream.seek(max(size - _MARK_BYTES, 0))
+    return hashlib.sha256(head + stream.read(min(size, _MARK_BYTES))).hexdigest()
+
+
+def _own(data: bytes, raw: str, artifact: _Artifact, most: int) -> tuple[bytes, int]:
+    """Return the whole lines that are this session's, or may be, and how much was looked at for them."""
     needle = raw.encode("utf-8", "surrogatepass")
     if not artifact.shared or not _PLAIN.match(needle):
-        return data[: data.rfind(b"\n") + 1]
-    lines = []
-    at = data.find(needle)
+        needle = b"\n"
+    lines: list[bytes] = []
+    at, end = data.find(needle), 0
     while at >= 0 and (end := data.find(b"\n", at)) >= 0:
         lines.append(data[data.rfind(b"\n", 0, at) + 1 : end + 1])
-        at = data.find(needle, end)
-    return b"".join(lines)
+        if len(lines) == most:
+            return b"".join(lines), end + 1
+        at = data.find(needle, end + 1)
+    return b"".join(lines), data.rfind(b"\n") + 1
 
 
-def _exposures(path: str, mtime_us: int, own: bytes, skip: int, raw: str) -> Iterator[Wire]:
-    """Yield the events of lines behind the first `skip`; all are read, for a line's id counts those before it."""
+def _reader(file: OpenFile) -> LessonHookReader:
+    from rightful.producers.importing import Origin
+    from rightful.producers.lesson_hook import LessonHookReader
+
+    return LessonHookReader(Origin(file.path, file.mtime_us))
+
+
+def _exposures(reader: LessonHookReader, own: bytes, raw: str) -> list[Wire]:
+    """Return the events of lines; the reader counts those that are equal."""
     import io
 
     from rightful.errors import InvalidEventError
     from rightful.producers.files import Found, objects_of
-    from rightful.producers.importing import Origin
-    from rightful.producers.lesson_hook import LessonHookReader
 
     ours = {(f"{AGENT}:{raw}", False), (f"{AGENT}:{SANITISERS['hook'](raw)}", True)}
-    reader = LessonHookReader(Origin(path, mtime_us))
+    events: list[Wire] = []
     for item in objects_of(io.BytesIO(own)):
         if not isinstance(item, Found):
             continue
@@ -188,8 +255,8 @@ def _exposures(path: str, mtime_us: int, own: bytes, skip: int, raw: str) -> Ite
             found: list[Any] = list(reader.events(item))
         except InvalidEventError:
             continue
-        if item.line > skip:
-            yield from (one for one in found if isinstance(one, dict) and _named(one) in ours)
+        events += [one for one in found if isinstance(one, dict) and _named(one) in ours]
+    return events
 
 
 def _named(event: Wire) -> tuple[Any, bool]:

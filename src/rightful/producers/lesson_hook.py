@@ -114,15 +114,18 @@ def _artifact(value: Mapping[str, Any]) -> str | None:
 
 
 class LessonHookReader(Reader):
-    """Reads one file; holds how often each line stood in it.
+    """Reads one file.
 
     Args:
         origin: The file; its name is the only place where some artifacts say whose they are.
+
+    Attributes:
+        seen: How often each line stood in it, by the digest of its content.
     """
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
-        self._seen: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter()
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield the exposures of one object.
@@ -198,8 +201,8 @@ class LessonHookReader(Reader):
 
     def _of_line(self, artifact: str, session: str, at_us: int, value: Mapping[str, Any]) -> Wire:
         content = digest([artifact, session, value])
-        self._seen[content] += 1
-        return _exposure(artifact, session, key_of(session, content, self._seen[content]), at_us)
+        self.seen[content] += 1
+        return _exposure(artifact, session, key_of(session, content, self.seen[content]), at_us)
 
 
 def _doubts(session_id: str, line: int) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 A file is one call: its events in wire form, one a line, exactly as they would have been appended; or
 its input, where no events could be made of it yet. It is written under another name, synced, and
 renamed. The next command that opens the ledger for writing appends what waits and then removes the
-file. Ids make that safe: whoever else drains meanwhile, and whenever one of them is killed, each
+file (`spool_drain`). Ids make that safe: whoever else drains meanwhile, and whenever one of them is killed, each
 event stands in the ledger once. `at` is the time of the call; the drain does not change it.
 
 What can never be written is set aside in the folder `aside`, for people, and is not deleted.
@@ -12,6 +12,7 @@ What can never be written is set aside in the folder `aside`, for people, and is
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -24,6 +25,7 @@ from rightful import limits
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
+    from rightful.ledger.recorded import Receipt
 
 Wire = dict[str, Any]
 
@@ -36,7 +38,14 @@ ASIDE = "aside"
 FULL = "full"
 """The file that says, by its time, that a call was refused because the spool was full."""
 
-_EVENTS, _INPUT, _NOTE = ".events.jsonl", ".input.json", ".note.json"
+WAITED = "waited"
+"""The file that says, by its time, when a call last waited for the ledger in vain."""
+
+EVENTS, INPUT = ".events.jsonl", ".input.json"
+"""How the name ends of a file of events, and of one that holds an input."""
+
+_NOTE = ".note.json"
+_MORE = f"more{_NOTE}"
 _PRIVATE = 0o700
 _OTHERS_WRITE = 0o022
 _NAME_DIGITS = 32
@@ -76,6 +85,7 @@ class Spool:
         home = environment.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
         temp = environment.get("TMPDIR") or "/tmp"  # noqa: S108 - a folder of our own in it
         self._root = root
+        self._marks: list[str] = []
         elsewhere = (f"{home}/rightful/{FOLDER}/{name}", f"{temp}/rightful-{FOLDER}-{os.geteuid()}/{name}")
         self.folders = (f"{root}/{FOLDER}", *(folder for folder in elsewhere if os.path.isabs(folder)))
 
@@ -83,33 +93,53 @@ class Spool:
 
     def keep_events(self, events: list[Wire], at_us: int) -> str | None:
         """Keep events that could not be appended; return the file, None if no folder takes it."""
-        lines = "".join(json.dumps(event) + "\n" for event in events)
-        return self._keep(_EVENTS, lines.encode(), at_us)
+        from rightful import content
+
+        return self._keep(EVENTS, b"".join(content.to_json(event) + b"\n" for event in events), at_us)
 
     def keep_input(self, raw: bytes, reason: str, at_us: int, nonce: str) -> str | None:
         """Keep the input of a call of which no events could be made yet; return the file, or None."""
         kept = {"at_us": at_us, "nonce": nonce, "reason": reason, "input": _text(raw)}
-        return self._keep(_INPUT, json.dumps(kept).encode(), at_us)
+        return self._keep(INPUT, json.dumps(kept).encode(), at_us)
 
     def set_aside(self, raw: bytes, reason: str, at_us: int) -> str | None:
         """Keep, for people, an input of which no event can be made; the first ones, as far as they fit."""
-        shown = {"at_us": at_us, "reason": reason, "bytes": len(raw), "input": _text(raw[: limits.ASIDE_BYTES])}
-        return self._keep(_NOTE, json.dumps(shown).encode(), at_us)
+        return self._note(_name(at_us, _NOTE), _shown(raw, reason, at_us))
+
+    def set_aside_once(self, about: str, raw: bytes, reason: str, at_us: int) -> str | None:
+        """Keep one note of all that is about the same: the first, and how often it came."""
+        name = f"{hashlib.sha256(about.encode('utf-8', 'surrogatepass')).hexdigest()[:_NAME_DIGITS]}{_NOTE}"
+        for folder in self._usable():
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                note = json.loads(read(f"{folder}/{ASIDE}/{name}", limits.SPOOL_LINE_BYTES))
+                count = int(note.get("count", 1)) + 1
+                note |= {"count": count, "reason": f"{reason} ({count} times)"}
+                return _written(_made(f"{folder}/{ASIDE}"), name, json.dumps(note).encode())
+        return self._note(name, _shown(raw, reason, at_us))
+
+    def _note(self, name: str, note: Wire) -> str | None:
+        data = json.dumps(note).encode()
+        for folder in self._usable():
+            with contextlib.suppress(OSError, ValueError):
+                made = _made(f"{_made(folder)}/{ASIDE}")
+                if _has_room(made, len(data), limits.ASIDE_FILES):
+                    return _written(made, name, data)
+                if not os.path.lexists(f"{made}/{_MORE}"):
+                    reason = "this folder is full: what was to be set aside from then on was not kept"
+                    _written(made, _MORE, json.dumps({"at_us": note["at_us"], "reason": reason}).encode())
+        return None
 
     def _keep(self, suffix: str, data: bytes, at_us: int) -> str | None:
-        name = f"{at_us:0{_AT_DIGITS}}-{os.urandom(8).hex()}{suffix}"
         full: list[str] = []
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError):
                 made = _made(folder)
-                if suffix == _NOTE:
-                    made = _made(f"{made}/{ASIDE}")
-                if _has_room(made, len(data), limits.ASIDE_FILES if suffix == _NOTE else limits.SPOOL_FILES):
-                    return _written(made, name, data)
+                if _has_room(made, len(data), limits.SPOOL_FILES):
+                    return _written(made, _name(at_us, suffix), data)
                 full.append(made)
-        if full and suffix != _NOTE:
+        if full:
             with contextlib.suppress(OSError):
-                _mark_full(full[0])
+                os.close(_marked(f"{full[0]}/{FULL}"))
         return None
 
     def _usable(self) -> Iterator[str]:
@@ -123,20 +153,38 @@ class Spool:
 
     def waiting(self) -> list[str]:
         """Return the files that wait, the oldest call first."""
-        found = [
-            entry for folder in self.folders for entry in _entries(folder) if entry.name.endswith((_EVENTS, _INPUT))
-        ]
+        found = [entry for folder in self.folders for entry in _entries(folder) if entry.name.endswith((EVENTS, INPUT))]
         return [entry.path for entry in sorted(found, key=lambda entry: entry.name)]
 
     def wait_s(self, at_us: int) -> float:
-        """Return how long a call may wait for the ledger: less, if calls just before it are in the spool.
+        """Return how long a call may wait for the ledger: less, if one of the last minute waited in vain.
 
         Args:
             at_us: When the call was made; microseconds since 1970, UTC.
         """
-        waiting = self.waiting()
-        vain = waiting and 0 <= at_us - at_us_of(waiting[-1]) < _IN_VAIN_US
-        return limits.HOOK_AGAIN_S if vain else limits.HOOK_WAIT_S
+        self._marks = []
+        for folder in self.folders:
+            with contextlib.suppress(OSError, ValueError):
+                if abs(at_us - os.lstat(f"{folder}/{WAITED}").st_mtime_ns // 1_000) < _IN_VAIN_US:
+                    self._marks.append(f"{folder}/{WAITED}")
+        return limits.HOOK_AGAIN_S if self._marks else limits.HOOK_WAIT_S
+
+    def waited(self, at_us: int) -> None:
+        """Say that a call waited as long as it may, and in vain. One that waits less does not say it again."""
+        for folder in self._usable():
+            with contextlib.suppress(OSError, ValueError):
+                fd = _marked(f"{_made(folder)}/{WAITED}")
+                try:
+                    os.utime(fd, ns=(at_us * 1_000, at_us * 1_000))
+                finally:
+                    os.close(fd)
+                return
+
+    def arrived(self) -> None:
+        """Say that the ledger can be written again, if `wait_s` found that it could not."""
+        for mark in self._marks:
+            with contextlib.suppress(OSError):
+                os.unlink(mark)
 
     def aside(self) -> list[str]:
         """Return the files that were set aside."""
@@ -149,29 +197,71 @@ class Spool:
 
     # -- draining --------------------------------------------------------------------------
 
-    def drain(self, log: Log, *, timeout_s: float, most: int | None = None) -> Drained:
-        """Append what waits, the oldest first, and remove it.
+    def drain(
+        self, log: Log, *, timeout_s: float, most: int | None = None, events: int = limits.SPOOL_COMMAND_EVENTS
+    ) -> Drained:
+        """Append what waits, the oldest first, and remove it. No file keeps its neighbours back.
 
         Args:
             log: The ledger's log.
             timeout_s: How long to wait for other writers, each time; seconds.
             most: How many files to take; all if None.
+            events: After how many events to stop; what is left of a file is taken by the next drain.
 
         Raises:
             StorageError: The ledger cannot be written. What was not written still waits.
         """
+        from rightful.producers import spool_drain
+
         waiting = self.waiting()
-        taken = waiting if most is None else waiting[:most]
-        aside: list[str] = []
-        for batch in _batches(taken):
-            events = [event for one in batch for event in one.events]
-            receipts = iter(log.append(events, timeout_s=timeout_s)) if events else iter(())
-            for one in batch:
-                outcomes = {receipt.outcome for _, receipt in zip(one.events, receipts, strict=False)}
-                aside += _settled(one.path, whole=one.whole and "invalid" not in outcomes)
+        drained = spool_drain.drain(
+            log, waiting if most is None else waiting[:most], timeout_s=timeout_s, events=events
+        )
         for folder in self.folders:
-            _remove_torn(folder)
-        return Drained(len(taken) - len(aside), tuple(aside), len(waiting) - len(taken))
+            for one in (folder, f"{folder}/{ASIDE}"):
+                _remove_torn(one)
+        return drained._replace(left=len(waiting) - drained.files - len(drained.aside))
+
+
+def append(log: Log, events: list[Wire], *, timeout_s: float) -> list[Receipt]:
+    """Append events. Only the wait for other writers is bounded by the timeout: what has begun is finished.
+
+    Raises:
+        BusyError: Others held the ledger that long. Nothing was written.
+        StorageError: It cannot be written.
+    """
+    from rightful.errors import OutcomeUnknownError
+
+    try:
+        return log.append(events, timeout_s=timeout_s)
+    except OutcomeUnknownError:
+        return log.append(events, timeout_s=limits.HOOK_TOTAL_S)  # waits behind the first; what it wrote is `duplicate`
+
+
+def read(path: str, most: int) -> bytes:
+    """Return what stands in a regular file.
+
+    Raises:
+        OSError: It cannot be read, is longer, or is no regular file.
+    """
+    from rightful.producers.files import opened
+
+    with opened(path, follow=False) as file:
+        data = file.stream.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, "longer than what is read", path)
+    return data
+
+
+def set_aside_file(path: str, name: str) -> str:
+    """Move a file that waits to those set aside; return where it is.
+
+    Raises:
+        OSError: It cannot be moved, or is gone.
+    """
+    kept = f"{_made(f'{os.path.dirname(path)}/{ASIDE}')}/{name}"
+    os.rename(path, kept)
+    return kept
 
 
 def at_us_of(path: str) -> int:
@@ -180,128 +270,86 @@ def at_us_of(path: str) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
-class _Waiting(NamedTuple):
-    """A file that waits: what of it can be read, and whether that is all."""
-
-    path: str
-    events: list[Wire]
-    whole: bool
-    size: int
-
-
-def _batches(paths: list[str]) -> Iterator[list[_Waiting]]:
-    """Yield files with about as many events as share a transaction."""
-    batch: list[_Waiting] = []
-    count = size = 0
-    for path in paths:
-        try:
-            one = _read(path)
-        except OSError:
-            continue  # somebody else drained it
-        if batch and (count + len(one.events) > limits.INGEST_EVENTS or size + one.size > limits.INGEST_BYTES):
-            yield batch
-            batch, count, size = [], 0, 0
-        batch.append(one)
-        count, size = count + len(one.events), size + one.size
-    if batch:
-        yield batch
-
-
-def _read(path: str) -> _Waiting:
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-        data = file.read()
-    if path.endswith(_INPUT):
-        events = _of_input(data)
-        return _Waiting(path, events or [], events is not None, len(data))
-    from rightful import content
-    from rightful.errors import InvalidEventError
-
-    lines = data.split(b"\n")
-    events = []
-    for line in lines[:-1]:
-        with contextlib.suppress(InvalidEventError):
-            events.append(content.parse_json(line))
-    return _Waiting(path, events, len(events) == len(lines) - 1 and not lines[-1], len(data))
-
-
-def _of_input(data: bytes) -> list[Wire] | None:
-    """Return the events of an input that was kept; None if none can be made of it."""
-    from rightful.producers import claude_hook
-
-    try:
-        kept = json.loads(data)
-        raw = kept["input"].encode("utf-8", "surrogateescape")
-        return claude_hook.events_of(claude_hook.input_of(raw), kept["at_us"], kept["nonce"])
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is kept, and must not stop its neighbours
-        return None
-
-
-def _settled(path: str, *, whole: bool) -> list[str]:
-    """Remove a file that is in the ledger, or set it aside; return where it went then."""
-    with contextlib.suppress(OSError):
-        if whole:
-            os.unlink(path)
-            return []
-        folder, name = os.path.split(path)
-        kept = f"{_made(f'{folder}/{ASIDE}')}/{name}"
-        os.rename(path, kept)
-        return [kept]
-    return []
-
-
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
+def _name(at_us: int, suffix: str) -> str:
+    return f"{at_us:0{_AT_DIGITS}}-{os.urandom(8).hex()}{suffix}"
+
+
+def _shown(raw: bytes, reason: str, at_us: int) -> Wire:
+    return {"at_us": at_us, "reason": reason, "bytes": len(raw), "input": _text(raw[: limits.ASIDE_BYTES])}
+
+
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return what stands in a folder of ours; nothing if it is missing, or could be a stranger's."""
+    """Return the files in a folder of ours; nothing if it is missing, or could be a stranger's.
+
+    What is no regular file, such as a FIFO or a link, is nobody's call, and could be waited for without end.
+    """
     try:
         if not _is_ours(folder):
             return []
         with os.scandir(folder) as listing:
-            return [entry for entry in listing if not entry.name.startswith(".")]
+            return [entry for entry in listing if entry.name[:1] != "." and entry.is_file(follow_symlinks=False)]
     except (OSError, ValueError):
         return []
 
 
 def _is_ours(folder: str) -> bool:
+    """Say whether nobody else can put anything into a folder, or another one in its place."""
     facts = os.lstat(folder)
-    return stat.S_ISDIR(facts.st_mode) and not facts.st_mode & _OTHERS_WRITE and facts.st_uid == os.geteuid()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_mode & _OTHERS_WRITE or facts.st_uid != os.geteuid():
+        return False
+    above = os.stat(os.path.dirname(folder))
+    if above.st_mode & stat.S_ISVTX:
+        return True
+    return above.st_uid in {0, os.geteuid()} and not above.st_mode & _OTHERS_WRITE
 
 
 def _made(folder: str) -> str:
-    """Make a folder that is its owner's alone, and those above it.
+    """Make a folder that is its owner's alone, and those above it, which are so too.
 
     Raises:
         OSError: It cannot be made, or what stands there may be a stranger's.
     """
-    try:
-        os.mkdir(folder, _PRIVATE)
-    except FileExistsError:
-        pass
-    except FileNotFoundError:
-        os.makedirs(folder, _PRIVATE)
-    else:
-        os.chmod(folder, _PRIVATE)
-        _sync_folder(os.path.dirname(folder))
+    _make(folder)
     if not _is_ours(folder):
         raise OSError(f"{folder} may be somebody else's")
     return folder
 
 
+def _make(folder: str) -> None:
+    above = os.path.dirname(folder)
+    try:
+        os.mkdir(folder, _PRIVATE)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        if above == folder:
+            raise
+        _make(above)
+        _make(folder)
+        return
+    os.chmod(folder, _PRIVATE)
+    _sync_folder(above)
+
+
 def _has_room(folder: str, size: int, most: int) -> bool:
     """Say whether one more file fits into a folder. What is there is kept; it is the newest that is refused."""
-    sizes = [entry.stat(follow_symlinks=False).st_size for entry in _entries(folder) if not entry.is_dir()]
+    kept = [entry for entry in _entries(folder) if entry.name not in {FULL, WAITED, _MORE}]
+    sizes = [entry.stat(follow_symlinks=False).st_size for entry in kept]
     return len(sizes) < most and sum(sizes) + size <= limits.SPOOL_BYTES
 
 
-def _mark_full(folder: str) -> None:
-    os.close(os.open(f"{folder}/{FULL}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+def _marked(path: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.open(path, flags, 0o600)
 
 
 def _written(folder: str, name: str, data: bytes) -> str:
     """Write a file that is there whole, and durable, or not at all."""
-    half, path = f"{folder}/.{name}", f"{folder}/{name}"
+    half, path = f"{folder}/.{os.urandom(4).hex()}-{name}", f"{folder}/{name}"
     fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
