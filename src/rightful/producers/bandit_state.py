@@ -145,8 +145,10 @@ class BanditStateReader(Reader):
         notes: list[Problem] = []
         planned = list(events)
         for place, event in enumerate(events):
-            if "through" not in event and any(event.get(held) for held in ("arms", "contexts", "judge")):
-                notes += _timeless(rows, event)
+            if "through" not in event:
+                event, said = _timeless(rows, event)  # noqa: PLW2901 - the event that is planned
+                planned[place] = event
+                notes += [Problem(None, what, lost=False) for what in said]
             if (own := _opened(rows, event)) is not None:
                 again, why = _put_back(rows, published, own)
                 if why is not None:
@@ -196,18 +198,20 @@ def until_of(published: Iterable[tuple[str, PosteriorPublished]], target: str) -
     return left[-1] if left and isinstance(left[-1], str) else None
 
 
-def _timeless(rows: list[Recorded], event: Wire) -> Iterator[Problem]:
+def _timeless(rows: list[Recorded], event: Wire) -> tuple[Wire, list[str]]:
     """Give a state without a time that of what was published to its file, and say what it means to have none."""
     published = [
         (row.id, row.event)
         for row in rows
         if isinstance(row.event, PosteriorPublished) and row.event.producer == _PUBLISHER and row.outcome == "appended"
     ]
-    what = "the grades that it holds are counted again, unless it is left out with the policy's field `balances`"
     if (until := until_of(published, event["source"])) is not None:
-        event["through"] = until
         what = f"it goes on from what this ledger published to it, which holds the grades up to {until}"
-    yield Problem(None, f"the state gives no time: {what}", lost=False)
+        return event | {"through": until}, [f"the state gives no time: {what}"]
+    if not (event["arms"] or event.get("contexts") or event.get("judge")):
+        return event, []
+    what = "the grades that it holds are counted again, unless it is left out with the policy's field `balances`"
+    return event, [f"the state gives no time: {what}"]
 
 
 def _moment(text: object, notes: list[str]) -> int | None:
