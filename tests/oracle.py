@@ -18,7 +18,9 @@ open, the code's is taken over, since it is a reasonable one:
 - Retracted and conflicting come before in-balance, that before unmapped, that before the bins of the join.
 - A grade that reaches a countable exposure without arms is empty, even if later ones came too late.
 - Under `salience_*` an arm that the grade does not name weighs nothing; without salience all weigh alike.
-- An arm's context is that of its first countable exposure; the age of a run is that of its first one.
+- An arm's context is that of its first countable exposure, of one time that with a context, by its text; the age
+  of a run is that of its first one.
+- A run of which an opening balance holds a grade is in it, whatever is graded later: it cannot be taken out again.
 - `newest` seeks the exposures of one name, not of its run, and takes all times as they are.
 - A withdrawal counts whatever position it has, and whether or not its own id is in conflict.
 - An erased grade is a unit of its own, since its grader is no longer known.
@@ -62,7 +64,7 @@ def replay(lines: Iterable[Line], policy: Policy, decay_at_us: int | None = None
     """What a policy makes of these rows."""
     told = Told(lines, policy)
     if decay_at_us is None:
-        decay_at_us = max((line.at for line in told.lines), default=0)
+        decay_at_us = max((line.at for line in told.lines if line.row.type != "posterior.published"), default=0)
     return _Oracle(told, policy, decay_at_us).answer()
 
 
@@ -98,7 +100,7 @@ class _Oracle:
         given = [one for one in self.told.grades if not one.retraction]
         runs = [self.told.run(one.name) for one in given]
         return [
-            Unit(one, run, one.position, "conflicting" if one.quarantined else None, run)
+            Unit(one, run, one.position, "conflicting" if one.quarantined else None, run, since=one.at)
             for one, run in zip(given, runs, strict=True)
         ]
 
@@ -107,7 +109,7 @@ class _Oracle:
         for line in self.told.erased:
             row = line.row
             grade = Grade(name_of(row), line.at, row.position, "", 0, False, False, None)
-            units.append(Unit(grade, grade.name, row.position, "erased", grade.name))
+            units.append(Unit(grade, grade.name, row.position, "erased", grade.name, since=line.at))
         return units
 
     def _effective(self) -> list[Unit]:
@@ -147,7 +149,8 @@ class _Oracle:
         standing = [one for one in tops if one[2] != "retracted"]
         rank, grade, state = min(standing or tops, key=lambda one: one[0])
         rivals = sum(one[0] == rank for one in standing) > 1
-        return Unit(grade, run, min(slots), "conflicting" if rivals else state, run)
+        since = min(one.at for one in grades)
+        return Unit(grade, run, min(slots), "conflicting" if rivals else state, run, since=since)
 
     @staticmethod
     def _top(stream: list[Grade]) -> tuple[Grade, str | None]:
@@ -218,7 +221,7 @@ class _Oracle:
         return payers
 
     def _bin(self, unit: Unit, payers: dict[int, set[Name]]) -> str:
-        if unit.grade.at <= self.told.balanced_until():
+        if unit.since <= self.told.balanced_until():
             return "in_balance"
         if self._reward(unit) is None:
             return "unmapped"
@@ -244,7 +247,7 @@ class _Oracle:
         if unit.bin != "credited":
             return []
         sequential = self.policy.arithmetic == "sequential"
-        order = sorted(unit.live, key=lambda one: (0 if sequential else one.at, one.position))
+        order = sorted(unit.live, key=lambda one: one.position if sequential else one.told_first())
         listed = [(arm, one.context) for one in order for arm in one.arms]
         if not sequential:
             listed = list({arm: (arm, context) for arm, context in reversed(listed)}.values())

@@ -49,6 +49,10 @@ class Shown:
     usable: bool
     erased: bool
 
+    def told_first(self) -> tuple[int, bool, str, int]:
+        """By time; of one time those with a context first, by what it says, so that arrival decides nothing."""
+        return self.at, self.context is None, repr(self.context), self.position
+
 
 @dataclasses.dataclass
 class Grade:
@@ -315,6 +319,7 @@ class Unit:
     slot: int
     bin: str | None
     target: Name
+    since: int
     effective: bool = dataclasses.field(init=False)
     unclear: bool = False
     tied: bool = False

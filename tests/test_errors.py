@@ -102,7 +102,7 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
     (
         errors.TargetError("/ws/b.json", "it is torn"),
         2,
-        {"path": "/ws/b.json", "why": "it is torn"},
+        {"path": "/ws/b.json", "why": "it is torn", "advice": "Mend it, or let its tool finish, and plan again."},
         "/ws/b.json was not touched: it is torn. Mend it, or let its tool finish, and plan again.",
     ),
     (
@@ -114,8 +114,12 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
     (
         errors.BackfillRefusedError("/ws/b.json", ("it mixes forms", "too few pay")),
         1,
-        {"path": "/ws/b.json", "why": ("it mixes forms", "too few pay")},
-        "/ws/b.json was not written: it mixes forms; too few pay. Plan another way, or with --force.",
+        {
+            "path": "/ws/b.json",
+            "why": ("it mixes forms", "too few pay"),
+            "advice": "Mend what is named, or plan with --force.",
+        },
+        "/ws/b.json was not written: it mixes forms; too few pay. Mend what is named, or plan with --force.",
     ),
 ]
 IDS = [type(case[0]).__name__ for case in CASES]

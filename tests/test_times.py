@@ -56,3 +56,14 @@ def test_what_is_no_time_at_all_is_refused_like_one_without_an_offset(value: Any
 def test_text_is_rfc_3339_in_utc() -> None:
     assert times.text_of(1_785_578_400_000_000) == "2026-08-01T10:00:00Z"
     assert times.text_of(1) == "1970-01-01T00:00:00.000001Z"
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+01:00"])
+def test_a_time_that_its_offset_leads_out_of_the_calendar_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="lies outside of the years 1 to 9999 in UTC"):
+        times.us_from(text)
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00Z"])
+def test_the_first_and_the_last_time_of_the_calendar_come_back(text: str) -> None:
+    assert times.text_of(times.us_from(text)) == text

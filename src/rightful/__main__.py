@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from rightful.cli import main
+try:
+    from rightful.cli import main
+except KeyboardInterrupt:
+    sys.stderr.write("rightful: interrupted; nothing was done.\n")
+    sys.exit(130)
 
 sys.exit(main())

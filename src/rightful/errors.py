@@ -336,17 +336,19 @@ class TargetError(RightfulError):
     Attributes:
         path: The file.
         why: What is wrong with it.
+        advice: What to do next.
     """
 
     exit_code: ClassVar[int] = 2
 
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(path, why)
+    def __init__(self, path: str, why: str, advice: str = "Mend it, or let its tool finish, and plan again.") -> None:
+        super().__init__(path, why, advice)
         self.path = path
         self.why = why
+        self.advice = advice
 
     def __str__(self) -> str:
-        return f"{self.path} was not touched: {self.why}. Mend it, or let its tool finish, and plan again."
+        return f"{self.path} was not touched: {self.why}. {self.advice}"
 
 
 class TargetChangedError(RightfulError):
@@ -380,14 +382,18 @@ class BackfillRefusedError(RightfulError):
     Attributes:
         path: The file.
         why: Every reason.
+        advice: What to do next.
     """
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, path: str, why: tuple[str, ...]) -> None:
-        super().__init__(path, why)
+    def __init__(
+        self, path: str, why: tuple[str, ...], advice: str = "Mend what is named, or plan with --force."
+    ) -> None:
+        super().__init__(path, why, advice)
         self.path = path
         self.why = why
+        self.advice = advice
 
     def __str__(self) -> str:
-        return f"{self.path} was not written: {'; '.join(self.why)}. Plan another way, or with --force."
+        return f"{self.path} was not written: {'; '.join(self.why)}. {self.advice}"

@@ -50,7 +50,7 @@ def event_id(producer: str, key: str) -> str:
     """
     if not key:
         raise InvalidEventError("Expected `key` of length >= 1", "$.key")
-    if _CONTROL.search(key):
+    if has_control(key):
         raise InvalidEventError("Expected `key` without control characters", "$.key")
     try:
         name = f"{producer}\n{key}".encode()
@@ -99,6 +99,11 @@ def is_session(name: str) -> bool:
         return len(name.encode()) <= limits.SESSION_BYTES
     except UnicodeEncodeError:
         return False
+
+
+def has_control(text: str) -> bool:
+    """Say whether a text has a control character, which no name has."""
+    return _CONTROL.search(text) is not None
 
 
 _HOOK = re.compile(r"[^a-zA-Z0-9_-]")

@@ -36,6 +36,9 @@ ENVELOPE_BYTES = 65_535
 EVENT_BYTES = 16 * 1024 * 1024
 """Size of one event's canonical body, and of one wire line; bytes. A body is kept in memory whole."""
 
+REPLACED_BYTES = 256 * 1024 * 1024
+"""Size of a file whose place a backfill takes, or gives back; bytes. It is held whole; a tool's is of kilobytes."""
+
 BATCH_EVENTS = 100_000
 """Events in one append; it is one transaction, held in memory."""
 
@@ -104,11 +107,17 @@ COVERAGE_POINTS = 20
 DECAYS_ALONE = 20
 """Decays without a credit after which an arm is said to only decay. At gamma 0.99 a fifth of its evidence is gone."""
 
+DOUBTFUL_PERCENT = 10
+"""Grades in conflict or ambiguous, of all that a policy looks at, above which that is said; percent."""
+
 REWARDLESS_COUNT = 30
 """Selections without one reward above 0.5 that are reported. If one in ten earned one, 30 without are 4%."""
 
 STATUS_ROWS = 200_000
 """Rows that a plain `status` folds to show coverage. More take seconds, and reading alone keeps nothing of it."""
+
+FOREIGN_OBJECTS = 10_000
+"""Objects of a file in a folder that are looked at before it is passed over. They take 0.1 s."""
 
 WALK_ENTRIES = 1_000_000
 """Entries that are looked at below one folder. More is a mistaken path, such as `/`."""

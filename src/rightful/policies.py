@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, field
 
 from rightful.errors import PolicyError
 from rightful.forms import explained
-from rightful.identity import is_session
+from rightful.identity import has_control, is_session
 
 Positive = Annotated[float, Meta(gt=0.0, le=1e15)]
 Gamma = Annotated[float, Meta(gt=0.0, le=1.0)]
@@ -165,6 +165,9 @@ def _check_names(policy: Policy) -> None:
         for place, pattern in enumerate(getattr(policy, name)):
             if "/" not in pattern:
                 raise PolicyError(f"a grader is `producer/rubric`, got {pattern!r} - at `$.{name}[{place}]`")
+            if has_control(pattern):
+                what = f"no grader has control characters, got {pattern!r}"
+                raise PolicyError(f"{what} - at `$.{name}[{place}]`")
     for place, session in enumerate(policy.without_sessions):
         if not is_session(session):
             what = f"a session is `namespace:value`, got {session[:64]!r}"

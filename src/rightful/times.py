@@ -11,6 +11,8 @@ from rightful.errors import UsageError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FARTHEST_S = 62_135_596_800  # back to the year 1, where calendars end, and as far ahead
+_FIRST_US = -_FARTHEST_S * 1_000_000
+_LAST_US = 253_402_300_799_999_999  # the end of the year 9999, where calendars end
 
 
 def us_of(at: datetime) -> int:
@@ -36,7 +38,8 @@ def us_from(value: datetime | str | float) -> int:
         value: An aware datetime, RFC 3339 text with an offset, or a number of seconds since 1970.
 
     Raises:
-        UsageError: It is none of these. Write it as `2026-08-01T10:15:00Z`.
+        UsageError: It is none of these, or lies outside of the years 1 to 9999 in UTC. Write it as
+            `2026-08-01T10:15:00Z`.
     """
     if isinstance(value, str):
         try:
@@ -46,7 +49,9 @@ def us_from(value: datetime | str | float) -> int:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise UsageError(f"{value.isoformat()} has no offset; write it as 2026-08-01T10:15:00Z")
-        return us_of(value)
+        if not _FIRST_US <= (at_us := us_of(value)) <= _LAST_US:  # an offset leads out of the calendar
+            raise UsageError(f"{value.isoformat()} lies outside of the years 1 to 9999 in UTC; name another time")
+        return at_us
     number: Any = value
     if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) <= _FARTHEST_S:
         raise UsageError(f"{number!r} is no time; write it as 2026-08-01T10:15:00Z")

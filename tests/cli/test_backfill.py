@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests.backfilling import EVENTS, GIT, NOON, OLD, TESTS, arm, state, text, written
 from tests.cli.conftest import Run
 from tests.projections.telling import exposed, graded
+from tests.projections.telling import opened as balance
 from tests.readers_of_tools import Bandit
 
 import rightful
@@ -42,10 +44,13 @@ def test_plan_apply_status_and_rollback_in_words(run: Run, target: Path) -> None
 
     applied = run("backfill", "apply", "--target", target)
     assert applied.code == 0
-    assert applied.out.startswith(f"{target} was written: 2 arms changed, publication ")
-    assert (
-        run("backfill", "apply", "--target", target).out
-        == f"{target} already stands as planned; nothing was written to it.\n"
+    assert applied.out.startswith(
+        f"{target} was written (for gptme-sessions, the old numbers counted): 2 arms changed, publication "
+    )
+    assert applied.out.endswith(f". Take it back with:\n  rightful backfill rollback --target {target}\n")
+    assert run("backfill", "apply", "--target", target).out == (
+        f"{target} already stands as planned (for gptme-sessions, the old numbers counted); nothing was written to "
+        f"it.\n"
     )
 
     status = run("backfill", "status")
@@ -56,12 +61,96 @@ def test_plan_apply_status_and_rollback_in_words(run: Run, target: Path) -> None
 
     refused = run("backfill", "rollback", "--target", target)
     assert refused.code == 3
-    assert "written by somebody else since it was published. What stands there was kept." in refused.err
+    assert (
+        "written by somebody else since it was published. It was not touched. With --force the bytes of before are put "
+        "back all the same, and what stands there now is kept in the ledger's folder."
+    ) in refused.err
     back = run("backfill", "rollback", "--target", target, "--force")
     assert (back.code, target.read_bytes()) == (0, text(FILE))
     assert back.out.startswith(f"{target} is again what it was before (SHA-256 ")
-    assert "already" in run("backfill", "rollback", "--target", target).out
-    assert "what stood there before is back" in run("backfill", "status").out
+    assert run("backfill", "rollback", "--target", target).out == (
+        f"{target} is what it was before already; nothing was written to it.\n"
+    )
+    said = run("backfill", "status").out
+    assert "the last publication was taken back, and what stood there before it is back" in said
+    assert [line.split() for line in said.splitlines() if line.startswith("in force")] == [["in", "force", "nothing"]]
+
+
+def test_the_way_back_is_given_as_it_has_to_be_typed(run: Run, here: Path, ledger: Path) -> None:
+    tell(ledger, *EVENTS)
+    target = here / "my state" / "it's.json"
+    target.parent.mkdir()
+
+    applied = run("--ledger", ledger, "backfill", "apply", "--target", target, "--reader", "lesson-hook", "--rebuild")
+
+    command = applied.out.splitlines()[-1]
+    assert shlex.split(command) == [
+        "rightful", "--ledger", str(ledger), "backfill", "rollback", "--target", str(target),
+    ]  # fmt: skip
+    assert "(for lesson-hook, rebuilt from the log alone)" in applied.out
+    assert run(*shlex.split(command)[1:]).out == f"{target} was removed: there was no file before.\n"
+
+
+def test_what_can_still_be_taken_back_is_named_by_rollback_and_status(run: Run, ledger: Path, target: Path) -> None:
+    words = ("backfill", "apply", "--target", target, "--reader", "gptme-sessions")
+    first = run(*words, "--json").document["done"]["publication"]
+    tell(ledger, exposed("t:c", GIT, at=NOON + 500), graded("t:c", 1.0, at=NOON + 600))
+    second = run(*words, "--json").document["done"]["publication"]
+
+    back = run("backfill", "rollback", "--target", target)
+    again = run("backfill", "rollback", "--target", target)
+
+    command = f"rightful backfill rollback --target {target} --publication {first}"
+    pointer = f"An earlier publication is in force, {first}. Take that one back too with:\n  {command}\n"
+    assert back.out.startswith(f"{target} is again what it was before")
+    assert back.out.endswith(pointer)
+    assert again.out == f"{target} is what it was before already; nothing was written to it.\n{pointer}"
+    status = run("backfill", "status").out
+    assert "the last publication was taken back, and what stood there before it is back" in status
+    assert (first in status, second in status) == (True, False)
+    last = run(*shlex.split(command)[1:])
+    assert (last.out.count("\n"), target.read_bytes()) == (1, text(FILE))
+
+
+def test_targets_stand_apart_in_the_status(run: Run, here: Path, target: Path) -> None:
+    for file in (target, here / "new.json"):
+        run("backfill", "apply", "--target", file, "--reader", "gptme-sessions")
+
+    first, second = run("backfill", "status").out.split("\n\n")
+
+    assert (str(here / "new.json") in first, str(target) in second) == (True, True)
+
+
+def test_what_the_tool_did_since_can_be_dropped_and_the_refusal_says_so(run: Run, target: Path) -> None:
+    words = ("--target", target, "--reader", "gptme-sessions")
+    run("backfill", "apply", *words)
+    Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
+
+    plan, applied = run("backfill", "plan", *words), run("backfill", "apply", *words)
+
+    way = (
+        "Plan with --rebuild, which takes those grades from the log, or with --drop-updates, which leaves out what the "
+        "tool did since the last publication; with --force where the old numbers are right as they are."
+    )
+    assert (plan.code, applied.code) == (1, 1)
+    assert f"Apply will refuse it. {way}" in plan.out
+    assert way in applied.err
+    dropped = run("backfill", "apply", *words, "--drop-updates")
+    assert "(for gptme-sessions, what the tool did since the last publication dropped)" in dropped.out
+
+
+def test_numbers_that_do_not_count_are_not_said_to(run: Run, here: Path, ledger: Path) -> None:
+    target = written(here / "b.json", FILE)
+    later = balance(at=10 * 3600, source=str(target), arms={GIT: {"alpha": 9.0, "beta": 1.0, "n": 9}})
+    tell(ledger, later, *EVENTS)
+
+    plan = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions")
+
+    assert plan.code == 1
+    assert "do not count, though they were to: a note says why" in plan.out
+    assert "count, as the opening balance of this file" not in plan.out
+    forced = run("backfill", "apply", "--target", target, "--reader", "gptme-sessions", "--force")
+    assert "(for gptme-sessions, a later state of it counted)" in forced.out
 
 
 def test_what_is_not_repaired_is_the_first_thing_said(run: Run, here: Path, ledger: Path) -> None:
@@ -79,11 +168,17 @@ def test_what_is_not_repaired_is_the_first_thing_said(run: Run, here: Path, ledg
     assert second == (
         "Refused: 1 of 2 grades are neither credited nor empty nor retracted (1 in-balance), and at most 10% may be."
     )
-    assert third == "Apply will refuse it. Mend what is named, or plan with --force."
+    assert third == (
+        "Apply will refuse it. Plan with --rebuild, which takes those grades from the log; with --force where the old "
+        "numbers are right as they are."
+    )
     assert [line.split() for line in plan.out.splitlines() if line.lstrip().startswith("in-balance")] == [
         ["in-balance", "1", "t:a"]
     ]
-    assert run("backfill", "apply", "--target", target).code == 1
+    applied = run("backfill", "apply", "--target", target)
+    assert applied.code == 1
+    assert "Plan with --rebuild, which takes those grades from the log" in applied.err
+    assert "--drop-updates" not in plan.out + applied.err
 
     rebuilt = run("backfill", "plan", "--target", target, "--reader", "gptme-sessions", "--rebuild")
     assert rebuilt.code == 0
@@ -94,14 +189,16 @@ def test_what_is_not_repaired_is_the_first_thing_said(run: Run, here: Path, ledg
 
 def test_a_plan_can_be_kept_elsewhere_and_applied_from_there(run: Run, here: Path, target: Path) -> None:
     document = run(
-        "backfill", "plan", "--target", target, "--reader", "lesson-hook", "--policy", '{"prior": [2, 1]}',
+        "backfill", "plan", "--target", target, "--reader", "lesson-hook", "--policy", '{"credit": "split"}',
         "--out", here / "plan.json", "--json",
     ).document  # fmt: skip
 
     assert json.loads((here / "plan.json").read_text()) == document
     assert list(document) == [
         "version", "ledger", "target", "reader", "asked", "policy", "policy_hash", "through", "decay_at", "digest",
-        "previous_sha256", "new_sha256", "supersedes", "asked_old", "old", "opens", "forced", "refusals", "notes",
+        "previous_sha256", "new_sha256", "supersedes", "asked_as_of", "asked_decay_at", "asked_old", "old", "opens",
+        "retires", "until",
+        "counts", "updated", "forced", "refusals", "notes",
         "grades", "in_balance", "uncredited", "changes", "unchanged",
     ]  # fmt: skip
     assert list(document["changes"][0]) == ["arm", "old", "new", "delta_mean", "n"]
@@ -111,7 +208,7 @@ def test_a_plan_can_be_kept_elsewhere_and_applied_from_there(run: Run, here: Pat
     assert done["plan"] == document
     assert list(done["done"]) == ["target", "happened", "publication", "position", "sha256", "replaced"]
     assert done["done"]["sha256"] == document["new_sha256"]
-    assert Bandit(target).arms[TESTS].alpha == 2.75
+    assert Bandit(target).arms[TESTS].alpha == 1.375
 
 
 def test_apply_with_the_question_plans_and_writes_in_one_go(run: Run, ledger: Path, target: Path) -> None:
@@ -250,3 +347,34 @@ def test_in_80_columns_names_stay_and_numbers_go(run: Run, target: Path, monkeyp
     assert "Beta, new" in out
     assert "Beta, old" not in out
     assert max(map(len, [line for line in out.splitlines() if "/ws/" in line])) <= 80
+
+
+def test_the_decay_of_a_rebuilt_file_of_the_demo_is_kept(run: Run, here: Path) -> None:
+    """Its file is newer than its last grade; the tool decays it and moves no time; the next backfill keeps that."""
+    assert run("demo", here / "demo").code == 0
+    target = here / "demo" / "state" / "bandit" / "bandit-state.json"
+    words = ("--ledger", here / "demo" / ".rightful", "backfill")
+    question = ("--target", target, "--reader", "gptme-sessions")
+    contaminated = numbers(target)
+    assert run(*words, "apply", *question, "--rebuild", "--force").code == 0
+    assert numbers(target) == {"quote-paths": (4.5, 1.5), "retry-blindly": (1.5, 4.5), "small-commits": (4.5, 1.5)}
+    assert Bandit(target).last_updated == "2026-08-01T12:55:00+00:00"
+
+    document = json.loads(target.read_bytes())
+    for entry in document["arms"].values():
+        entry.update({key: 1.0 + (entry[key] - 1.0) * 0.9 for key in ("alpha", "beta")})
+    target.write_bytes(text(document))
+    plan = run(*words, "plan", *question, "--json").document
+    assert run(*words, "apply", *question, "--force").code == 0
+
+    assert (plan["changes"], plan["unchanged"], plan["counts"], plan["updated"]) == ([], 3, True, True)
+    assert numbers(target) == {
+        "quote-paths": (4.15, 1.45), "retry-blindly": (1.45, 4.15), "small-commits": (4.15, 1.45),
+    }  # fmt: skip
+    assert numbers(target) != contaminated
+    again = run(*words, "plan", *question, "--json").document
+    assert (again["changes"], again["counts"]) == ([], True)
+
+
+def numbers(target: Path) -> dict[str, tuple[float, float]]:
+    return {Path(name).stem: (one.alpha, one.beta) for name, one in sorted(Bandit(target).arms.items())}

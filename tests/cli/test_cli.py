@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -214,54 +213,3 @@ def test_a_narrow_encoding_gets_tables_in_ascii(ledger: Path, command: str) -> N
     lines = [line for line in done.stdout.splitlines() if b"lessons/b" not in line]  # that name has one of its own
     assert b"\\u" not in b"".join(lines)
     assert b"lessons/a.md" in b"".join(lines)
-
-
-# -- closed streams ----------------------------------------------------------------------------
-
-LINE = """{"type":"session.ended","producer":"p","key":"k","session":"t:1","at":"2026-08-01T10:00:00Z"}"""
-
-
-def shell(script: str) -> subprocess.CompletedProcess[str]:
-    """Run a shell script in which `rightful` is this program."""
-    text = f'rightful() {{ "{sys.executable}" -m rightful "$@"; }}\n{script}'
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run(["sh", "-c", text], check=False, capture_output=True, text=True, env=env)
-
-
-@pytest.mark.parametrize("words", ["ingest", "ingest -", "import auto -"])
-def test_a_closed_stdin_is_told_to_who_reads_it(ledger: Path, words: str) -> None:
-    done = shell(f"rightful {words} <&-")
-
-    assert done.returncode == 2
-    assert done.stderr == "rightful: stdin is closed; nothing was read. Name a file, or give it on stdin.\n"
-
-
-def test_a_closed_stdin_is_nothing_to_who_does_not_read_it(ledger: Path, here: Path) -> None:
-    (here / "empty.jsonl").touch()
-
-    assert shell("rightful import auto empty.jsonl <&-").returncode == 0
-
-
-def test_complaints_never_land_in_the_answer(ledger: Path, here: Path) -> None:
-    (here / "events.jsonl").write_text(f"rubbish\n{LINE}\n")
-    done = shell("rightful ingest --json events.jsonl 2>&-")
-
-    assert done.returncode == 2
-    assert json.loads(done.stdout)["counts"] == {"invalid": 1, "appended": 1}
-
-
-def test_a_file_of_the_ledger_never_takes_the_place_of_a_closed_stream(ledger: Path, here: Path) -> None:
-    """What is printed on descriptor 2, be it by the interpreter itself, would be written into it."""
-    (here / "events.jsonl").write_text(f"{LINE}\n")
-    script = """
-import os, sys
-import rightful.cli
-assert rightful.cli.main(["ingest", "events.jsonl"]) == 0
-import rightful
-with rightful.open(".rightful"):
-    sys.exit(sum("rightful" in os.readlink(f"/proc/self/fd/{number}") for number in range(3)))
-"""
-    (here / "probe.py").write_text(script)
-    done = shell(f'"{sys.executable}" probe.py <&- >&- 2>&-')
-
-    assert done.returncode == 0

@@ -183,7 +183,7 @@ def test_a_git_file_that_leads_nowhere_is_passed_over(folder: Folder, text: str)
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("plain\ttext\nand more", "plain\ttext\nand more"),
+        ("plain\ttext\nand more", r"plain\ttext\nand more"),
         ("größer → 文字 \U0001f600 \xa0", "größer → 文字 \U0001f600 \xa0"),
         ("\x1b[31m\x07\x00\x7f", r"\x1b[31m\x07\x00\x7f"),
         ("\r\x0b\x0c", r"\r\x0b\x0c"),
@@ -201,12 +201,12 @@ def test_text_cannot_steer_a_terminal(text: str, shown: str) -> None:
 def test_prose_is_wrapped_at_spaces_where_a_width_is_given_and_only_there(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "The ledger keeps all.\n\n  Where    in /a/folder/with-a-long-name and here"
-    common.tell(text)
-    assert capsys.readouterr().out == text + "\n"
+    text = ["The ledger keeps all.", "\n  Where    in /a/folder/with-a-long-name and here"]
+    common.tell(*text)
+    assert capsys.readouterr().out == "\n".join(text) + "\n"
 
     monkeypatch.setenv("COLUMNS", "30")
-    common.tell(text)
+    common.tell(*text)
     assert capsys.readouterr().out.splitlines() == [
         "The ledger keeps all.",
         "",
@@ -233,6 +233,22 @@ def test_complaints_go_to_stderr_and_are_safe(capsys: pytest.CaptureFixture[str]
     common.complain("bad \x1b[2J")
 
     assert capsys.readouterr() == ("", "rightful: bad \\x1b[2J\n")
+
+
+FORGED = "x\nrightful: note: all 40 files imported\r\n\twarning: none"
+SHOWN = r"x\nrightful: note: all 40 files imported\r\n\twarning: none"
+
+
+def test_no_text_makes_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """A key of a file, its name, an arm: what others wrote ends where our sentence goes on."""
+    common.say(f"{FORGED} 1", FORGED)
+    common.tell(f"{FORGED} 2", f"\n{FORGED}")
+    common.complain(FORGED)
+    common.note(FORGED)
+
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [f"{SHOWN} 1", SHOWN, f"{SHOWN} 2", "", SHOWN]
+    assert err.splitlines() == [f"rightful: {SHOWN}", f"rightful: note: {SHOWN}"]
 
 
 def test_answers_go_to_stdout_and_are_safe(capsys: pytest.CaptureFixture[str]) -> None:

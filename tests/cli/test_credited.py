@@ -61,8 +61,7 @@ def test_two_sessions_that_are_graded_for_one_exposure_are_said_to_be_ambiguous(
     said = last_line(run, state, *a, "two")
 
     assert said == (
-        "ledger: appended; pays nobody under bound: ambiguous "
-        "(another session fits its name, or is graded for the same exposure)"
+        "ledger: appended; pays nobody under bound: ambiguous (the grade of another session reaches the same exposure)"
     )
     assert alphas(run) == {}
 
@@ -75,6 +74,33 @@ def test_a_grade_in_whose_place_a_persons_pays_is_said_not_to_pay(ledger: Path, 
     said = last_line(run, state, "--exposure-session-id", "session-a", "--grade", "1")
 
     assert said == "ledger: appended; another grade of that session pays under bound"
+
+
+def test_a_grade_at_the_seq_of_another_is_said_to_contradict_it_and_not_to_have_its_id(
+    ledger: Path, run: Run, state: Path
+) -> None:
+    a = ("--exposure-session-id", "session-a", "--grade")
+    last_line(run, state, *a, "0.8")
+    grade = {"type": "grade.recorded", "producer": "credit", "at": "2090-08-01T10:00:00Z", "seq": 1, "reward": 0.5}
+    with app.open(ledger) as opened:
+        opened.append([grade | {"key": "forged", "session": "claude-code:session-a"}])
+
+    said = last_line(run, state, *a, "0.8")
+
+    assert said == (
+        "ledger: already there; pays nobody under bound: conflicting (It and credit/overall seq 1 (#3) have one "
+        "`seq`, and the two do not say the same; nobody can tell which counts)"
+    )
+
+
+def test_a_grade_in_whose_place_nobody_is_paid_is_said_so(ledger: Path, run: Run, state: Path) -> None:
+    grade = {"type": "grade.recorded", "producer": "human", "at": "2026-08-01T10:00:00Z", "seq": 1}
+    with app.open(ledger) as opened:
+        opened.append([grade | {"key": str(at), "session": "claude-code:session-a", "reward": at} for at in (0, 1)])
+
+    said = last_line(run, state, "--exposure-session-id", "session-a", "--grade", "1")
+
+    assert said == "ledger: appended; another grade of that session counts under bound, and pays nobody: conflicting"
 
 
 def test_an_id_in_conflict_is_said_to_pay_nobody_until_it_is_settled(ledger: Path, run: Run, state: Path) -> None:

@@ -131,7 +131,7 @@ def test_json_of_a_session_has_every_part(run: Run, filled: Path) -> None:
 
     assert list(document) == [
         "kind", "session", "policy", "through", "verdict", "run", "run_reason", "pending", "names", "links",
-        "exposures", "grades", "asides", "remedies",
+        "exposures", "grades", "elsewhere", "asides", "remedies",
     ]  # fmt: skip
     assert document["pending"] is True
     assert document["remedies"][0]["events"][0]["session"] == "claude-code:u-2"
@@ -196,6 +196,75 @@ def test_an_event_in_words_and_its_revisions(run: Run, ledger: Path) -> None:
         ["#1", "1", "appended"],
         ["#2", "2", "conflict"],
     ]
+
+
+def test_a_grade_that_nobody_used_has_its_remedies_under_their_own_heading(run: Run, ledger: Path) -> None:
+    fill(ledger, graded("t:a", 0.8))
+
+    out = run("explain", "#1").out
+
+    assert "Used by" not in out
+    assert out.count("No exposure is recorded for t:a") == 1
+    at = out.index("What would have to be recorded; each removes the reason that is given")
+    assert out.index("Record what t:a was shown") > at
+
+
+def shadowed(*places: str) -> list[Wire]:
+    """Exposures of a sanitised form, each of one arm, after one of the session of that very name."""
+    forms = [exposed("t:a", arm, at=at + 10, alias=True) for at, arm in enumerate(places)]
+    return [exposed("t:a", "x"), graded("t:a", 0.5), *forms]
+
+
+def rows(out: str, state: str) -> list[str]:
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    return [line for line in lines if line.startswith("#") and f" {state} " in line]
+
+
+def test_equal_reasons_stand_in_one_row(run: Run, ledger: Path) -> None:
+    fill(ledger, *shadowed("a", "b", "c", "a"))
+    said = (
+        "It was read from a file whose name is only a sanitised form of a session id (t:a); the session of that very "
+        "name has exposures of its own (#1), and those count."
+    )
+
+    out = run("explain", "t:a").out
+
+    assert rows(out, "shadowed") == [
+        f"#3 to #6 t:a 1970-01-01T00:00:10Z to 1970-01-01T00:00:13Z a, b, c shadowed {said}"
+    ]
+    assert [line.split()[0] for line in rows(out, "paid judge/overall")] == ["#1"]
+    document = run("explain", "t:a", "--json").document
+    assert [one["reason"] for one in document["exposures"] if one["state"] == "shadowed"] == [said] * 4
+
+
+def test_rows_that_stand_apart_are_named_one_by_one_and_count_as_the_rows_that_they_are(run: Run, ledger: Path) -> None:
+    apart = [event for at in range(5) for event in (exposed("t:b", "y", at=at + 1), mentioned("t:c", key=f"{at}"))]
+    fill(ledger, *shadowed("a", "a"), *apart)
+
+    assert rows(run("explain", "t:b").out, "pending")[0].startswith("#5, #7, #9 and 2 more t:b")
+    assert rows(run("explain", "t:a").out, "shadowed")[0].startswith("#3, #4 t:a")
+    few = run("explain", "t:a", "--limit", "1").out
+    assert rows(few, "paid judge/overall") == []
+    assert "1 more before these" in few
+
+
+def test_what_is_paid_stands_in_one_row_only_where_the_arms_are_the_same(run: Run, ledger: Path) -> None:
+    shown = [exposed("t:a", arm, at=at) for at, arm in enumerate("xyy")]
+    fill(ledger, *shown, graded("t:a", 0.5), exposed("t:b", "z"))
+
+    assert [line.split(" t:a")[0] for line in rows(run("explain", "t:a").out, "paid judge/overall")] == ["#1", "#2"]
+
+
+ALIASED = '{"arm_aliases": {"old/git.md": "lessons/git.md", "older/vcs.md": "lessons/git.md"}}'
+
+
+@pytest.mark.parametrize("what", ["lessons/git.md", "old/git.md", "git.md", "older/vcs.md", "vcs.md"])
+def test_each_name_of_an_arm_and_the_end_of_each_means_the_one_arm(run: Run, ledger: Path, what: str) -> None:
+    fill(ledger, exposed("t:a", "lessons/git.md"), exposed("t:b", "old/git.md"), graded("t:a", 0.5), graded("t:b", 0.5))
+
+    document = run("explain", what, "--policy", ALIASED, "--json").document
+
+    assert (document["kind"], document["arm"], document["n"]) == ("arm", "lessons/git.md", 2)
 
 
 def test_an_event_of_a_newer_program_is_shown_raw_and_others_are_refused(run: Run, filled: Path) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from tests.hooking import before_tool, rows, spooled
 from tests.ledger.facts import exposure
 
 import rightful
-from rightful.cli import hook
+from rightful.cli import hook_command
 from rightful.producers.claude_hook import EVENTS
 from rightful.producers.spool import Spool
 
@@ -52,7 +51,7 @@ def test_what_is_installed_works_from_any_folder_and_records(run: Run, ledger: P
 def test_a_program_that_is_gone_never_stops_the_agent(run: Run, ledger: Path, home: Path) -> None:
     run("hook", "install", "claude-code")
     path = home / ".claude" / "settings.json"
-    *_, program = [word for word in hook._program() if word.startswith("/")]  # its script, or this Python
+    *_, program = [word for word in hook_command.program() if word.startswith("/")]  # its script, or this Python
     path.write_text(path.read_text().replace(program, "/gone/rightful"))
 
     done = subprocess.run(["sh", "-c", commands(path)["Stop"]], input=b"{}", check=False, capture_output=True)
@@ -96,19 +95,23 @@ def test_json_of_each_action_has_stable_keys(run: Run, ledger: Path, here: Path)
     asked = ("claude-code", "--settings", "s.json", "--json")
 
     first = run("hook", "install", *asked).document
-    assert list(first) == ["settings", "changed", "events", "left_out", "command", "backup"]
+    assert list(first) == [
+        "settings", "changed", "events", "left_out", "command", "backup", "others", "elsewhere",
+    ]  # fmt: skip
     assert (first["settings"], first["changed"], first["backup"]) == (str(file), True, f"{file}.before-rightful")
     second = run("hook", "install", *asked).document
     assert (second["changed"], second["backup"]) == (False, None)
     status = run("hook", "status", *asked).document
-    assert list(status) == ["settings", "installed", "disabled", "events", "ledgers"]
+    assert list(status) == [
+        "settings", "installed", "disabled", "events", "ledgers", "others", "elsewhere",
+    ]  # fmt: skip
     assert list(status["events"][0]) == ["event", "installed", "runs", "commands"]
     assert list(status["ledgers"][0]) == [
         "path", "exists", "problem", "last_recorded_at", "waiting", "waiting_bytes", "oldest_at", "folders", "full",
         "aside",
     ]  # fmt: skip
     assert run("hook", "remove", *asked).document == {
-        "settings": str(file), "removed": list(EVENTS), "backup": None,
+        "settings": str(file), "removed": list(EVENTS), "backup": None, "others": [],
     }  # fmt: skip
     assert run("hook", "remove", *asked).document["removed"] == []
     assert file.read_text() == "{}"
@@ -247,14 +250,66 @@ def test_a_drain_that_sets_aside_says_so_and_one_that_fails_too(
     assert done.code == 0
 
 
-def test_the_program_is_its_own_script_where_there_is_one(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = here / "rightful"
-    script.write_text("#!/bin/sh\n")
-    monkeypatch.setattr(sys, "argv", ["./rightful"])
-    monkeypatch.setattr(sys, "executable", str(here / "elsewhere" / "python"))  # no script stands beside it
-    assert hook._program()[0] == "/usr/bin/env"
-    script.chmod(0o755)
-    assert hook._program() == [str(script)]
+def test_commands_that_somebody_made_of_ours_are_named_and_left(run: Run, ledger: Path, here: Path) -> None:
+    edited = "/x/rightful hook run claude-code --ledger /l || true\naudit.sh\x1b"
+    file = here / "s.json"
+    file.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": edited}]}]}}))
+    before = file.read_text()
+    shown = "/x/rightful hook run claude-code --ledger /l || true\\naudit.sh\\x1b"
+
+    for action in ("install", "status", "remove", "remove"):
+        done = run("hook", action, "claude-code", "--settings", file)
+        assert [line for line in (done.out + done.err).split("\n") if line.endswith(shown) and "Stop" in line], action
+        found = run("hook", action, "claude-code", "--settings", file, "--json").document["others"]
+        assert found == [{"event": "Stop", "command": edited}]
+    assert file.read_text() == before
+
+
+def test_install_and_status_say_which_other_settings_have_the_hooks(run: Run, ledger: Path, home: Path) -> None:
+    run("init", "--ledger", "other")
+    run("hook", "install", "claude-code", "--ledger", "other")
+    user = home / ".claude" / "settings.json"
+    (ledger.parent / ".claude").mkdir()
+    (ledger.parent / ".claude" / "settings.json").write_text("broken")
+
+    alone = run("hook", "status", "claude-code", "--json").document["elsewhere"]
+    done = run("hook", "install", "claude-code", "--scope", "local")
+    status = run("hook", "status", "claude-code", "--scope", "local")
+    named = run("hook", "status", "claude-code", "--settings", user, "--json").document["elsewhere"]
+
+    assert alone == []
+    assert f"{user} (user) has hooks of ours too, which write to {ledger.parent / 'other'}" in done.err
+    assert "hook remove claude-code --scope user" in done.err
+    assert f"{user} (user) has hooks of ours too, which write to {ledger.parent / 'other'}" in status.out
+    assert [(one["scope"], one["ledgers"]) for one in named] == [("local", [str(ledger)])]
+
+
+def test_status_keeps_each_fact_on_its_line_whatever_stands_in_it(run: Run, here: Path, home: Path) -> None:
+    place = here / "a\nb"
+    assert run("init", "--ledger", place).code == 0
+    spool = Spool(str(place), os.environ)
+    spool.set_aside(b"x", "why\nset aside      nothing", 1)
+    spool.keep_events([exposure("1")], 1)
+    command = hook_command.command_of(["/x\ny/rightful"], str(place))
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text(
+        json.dumps({"hooks": {event: [{"hooks": [{"command": command}]}] for event in EVENTS}})
+    )
+
+    out = run("hook", "status", "claude-code").out
+
+    assert "why\\nset aside" in out
+    assert f"ledger         {here}/a\\nb" in out
+    assert out.count("its program is gone: '/x\\ny/rightful'") == len(EVENTS)
+    assert len(out.splitlines()) == 1 + len(EVENTS) + 4 + 1
+
+
+def test_a_pipe_or_a_device_is_no_settings_file(run: Run, ledger: Path, here: Path) -> None:
+    os.mkfifo(here / "pipe")
+    for name in ("pipe", "/dev/zero"):
+        for action in ("install", "remove", "status"):
+            done = run("hook", action, "claude-code", "--settings", name)
+            assert (done.code, "no regular file" in done.err) == (2, True)
 
 
 def test_status_says_that_all_hooks_are_disabled(run: Run, ledger: Path, home: Path) -> None:

@@ -145,11 +145,71 @@ def test_words_that_install_does_not_write_go_the_common_way() -> None:
     assert hooked.call_of([]) is None
 
 
-def test_a_usage_error_of_run_is_said(run: Run) -> None:
-    done = run("hook", "run", "claude-code", "--nonsense")
+WORDS = [
+    ["--ledger", "L", "hook", "run", "claude-code"],
+    ["--ledger=L", "hook", "run", "claude-code"],
+    ["hook", "--ledger", "L", "run", "claude-code"],
+    ["hook", "run", "--ledger=L", "claude-code"],
+    ["hook", "run", "claude-code", "--ledger", "L", "--frob"],
+    ["--frob", "x", "hook", "--verbos", "run", "claude-code", "extra", "--ledger", "L", "--json", "--help"],
+    ["hook", "run", "--ledger", "run", "--ledger", "L"],
+    ["--ledger", "ingest", "--", "hook", "run", "claude-code", "--scope", "nobody", "--ledger", "L"],
+]
 
-    assert done.code == 2
-    assert "unrecognized" in done.err
+
+@pytest.mark.parametrize("words", WORDS)
+def test_a_call_in_whatever_words_takes_the_short_way(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setattr(cli, "parser", None)
+    given_on_stdin(monkeypatch, before_tool())
+
+    assert run(*(word.replace("L", str(ledger)) for word in words)) == (0, "", "")
+
+    assert len(rows(ledger)) == 1
+
+
+@pytest.mark.parametrize("words", WORDS[::2])
+def test_a_call_in_whatever_words_ends_though_its_stdin_stays_open(ledger: Path, words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, json.dumps(before_tool()).encode())
+    done = subprocess.run(
+        [sys.executable, "-m", "rightful", *(word.replace("L", str(ledger)) for word in words)],
+        stdin=reading, capture_output=True, check=False, timeout=30, env=surroundings(ledger.parent),
+    )  # fmt: skip
+    os.close(writing)
+    os.close(reading)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert len(rows(ledger)) == 1
+
+
+@pytest.mark.parametrize("words", [["hook", "run", "codex"], ["hook", "run", "codex", "--ledger", "/l", "--frob"]])
+def test_a_call_of_an_agent_that_we_do_not_know_neither_stops_it_nor_records(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    given_on_stdin(monkeypatch, before_tool())
+
+    assert run(*words) == (0, "", "")
+
+    assert rows(ledger) == []
+    assert spooled(ledger.parent) == []
+
+
+def test_other_commands_are_no_calls_whatever_words_they_have(run: Run, ledger: Path) -> None:
+    assert run("ingest", "hook", "run").code == 2
+    assert run("hook", "status", "claude-code", "run").code == 2
+    assert run("hook", "status", "claude-code", "--ledger", "run").code == 1
+
+
+def test_who_asks_at_a_terminal_gets_the_help_of_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO()))
+    assert "what the hooks call" in run("hook", "run", "claude-code", "--help").out
+    assert run("hook", "run", "claude-code", "--nonsense") == (0, "", "")
 
 
 def test_main_takes_the_short_way_for_a_hooks_call(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def test_people_get_the_problems_on_stderr_with_file_and_line(ledger: Path, run:
 
     assert done.out == f"{path}: 2 appended\n1 file: 2 appended (2 exposures); 1 problem.\n"
     assert done.err == (
-        f"rightful: {path}:3: Expected a session id, got 'unknown', which names nobody - at `$.session_id`\n"
+        f"rightful: {path}:3: problem: Expected a session id, got 'unknown', which names nobody - at `$.session_id`\n"
     )
     assert again.out == f"{path}: 2 there already\n1 file: 2 there already; 1 problem.\n"
 
@@ -140,10 +140,10 @@ def test_lines_that_are_wrong_alike_are_told_a_few_times_and_listed_all(ledger: 
     done = run("import", "lesson-hook", here / "a.toml")
 
     assert [line.partition(": Expected")[0] for line in done.err.splitlines()] == [
-        f"rightful: {here}/a.toml:1",
-        f"rightful: {here}/a.toml:2",
-        f"rightful: {here}/a.toml:3",
-        f"rightful: {here}/a.toml: 100 more like these; --json lists them.",
+        f"rightful: {here}/a.toml:1: problem",
+        f"rightful: {here}/a.toml:2: problem",
+        f"rightful: {here}/a.toml:3: problem",
+        f"rightful: {here}/a.toml: problem: 100 more like these; --json lists them.",
     ]
     assert done.out.endswith("103 problems.\n")
     assert len(run("import", "lesson-hook", here / "a.toml", "--json").document[0]["problems"]) == 103
@@ -245,7 +245,7 @@ def test_the_answer_goes_where_it_was_sent_while_progress_is_shown_on_a_terminal
 def test_a_name_in_a_problem_cannot_steer_the_terminal(ledger: Path, run: Run, here: Path) -> None:
     done = run("import", "lesson-hook", here / "a\x1b[2Jb")
 
-    assert done.err == f"rightful: {here}/a\\x1b[2Jb: could not be read: No such file or directory\n"
+    assert done.err == f"rightful: {here}/a\\x1b[2Jb: problem: could not be read: No such file or directory\n"
 
 
 def test_standard_input_is_imported(ledger: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

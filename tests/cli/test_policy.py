@@ -233,7 +233,9 @@ def test_nothing_to_propose_writes_nothing(run: Run, ledger: Path, here: Path) -
     done = run("policy", "aliases", "--out", "mine.json")
 
     assert (done.code, done.out) == (0, "No arm has a second name that could be told; nothing is proposed.\n")
-    assert "mine.json was not written: there is nothing to add." in done.err
+    said = "rightful: note: there is nothing to propose; nothing was written to {}.\n"
+    assert done.err == said.format("mine.json")
+    assert run("policy", "aliases", "--json", "--out", "/nowhere/x").err == said.format("/nowhere/x")
     assert not (here / "mine.json").exists()
 
 

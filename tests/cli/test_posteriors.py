@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
+from tests.projections.telling import exposed, graded, mentioned, opened
 
 import rightful
 
@@ -108,6 +109,59 @@ def test_a_decay_over_time_says_as_of_when(run: Run, ledger: Path) -> None:
 
     assert first.endswith(", through position 4, decayed as of 2026-08-01T10:11:00Z.")
     assert (later.document["decay_at"], later.err) == ("2026-08-08T10:11:00Z", "")
+
+
+FAR = [
+    exposed("t:a", "x", at=0),
+    graded("t:a", 0.5, at=10),
+    mentioned("t:b", key="b"),
+    opened(at=50 * 86_400, arms={}),
+]
+
+
+@pytest.mark.parametrize(
+    "words", [["posteriors"], ["posteriors", "--json"], ["explain", "x"], ["explain", "x", "--json"], ["audit"]]
+)
+def test_a_decay_to_a_time_long_after_all_evidence_is_noted(run: Run, ledger: Path, words: list[str]) -> None:
+    with rightful.open(ledger) as held:
+        held.append(FAR)
+
+    done = run(*words, *(["--decay", "time:7d"] if words[0] == "audit" else ["--policy", WEEK]))
+
+    assert done.code == 0
+    assert done.err == (
+        "rightful: note: evidence is decayed as of 1970-02-20T00:00:00Z, the latest time of any row, and the newest "
+        "exposure is of 1970-01-01T00:00:00Z, 7 half-lives before: next to nothing is left of it. Give --decay-at to "
+        "ask for another time.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["posteriors", "--policy", WEEK, "--decay-at", "1970-02-20T00:00:00Z"],
+        ["posteriors", "--policy", WEEK, "--as-of", "3"],
+        ["posteriors", "--decay", "time:10d"],
+        ["posteriors", "--decay", "session:0.5"],
+        ["posteriors"],
+        ["explain", "t:a", "--policy", WEEK],
+    ],
+)
+def test_a_time_that_was_given_or_lies_near_or_decides_nothing_is_not_noted(
+    run: Run, ledger: Path, words: list[str]
+) -> None:
+    with rightful.open(ledger) as held:
+        held.append(FAR)
+
+    assert run(*words).err == ""
+
+
+@pytest.mark.parametrize(("events", "said"), [(1, "0 of 1 grade is credited"), (2, "0 of 2 grades are credited")])
+def test_none_of_one_grade_is_credited(run: Run, ledger: Path, events: int, said: str) -> None:
+    with rightful.open(ledger) as held:
+        held.append([graded(f"t:{at}", 0.5) for at in range(events)])
+
+    assert run("posteriors").out.startswith(f"{said} ({events} unmatched). ")
 
 
 @pytest.mark.parametrize(

@@ -66,11 +66,90 @@ def test_where_nothing_fits_the_nearest_rule_and_what_the_log_lacks_are_said(run
 
     assert done.code == 1
     assert done.out.splitlines()[:2] == [
-        "Nothing fits; the nearest is `bound`: 3 of 3 arms do not agree, by up to 2.",
+        (
+            "Nothing fits; the nearest are `bound` and `gptme`, equally near: 3 of 3 arms do not agree; "
+            "alpha is off by a weight of up to 2."
+        ),
         "The log lacks about 3 credits of 2 arms. The log has about 1 credit of 1 arm that the file lost.",
     ]
     assert "about 2 credits that the log lacks, mean reward 1.00" in done.out
     assert "about 1 credit that the file lost, mean reward 0.25" in done.out
+
+
+@pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    ("belief", "off"),
+    [
+        ((2.0, 4.5, 2), "beta is off by a weight of up to 2.5"),
+        ((4.0, 2.0, 2), "alpha is off by a weight of up to 2"),
+        ((2.0, 2.0, 7), "the selections are off by up to 5"),
+    ],
+)
+def test_how_far_off_the_nearest_is_has_its_unit(
+    run: Run, here: Path, belief: tuple[float, float, int], off: str
+) -> None:
+    done = run("audit", "--recorded", state(here / "odd.json", b=belief))
+
+    assert done.out.splitlines()[0] == (
+        f"Nothing fits; the nearest is `historical-newest`: 1 of 1 arms do not agree; {off}."
+    )
+
+
+def test_rules_that_are_equally_near_are_named_and_many_of_them_counted(run: Run, here: Path, ledger: Path) -> None:
+    """One session: every rule pays it."""
+    with rightful.open(ledger) as opened:
+        opened.producer("hook").exposure("t:a", ["lessons/a.md"], key="a", at=rightful_time(0))
+        opened.producer("judge").grade("t:a", 0.75, seq=1, at=rightful_time(5))
+    path = state(here / "odd.json", a=(9.0, 1.0, 8))
+
+    three = run("audit", "--recorded", path).out.splitlines()[0]
+    four = run("audit", "--recorded", path, "--without-grader", "x/y").out.splitlines()[0]
+
+    nearest = "Nothing fits; the nearest are"
+    assert three.startswith(f"{nearest} `bound`, `historical-newest` and `gptme`, equally near: 1 of 1 arms")
+    assert four.startswith(
+        f"{nearest} `bound, without grader x/y`, `bound`, `historical-newest` and 1 more, equally near: 1 of 1 arms"
+    )
+
+
+@pytest.mark.usefixtures("told")
+def test_numbers_without_a_credit_are_said_to_be_that(run: Run, here: Path) -> None:
+    done = run("audit", "--recorded", state(here / "odd.json", a=(1.751, 1.25, 1), b=(1.25, 1.75, 1)))
+
+    assert (done.code, done.out.splitlines()[1]) == (
+        1, "1 arm has as many credits as in the log, and other numbers (evidence +0.001).",
+    )  # fmt: skip
+    assert "as many credits, evidence +0.001" in done.out
+    assert "mean reward" not in done.out
+
+
+@pytest.mark.usefixtures("told")
+def test_a_file_of_before_the_log_tells_nothing_of_its_rule(run: Run, here: Path) -> None:
+    path = state(here / "early.json", a=(2.0, 1.0, 1))
+    path.write_text(path.read_text().replace("2026-08-01T10:16:00", "2026-07-01T10:15:00"))
+    models = here / "pm.json"
+    models.write_text(json.dumps({"arms": {"pm-model:a:b": {"alpha": 2.0, "beta": 1.0, "total_selections": 1}}}))
+
+    early, of_models = run("audit", "--recorded", path), run("audit", "--recorded", models)
+
+    assert (early.code, early.out.splitlines()[:2]) == (
+        1,
+        [
+            (
+                "It cannot be told which rule wrote the file: the log holds no grade up to its time, "
+                "2026-07-01T10:15:00Z. So all rules say the same."
+            ),
+            "The log lacks about 1 credit of 1 arm.",
+        ],
+    )
+    assert (of_models.code, of_models.out.splitlines()[0]) == (
+        1,
+        (
+            "It cannot be told which rule wrote the file: the log credits no arm that belongs into such a file. So all "
+            "rules say the same."
+        ),
+    )
+    assert "2 arms of the log belong into another tool's file and were left out" in of_models.err
 
 
 @pytest.mark.usefixtures("told")

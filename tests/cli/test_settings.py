@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rightful.cli import settings as module
-from rightful.cli.settings import Settings, command_of, ledger_of, programs_of, words_of
-from rightful.errors import StorageError, UsageError
+from rightful.cli.hook_command import command_of, ledger_of
+from rightful.cli.settings import BACKUP, Settings
+from rightful.errors import UsageError
 from rightful.producers.claude_hook import EVENTS
 
 COMMAND = command_of(["/opt/my tools/rightful"], "/home/dév/it's/.rightful")
@@ -51,6 +49,10 @@ def file(tmp_path: Path, text: str | None) -> Path:
     if text is not None:
         path.write_bytes(text.encode())
     return path
+
+
+def backup_of(path: Path) -> Path:
+    return Path(f"{path}{BACKUP}")
 
 
 def loaded(path: Path) -> Any:
@@ -104,12 +106,12 @@ def test_no_line_that_was_there_is_changed(tmp_path: Path, name: str) -> None:
 def test_installing_again_changes_nothing(tmp_path: Path) -> None:
     path = file(tmp_path, USED)
     Settings(str(path)).install(EVENTS, COMMAND)
-    once, backup = path.read_bytes(), Path(Settings(str(path)).backup).read_bytes()
+    once, backup = path.read_bytes(), backup_of(path).read_bytes()
 
     assert not Settings(str(path)).install(reversed(EVENTS), COMMAND)
 
     assert path.read_bytes() == once
-    assert Path(Settings(str(path)).backup).read_bytes() == backup == USED.encode()
+    assert backup_of(path).read_bytes() == backup == USED.encode()
 
 
 def test_another_ledger_replaces_the_entries_and_remove_still_gives_back_the_first_bytes(tmp_path: Path) -> None:
@@ -126,7 +128,7 @@ def test_another_ledger_replaces_the_entries_and_remove_still_gives_back_the_fir
 
 def test_a_file_that_install_made_goes_whatever_backup_lies_there(tmp_path: Path) -> None:
     path = file(tmp_path, None)
-    backup = Path(Settings(str(path)).backup)
+    backup = backup_of(path)
     backup.write_text(USED)
 
     Settings(str(path)).install(EVENTS, COMMAND)
@@ -144,7 +146,7 @@ def test_what_was_changed_since_stays_when_the_hooks_go(tmp_path: Path) -> None:
     Settings(str(path)).remove()
 
     assert path.read_text() == USED.replace('"opus"', '"sonnet"').replace(',\n        "Stop": []', "")
-    assert Path(Settings(str(path)).backup).read_text() == USED
+    assert backup_of(path).read_text() == USED
 
 
 def test_ours_is_found_wherever_somebody_moved_it(tmp_path: Path) -> None:
@@ -158,26 +160,30 @@ def test_ours_is_found_wherever_somebody_moved_it(tmp_path: Path) -> None:
     assert loaded(path) == {"hooks": {"PreToolUse": [{"matcher": "A", "hooks": [other]}, {"hooks": [other]}]}, "b": 1}
 
 
-def test_others_are_never_taken_for_ours() -> None:
-    others = [
-        "rightful ingest -", "/x/notrightful hook run claude-code", "echo hook run claude-code", "'unbalanced", "",
-        "/x/rightful hook run codex", None, 7,
-    ]  # fmt: skip
+def test_a_matcher_and_a_timeout_that_somebody_put_to_ours_stay_for_another_ledger(tmp_path: Path) -> None:
+    path = file(tmp_path, USED)
+    Settings(str(path)).install(EVENTS, COMMAND)
+    document = loaded(path)
+    document["hooks"]["PreToolUse"][1]["matcher"] = "Edit"
+    document["hooks"]["PreToolUse"].append(document["hooks"]["PreToolUse"][1] | {"matcher": "Write"})
+    document["hooks"]["Stop"][0]["hooks"][0]["timeout"] = 3
+    document["hooks"]["Stop"].append(document["hooks"]["SessionEnd"][0])  # twice, once as it was written
+    path.write_text(json.dumps(document, indent=4))
+    other = command_of(["/x/rightful"], "/öther")
 
-    assert [command for command in others if words_of(command) is not None] == []
-    assert words_of("env A=1 /x/python -m rightful hook run claude-code --ledger /l || true") is not None
+    assert Settings(str(path)).install(EVENTS[:-1], other)
 
-
-def test_the_command_is_safe_for_a_shell_and_says_what_it_starts() -> None:
-    assert COMMAND == (
-        "'/opt/my tools/rightful' hook run claude-code --ledger '/home/dév/it'\"'\"'s/.rightful' || true"
-    )
-    assert ledger_of(COMMAND) == "/home/dév/it's/.rightful"
-    assert programs_of(COMMAND) == ["/opt/my tools/rightful"]
-    assert programs_of("/usr/bin/env PYTHONPATH=/s /b/python -m rightful hook run claude-code") == [
-        "/usr/bin/env",
-        "/b/python",
-    ]
+    hooks = loaded(path)["hooks"]
+    assert hooks["PreToolUse"][0] == document["hooks"]["PreToolUse"][0]
+    assert [group["matcher"] for group in hooks["PreToolUse"]] == ["Bash", "Edit", "Write"]
+    assert hooks["PreToolUse"][1] == {
+        "matcher": "Edit", "hooks": [{"type": "command", "command": other, "timeout": 10}],
+    }  # fmt: skip
+    assert hooks["Stop"] == [{"hooks": [{"type": "command", "command": other, "timeout": 3}]}]
+    assert EVENTS[-1] == "SessionEnd"
+    assert "SessionEnd" not in hooks
+    assert not Settings(str(path)).install(EVENTS[:-1], other)
+    assert backup_of(path).read_text() == USED
 
 
 @pytest.mark.parametrize(
@@ -216,48 +222,3 @@ def test_groups_of_another_form_are_left_alone(tmp_path: Path, value: Any) -> No
     Settings(str(path)).remove()
 
     assert loaded(path) == {"hooks": {"Stop": value}}
-
-
-def test_a_linked_file_is_changed_where_it_is_and_keeps_its_mode(tmp_path: Path) -> None:
-    (tmp_path / "dotfiles").mkdir()
-    real = file(tmp_path / "dotfiles", USED)
-    real.chmod(0o640)
-    link = tmp_path / "settings.json"
-    link.symlink_to("dotfiles/settings.json")
-
-    Settings(str(link)).install(EVENTS, COMMAND)
-
-    assert link.is_symlink()
-    assert len(Settings(str(real)).installed()) == len(EVENTS)
-    assert stat.S_IMODE(real.stat().st_mode) == 0o640
-    assert stat.S_IMODE(Path(Settings(str(link)).backup).stat().st_mode) == 0o640
-
-
-def test_a_file_that_somebody_writes_meanwhile_keeps_what_he_wrote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = file(tmp_path, USED)
-    settings = Settings(str(path))
-    path.write_text(USED.replace("opus", "sonnet"))
-
-    assert settings.install(EVENTS, COMMAND)
-
-    assert loaded(path)["model"] == "sonnet"
-    real = module._bytes_of
-    monkeypatch.setattr(module, "_bytes_of", lambda name: (real(name) or b"") + b" ")
-    with pytest.raises(StorageError, match="Nothing was changed"):
-        Settings(str(path)).remove()
-
-
-def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = file(tmp_path, USED)
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        Settings(str(path)).install(EVENTS, COMMAND)
-
-    assert path.read_text() == USED
-    assert [entry.name for entry in tmp_path.iterdir()] == ["settings.json"]

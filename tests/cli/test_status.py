@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.strategies import Wire
 import rightful
 from rightful import limits
 from rightful.cli import tables
+from rightful.producers.spool import Spool
 
 START_US = 1_785_500_000_000_000
 
@@ -32,7 +34,7 @@ def test_json_has_stable_keys(run: Run, ledger: Path) -> None:
     document = run("status", "--json").document
 
     assert list(document) == [
-        "path", "id", "events", "last_recorded_at", "watermark", "bytes", "openers",
+        "path", "id", "events", "last_recorded_at", "watermark", "bytes", "openers", "spool",
         "policy", "coverage", "why_no_coverage", "warnings",
     ]  # fmt: skip
     assert document["path"] == str(ledger)
@@ -64,7 +66,7 @@ def test_people_get_words_and_units(run: Run, ledger: Path) -> None:
     assert lines["ledger"] == str(ledger)
     assert lines["events"] == "3"
     assert lines["last recorded"] == "2026-07-31 12:13:20+00:00"
-    assert lines["projected"] == "2 of 3"
+    assert lines["projected"] == "2 of 3 (the next question folds the rest)"
     assert lines["on disk"].endswith("KiB")
     assert lines["also open in"] == "no other process"
 
@@ -111,7 +113,7 @@ DAY = 86_400
 
 
 def fill_days(ledger: Path, covered: list[int], sessions: int = 10) -> None:
-    """Days of so many sessions, of which so many are shown an arm and graded; then one more day."""
+    """Days of so many sessions, of which so many are shown an arm and graded; then one more, when all is recorded."""
     events: list[Wire] = []
     for day, have in enumerate(covered):
         for at in range(sessions):
@@ -119,7 +121,7 @@ def fill_days(ledger: Path, covered: list[int], sessions: int = 10) -> None:
             kind = exposed(session, "x", at=when) if at < have else graded(session, 0.9, at=when, by="hook")
             events += [kind, graded(session, 0.9, at=when + 50)] if at < have else [kind]
     events.append(exposed("t:last", "x", at=len(covered) * DAY + 5))
-    with rightful.open(ledger) as held:
+    with rightful.open(ledger, clock=lambda: (len(covered) * DAY + 9) * 1_000_000) as held:
         held.append(events)
 
 
@@ -237,6 +239,54 @@ def test_a_ledger_that_cannot_be_written_has_its_coverage_too(run: Run, ledger: 
         assert len(run("status", "--json").document["coverage"]) == 2
     finally:
         ledger.chmod(0o700)
+
+
+def test_one_earlier_day_is_one_and_one_session_has(run: Run, ledger: Path) -> None:
+    fill_days(ledger, [10] * 13 + [1])
+
+    out = " ".join(run("status").out.split())
+
+    assert "1 earlier day; --days 0 or --json shows all" in out
+    assert "1 of 10 sessions has an exposure (10%)" in out
+
+
+def test_what_is_folded_whole_is_said_without_a_word_on_the_rest(run: Run, ledger: Path) -> None:
+    fill(ledger)
+    run("posteriors")
+
+    assert "projected      3 of 3\n" in re.sub(" +\n", "\n", run("status").out)
+
+
+def test_what_a_hook_could_not_write_is_told_in_one_line_and_what_it_set_aside_fails_the_check(
+    run: Run, home: Path, ledger: Path
+) -> None:
+    fill_days(ledger, [10])
+    spool = Spool(str(ledger), os.environ)
+    assert run("status", "--json").document["spool"] == {"waiting": 0, "aside": 0}
+    assert "spool" not in run("status").out
+
+    spool.keep_events([exposed("t:w", "x")], 1)
+    assert run("status", "--json").document["spool"] == {"waiting": 1, "aside": 0}
+    assert "hook's spool   1 call waits; `rightful hook status claude-code` says more" in run("status").out
+    assert run("status", "--check").code == 0
+
+    spool.keep_events([exposed("t:v", "x")], 2)
+    spool.set_aside(b"?", "no JSON", 3)
+    done = run("status", "--check")
+    assert (done.code, "No warnings." in done.out) == (1, False)
+    assert "2 calls wait and 1 input set aside; `rightful hook status claude-code` says more" in done.out
+    assert run("status", "--json").document["spool"] == {"waiting": 2, "aside": 1}
+    assert run("status").code == 0
+
+
+def test_grades_that_nobody_can_settle_are_a_warning(run: Run, ledger: Path) -> None:
+    with rightful.open(ledger) as held:
+        held.append([exposed("t:a", "x"), graded("t:a", 0.8), graded("t:a", 0.4)])
+
+    assert run("status").out.splitlines()[-1] == (
+        "warning: 1 of 1 grade (100%) ends in conflicting (1) and pays nobody; such as that of t:a."
+    )
+    assert run("status", "--check").code == 1
 
 
 def test_alarms_of_arms_are_warnings_too(run: Run, ledger: Path) -> None:

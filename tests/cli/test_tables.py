@@ -35,6 +35,19 @@ def test_cells_cannot_steer_a_terminal_and_are_no_markup(capsys: pytest.CaptureF
     assert "\x1b" not in out
 
 
+def test_no_cell_heading_title_or_fact_makes_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    forged, shown = "x\nwarning: y\r\tz\x1b[2J", r"x\nwarning: y\r\tz\x1b[2J"
+    tables.show_table({"arm": "", "of\nz\x1b": "u"}, [(forged, forged)], title=forged, note=forged)
+    tables.show_facts({forged: forged})
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in lines if shown in line] == [
+        shown, f"{shown}  {shown}", shown, f"{shown}  {shown}"
+    ]  # fmt: skip
+    assert not any(line.strip().startswith(("warning", "z\x1b", "\x1b")) for line in lines)
+    assert [line.split() for line in lines[2:5]] == [["of"], [r"z\x1b"], ["arm", "u"]]
+
+
 def test_nothing_is_cut_however_long_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     tables.show_table({"arm": "", "n": "runs"}, [("x" * 500, "1")])
 
@@ -111,3 +124,19 @@ def test_progress_goes_to_stderr_and_says_what_how_far_and_of_what(
     assert r"folding \x1b[2J" in err
     assert "10/10" in err
     assert "rows" in err
+
+
+def test_where_nothing_else_fits_the_name_stays_and_what_has_no_room_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lines(columns: int) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        names = {"arm": "", "sessions": "n", "with\nexposure": "n", "bin": "n"}
+        tables.show_table(names, [("lessons/quote.md", "11", "22", "33")], note="of 2", drop=["bin"])
+        return [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip("─ ")]
+
+    assert (lines(60)[-1], lines(42)[-1]) == ("of 2", "of 2")
+    assert lines(37)[-2:] == ["of 2; no room for with", "exposure"]
+    assert [" ".join(line.split()) for line in lines(20)] == [
+        "arm", "lessons/quote.md", "of 2; no room for", "sessions, with", "exposure",
+    ]  # fmt: skip

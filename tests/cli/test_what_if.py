@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ OPTIONS: list[tuple[list[str], dict[str, Any], str]] = [
     ),
     (["--arm-alias", "y=x"], {"arm_aliases": {"y": "x"}}, "with y as x"),
     (["--arm-alias", "y=x=z"], {"arm_aliases": {"y": "x=z"}}, "with y as x=z"),
+    (["--arm-alias", "a==b=c==d"], {"arm_aliases": {"a=b": "c=d"}}, "with a=b as c=d"),
+    (["--arm-alias", "a===c"], {"arm_aliases": {"a=": "c"}}, "with a= as c"),
     (["--balances", "none"], {"balances": []}, "without opening balances"),
     (["--balances", "*a.json"], {"balances": ["*a.json"]}, "with the opening balances of *a.json"),
     (["--credit", "split", "--join", "newest"], {"join": "newest", "credit": "split"}, "join newest, credit split"),
@@ -126,6 +129,18 @@ def test_in_an_audit_they_change_what_is_audited(run: Run) -> None:
         (["--grader", "judge"], "bound, paid by judge: a grader is `producer/rubric`"),
         (["--without-session", "nobody"], "no session is named 'nobody'"),
         (["--arm-alias", "y"], "--arm-alias takes ALIAS=ARM, and 'y' is none"),
+        (
+            ["--arm-alias", "y==x"],
+            "--arm-alias takes ALIAS=ARM, and 'y==x' is none; nothing was computed. Write a = in",
+        ),
+        (
+            ["--grader", "judge/\noverall"],
+            "no grader has control characters, got 'judge/\\noverall' - at `$.graders[0]`",
+        ),
+        (
+            ["--without-grader", "a/\x1b"],
+            "no grader has control characters, got 'a/\\x1b' - at `$.without_graders[0]`",
+        ),
         (["--arm-alias", "y="], "--arm-alias takes ALIAS=ARM"),
         (["--arm-alias", "y=x", "--arm-alias", "x=z"], "which is an alias itself"),
         (["--balances", "none", "--balances", "a"], "--balances takes `none` alone, or sources"),
@@ -157,8 +172,44 @@ def test_what_fits_nothing_or_changes_nothing_is_noted(run: Run, words: list[str
 
 
 @pytest.mark.usefixtures("told")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("7d", "and '7d' is none of them; nothing was computed. Did you mean time:7d?"),
+        ("604800", "and '604800' is none of them; nothing was computed. Did you mean time:604800?"),
+        ("0.5w", "and '0.5w' is none of them; nothing was computed. Did you mean time:0.5w?"),
+        ("0.99", "and '0.99' is none of them; nothing was computed. Did you mean session:0.99 or arm:0.99?"),
+        ("odd", "and 'odd' is none of them; nothing was computed."),
+    ],
+)
+def test_a_decay_without_its_mode_is_answered_with_what_was_meant(run: Run, text: str, said: str) -> None:
+    done = run("posteriors", "--decay", text)
+
+    assert done.code == 2
+    assert " ".join(done.err.split()).endswith(said)
+
+
+@pytest.mark.usefixtures("told")
 def test_a_time_of_decay_is_noted_only_where_the_changed_policy_has_none(run: Run) -> None:
     at = ["--decay-at", "2026-08-01T10:15:00Z"]
 
     assert "--decay-at changes nothing" in run("posteriors", *at).err
     assert run("posteriors", *at, "--decay", "time:7d").err == ""
+
+
+@pytest.mark.usefixtures("told")
+def test_the_time_of_a_decay_may_be_that_of_what_is_left_out_and_is_said(run: Run, ledger: Path) -> None:
+    with rightful.open(ledger) as opened:
+        opened.producer("hook").exposure("t:late", ["x"], key="late", at=datetime(2099, 1, 1, tzinfo=UTC))
+    decay = ["--decay", "time:7d"]
+    said = (
+        "rightful: note: the decay is as of 2099-01-01T00:00:00Z, the latest time in the ledger, with what is left "
+        "out; --decay-at TIME gives another.\n"
+    )
+
+    assert run("posteriors", *decay, "--without-session", "late").err == said
+    assert run("audit", *decay, "--without-session", "late").err == said
+    assert "2099" not in run("posteriors", *decay, "--without-session", "late", "--as-of", "5").err
+    assert run("posteriors", *decay).err == ""
+    assert run("posteriors", "--without-session", "late").err == ""
+    assert run("posteriors", *decay, "--without-session", "late", "--decay-at", "2026-08-01T00:00:00Z").err == ""

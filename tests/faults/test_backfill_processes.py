@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.backfilling import GIT, NOON, OLD, applied, arm, ledger_with, plan_of, rows, state, text, written
+from tests.backfilling import EVENTS, GIT, NOON, OLD, applied, arm, ledger_with, plan_of, rows, state, text, written
 from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import Bandit
 
@@ -82,8 +82,13 @@ def test_ledgers_that_publish_to_one_file_take_turns(tmp_path: Path, count: int)
     paths = []
     for number in range(count):
         (tmp_path / str(number)).mkdir()
-        paths.append(ledger_with(tmp_path / str(number)))
-        plan = plan_of(paths[-1], target, policy={"prior": [1.0 + number, 1.0]})
+        more = [
+            told
+            for at in range(number)
+            for told in (exposed(f"t:{at}", GIT, at=NOON), graded(f"t:{at}", 1.0, at=NOON + 1))
+        ]
+        paths.append(ledger_with(tmp_path / str(number), [*EVENTS, *more]))
+        plan = plan_of(paths[-1], target)
         (tmp_path / f"{number}.json").write_bytes(plan.document())
 
     processes = [started(path, "apply", "--plan", tmp_path / f"{n}.json") for n, path in enumerate(paths)]

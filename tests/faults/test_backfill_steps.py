@@ -113,6 +113,7 @@ CASES = {
     "apply, a new file": Case("new.json", "lesson-hook", None, "apply"),
     "apply, with the tool's lock and backup": Case("bandit-state.json", "pm-dispatch", PM, "apply"),
     "rollback": Case("bandit-state.json", "gptme-sessions", FILE, "rollback"),
+    "rollback, with the tool's lock and backup": Case("bandit-state.json", "pm-dispatch", PM, "rollback"),
     "rollback, of a new file": Case("new.json", "lesson-hook", None, "rollback"),
 }
 
@@ -173,7 +174,8 @@ def test_the_same_command_completes_what_ended_at_any_step(name: str, how: str, 
     ends = made.new if case.what == "apply" else made.old
     names = [] if ends is None else [case.name]
     if case.reader == "pm-dispatch":
-        names += [f"{case.name}.bak", f"{case.name}.lock"]
+        names += [f"{case.name}.bak"] if case.what == "apply" else []  # there was none before
+        names += [f"{case.name}.lock"]
     for one in found:
         assert one["between"] in {made.old, made.new}, one
         assert (one["repeated"], one["after"], one["beside"]) == (0, ends, names), one

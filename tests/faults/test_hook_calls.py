@@ -22,7 +22,7 @@ from tests.ledger.facts import exposure
 
 import rightful
 from rightful import limits
-from rightful.cli.settings import TIMEOUT_S
+from rightful.cli.settings_text import TIMEOUT_S
 from rightful.producers.spool import Spool
 
 

@@ -12,7 +12,8 @@ from tests.hooking import CC, before_tool, call, rows, spooled, surroundings
 
 import rightful
 from rightful import limits
-from rightful.cli.settings import TIMEOUT_S
+from rightful.cli.settings_text import TIMEOUT_S
+from rightful.events import ExposureRecorded
 from rightful.producers.spool import Spool
 
 ENDINGS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
@@ -187,18 +188,17 @@ def test_each_exposure_is_kept_once_while_the_ledger_is_stuck(ledger: Path) -> N
     assert [row.outcome for row in rows(ledger)] == ["appended"] * 6
 
 
-def test_an_exposure_that_fits_no_type_is_noted_once_and_without_the_call(ledger: Path) -> None:
+def test_a_lesson_that_cannot_be_an_arm_costs_neither_its_neighbours_nor_the_call(ledger: Path) -> None:
+    """It stays in the lesson hook's file, and an import of that names it."""
     shown(ledger, "bad\x01arm")
-    call(ledger, before_tool(1, tool_input={"command": "secret"}))
-    (ledger / "hook" / next(iter((ledger / "hook").iterdir())).name).unlink()
+    call(ledger, before_tool(1))
     shown(ledger, "bad\x01arm", "good")
-    call(ledger, before_tool(2, tool_input={"command": "secret"}))
+    call(ledger, before_tool(2))
 
-    [note] = notes(ledger)
-    assert "control characters" in str(note["reason"])
-    assert "(2 times)" in str(note["reason"])
-    assert "secret" not in str(note)
-    assert len(rows(ledger)) == 3
+    assert notes(ledger) == []
+    shown_arms = [row.event.arms for row in rows(ledger) if isinstance(row.event, ExposureRecorded)]
+    assert [[one.arm for one in arms] for arms in shown_arms] == [["good"]]
+    assert [row.type for row in rows(ledger)].count("tool_call.snapshotted") == 2
 
 
 def test_calls_that_name_nobody_are_one_note(ledger: Path) -> None:

@@ -113,8 +113,8 @@ def test_a_judges_counters_stand_apart_and_need_no_belief() -> None:
 
 
 BAD: list[tuple[Any, str]] = [
-    (PM | {"alpha": float("nan")}, "Expected `float` > 0.0 - at `$.arms['b'].alpha`"),
-    (PM | {"alpha": float("inf")}, "Expected `float` <= 1000000000000000.0 - at `$.arms['b'].alpha`"),
+    (PM | {"alpha": float("nan")}, "Expected a finite number, got nan - at `$.arms['b'].alpha`"),
+    (PM | {"alpha": float("inf")}, "Expected a finite number, got inf - at `$.arms['b'].alpha`"),
     (PM | {"alpha": None}, "Expected `float`, got `null` - at `$.arms['b'].alpha`"),
     (PM | {"alpha": "2.0"}, "Expected `float`, got `str` - at `$.arms['b'].alpha`"),
     (PM | {"alpha": True}, "Expected `float`, got `bool` - at `$.arms['b'].alpha`"),
@@ -187,11 +187,14 @@ def test_a_reward_total_of_another_shape_costs_nothing() -> None:
 
 def test_selections_may_be_written_as_a_float() -> None:
     """JavaScript and some Python writers have one kind of number."""
-    value = {"arms": {"x": PM | {"total_selections": 3.0}}, "total_sessions": 4.0}
+    per = {'["a"]': SIX | {"total_selections": 2.0}}
+    judged = {"helpful": 1.0, "harmful": 0, "alpha": 2.0, "beta": 1.0, "total_selections": 1, "arm_id": "j"}
+    arms = {"x": SIX | {"total_selections": 3.0, "total_rewards": 2.0}, "j": judged}
+    value = {"arms": arms, "contextual_arms": {"x": per}, "total_sessions": 4.0}
     opened = Opened(value)
 
     assert (opened.arms["x"]["n"], opened.sessions, opened.problems) == (3, 4, [])
-    assert document(stored(value)) == value
+    assert json.dumps(document(stored(value)), sort_keys=True) == json.dumps(value, sort_keys=True)
 
 
 def test_a_time_that_is_no_text_in_utf8_is_kept_as_it_is() -> None:

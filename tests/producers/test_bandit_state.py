@@ -164,7 +164,7 @@ def test_standard_input_is_a_source_of_its_own_and_needs_a_time(ledger: Ledger, 
     assert (event.source, event.sha256) == ("-", hashlib.sha256(data).hexdigest())
     assert said(piped) == {"appended": 1, "duplicate": 0, "problems": []}
     what = "Expected `last_updated`: the state gives no time, and a pipe has none - at `$`"
-    assert [one.what for one in timeless.problems] == [NO_TIME, what]
+    assert [one.what for one in timeless.problems] == [what]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32-be"])
@@ -262,7 +262,7 @@ def test_bad_arms_are_problems_and_the_good_ones_are_opened(ledger: Ledger, impo
     [report] = imported("bandit-state", write(tmp_path / "b.json", value))
 
     assert [one.what for one in report.problems] == [
-        "Expected `float` > 0.0 - at `$.arms['a'].alpha`",
+        "Expected a finite number, got nan - at `$.arms['a'].alpha`",
         "Expected `float`, got `str` - at `$.arms['c'].alpha`",
     ]
     assert (report.appended, report.exit_code) == (1, 2)

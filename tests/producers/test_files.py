@@ -103,6 +103,28 @@ def test_bytes_that_are_no_utf8_are_kept_as_lone_surrogates() -> None:
         ),
         (b"nonsense", [Problem(1, "Expected JSON: Expecting value, column 1")]),
         (b"\x00\x00\x00\x00\x00", [Problem(1, "Expected JSON: Expecting value, column 1")]),
+        *(
+            (
+                garbage + b'{"a": 1}{"b": 2}',
+                [Problem(1, f"Expected JSON: {why}"), A, Found(1, {"b": 2}), Problem(1, glued(2), lost=False)],
+            )
+            for garbage, why in (
+                (b"\x00" * 99, "Expecting value, column 1"),
+                (b"\x00\xff nonsense", "Expecting value, column 1"),
+                (b"]} : 5}", "Expecting value, column 1"),
+                (b'{"torn": "x\x00\x00\x00', "Invalid control character at, column 12"),
+                (b'{"torn": \x00\x00', "Expecting value, column 10"),
+            )
+        ),
+        (
+            b'{"a": 1}\x00\x00{"b": 2}',
+            [
+                A,
+                Problem(1, "Expected JSON: Expecting value, column 9"),
+                Found(1, {"b": 2}),
+                Problem(1, glued(2), lost=False),
+            ],
+        ),
         (b"[1, 2]", [Problem(1, "Expected `object`, got `array`")]),
         (b'"text"', [Problem(1, "Expected `object`, got `str`")]),
         (b"7", [Problem(1, "Expected `object`, got `int`")]),
@@ -112,13 +134,27 @@ def test_bytes_that_are_no_utf8_are_kept_as_lone_surrogates() -> None:
         (b'{"a": 1, "a": 2}', [Problem(1, "Expected each key once, got 'a' twice")]),
         (b'{"a":' * 60_000, [Problem(1, f"Expected JSON nested at most {limits.NESTING_DEPTH} levels deep")]),
     ],
-    ids=range(19),
+    ids=range(25),
 )
 def test_a_broken_line_is_reported_and_what_is_whole_on_it_is_read(line: bytes, items: list[Found | Problem]) -> None:
     assert read(line + b"\n") == items
 
 
-@pytest.mark.parametrize("line", [b'{"a": {"b": 1}', b'{"a": [{"b": 1}, {"c": 2}', b'{"a": {"x": 1} {"b": 2}}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"a": {"b": 1}',
+        b'{"a": [{"b": 1}, {"c": 2}',
+        b'{"a": {"x": 1} {"b": 2}}',
+        b'x": {"b": 1}}',
+        b', "x": [{"b": 1}',
+        b'x", {"b": 1}',
+        b': {"b": 1}',
+        b'5, {"b": 1}',
+        b',{"b": 1}',
+        b': [{"b": 1}',
+    ],
+)
 def test_a_part_of_a_broken_object_is_never_taken_for_an_object_of_its_own(line: bytes) -> None:
     assert [item for item in read(line + b"\n") if isinstance(item, Found)] == []
 

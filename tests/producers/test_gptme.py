@@ -186,41 +186,6 @@ def test_a_text_that_quotes_a_part_of_a_header_shows_nothing(
 
 
 @pytest.mark.parametrize(
-    ("begin", "end"),
-    [("```markdown", "```"), ("````md\n```", "````"), ("~~~", "~~~~  "), ("  ```", "```"), ("```md\n```sh", "```")],
-)
-def test_a_header_in_a_code_fence_is_quoted_and_that_is_said(
-    ledger: Ledger, imported: Importer, main: Path, begin: str, end: str
-) -> None:
-    fenced = f"So it looks:\n\n{begin}\n{header('y.md')}\n{end}\n"
-
-    [report] = imported("gptme", write(main, lessons(header("x.md") + fenced, header("z.md"))))
-
-    assert arms(ledger) == [["x.md", "z.md"]]
-    what = "note: headers in a code fence were taken as quoted, and not as shown: 1"
-    assert [one.what for one in report.problems if one.line] == [what]
-
-
-def test_code_in_a_line_opens_no_fence(ledger: Ledger, imported: Importer, main: Path) -> None:
-    blocks = (header("x.md") + "```a``` in a line\n", header("z.md") + "```\nls\n```\n")
-
-    imported("gptme", write(main, lessons(*blocks)))
-
-    assert arms(ledger) == [["x.md", "z.md"]]
-
-
-@pytest.mark.parametrize(
-    "text", ["```python\nx = 1\n", "```python\nx = 1\n```\n", "`` ` ``\n", "```a``` inline\n", "~~~\n```\n"]
-)
-def test_a_lesson_behind_a_fence_is_shown_also_where_the_fence_is_never_closed(
-    ledger: Ledger, imported: Importer, main: Path, text: str
-) -> None:
-    imported("gptme", write(main, lessons(header("x.md") + text, header("z.md"))))
-
-    assert arms(ledger) == [["x.md", "z.md"]]
-
-
-@pytest.mark.parametrize(
     "row",
     [
         message("user", "# Relevant Lessons\n" + header(), hide=True),
@@ -336,7 +301,7 @@ def test_a_model_that_is_known_later_is_said_later(ledger: Ledger, imported: Imp
         ("a\nb/conversation.jsonl", "Expected a session id, got 'a\\nb', which cannot be a name"),
     ],
 )
-def test_a_file_that_does_not_say_whose_it_is_is_a_problem_where_it_is_named_and_passed_over_in_a_folder(
+def test_lessons_of_a_file_that_does_not_say_whose_they_are_are_a_problem_in_a_folder_too(
     ledger: Ledger, imported: Importer, tmp_path: Path, name: str, what: str
 ) -> None:
     path = write(tmp_path / "logs" / name, lessons(header()))
@@ -344,8 +309,21 @@ def test_a_file_that_does_not_say_whose_it_is_is_a_problem_where_it_is_named_and
     [named], [found] = imported("gptme", path), imported("auto", tmp_path / "logs")
 
     assert said(named)["problems"] == [{"line": None, "what": what}]
-    assert said(found)["problems"] == [{"line": None, "what": f"passed over: {what}"}]
-    assert (named.exit_code, found.exit_code, list(ledger.read())) == (2, 0, [])
+    [problem] = found.problems
+    assert problem.what in (what, f"{what}; messages that show lessons, and were not imported: 1")
+    assert (named.exit_code, found.exit_code, found.passed, list(ledger.read())) == (2, 2, 0, [])
+
+
+def test_messages_outside_of_conversations_that_show_no_lessons_are_passed_over_in_a_folder(
+    imported: Importer, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "logs" / "fox" / "messages.jsonl", message(), message("assistant"))
+
+    [named], [found] = imported("gptme", path), imported("auto", tmp_path / "logs")
+
+    assert said(named)["problems"] == [{"line": None, "what": WHOSE}]
+    assert said(found)["problems"] == [{"line": None, "what": f"passed over: {WHOSE}"}]
+    assert (named.exit_code, found.exit_code, found.passed, found.is_read) == (2, 0, 1, False)
 
 
 def test_standard_input_has_no_folder(imported: Importer) -> None:

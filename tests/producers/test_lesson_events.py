@@ -105,7 +105,7 @@ def test_the_hooks_own_lesson_events_of_the_same_run_are_credited_once(
         (shown(lesson_file=7), "Expected `str`, got `int` - at `$.lesson_events[1].lesson_file`"),
         (shown(timestamp_inject="now"), "Expected a time, got 'now' - at `$.lesson_events[1].timestamp_inject`"),
         ("x.md", "Expected `object`, got `str` - at `$.lesson_events[1]`"),
-        (shown(""), "Expected `str` of length >= 1 - at `$.arms[0].arm`"),
+        (shown(""), "Expected `str` of length >= 1 - at `$.lesson_events[1].lesson_file`"),
     ],
 )
 def test_a_lesson_event_of_another_shape_is_a_problem_and_costs_no_neighbour(

@@ -150,8 +150,8 @@ def test_the_judges_score_is_the_alignment_where_there_is_no_other(
         ({"trajectory_grade": "0.6"}, "Expected `float | null`, got `str` - at `$.trajectory_grade`"),
         ({"trajectory_grade": True}, "Expected `float | null`, got `bool` - at `$.trajectory_grade`"),
         ({"trajectory_grade": float("nan")}, "Expected `float` >= 0.0 - at `$.trajectory_grade`"),
-        ({"outcome": 7}, "Expected `str | null`, got `int` - at `$.outcome`"),
-        ({"outcome": ""}, "Expected `str` of length >= 1 - at `$.outcome`"),
+        ({"outcome": 7, "trajectory_grade": None}, "Expected `str | null`, got `int` - at `$.outcome`"),
+        ({"outcome": "", "trajectory_grade": None}, "Expected `str` of length >= 1 - at `$.outcome`"),
     ],
 )
 def test_what_is_no_grade_is_reported_with_its_place_and_takes_no_seq(
@@ -187,6 +187,17 @@ def test_a_dimension_that_cannot_be_a_rubric_is_reported_and_the_others_are_impo
     assert [(one.line, one.what) for one in report.problems] == [(1, what)]
     assert grades(ledger) == [(1, 0.6, None)]
     assert len(grades(ledger, "alignment")) == isinstance(dimensions, dict)
+
+
+@pytest.mark.parametrize("outcome", [5, ["noop"], "x" * (limits.WORD_CHARS + 1)])
+def test_an_outcome_that_is_none_costs_no_reward(
+    ledger: Ledger, imported: Importer, records: Path, outcome: object
+) -> None:
+    [report] = imported("session-records", write(records, row(outcome=outcome)))
+
+    assert grades(ledger) == [(1, 0.6, None)]
+    assert [one.what.endswith(" - at `$.outcome`") for one in report.problems] == [True]
+    assert report.exit_code == 2
 
 
 def test_there_are_at_most_as_many_dimensions_as_arms(ledger: Ledger, imported: Importer, records: Path) -> None:
@@ -279,7 +290,7 @@ def test_a_grade_that_others_gave_meanwhile_is_read_anew(
         if (reward := next(rivals, None)) is not None:
             seq = round(reward * 10)
             rival = {"type": "grade.recorded", "producer": "session-records", "key": f"rival {seq}", "session": W}
-            original([rival | {"at": "2026-08-01T12:00:00Z", "reward": reward, "seq": seq}])
+            original([rival | {"at": "2026-08-01T10:20:00Z", "reward": reward, "seq": seq}])
         return original(events, **condition)
 
     monkeypatch.setattr(ledger.log, "append", raced)
@@ -308,6 +319,17 @@ def test_a_row_of_nobody_is_reported_and_its_neighbours_are_imported(
     [report] = imported("session-records", path)
 
     assert said(report) == {"appended": 4, "duplicate": 0, "problems": [{"line": 2, "what": what}]}
+
+
+@pytest.mark.parametrize("name", ["None", "null", "UNKNOWN", "undefined"])
+def test_a_name_that_programs_print_for_none_is_kept_and_noted(
+    ledger: Ledger, imported: Importer, records: Path, name: str
+) -> None:
+    [report] = imported("session-records", write(records, row(session_id=name)))
+
+    what = f"note: {name!r} is what programs write where they know no session; it was kept as one - at `$.session_id`"
+    assert said(report) == {"appended": 2, "duplicate": 0, "problems": [{"line": 1, "what": what}]}
+    assert {one.session for one in ledger.read()} == {f"workspace:{name}@2026-08-01T10:00:00+00:00"}
 
 
 def test_a_row_whose_harness_is_odd_keeps_its_grade(ledger: Ledger, imported: Importer, records: Path) -> None:

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.projections import cases
 from tests.projections.fake import FakeLog
-from tests.reports.explaining import assert_arms_add_up, assert_explained, projected
+from tests.reports.explaining import (
+    assert_arms_add_up,
+    assert_explained,
+    assert_names_are_told_apart,
+    assert_own,
+    assert_remedies_help,
+    projected,
+)
 from tests.strategies import START_S, Wire
 
 from rightful.policies import policy_of
@@ -86,3 +93,43 @@ def test_the_last_running_belief_is_the_posterior(
     log = log_of(events, [])
 
     assert_arms_add_up(projected(log), policy_of(wire), None if cut is None else min(cut, log.head()), decay_at)
+
+
+remedied_policies = st.one_of(
+    st.just({}),
+    st.just({"revision": "additive"}),
+    st.just({"join": "newest", "revision": "additive"}),
+    st.just({"join": "newest"}),
+    policies,
+)
+
+
+@SOME
+@given(strategies.logs(), policies, st.none() | st.integers(0, 24))
+def test_a_session_is_told_what_is_its_own(events: list[Wire], wire: Wire, cut: int | None) -> None:
+    log = log_of(events, [])
+
+    assert_own(projected(log), policy_of(wire), None if cut is None else min(cut, log.head()))
+
+
+twins = st.builds(
+    lambda event, alias: {**event, **({"alias": True} if alias else {})},
+    strategies.weighed((2, strategies.exposures), (2, strategies.grades), (1, strategies.messages)),
+    st.booleans(),
+)
+"""Events of names of one text, read as they are written and from a sanitised form."""
+
+
+@SOME
+@given(strategies.logs(twins, max_size=12), policies)
+def test_names_of_one_text_are_told_apart(events: list[Wire], wire: Wire) -> None:
+    log = log_of(events, [])
+
+    assert_own(projected(log), policy_of(wire))
+    assert_names_are_told_apart(projected(log), policy_of(wire))
+
+
+@SOME
+@given(strategies.logs(max_size=14), remedied_policies)
+def test_every_remedy_that_proposes_events_changes_what_is_stated(events: list[Wire], wire: Wire) -> None:
+    assert_remedies_help(lambda: log_of(events, []), policy_of(wire))

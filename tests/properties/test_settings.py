@@ -8,7 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rightful.cli.settings import _installed, _stripped, _with, command_of
+from rightful.cli.hook_command import command_of
+from rightful.cli.settings_text import installed as ours_in
+from rightful.cli.settings_text import stripped, with_entries
 from rightful.producers.claude_hook import EVENTS
 
 COMMAND = command_of(["/opt/rightful"], "/home/dév/it's/.rightful")
@@ -52,7 +54,7 @@ def without_empty(document: dict[str, Any]) -> dict[str, Any]:
 def test_each_event_gets_its_entry_behind_what_was_there_and_all_else_keeps_its_order(
     text: str, events: set[str]
 ) -> None:
-    before, after = loaded(text), loaded(_with(text, sorted(events), COMMAND))
+    before, after = loaded(text), loaded(with_entries(text, sorted(events), COMMAND))
 
     for event in events:
         assert after["hooks"][event].pop() == ENTRY
@@ -64,12 +66,12 @@ def test_each_event_gets_its_entry_behind_what_was_there_and_all_else_keeps_its_
 
 @given(documents(), st.sets(st.sampled_from(EVENTS), min_size=1))
 def test_what_is_cut_out_leaves_what_was_there(text: str, events: set[str]) -> None:
-    installed = _with(text, sorted(events), COMMAND)
-    assert {one.event for one in _installed(installed)} == events
+    installed = with_entries(text, sorted(events), COMMAND)
+    assert {one.event for one in ours_in(installed)} == events
 
-    after = _stripped(installed)
+    after = stripped(installed)
 
-    assert list(_installed(after)) == []
+    assert ours_in(after) == []
     assert without_empty(loaded(after)) == without_empty(loaded(text))
     others = [{key: value for key, value in loaded(one).items() if key != "hooks"} for one in (after, text)]
     assert json.dumps(others[0]) == json.dumps(others[1])

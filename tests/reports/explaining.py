@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from tests.projections.fake import FakeLog
+from tests.projections.telling import exposed
 
 from rightful import wire
+from rightful.errors import InvalidEventError, PolicyError
 from rightful.policies import Policy, policy_of
 from rightful.projections.projected import Projected
-from rightful.projections.scene import BINS
+from rightful.projections.scene import BINS, scene_of
 from rightful.reports.explain import (
     ArmExplained,
     ExposureRow,
@@ -22,9 +27,9 @@ from rightful.reports.explain import (
 from rightful.reports.explain.exposures import STATES
 from rightful.reports.explain.grades import OUTSIDE
 from rightful.reports.explain.rows import BIN_STATES
-from rightful.reports.explain.words import ARM, OTHER_NAME, PRODUCER, REWARD
+from rightful.reports.explain.words import ARMS, OTHER_NAME, PRODUCER, REWARD, count
 
-FILLED: dict[str, Any] = {REWARD: 0.5, ARM: "x", PRODUCER: "judge", OTHER_NAME: "u:other"}
+FILLED: dict[str, Any] = {REWARD: 0.5, ARMS: [{"arm": "x"}], PRODUCER: "judge", OTHER_NAME: "u:other"}
 
 
 def filled(value: Any) -> Any:
@@ -40,9 +45,34 @@ def assert_can_be_recorded(remedies: list[Remedy]) -> None:
     """What is proposed is valid as it stands, once what only a person knows is put in."""
     for remedy in remedies:
         assert remedy.what.endswith(".")
-        assert remedy.events or remedy.policy is not None
+        assert remedy.events or remedy.policy is not None or remedy.what.startswith("Under this policy no")
         for event in remedy.events:
             wire.check(filled(event))
+            assert_no_placeholder_is_recorded(event)
+        if remedy.policy is not None and (place := placed(remedy.policy)) is not None:
+            with pytest.raises(PolicyError, match=rf"at `\$\.{place.split('.')[1]}\["):
+                policy_of(remedy.policy)
+
+
+def assert_no_placeholder_is_recorded(event: dict[str, Any]) -> None:
+    """What is left in angle brackets is refused, with its place."""
+    place = placed(event)
+    assert "<" not in event["key"]
+    if place is not None:
+        with pytest.raises(InvalidEventError) as refused:
+            wire.check(event)
+        assert refused.value.place == f"${place}"
+
+
+def placed(value: Any, path: str = "") -> str | None:
+    """Say where a placeholder stands; None for nowhere."""
+    if isinstance(value, dict):
+        steps = [(one, f"{path}.{name}") for name, one in value.items()]
+    elif isinstance(value, list):
+        steps = [(one, f"{path}[{at}]") for at, one in enumerate(value)]
+    else:
+        return path if isinstance(value, str) and value in FILLED else None
+    return next((found for one, step in steps if (found := placed(one, step)) is not None), None)
 
 
 def projected(log: FakeLog) -> Projected:
@@ -97,6 +127,71 @@ def assert_explained(projection: Projected, policy: Policy, through: int | None 
     assert all(row.reason.endswith(".") for row in exposures.values())
     paid = {row.position for row in exposures.values() if row.state in {"paid", "repeated"}}
     assert paid <= {at for row in grades.values() if row.bin == "credited" for at in row.exposures}
+
+
+def assert_own(projection: Projected, policy: Policy, through: int | None = None) -> None:
+    """A session's verdict counts the exposures that the projections give to its own run, and no others."""
+    facts, end = projection.facts, projection.prefix(through)
+    scene = scene_of(facts, policy, end, None)
+    for session in sessions_of(projection, end):
+        number = next(one for one in facts.names.numbered(session, end) if facts.names.first[one] <= end)
+        fitting = facts.names.fitting(number, end) if facts.names.alias[number] else []
+        if len(fitting) == 1 and not facts.names.alias[fitting[0]]:
+            number = fitting[0]
+        if scene.runs.ambiguous[number]:
+            continue
+        own = scene.shown.pos[scene.runs.of[scene.shown.session] == scene.runs.of[number]].tolist()
+        found = explain_session(projection, policy, session, as_of=end)
+        mine = [row for row in found.exposures if row.position not in found.elsewhere]
+        assert [row.position for row in mine if row.state not in {"withdrawn", "left-out"}] == own
+        shown = f"{count(len({arm for row in mine for arm in row.arms}), 'arm')} in {count(len(mine), 'exposure')}. "
+        assert found.verdict.startswith(
+            f"{session} was shown {shown}" if mine else f"No exposure of {session} is recorded. "
+        )
+        assert found.pending == any(row.state == "pending" and row.arms for row in mine)
+
+
+def assert_names_are_told_apart(projection: Projected, policy: Policy, through: int | None = None) -> None:
+    """No sentence lists one name twice, and none says that a name is reached by itself."""
+    grades, exposures = walked(projection, policy, through)
+    for reason in [*(one.reason for one in grades.values()), *(one.reason for one in exposures.values())]:
+        listed = re.search(r"(?:sanitised form|fits it): (.*?)\.(?: |$)", reason)
+        names = re.split(r", | and ", listed[1]) if listed else []
+        assert len(names) == len(set(names)), reason
+    for grade in grades.values():
+        assert f" of {grade.session}. One exposure is paid" not in grade.reason
+
+
+_NUMBERS = re.compile(r"seq \d+|#\d+")
+
+
+def assert_remedies_help(fresh: Callable[[], FakeLog], policy: Policy) -> None:
+    """Recording what a remedy proposes changes the reason that is given, each of them on its own."""
+    projection = projected(fresh())
+    end = projection.prefix(None)
+    for row in walked(projection, policy)[0].values():
+        for remedy in row.remedies:
+            if remedy.events:
+                told = walked(_with(fresh(), remedy, row.at), policy)[0]
+                given = any(event["type"] == "grade.recorded" for event in remedy.events)
+                after = [one for at, one in told.items() if (at > end if given else at == row.position)]
+                before = (row.state, _NUMBERS.sub("", row.reason))
+                assert any((one.state, _NUMBERS.sub("", one.reason)) != before for one in after), (row, remedy)
+    for session in sessions_of(projection, end):
+        found = explain_session(projection, policy, session)
+        for remedy in found.remedies:
+            if remedy.events:
+                then = explain_session(_with(fresh(), remedy), policy, session)
+                assert (then.run_reason, then.pending) != (found.run_reason, found.pending), (found, remedy)
+
+
+def _with(log: FakeLog, remedy: Remedy, at: str = "") -> Projected:
+    """Record a remedy; what is linked by another name was shown something under that."""
+    events = [filled(event) for event in remedy.events]
+    if any(OTHER_NAME in event.values() for event in remedy.events):
+        events.append(exposed(FILLED[OTHER_NAME], "x") | {"at": at})
+    assert set(log.append(events)) == {"appended"}
+    return projected(log)
 
 
 def assert_arms_add_up(

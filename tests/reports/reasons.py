@@ -265,7 +265,7 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         [exposed("t:a_b", "x", alias=True), mentioned("t:a/b"), mentioned("t:a.b")],
         "unclear",
         (
-            "Its session was read from a sanitised form (t:a_b), which matches no name exactly, and more than "
+            "It was read from a file whose name is only a sanitised form of a session id (t:a_b), and more than "
             "one name fits it: t:a/b and t:a.b. Nobody can tell whose it is."
         ),
     ),
@@ -274,7 +274,7 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         [exposed("t:a_b", "x", alias=True)],
         "unclear",
         (
-            "Its session was read from a sanitised form (t:a_b), which matches no name exactly, and no name of "
+            "It was read from a file whose name is only a sanitised form of a session id (t:a_b), and no name of "
             "the ledger fits it. A grade of the full name would reach it."
         ),
     ),
@@ -283,8 +283,53 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         [exposed("t:a_b", "x", alias=True), exposed("t:a/b", "y"), graded("t:a/b", 1.0)],
         "shadowed",
         (
-            "Its session was read from a sanitised form (t:a_b), which matches no name exactly; t:a/b, which it"
-            " fits, has exposures under its exact name (#2), and those count."
+            "It was read from a file whose name is only a sanitised form of a session id (t:a_b); t:a/b, the "
+            "session that it fits, has exposures of its own (#2), and those count."
+        ),
+    ),
+    (
+        "t:a",
+        [exposed("t:a", "x", alias=True), exposed("t:a", "y"), graded("t:a", 1.0)],
+        "shadowed",
+        (
+            "It was read from a file whose name is only a sanitised form of a session id (t:a); the session of "
+            "that very name has exposures of its own (#2), and those count."
+        ),
+    ),
+    (
+        "t:a",
+        [A, GRADE, graded("t:a", 0.4)],
+        "unpaid",
+        (
+            "The grade that reaches it, judge/overall seq 1 (#3), pays nobody: conflicting (judge/overall seq 1 (#2) "
+            "has the same `seq` and does not say the same; a grade with the next `seq` settles it)."
+        ),
+    ),
+    (
+        "t:a",
+        [A, graded("t:a", 0.8, by="one"), graded("t:a", 0.4, by="two")],
+        "unpaid",
+        (
+            "The grade that reaches it, one/overall seq 1 (#2), pays nobody: conflicting (two/overall seq 1 (#3) is "
+            "of a grader of the same rank; the policy's `graders` say which comes first)."
+        ),
+    ),
+    (
+        "t:a",
+        [A, graded("t:a", 0.8, key="one"), graded("t:a", 0.4, key="one")],
+        "unpaid",
+        (
+            "The grade that reaches it, judge/overall seq 1 (#3), pays nobody: conflicting (its id is in conflict; "
+            "`event.withdrawn` settles it)."
+        ),
+    ),
+    (
+        "t:a",
+        [A, graded("t:b", 0.1, key="one"), graded("t:a", 0.8, key="one"), graded("t:a", 0.8, at=250)],
+        "unpaid",
+        (
+            "The grade that reaches it, judge/overall seq 1 (#4), pays nobody: conflicting (the id of judge/overall "
+            "seq 1 (#3) of the same run is in conflict; `event.withdrawn` settles it)."
         ),
     ),
     (

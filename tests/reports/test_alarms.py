@@ -101,6 +101,20 @@ def test_few_selections_or_one_reward_are_no_alarm() -> None:
     assert kinds(opened(arms={"x": {"alpha": 1.0, "beta": 9.0, "n": 87}})) == []
 
 
+def test_an_arm_that_does_not_tell_its_rewards_is_counted_on_neither_side() -> None:
+    silent = {"alpha": 20.0, "beta": 3.0, "n": 20}
+
+    def both(selections: int) -> Wire:
+        return opened(arms={"x": {"alpha": 1.0, "beta": 9.0, "n": selections, "rewards": 0}, "y": silent}, sessions=60)
+
+    assert kinds(both(limits.REWARDLESS_COUNT - 1)) == []
+    [alarm] = raised(log_of(both(40)))
+    assert alarm.what == (
+        "bandit.json (#1) counts 40 selections and total_rewards 0 for the 1 of 2 arms that tells its rewards. "
+        "Its updater never saw a reward above 0.5 for them."
+    )
+
+
 def graded_often(count: int, *rewards: float) -> list[Wire]:
     events = []
     for at in range(count):
@@ -133,3 +147,32 @@ def test_an_arm_that_was_withheld_and_shown_in_one_run_is_told_with_an_example()
         )
     ]
     assert kinds(exposed("t:a", "x", withheld=("y",)), exposed("t:b", "y")) == []
+
+
+def doubtful(count: int) -> list[Wire]:
+    return [
+        event for at in range(count)
+        for event in (exposed(f"d:{at}", "x"), graded(f"d:{at}", 0.8), graded(f"d:{at}", 0.4))
+    ]  # fmt: skip
+
+
+def paid(count: int) -> list[Wire]:
+    return [event for at in range(count) for event in (exposed(f"t:{at}", "x"), graded(f"t:{at}", 0.8))]
+
+
+def test_grades_in_doubt_are_told_from_more_than_one_in_ten_with_an_example() -> None:
+    contested = [exposed("e:a", "x"), graded("e:a", 0.8), graded("w:a", 0.8, exposure_session="e:a")]
+
+    [alarm] = raised(log_of(*paid(17), *doubtful(1), *contested))
+
+    assert (alarm.kind, alarm.session, alarm.share) == ("doubtful-grades", "w:a", 0.15)
+    assert alarm.what == (
+        "3 of 20 grades (15%) end in ambiguous (2) or conflicting (1) and pay nobody; such as that of w:a."
+    )
+    assert limits.DOUBTFUL_PERCENT == 10
+    assert kinds(*paid(9), *doubtful(1)) == []
+    assert kinds(*paid(8), *doubtful(1)) == ["doubtful-grades"]
+
+
+def test_whether_grades_are_in_doubt_is_judged_under_the_policy() -> None:
+    assert kinds(*doubtful(3), graders=["human/*"]) == []

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.projections.telling import exposed, graded, log_of, opened, projected
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.projections.telling import exposed, graded, linked, log_of, mentioned, opened, projected, withdrawn
 from tests.strategies import Wire
 
 from rightful.policies import PRESETS, policy_of
@@ -174,3 +176,137 @@ def test_arms_that_only_a_grade_or_a_balance_names_are_seen() -> None:
 
 def test_an_empty_ledger_proposes_nothing() -> None:
     assert as_dict(ask()) == {"groups": (), "not_proposed": (), "arm_aliases": {}}
+
+
+def test_a_lesson_and_a_skill_of_one_path_are_two() -> None:
+    lesson, skill = "/ws/lessons/git.md", "/ws/skills/git.md"
+
+    assert refused(ask(*shown(lesson, skill))).why.startswith("the same file name in different folders")
+    assert ask(*shown(lesson, lesson, skill, skill, "skills/git.md", "lessons/git.md")).arm_aliases == {
+        "lessons/git.md": lesson,
+        "skills/git.md": skill,
+    }
+
+
+def test_a_bare_name_that_may_be_a_lesson_or_a_skill_is_neither() -> None:
+    assert len(refused(ask(*shown("/ws/lessons/git.md", "/ws/skills/git.md", "git.md"))).spellings) == 3
+    assert ask(*shown("/ws/skills/git.md", "git.md")).arm_aliases == {"/ws/skills/git.md": "git.md"}
+
+
+def test_a_run_that_saw_two_names_under_two_of_its_sessions_tells_them_apart() -> None:
+    """Of two repositories of which one hook writes the one session's name, and one the other's."""
+    events = [*shown(ABS, OTHER), exposed("w:a", ABS), exposed("u:n", OTHER), linked("w:a", "u:n")]
+
+    assert refused(ask(*events)).why.startswith("session w:a was shown lessons of")
+    assert ask(*events[:-1]).arm_aliases != {}
+
+
+def test_a_sanitised_form_tells_apart_what_its_session_saw() -> None:
+    events = [exposed("t:a/b", ABS), exposed("t:a_b", OTHER, alias=True)]
+
+    assert "session t:a/b was shown lessons of" in refused(ask(*events)).why
+    assert ask(*events, mentioned("t:a.b")).arm_aliases != {}  # it fits two, and is nobody's
+
+
+def test_what_was_withdrawn_tells_nothing_apart_and_what_the_policy_leaves_out_does() -> None:
+    both = exposed("t:both", ABS, OTHER, key="e")
+    other = exposed("t:both", "z", key="e", at=101)
+
+    assert ask(*shown(ABS, OTHER), both, other, withdrawn("e", 1)).arm_aliases != {}
+    assert "session t:both" in refused(ask(*shown(ABS, OTHER), both, without_sessions=["t:both"])).why
+
+
+def test_two_ways_of_writing_one_path_that_one_run_was_shown_are_left_to_a_person() -> None:
+    twice = exposed("t:both", REL, f"./{REL}")
+
+    assert refused(ask(*shown(REL), twice)).why == f"session t:both was shown both ./{REL} and {REL}"
+
+
+def test_what_an_alias_was_shown_with_is_told_of_its_arm_too() -> None:
+    both = exposed("t:both", SUB, OTHER)
+
+    found = ask(*shown(REL, OTHER), both, arm_aliases={SUB: REL})
+
+    assert refused(found).why.startswith("session t:both was shown lessons of /home/dev/ws-2/lessons and of contrib/")
+
+
+def titled(session: str, arm: str, title: object, **more: Any) -> Wire:
+    return exposed(session, "first.md", arm, extra={"lessons": [{"title": "First"}, {"title": title}]}, **more)
+
+
+def test_names_whose_recorded_titles_differ_are_two_lessons() -> None:
+    events = [titled("t:a", ABS, "Deploy to production"), titled("t:b", OTHER, "Peeling potatoes")]
+
+    assert refused(ask(*events)).why == (
+        f"their recorded titles differ: {OTHER} is 'peeling potatoes' and {ABS} is 'deploy to production'"
+    )
+    assert ask(*events, titled("t:c", ABS, " Peeling Potatoes ")).arm_aliases != {}  # it was renamed
+    assert ask(titled("t:a", ABS, "Deploy"), titled("t:b", OTHER, None), exposed("t:c", REL)).arm_aliases != {}
+
+
+def test_details_that_are_no_titles_of_the_arms_are_passed_over() -> None:
+    odd = [
+        exposed("t:b", OTHER, extra={"lessons": [{"title": "B"}, {"title": "C"}]}),
+        exposed("t:c", OTHER, extra={"lessons": "B"}),
+        exposed("t:d", OTHER, extra={"lessons": ["B"]}),
+        exposed("t:e", OTHER),
+    ]
+
+    assert ask(titled("t:a", ABS, "A"), *odd).arm_aliases == {ABS: OTHER}
+
+
+def test_a_model_is_no_lesson_of_that_name() -> None:
+    assert ask(*shown("gpt-4.1", "lessons/gpt-4.1")) == Proposals(groups=(), not_proposed=())
+    assert ask(*shown("lessons/gpt-4.1", "/ws/lessons/gpt-4.1")).arm_aliases != {}
+
+
+def test_folders_that_are_two_do_not_become_one_by_way_of_a_third() -> None:
+    one, two, third = "/ws/lessons", "/contrib/lessons", "lessons"
+    apart = exposed("t:both", f"{one}/p.md", f"{two}/q.md")
+    names = [f"{one}/x.md", f"{third}/x.md", f"{two}/y.md", f"{third}/y.md"]
+
+    found = ask(*shown(*names), apart)
+
+    assert found.groups == ()
+    assert [group.path for group in found.not_proposed] == ["x.md", "y.md"]
+    assert found.not_proposed[0].why == (
+        "other lessons would make one folder of two. "
+        "session t:both was shown lessons of /contrib/lessons and of /ws/lessons: two repositories"
+    )
+    assert [group.path for group in ask(*shown(*names)).groups] == ["x.md", "y.md"]
+    assert [group.path for group in ask(*shown(*names[:2]), apart).groups] == ["x.md"]
+
+
+POOL = [
+    f"{root}{path}"
+    for root in ("/ws/lessons/", "/ws2/lessons/", "lessons/", "./lessons/", "/ws/skills/", "")
+    for path in ("x.md", "y.md", "tools/x.md", "gpt-4.1")
+]
+NAMES = ("t:a/b", "t:a_b", "t:c", "w:d", "w:e")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.lists(st.sampled_from(POOL), max_size=2), st.sampled_from(POOL))),
+    st.sets(st.sampled_from([("w:d", "t:c"), ("w:e", "t:a/b"), ("w:e", "t:c")]), max_size=2),
+)
+def test_no_proposal_merges_two_arms_that_one_run_was_shown(
+    told: list[tuple[str, list[str], str]], links: set[tuple[str, str]]
+) -> None:
+    exposures = [
+        exposed(name, *arms, withheld=(held,), alias=name == "t:a_b", key=f"e{at}")
+        for at, (name, arms, held) in enumerate(told)
+    ]
+
+    found = ask(*exposures, *(linked(*pair) for pair in sorted(links)))
+
+    linked_names = [name for pair in links for name in pair]
+    sound = len({*linked_names}) == len(linked_names)
+    run_of = {other: session for session, other in links} if sound else {}
+    if any(name == "t:a/b" for name, *_ in told) or ("w:e", "t:a/b") in links:
+        run_of["t:a_b"] = run_of.get("t:a/b", "t:a/b")
+    saw: dict[str, set[str]] = {}
+    for name, arms, held in told:
+        saw.setdefault(run_of.get(name, name), set()).update({*arms, held})
+    for group in found.groups:
+        names = {one.arm for one in group.spellings}
+        assert all(len(names & seen) <= 1 for seen in saw.values())

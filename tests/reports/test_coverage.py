@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.projections.fake import FakeLog
-from tests.projections.telling import exposed, graded, linked, log_of, mentioned, projected, withdrawn
+from tests.projections.telling import exposed, graded, linked, log_of, mentioned, projected, retracted, withdrawn
 from tests.strategies import Wire
 
 from rightful import limits
@@ -66,6 +67,35 @@ def test_what_stands_in_conflict_or_was_withdrawn_covers_nobody() -> None:
 
     assert [row.exposure for row in days(log_of(*twice))] == [0]
     assert [row.exposure for row in days(log_of(*twice, withdrawn("e", 2)))] == [1]
+
+
+def test_a_retracted_grade_is_a_grade_and_a_withdrawn_one_is_none() -> None:
+    taken_back = log_of(exposed("t:a", "x"), graded("t:a", 0.8), retracted("t:a", 2))
+    twice = [graded("t:a", 0.8, key="g"), exposed("t:a", "x", by="judge", key="g", at=201)]
+
+    assert [(row.grade, row.bins) for row in days(taken_back)] == [(1, {"retracted": 1})]
+    assert sum(row.grade for row in days(log_of(*twice))) == 1
+    assert sum(row.grade for row in days(log_of(*twice, withdrawn("g", 1, by="judge")))) == 0
+
+
+def recorded_on(day: int, *events: Wire) -> FakeLog:
+    """A log whose rows were all recorded on one day, whenever they say that they happened."""
+    log = log_of(*events)
+    log.stored = [
+        row._replace(envelope=msgspec.structs.replace(row.envelope, recorded_at_us=(day * DAY + 5) * 1_000_000))
+        for row in log.stored
+    ]
+    return log
+
+
+def test_a_day_is_complete_once_a_row_was_recorded_on_a_later_one() -> None:
+    """By the ledger's own clock: neither a silence nor a stamp of the future changes when a day is judged."""
+    events = [exposed("t:a", "x", at=1), exposed("t:b", "x", at=DAY), exposed("t:late", "x", at=3_000 * DAY)]
+
+    assert [row.complete for row in days(recorded_on(0, *events))] == [False, False, False]
+    assert [row.complete for row in days(recorded_on(1, *events))] == [True, False, False]
+    assert [row.complete for row in days(recorded_on(2, *events))] == [True, True, False]
+    assert [row.complete for row in days(recorded_on(0, exposed("t:a", "x", at=9 * DAY, at_basis="file")))] == [False]
 
 
 def test_the_bins_are_those_of_the_policy_that_is_asked() -> None:
@@ -132,6 +162,19 @@ def test_a_drop_before_the_days_asked_for_is_history() -> None:
     assert [one.day for one in drops(rows, 0)] == ["1970-01-02"]
     assert drops(rows, 3) == []
     assert [row.day for row in newest(rows, 2)] == ["1970-01-04", "1970-02-01"]
+
+
+def test_what_is_stamped_in_the_future_hides_no_day() -> None:
+    def later(day: str) -> Day:
+        return Day("hook", day, 1, 0, 1, 0, {}, complete=False)
+
+    rows = [*run_of_days([10, 5, 10]), later("2020-01-01"), later("2021-01-01")]
+
+    assert [row.day for row in newest(rows, 2)] == ["1970-01-03", "1970-02-01", "2020-01-01", "2021-01-01"]
+    assert [row.day for row in newest(rows, 1)] == ["1970-02-01", "2020-01-01", "2021-01-01"]
+    assert [row.day for row in newest(rows[:3], 1)] == ["1970-01-03"]
+    assert [one.day for one in drops(rows, 3)] == ["1970-01-02"]
+    assert newest(rows, 0) == rows
 
 
 @pytest.mark.parametrize("name", ["grade", "binding"])

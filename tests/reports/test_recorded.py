@@ -12,18 +12,16 @@ from tests.bandit import Bandit
 from tests.ledger.memory import MemoryRecorder
 from tests.projections.telling import exposed, graded, log_of, opened, published
 from tests.projections.telling import projected as of_log
-from tests.strategies import Wire
+from tests.reports.recording import TWO, S, ask, best, state
 
 from rightful.errors import UsageError
 from rightful.ledger.log import Log
 from rightful.policies import policy_of
 from rightful.producers.bandit_calls import BanditCalls
 from rightful.projections.projected import Projected
-from rightful.reports.recorded import Candidate, Verdict, as_dict, compared
+from rightful.reports.recorded import Verdict, as_dict, compared
 from rightful.reports.state_files import recorded_beliefs, state_of
 from rightful.times import text_of
-
-S = 1_000_000
 
 
 class Runner:
@@ -58,20 +56,6 @@ class Runner:
         return compared(Projected(self.log), self.file, **more)
 
 
-def best(verdict: Verdict) -> Candidate:
-    return verdict.candidates[0]
-
-
-def state(arms: dict[str, tuple[float, float, int]], last: float | None = None) -> bytes:
-    held = {arm: {"alpha": alpha, "beta": beta, "total_selections": n} for arm, (alpha, beta, n) in arms.items()}
-    when = {} if last is None else {"last_updated": text_of(round(last * S))}
-    return json.dumps({"arms": held, **when}).encode()
-
-
-def ask(data: bytes, *events: Wire, **more: Any) -> Verdict:
-    return compared(of_log(log_of(*events)), data, **more)
-
-
 def test_a_bandit_whose_calls_were_recorded_is_gptme_bit_for_bit() -> None:
     runner = Runner()
     runner.some()
@@ -83,11 +67,6 @@ def test_a_bandit_whose_calls_were_recorded_is_gptme_bit_for_bit() -> None:
     assert (best(found).exact, best(found).wrong, best(found).max_alpha, best(found).max_n) == (7, 0, 0.0, 0)
     assert (found.arms, found.contexts, found.lacks) == (4, 3, ())
     assert found.sha256 == hashlib.sha256(runner.file).hexdigest()
-
-
-TWO = [
-    exposed("t:a", "x", at=10), exposed("t:b", "y", at=20), graded("t:a", 0.75, at=30), graded("t:b", 0.25, at=31),
-]  # fmt: skip
 
 
 def test_a_file_that_the_newest_session_was_paid_in_is_historical_newest() -> None:
@@ -274,9 +253,11 @@ def test_json_has_stable_keys() -> None:
     document = as_dict(ask(state({"x": (1.75, 1.25, 1)}, last=40), *TWO))
 
     assert list(document) == [
-        "fits", "nearest", "sha256", "arms", "contexts", "last_updated", "through", "candidates", "lacks", "notes",
+        "fits", "nearest", "sha256", "arms", "contexts", "last_updated", "through", "grades", "credited",
+        "candidates", "lacks", "notes",
     ]  # fmt: skip
     assert (document["fits"], document["nearest"], document["last_updated"]) == ([], "bound", 40 * S)
+    assert (document["grades"], document["credited"]) == (2, 2)
     assert document["candidates"][0]["fits"] is False
     assert document["lacks"][0] == {
         "arm": "y",

@@ -7,6 +7,8 @@ the exit code: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 co
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import gc
 import io
 import signal
@@ -44,6 +46,10 @@ _ENDED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _HOOK_CALL = ["hook", "run"]
 """How the words begin that an agent's hook calls us with, many times a minute."""
 
+_HOOK_ACTIONS = ("install", "remove", "status", "run")
+_HOOK_AGENT = "claude-code"
+_WITH_VALUE = ("--ledger", "--settings", "--scope", "--with", "--without")
+
 
 def parser(command: str | None = None) -> argparse.ArgumentParser:
     """Return the argument parser.
@@ -67,15 +73,58 @@ def _named(words: Sequence[str]) -> str | None:
     return None
 
 
+def _hook_call(words: Sequence[str]) -> list[str] | None:
+    """Return the words of an agent's call in the order in which `install` writes them; None if it is no such call.
+
+    An agent that is told to call us with other words must not be stopped by a word that we do not know
+    (exit code 2 of a PreToolUse hook blocks the tool), nor by help. An agent that we do not know gets no words.
+    """
+    if "hook" not in words or "run" not in words:
+        return None
+    options, named = {}, []
+    rest = iter(words)
+    for word in rest:
+        name, is_whole, value = word.partition("=")
+        if name in _WITH_VALUE:
+            options[name] = value if is_whole else next(rest, "")
+        elif word.startswith("-"):
+            options[word] = ""
+        else:
+            named.append(word)
+    if next((word for word in named if word in COMMANDS), None) != "hook":
+        return None
+    after = named[named.index("hook") + 1 :]
+    if next((word for word in after if word in _HOOK_ACTIONS), None) != "run":
+        return None
+    if {"-h", "--help"} & set(options) and sys.stdin is not None and sys.stdin.isatty():
+        return None  # somebody asks
+    agents = after[after.index("run") + 1 :] or [_HOOK_AGENT]
+    ledger = ["--ledger", options["--ledger"]] if "--ledger" in options else []
+    verbose = ["--verbose"] if "--verbose" in options else []
+    return [*_HOOK_CALL, _HOOK_AGENT, *ledger, *verbose] if _HOOK_AGENT in agents else []
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     Args:
         argv: The words after the program's name; the process's own if None.
     """
+    alone = argv is None
+    if alone:
+        atexit.register(_ignore_interrupts)  # all is said by then, and the rest would end in a traceback
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:2] == _HOOK_CALL and (code := _hooked(words[2:], alone=argv is None)) is not None:
-        return code
+    try:
+        if (asked := _hook_call(words)) is not None and not (words := asked):
+            return 0  # nobody's words that we could read
+        if words[:2] == _HOOK_CALL and (code := _hooked(words[2:], alone=alone)) is not None:
+            return code
+        return _main(words, alone=alone)
+    except KeyboardInterrupt:  # where nothing is guarded yet: modules are being loaded
+        return _interrupted(alone=alone)
+
+
+def _main(words: Sequence[str], *, alone: bool) -> int:
     from rightful.cli import common
 
     common.occupy_streams()
@@ -84,9 +133,25 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a narrow locale must not lose an answer
     gc.disable()  # loading modules makes no garbage, and looking for it costs a hook 3 of its 60 ms
     try:
-        return _guarded(lambda: _version() if words == ["--version"] else _run(words))
+        return _guarded(lambda: _version() if words == ["--version"] else _run(words), alone=alone)
     finally:
         gc.enable()
+
+
+def _interrupted(*, alone: bool) -> int:
+    """Say that Ctrl-C was taken; a second one, which is often sent along, does not cut the sentence off."""
+    if alone:
+        _ignore_interrupts()
+    eval("0")  # noqa: S307 - CPython forgets that one stopped an `exec` of text (namedtuple's), and so would end by it
+    from rightful.cli import common
+
+    common.complain("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")
+    return INTERRUPTED
+
+
+def _ignore_interrupts() -> None:
+    with contextlib.suppress(ValueError):  # not the main thread, which no signal reaches
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _hooked(words: Sequence[str], *, alone: bool) -> int | None:
@@ -115,7 +180,7 @@ def _run(words: Sequence[str]) -> int:
     return code
 
 
-def _guarded(work: Callable[[], int]) -> int:
+def _guarded(work: Callable[[], int], *, alone: bool) -> int:
     """Do the work and give all of its answer; return the exit code of what goes wrong, having said it."""
     from rightful.cli import common
     from rightful.errors import RightfulError
@@ -130,8 +195,7 @@ def _guarded(work: Callable[[], int]) -> int:
         common.abandon(sys.stdout)
         return PIPE_CLOSED
     except KeyboardInterrupt:
-        common.complain("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")
-        return INTERRUPTED
+        return _interrupted(alone=alone)
     except MemoryError:
         common.complain("memory ran out; what was acknowledged is written. Ask for less, or raise the limit.")
         return common.STORAGE

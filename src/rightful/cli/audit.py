@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from rightful.cli import asking, common, recorded, what_if
+from rightful.cli import asking, common, decaying, recorded, what_if
 
 if TYPE_CHECKING:
     import argparse
@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
         decay_at = asking.decay_at(args, policy.policy, against.policy)
         found = ledger.audit(policy.ask, against.ask, as_of=as_of, decay_at=decay_at)
         by_then = asking.before_all(args, found.through, ledger)
+        decaying.note_far(args, ledger, found.through, policy.policy, against.policy)
     if by_then:
         common.note(by_then)
     if args.json:
@@ -90,14 +91,14 @@ def _roles(policy: Named, against: Named) -> _Roles:
 
     if policy.label == against.label:
         return _Roles("policy", "reference")
-    names = _Roles(*(tables.shortened(one.label, _LABEL_CHARS) for one in (policy, against)))
+    names = _Roles(*(tables.shortened(common.safe(one.label), _LABEL_CHARS) for one in (policy, against)))
     return names if names.policy != names.reference else _Roles("policy", "reference")
 
 
 def _show(found: Audit, policy: Named, against: Named) -> None:
     from rightful.cli import tables
 
-    named = structs.replace(found, policy=policy.label, reference=against.label)
+    named = structs.replace(found, policy=common.safe(policy.label), reference=common.safe(against.label))
     common.tell(named.verdict())
     if held := max(found.bins_policy.get("in_balance", 0), found.bins_bound.get("in_balance", 0)):
         common.tell(f"{common.many(held, 'grade')} {'is' if held == 1 else 'are'} in-balance. {_BOTH_WITHOUT}")

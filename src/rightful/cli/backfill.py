@@ -7,6 +7,9 @@ there. `status` says what was published, and whether a tool has written the file
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +116,8 @@ def _asked(args: argparse.Namespace) -> Asked:
 def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
     from rightful.cli import backfilled
 
+    if args.out is not None:
+        _check_out(args.out, args.target, ledger.path)
     found = _planned(args, books, _asked(args))
     kept = _keep(books, found.plan)
     if args.out is not None:
@@ -145,6 +150,23 @@ def _keep(books: Books, plan: Plan) -> bool:
     return True
 
 
+def _check_out(out: str, named: str, ledger: Path) -> None:
+    """Refuse to write a plan over what it is about: the target by any name, its tool's files, the ledger's."""
+    from rightful.reports.backfill import target
+
+    real = target.resolved(named)
+    what = None
+    with contextlib.suppress(OSError, ValueError):  # no such file yet, or no path, which writing it says
+        if target.within(out, ledger):
+            what = "lies in the ledger's own folder"
+        elif os.path.realpath(out) in {real, f"{real}.bak", f"{real}.lock", target.beside(real)}:
+            what = "is the target, or a file that is kept beside it"
+        elif Path(out).samefile(real):
+            what = "is another name of the target"
+    if what is not None:
+        raise UsageError(f"--out {out} {what}; nothing was written. Name another file.")
+
+
 def _write(path: str, plan: Plan) -> None:
     try:
         Path(path).write_bytes(plan.document())
@@ -163,7 +185,7 @@ def _apply(args: argparse.Namespace, books: Books) -> int:
     if args.json:
         common.print_json({"done": done, "plan": msgspec.json.decode(plan.document())})
     else:
-        backfilled.show_applied(done, plan)
+        backfilled.show_applied(done, plan, _take_back(args, done.target))
     return common.DONE
 
 
@@ -185,31 +207,48 @@ def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
             raise UsageError(f"there is no plan for {real}; nothing was written. Run `rightful backfill plan` first.")
         return plans.plan_from(stored, f"the last plan of {real}")
     asked = _asked(args)
-    if stored is not None:
-        last = plans.plan_from(stored, f"the last plan of {real}")
-        if _same_question(last, asked) and apply.interrupted(books, last):
-            return last
+    last = _readable(stored)
+    if last is not None and _same_question(last, asked) and apply.interrupted(books, last):
+        return last
     plan = _planned(args, books, asked).plan
     _keep(books, plan)
     return plan
 
 
+def _readable(stored: bytes | None) -> Plan | None:
+    """Return the last plan; None where there is none that can be read, which a new one replaces."""
+    from rightful.reports.backfill import plans
+
+    try:
+        return None if stored is None else plans.plan_from(stored, "the last plan")
+    except UsageError:
+        return None
+
+
 def _same_question(plan: Plan, asked: Asked) -> bool:
-    said = (plan.reader, plan.asked, plan.asked_old, plan.forced)
-    return said == (asked.reader, asked.policy.hash, asked.old, asked.force)
+    said = (plan.reader, plan.asked, plan.asked_as_of, plan.asked_decay_at, plan.asked_old, plan.forced)
+    return said == (asked.reader, asked.policy.hash, asked.as_of, asked.decay_at, asked.old, asked.force)
 
 
 def _rollback(args: argparse.Namespace, books: Books) -> int:
     from rightful.cli import backfilled
     from rightful.ledger.log import now_us
-    from rightful.reports.backfill import apply
+    from rightful.reports.backfill import apply, status
 
     done = apply.rollback(books, args.target, now_us, publication=args.publication, force=args.force)
     if args.json:
         common.print_json({"done": done})
     else:
-        backfilled.show_rolled_back(done)
+        [now] = status.status(books, done.target)
+        take_back = _take_back(args, done.target, *(("--publication", now.publication) if now.publication else ()))
+        backfilled.show_rolled_back(done, now.publication, take_back)
     return common.DONE
+
+
+def _take_back(args: argparse.Namespace, real: str, *more: str) -> str:
+    """Return the rollback as it has to be typed."""
+    ledger = () if args.ledger is None else ("--ledger", str(args.ledger))
+    return shlex.join(["rightful", *ledger, "backfill", "rollback", "--target", real, *more])
 
 
 def _status(args: argparse.Namespace, books: Books) -> int:

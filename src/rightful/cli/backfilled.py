@@ -19,15 +19,22 @@ if TYPE_CHECKING:
 _DIGITS = 12
 _OLD = {
     "counted": "count, as the opening balance of this file",
+    "passed over": "do not count, though they were to: a note says why",
     "rebuilt": "are left out: the log alone counts",
     "kept": "count as they were opened before the last publication; what the tool did since does not (--drop-updates)",
+}
+_MADE = {
+    "counted": "the old numbers counted",
+    "passed over": "a later state of it counted",
+    "rebuilt": "rebuilt from the log alone",
+    "kept": "what the tool did since the last publication dropped",
 }
 _STANDING = {
     "in place": "it stands there as it was published",
     "changed since": "a tool has written the file since, which is how it goes on; plan again to repair it again",
     "not in place": "published but not in place: apply again, or roll back",
     "missing": "there is no file now",
-    "rolled back": "what stood there before is back",
+    "rolled back": "the last publication was taken back, and what stood there before it is back",
     "not readable": "the file cannot be read",
 }
 
@@ -37,7 +44,7 @@ def show_plan(plan: Plan) -> None:
     from rightful.cli import tables
 
     if plan.in_balance:
-        since = ", or with --drop-updates to leave out what came since the last publication" if plan.supersedes else ""
+        since = ", or with --drop-updates to leave out what came since the last publication" if plan.updated else ""
         common.tell(
             f"NOT repaired: {plan.in_balance:,} of {common.many(plan.grades, 'grade')}, which the file's old numbers "
             f"contain. What was wrong in them stays wrong; plan with --rebuild to take them from the log "
@@ -55,7 +62,9 @@ def show_plan(plan: Plan) -> None:
 
 def _verdict(plan: Plan) -> str:
     if plan.refusals and not plan.forced:
-        return "Apply will refuse it. Mend what is named, or plan with --force."
+        from rightful.reports.backfill.plan_words import way_out
+
+        return f"Apply will refuse it. {way_out(plan)}"
     if plan.new_sha256 == plan.previous_sha256:
         return f"{plan.target} is already what it should be."
     return f"{common.many(len(plan.changes), 'arm')} of {plan.target} would change. Nothing was written to it."
@@ -68,7 +77,7 @@ def _facts(plan: Plan) -> dict[str, object]:
         "policy": _policy(plan),
         "through": f"position {plan.through:,}",
         **decay,
-        "old numbers": _OLD[plan.old]
+        "old numbers": _OLD[plan.old if plan.counts else "passed over"]
         if plan.previous_sha256 is not None or plan.old != "counted"
         else "none: a new file",
         "stands there": _digits(plan.previous_sha256),
@@ -128,19 +137,35 @@ def _show_uncredited(plan: Plan) -> None:
         tables.show_table({"credits nobody": "", "grades": "n", "such as": ""}, rows)
 
 
-def show_applied(done: Done, plan: Plan) -> None:
-    """Print what an apply did."""
+def show_applied(done: Done, plan: Plan, take_back: str) -> None:
+    """Print what an apply did: to whose file, and what became of its old numbers.
+
+    Args:
+        done: What was done.
+        plan: The plan.
+        take_back: The command that takes it back.
+    """
+    how = f"for {plan.reader}, {_MADE[plan.old if plan.counts else 'passed over']}"
+    if plan.previous_sha256 is None and plan.old == "counted":
+        how = f"for {plan.reader}, a new file"
     if done.happened == "already in place":
-        common.tell(f"{done.target} already stands as planned; nothing was written to it.")
+        common.tell(f"{done.target} already stands as planned ({how}); nothing was written to it.")
         return
     common.tell(
-        f"{done.target} was written: {common.many(len(plan.changes), 'arm')} changed, publication {done.publication} "
-        f"at position {done.position:,}. `rightful backfill rollback` takes it back."
+        f"{done.target} was written ({how}): {common.many(len(plan.changes), 'arm')} changed, publication "
+        f"{done.publication} at position {done.position:,}. Take it back with:"
     )
+    common.say(f"  {take_back}")
 
 
-def show_rolled_back(done: Done) -> None:
-    """Print what a rollback did."""
+def show_rolled_back(done: Done, earlier: str | None, take_back: str) -> None:
+    """Print what a rollback did, and what can still be taken back.
+
+    Args:
+        done: What was done.
+        earlier: The publication that is in force now; None where all were taken back.
+        take_back: The command that takes that one back.
+    """
     match done.happened:
         case "written":
             common.tell(f"{done.target} is again what it was before ({_digits(done.sha256)}), byte for byte.")
@@ -148,6 +173,9 @@ def show_rolled_back(done: Done) -> None:
             common.tell(f"{done.target} was removed: there was no file before.")
         case "already in place":
             common.tell(f"{done.target} is what it was before already; nothing was written to it.")
+    if earlier is not None:
+        common.tell(f"An earlier publication is in force, {earlier}. Take that one back too with:")
+        common.say(f"  {take_back}")
 
 
 def show_status(found: Sequence[TargetStatus], named: str | None) -> None:
@@ -157,7 +185,9 @@ def show_status(found: Sequence[TargetStatus], named: str | None) -> None:
     if not found:
         where = f" to {named}" if named else ""
         common.tell(f"Nothing was published{where} from this ledger.")
-    for one in found:
+    for number, one in enumerate(found):
+        if number:
+            common.tell("")
         force: dict[str, object] = {"in force": "nothing"}
         if one.publication is not None and one.position is not None and one.at is not None:
             kept = "" if one.kept else "; its bytes are NOT kept"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -191,18 +192,28 @@ def _builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
     return msgspec.to_builtins(value)
 
 
-def say(text: str) -> None:
-    """Print text for people on stdout, safe for a terminal."""
-    put(safe(text) + "\n")
+def say(*lines: str) -> None:
+    """Print lines for people on stdout, safe for a terminal: each is one line, whatever it holds."""
+    put("".join(f"{safe(line)}\n" for line in lines))
 
 
-def tell(text: str) -> None:
-    """Print prose on stdout, safe for a terminal and wrapped at its width; a blank line parts paragraphs."""
-    put(wrapped(safe(text), columns(sys.stdout)) + "\n")
+def tell(*lines: str) -> None:
+    """Print prose on stdout, safe for a terminal and wrapped at its width: each text is one line before that.
+
+    Only a newline at the very beginning of a text is taken as ours: it parts what follows from
+    what stands above.
+    """
+    width = columns(sys.stdout)
+    for line in lines:
+        ours = "\n" if line.startswith("\n") else ""
+        put(f"{ours}{wrapped(safe(line.removeprefix(ours)), width)}\n")
 
 
 def complain(text: str) -> None:
-    """Print a sentence on stderr, safe for a terminal. Nobody reading it is no reason to stop the work."""
+    """Print a sentence on stderr, one line that is safe for a terminal.
+
+    Nobody reading it is no reason to stop the work.
+    """
     width = columns(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
     try:
         print(wrapped(f"rightful: {safe(text)}", width), file=sys.stderr)
@@ -256,8 +267,9 @@ def put(text: str, *, flush: bool = False) -> None:
         raise
     except OSError as error:
         abandon(sys.stdout)  # or the interpreter complains of what is left at exit
+        why = "it is closed" if error.errno == errno.EBADF else error.strerror
         raise StorageError(
-            f"the answer could not be written to stdout: {error.strerror}; what was recorded stays recorded",
+            f"the answer could not be written to stdout: {why}; what was recorded stays recorded",
             "Make room, or send the answer elsewhere, and run the command again.",
         ) from None
 
@@ -266,15 +278,16 @@ def occupy_streams() -> None:
     """Let standard streams that are closed lead nowhere; stdin stays None, for who reads it.
 
     Else the next file that is opened gets the descriptor, be it the ledger's own, and what the
-    interpreter or a library prints is written into it.
+    interpreter or a library prints is written into it. Stdout then cannot be written, as on a full
+    disk: an answer that goes nowhere is none.
     """
     for number in range(3):
         try:
             os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+        except OSError:  # what is opened takes the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR)
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - for as long as the process lasts
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - for as long as the process lasts
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - as stdout
 
@@ -298,20 +311,17 @@ def abandon(stream: TextIO) -> None:
 
 
 def safe(text: object) -> str:
-    r"""Return text that cannot steer a terminal or deceive a reader.
+    r"""Return text that cannot steer a terminal or deceive a reader, not even by a line of its own.
 
-    Control characters (but newline and tab), format characters such as the bidirectional ones,
-    lone surrogates and the Unicode line separators come back as `\x1b`, `\u202e` …
+    Control characters, newline and tab among them, format characters such as the bidirectional
+    ones, lone surrogates and the Unicode line separators come back as `\n`, `\x1b`, `\u202e` …
     """
     shown = str(text)
     if shown.isascii() and shown.isprintable():
         return shown
     from unicodedata import category
 
-    return "".join(
-        _spelled(char) if not char.isprintable() and char not in "\n\t" and category(char) in _ESCAPED else char
-        for char in shown
-    )
+    return "".join(_spelled(char) if not char.isprintable() and category(char) in _ESCAPED else char for char in shown)
 
 
 def _spelled(char: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rightful.cli import tables
+from rightful.cli import common, tables
 
 if TYPE_CHECKING:
     from rightful.reports.coverage import Day
@@ -41,7 +41,7 @@ def show(rows: list[Day], days: int, policy: str) -> None:
         for row in kept
     ]
     left = len({row.day for row in rows}) - len({row.day for row in kept})
-    more = f"{left:,} earlier days; --days 0 or --json shows all" if left else ""
+    more = f"{common.many(left, 'earlier day')}; --days 0 or --json shows all" if left else ""
     note = "; ".join(part for part in (f"bins under policy {policy}", more) if part)
     tables.show_table(columns, cells, title="Coverage", note=note, drop=[name.replace("_", "-") for name in bins[::-1]])
 

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rightful.policies import Policy
-from rightful.projections.scene import BINS, CREDITED, UNMAPPED
-from rightful.projections.settle import settle
-from rightful.reports.explain.words import WHY
+from rightful.projections.scene import CREDITED, UNMAPPED
+from rightful.reports.explain.bins import why
+from rightful.reports.explain.case import case_of
+from rightful.reports.explain.grades import verdict_of
+from rightful.reports.explain.words import bin_name
 
 if TYPE_CHECKING:
     from rightful.app import Ledger
     from rightful.ledger.recorded import Receipt
     from rightful.producers.sequences import Said
     from rightful.projections.facts import Facts
+    from rightful.reports.explain.case import Case
 
 _POLICY = Policy()
 
@@ -62,15 +65,28 @@ def _pays(facts: Facts, row: int, said: Said) -> str | None:
     """Say why a grade pays nobody under `bound`, or that another one pays in its place; None where it pays."""
     table = facts.grades
     touched = [int(number) for number in (table["name"][row], table["target"][row]) if number >= 0]
-    found = settle(facts, _POLICY, facts.watermark, facts.names.closure(touched))
-    units = np.flatnonzero(found.unit_grade == row)
-    if not len(units):
-        return "another grade of that session pays under bound"
-    number = int(found.unit_bin[units[0]])
+    case = case_of(facts, _POLICY, facts.watermark, touched)
+    unit = case.unit_of.get(row)
+    if unit is None:
+        return _in_its_place(case, row)
+    number = int(case.settlement.unit_bin[unit])
     if number == CREDITED:
         return None
     if number == UNMAPPED:
         words = ", ".join(_POLICY.outcomes)
         return f"pays nobody under bound: unmapped outcome {said.outcome!r}; the policy maps no such word, only {words}"
-    name = BINS[number]
-    return f"pays nobody under bound: {name.replace('_', '-')} ({WHY[name]})"
+    return f"pays nobody under bound: {bin_name(number)} ({why(case, unit, number)})"
+
+
+def _in_its_place(case: Case, row: int) -> str:
+    """Say that another grade counts in place of one, or that nobody can tell which of the two does."""
+    found = verdict_of(case, row)
+    if found.state == "rival":
+        return f"pays nobody under bound: conflicting ({found.reason.rstrip('.')})"
+    if found.by is None and found.state != "outranked":
+        return f"pays nobody under bound: {found.state} ({found.reason.rstrip('.')})"
+    unit = None if found.by is None else case.unit_of.get(found.by)
+    number = CREDITED if unit is None else int(case.settlement.unit_bin[unit])
+    if number == CREDITED:
+        return "another grade of that session pays under bound"
+    return f"another grade of that session counts under bound, and pays nobody: {bin_name(number)}"

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 _BEFORE = """\
 Ten agent sessions worked side by side in {folder}. A lesson hook noted which lessons each was shown, \
 and session records hold their grades. A lesson updater used to join each grade with the *newest* \
-exposure file, and kept only alpha and beta, in {folder}/state/bandit.
-"""
+exposure file, and kept only alpha and beta, in {folder}/state/bandit."""
 
 _AFTER = """\
 What to look at
@@ -77,11 +76,12 @@ def run(args: argparse.Namespace) -> int:
     app.open(ledger, create=True).close()
     if args.json:
         return _as_json(folder, ledger, _steps(workspace))
-    common.tell(_BEFORE.format(folder=folder))
+    common.tell(_BEFORE.format(folder=folder), "")
     codes = [_show(step, ledger) for step in _steps(workspace)]
-    common.tell(_AFTER.format(folder=folder, ledger=ledger, quoted=shlex.quote(str(ledger))))
+    after = {"folder": folder, "ledger": ledger, "quoted": shlex.quote(str(ledger))}
+    common.tell(*(line.format(**after) for line in _AFTER.split("\n")))
     if args.folder is None:
-        common.tell(_TEMPORARY.format(quoted=shlex.quote(str(folder))))
+        common.tell(*(line.format(quoted=shlex.quote(str(folder))) for line in _TEMPORARY.split("\n")))
     return common.worst(codes)
 
 
@@ -160,9 +160,9 @@ def _show(step: Step, ledger: Path) -> int:
     from rightful import cli
 
     common.tell(step.before)
-    common.say(f"$ rightful --ledger {shlex.join([str(ledger), *step.words])}\n")
+    common.say(f"$ rightful --ledger {shlex.join([str(ledger), *step.words])}", "")
     code = cli.main(["--ledger", str(ledger), *step.words])
-    common.tell(f"\n=> {step.after}\n")
+    common.tell(f"\n=> {step.after}", "")
     return code
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rightful.cli import asking, common, explaining
+from rightful.cli import asking, common, decaying, explaining
 from rightful.errors import UpgradeError, UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def _answer(args: argparse.Namespace, ledger: Ledger, policy: Named, what: Meant
     decay_at = asking.decay_at(args, rule)
     match what.kind:
         case explaining.ARM:
-            return explain.explain_arm(ledger.projected(), rule, what.name, as_of=as_of, decay_at=decay_at)
+            answer = explain.explain_arm(ledger.projected(), rule, what.name, as_of=as_of, decay_at=decay_at)
+            decaying.note_far(args, ledger, answer.through, rule)
+            return answer
         case explaining.SESSION:
             return explain.explain_session(ledger.projected(), rule, what.name, as_of=as_of)
         case _:

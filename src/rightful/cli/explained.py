@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _BAR_CHARS = 16
 _BODY_CHARS = 2_000
+_REMEDIES = "What would have to be recorded; each removes the reason that is given, and another may stand behind it"
 
 
 def arm(found: ArmExplained, policy: str, limit: int) -> None:
@@ -33,8 +34,8 @@ def arm(found: ArmExplained, policy: str, limit: int) -> None:
     also = f" It is also known as {', '.join(found.aliases)}." if found.aliases else ""
     decayed = f", decayed as of {found.decay_at}" if found.decay_at else ""
     common.tell(
-        f"{found.arm} is believed to earn {found.mean:.3f}: {belief}, from {common.many(credits_, 'credit')} in this "
-        f"log (n {found.n:,}, mass {asking.number(found.mass)}).{also} "
+        f"{common.safe(found.arm)} is believed to earn {found.mean:.3f}: {belief}, "
+        f"from {common.many(credits_, 'credit')} in this log (n {found.n:,}, mass {asking.number(found.mass)}).{also} "
         f"Policy {policy}, through position {found.through:,}{decayed}."
     )
     _steps(found, limit)
@@ -85,9 +86,10 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
     """Print what became of a session's exposures and grades."""
     common.tell(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
     common.tell(f"\nRun: {found.run_reason}")
-    fits = [one.session for one in found.names if one.role == "fits"]
+    form = " as read from a file's name"
+    fits = [f"{one.session}{form if one.alias else ''}" for one in found.names if one.role == "fits"]
     if fits:
-        common.tell(f"Names that fit as a sanitised form, or of which one is: {_some(fits, limit)}.")
+        common.tell(f"Names of other sessions that fit as a sanitised form, or of which one is: {_some(fits, limit)}.")
     if found.links:
         kept, more = _last(found.links, limit)
         rows = [
@@ -105,10 +107,13 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
         ]
         columns = dict.fromkeys(("link", "session", "other", "as", "evidence", "producer", "state", "reason"), "")
         tables.show_table(columns, rows, title="Links", note=_note(more), drop=["producer", "as"])
-    if found.exposures:
-        _exposures(found.exposures, limit, title="Shown")
-    if found.grades:
-        _grades(found.grades, limit)
+    others = set(found.elsewhere)
+    for title, elsewhere in (("Shown", False), ("Shown to other sessions, listed because of a name", True)):
+        if exposures := [one for one in found.exposures if (one.position in others) == elsewhere]:
+            _exposures(exposures, limit, title=title)
+    for title, elsewhere in (("Grades", False), ("Grades of other sessions, listed because of a name", True)):
+        if grades := [one for one in found.grades if (one.position in others) == elsewhere]:
+            _grades(grades, limit, title)
     if found.asides:
         kept_asides, more = _last(found.asides, limit)
         rows = [[f"#{one.position}", one.type, one.reason] for one in kept_asides]
@@ -117,24 +122,52 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
 
 
 def _exposures(rows: Sequence[ExposureRow], limit: int, title: str | None = None) -> None:
-    kept, more = _last(rows, limit)
-    cells = [
-        [
-            f"#{one.position}", one.session, f"{one.at}{' (file: at the latest)' if one.at_basis else ''}",
-            _arms(one), one.state, one.reason,
-        ]
-        for one in kept
-    ]  # fmt: skip
+    groups = _grouped(rows)
+    kept, _ = _last(groups, limit)
+    more = len(rows) - sum(len(one) for one in kept)
+    cells = [[_places(one), one[0].session, _time(one), _arms(one), one[0].state, one[0].reason] for one in kept]
     columns = dict.fromkeys(("exposure", "session", "at", "arms", "state", "reason"), "")
     tables.show_table(columns, cells, title=title, note=_note(more), drop=["at", "session"])
 
 
-def _arms(row: ExposureRow) -> str:
-    shown = _some(row.arms, 3) if row.arms else "no arm"
-    return f"{shown}; withheld {_some(row.withheld, 3)}" if row.withheld else shown
+def _grouped(rows: Sequence[ExposureRow]) -> list[list[ExposureRow]]:
+    """Return rows that follow each other and say the same; of what is paid, only where the arms are the same too."""
+    groups: list[list[ExposureRow]] = []
+    for row in rows:
+        if groups and _says(groups[-1][0]) == _says(row):
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups
 
 
-def _grades(rows: Sequence[GradeRow], limit: int) -> None:
+def _says(row: ExposureRow) -> tuple[object, ...]:
+    arms = (row.arms, row.withheld) if row.state == "paid" else ()
+    return row.session, row.state, row.reason, *arms
+
+
+def _places(group: Sequence[ExposureRow]) -> str:
+    """Return where the rows of a group stand: `#7`, `#7 to #10`, `#7, #9 and 2 more`."""
+    at = [row.position for row in group]
+    if len(at) > 2 and at[-1] - at[0] == len(at) - 1:  # noqa: PLR2004 - two are as short by themselves
+        return f"#{at[0]} to #{at[-1]}"
+    return _some([f"#{one}" for one in at], 3)
+
+
+def _time(group: Sequence[ExposureRow]) -> str:
+    basis = " (file: at the latest)" if any(row.at_basis for row in group) else ""
+    first, last = min(row.at for row in group), max(row.at for row in group)
+    return f"{first}{basis}" if first == last else f"{first} to {last}{basis}"
+
+
+def _arms(group: Sequence[ExposureRow]) -> str:
+    arms = list(dict.fromkeys(arm for row in group for arm in row.arms))
+    withheld = list(dict.fromkeys(arm for row in group for arm in row.withheld))
+    shown = _some(arms, 3) if arms else "no arm"
+    return f"{shown}; withheld {_some(withheld, 3)}" if withheld else shown
+
+
+def _grades(rows: Sequence[GradeRow], limit: int, title: str) -> None:
     kept, more = _last(rows, limit)
     cells = [
         [
@@ -143,7 +176,7 @@ def _grades(rows: Sequence[GradeRow], limit: int) -> None:
         for one in kept
     ]  # fmt: skip
     columns = dict.fromkeys(("grade", "session", "grader", "at", "says", "state", "reason"), "")
-    tables.show_table(columns, cells, title="Grades", note=_note(more), drop=["at", "session"])
+    tables.show_table(columns, cells, title=title, note=_note(more), drop=["at", "session"])
 
 
 def _said(row: GradeRow) -> str:
@@ -162,22 +195,21 @@ def _remedies(found: SessionExplained, limit: int) -> None:
     unlike = list(dict.fromkeys((start, _spelled(one)) for start, one in wanted))
     if not unlike:
         return
-    common.tell(
-        "\nWhat would have to be recorded; each removes the reason that is given, and another may stand behind it"
-    )
+    common.tell(f"\n{_REMEDIES}")
     shown = unlike[:limit] if limit else unlike
-    for start, text in shown:
-        common.say(f"  {start}{text}")
+    for start, (what, *more) in shown:
+        common.say(f"  {start}{what}", *more)
     if len(shown) < len(unlike):
         common.tell(_note(len(unlike) - len(shown)) or "")
 
 
-def _spelled(remedy: Remedy) -> str:
+def _spelled(remedy: Remedy) -> tuple[str, ...]:
+    """Return the lines of a remedy."""
     lines = [remedy.what]
     lines += [f"    {json.dumps(event, ensure_ascii=False)}" for event in remedy.events]
     if remedy.policy is not None:
         lines.append(f"    --policy '{json.dumps(remedy.policy, ensure_ascii=False)}'")
-    return "\n".join(lines)
+    return tuple(lines)
 
 
 def event(found: EventExplained, policy: str, limit: int) -> None:
@@ -206,9 +238,11 @@ def event(found: EventExplained, policy: str, limit: int) -> None:
         common.tell("Used by")
         for one in found.used_by[:limit] if limit else found.used_by:
             common.tell(f"  {one}")
-    if found.grade is not None:
+    if found.grade is not None and found.grade.remedies:
+        common.tell(f"\n{_REMEDIES if found.grade.bin else 'What would have to be recorded for it to count'}")
         for remedy in found.grade.remedies:
-            common.say(f"  {_spelled(remedy)}")
+            what, *events = _spelled(remedy)
+            common.say(f"  {what}", *events)
 
 
 def _shown(shown: bool, withdrawn: bool) -> str:  # noqa: FBT001 - two facts of a row

@@ -96,12 +96,15 @@ def _sessions(facts: Facts, asked: str) -> list[str]:
 
 
 def _arms(facts: Facts, asked: str, policy: Policy) -> list[str]:
+    """Return the arms that a text can mean, by what the policy counts each name as."""
     known = {*facts.arms.values, *(arm for one in facts.balances for arm in one.arms)}
-    known |= {arm for alias, arm in policy.arm_aliases.items() if alias in known}
+    aliases = policy.arm_aliases
+    known |= {arm for alias, arm in aliases.items() if alias in known}
+    known |= {alias for alias, arm in aliases.items() if arm in known}
     if asked in known:
-        return [asked]
+        return [aliases.get(asked, asked)]
     ends = (f"/{asked.lstrip('/')}", f":{asked}")
-    return sorted(arm for arm in known if arm.endswith(ends)) if asked.strip("/") else []
+    return sorted({aliases.get(arm, arm) for arm in known if arm.endswith(ends)}) if asked.strip("/") else []
 
 
 def _several(asked: str, found: list[Meant]) -> str:

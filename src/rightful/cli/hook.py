@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 from rightful import limits, times
-from rightful.cli import common, hooked
-from rightful.cli.settings import Settings, command_of, ledger_of, programs_of
+from rightful.cli import common, hook_scopes, hooked
+from rightful.cli.hook_command import command_of, ledger_of, program, programs_of
+from rightful.cli.settings import Settings
 from rightful.errors import LedgerNotFoundError, StorageError, UsageError
 from rightful.producers.claude_hook import EVENTS, PRODUCER
 from rightful.producers.spool import Spool, at_us_of
@@ -26,11 +26,9 @@ from rightful.producers.spool import Spool, at_us_of
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.cli.settings import Installed
+    from rightful.cli.settings_text import Installed
 
 ACTIONS = ("install", "remove", "status", "run")
-
-_SCOPES = ("user", "project", "local")
 
 _YOUNG = ("PostToolUseFailure",)
 """Hook events that a version in use may not know."""
@@ -53,7 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agent", metavar="AGENT", choices=[hooked.AGENT], help="`claude-code`")
     parser.add_argument(
         "--scope",
-        choices=_SCOPES,
+        choices=hook_scopes.SCOPES,
         default="user",
         metavar="SCOPE",
         help="whose settings: `user`, the default; `project`, or `local`, of the project in the working folder",
@@ -95,12 +93,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _install(args: argparse.Namespace) -> int:
     ledger = _ledger(args)
-    settings = Settings(_file(args))
+    settings = Settings(hook_scopes.asked(args))
     left_out = _left_out(args, settings)
     events = [event for event in EVENTS if event not in left_out]
-    command = command_of(_program(), ledger)
+    command = command_of(program(), ledger)
     changed = settings.install(events, command)
-    kept = settings.backup if changed and os.path.exists(settings.backup) else None
+    elsewhere = hook_scopes.elsewhere(settings.path)
     if args.json:
         common.print_json(
             {
@@ -109,19 +107,51 @@ def _install(args: argparse.Namespace) -> int:
                 "events": events,
                 "left_out": left_out,
                 "command": command,
-                "backup": kept,
+                "backup": settings.kept,
+                "others": _others(settings),
+                "elsewhere": [one._asdict() for one in elsewhere],
             }
         )
     elif changed:
-        common.say(f"{settings.path}: hooks for {', '.join(events)} are installed, and write to {ledger}.")
-        if kept:
-            common.say(f"What was there is kept in {kept}. Sessions that run now use the hooks from their next start.")
+        common.say(f"{_line(settings.path)}: hooks for {', '.join(events)} are installed, and write to {ledger}.")
+        if settings.kept:
+            common.say(
+                f"What was there is kept in {settings.kept}. Sessions that run now use the hooks from their next start."
+            )
     else:
-        common.say(f"{settings.path} has these hooks already; nothing was changed.")
+        common.say(f"{_line(settings.path)} has these hooks already; nothing was changed.")
     for event in left_out:
         if event not in args.without:
             common.note(_UNSURE.format(event=event))
+    _note_others(settings)
+    for one in elsewhere:
+        _note_elsewhere(one)
     return common.DONE
+
+
+def _note_elsewhere(one: hook_scopes.Elsewhere) -> None:
+    common.note(
+        f"{_line(one.settings)} ({one.scope}) has hooks of ours too, which write to {_line(', '.join(one.ledgers))}, "
+        f"and Claude Code runs both. To take those out: rightful hook remove {hooked.AGENT} --scope {one.scope}"
+    )
+
+
+def _others(settings: Settings) -> list[dict[str, str]]:
+    return [{"event": one.event, "command": one.command} for one in settings.others()]
+
+
+def _note_others(settings: Settings) -> None:
+    """Name the commands that call us and are not ours to change."""
+    for one in settings.others():
+        common.note(
+            f"{_line(settings.path)}: a command for {_line(one.event)} calls `rightful hook run`, but is not as "
+            f"`install` writes it. It was left as it is: {_line(one.command)}"
+        )
+
+
+def _line(text: str) -> str:
+    """Return text that stays on one line, whatever stands in it."""
+    return common.safe(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 _UNSURE = (
@@ -158,19 +188,24 @@ def _agent_version() -> tuple[int, ...]:
 
 
 def _remove(args: argparse.Namespace) -> int:
-    settings = Settings(_file(args))
+    settings = Settings(hook_scopes.asked(args))
     removed = settings.remove()
-    kept = settings.backup if removed and os.path.exists(settings.backup) else None
     if args.json:
         common.print_json(
-            {"settings": settings.path, "removed": [one.event for one in removed], "backup": kept},
+            {
+                "settings": settings.path,
+                "removed": [one.event for one in removed],
+                "backup": settings.kept,
+                "others": _others(settings),
+            },
         )
     elif removed:
-        common.say(f"{settings.path}: {common.many(len(removed), 'hook')} taken out. What they recorded stays.")
-        if kept:
-            common.say(f"The file was changed since they were installed; what was there before is still in {kept}.")
+        common.say(f"{_line(settings.path)}: {common.many(len(removed), 'hook')} taken out. What they recorded stays.")
+        if settings.kept:
+            common.say(f"The file was changed since they were installed; what was there before is in {settings.kept}.")
     else:
-        common.say(f"{settings.path} has no hooks of ours; nothing was changed.")
+        common.say(f"{_line(settings.path)} has no hooks of ours; nothing was changed.")
+    _note_others(settings)
     return common.DONE
 
 
@@ -187,46 +222,8 @@ def _ledger(args: argparse.Namespace) -> str:
     return path
 
 
-def _file(args: argparse.Namespace) -> str:
-    """Return the settings file that is meant, absolute."""
-    if args.settings is not None:
-        if not args.settings.strip():
-            raise UsageError("--settings is empty; nothing was done. Give the path of a file, or leave it out.")
-        return str(os.path.abspath(args.settings))
-    if args.scope == "user":
-        home = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
-        if home.startswith("~"):
-            raise UsageError("your home folder is not known; nothing was done. Name the file with --settings.")
-        return os.path.abspath(f"{home}/settings.json")
-    name = "settings.json" if args.scope == "project" else "settings.local.json"
-    return f"{_project()}/.claude/{name}"
-
-
-def _project() -> str:
-    """Return the root of the project around the working folder: where `.git` is, else the folder itself."""
-    here = folder = os.getcwd()
-    while not os.path.exists(f"{folder}/.git"):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return here
-        folder = above
-    return folder
-
-
-def _program() -> list[str]:
-    """Return how to start this program from anywhere: its own script, else this Python with this source."""
-    beside = os.path.join(os.path.dirname(sys.executable), "rightful")
-    for script in (sys.argv[0], beside):
-        if os.path.basename(script) == "rightful" and os.path.isfile(script) and os.access(script, os.X_OK):
-            return [os.path.abspath(script)]
-    import rightful
-
-    source = os.path.dirname(os.path.dirname(os.path.abspath(str(rightful.__file__))))
-    return ["/usr/bin/env", f"PYTHONPATH={source}", sys.executable, "-m", "rightful"]
-
-
 def _status(args: argparse.Namespace) -> int:
-    settings = Settings(_file(args))
+    settings = Settings(hook_scopes.asked(args))
     installed = settings.installed()
     named = [ledger for one in installed if (ledger := ledger_of(one.command))]
     if not named and (asked := _asked(args)):
@@ -237,6 +234,8 @@ def _status(args: argparse.Namespace) -> int:
         "disabled": settings.disabled(),
         "events": [_event(event, installed) for event in EVENTS],
         "ledgers": [_of_ledger(ledger) for ledger in dict.fromkeys(named)],
+        "others": _others(settings),
+        "elsewhere": [one._asdict() for one in hook_scopes.elsewhere(settings.path)],
     }
     if args.json:
         common.print_json(facts)
@@ -326,21 +325,26 @@ def _show(facts: dict[str, Any]) -> None:
     from rightful.cli import tables
 
     tables.show_facts(
-        {"settings": facts["settings"]} | {one["event"]: _state(one) for one in facts["events"]},
+        {"settings": _line(facts["settings"])} | {one["event"]: _state(one) for one in facts["events"]},
     )
+    for one in facts["others"]:
+        common.say(f"A command of somebody's own for {_line(one['event'])} calls the hook too: {_line(one['command'])}")
+    for one in facts["elsewhere"]:
+        ledgers = _line(", ".join(one["ledgers"]))
+        common.say(f"{_line(one['settings'])} ({one['scope']}) has hooks of ours too, which write to {ledgers}.")
     if facts["disabled"]:
         common.say("`disableAllHooks` in these settings tells the agent to run no hooks: nothing is recorded.")
     for one in facts["ledgers"]:
         tables.show_facts(
             {
-                "ledger": one["path"] if one["problem"] is None else one["problem"],
+                "ledger": _line(one["path"] if one["problem"] is None else one["problem"]),
                 "last recorded": one["last_recorded_at"] or "never",
                 "in the spool": _waits(one),
                 "set aside": common.many(len(one["aside"]), "file") if one["aside"] else "nothing",
             }
         )
         for file in one["aside"]:
-            common.say(f"  {file['file']}: {file['why']}")
+            common.say(f"  {_line(file['file'])}: {_line(file['why'])}")
         if one["full"]:
             common.say(
                 "The spool was full: the newest calls were not kept. Once it is drained, remove its file `full`."
@@ -350,7 +354,7 @@ def _show(facts: dict[str, Any]) -> None:
 def _state(event: dict[str, Any]) -> str:
     if not event["installed"]:
         return "not installed"
-    return "installed" if event["runs"] else f"installed, and its program is gone: {event['commands'][0]}"
+    return "installed" if event["runs"] else f"installed, and its program is gone: {_line(event['commands'][0])}"
 
 
 def _waits(one: dict[str, Any]) -> str:
@@ -359,4 +363,5 @@ def _waits(one: dict[str, Any]) -> str:
     if not one["waiting"]:
         return "nothing"
     calls = common.many(one["waiting"], "call")
-    return f"{calls}, {tables.size(one['waiting_bytes'])}, since {one['oldest_at']}, in {', '.join(one['folders'])}"
+    folders = _line(", ".join(one["folders"]))
+    return f"{calls}, {tables.size(one['waiting_bytes'])}, since {one['oldest_at']}, in {folders}"

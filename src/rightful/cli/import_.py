@@ -38,6 +38,7 @@ KINDS = {
 }
 """Where each kind is, loaded when it is asked for."""
 
+_PROBLEM = "problem: "  # in text only: there, notes and what is passed over stand beside it
 _ALIKE_COUNT = 3  # problems of one form that are told one by one
 _VARYING = re.compile(r"\d+|'[^']*'|`[^`]*`")
 _NOUNS = {
@@ -134,17 +135,21 @@ def _told(report: FileReport, notes: _Alike) -> BrokenPipeError | StorageError |
 
 
 def _tell(report: FileReport, notes: _Alike) -> None:
-    """Say what became of a file: its problems alike with those of the file, notes with those of all files."""
+    """Say what became of a file: notes, alike with those of all files, and then problems, with those of the file."""
     from rightful.producers.file_reports import NOTE, PASSED_OVER
 
     if report.is_read:
-        common.say(f"{report.path}: {_counts([report])}")
+        common.put(
+            common.safe(f"{report.path}: {_counts([report])}") + "\n", flush=True
+        )  # before what is wrong with it
     problems = _Alike()
-    for problem in report.problems:
-        alike = notes if problem.what.startswith((NOTE, PASSED_OVER)) else problems
-        alike.complain(_place(report, problem), problem.what)
+    marked = [problem.what.startswith((NOTE, PASSED_OVER)) for problem in report.problems]
+    for problem in (one for one, mark in zip(report.problems, marked, strict=True) if mark):
+        notes.complain(_place(report, problem), problem.what)
+    for problem in (one for one, mark in zip(report.problems, marked, strict=True) if not mark):
+        problems.complain(_place(report, problem), f"{_PROBLEM}{problem.what}")
     if more := sum(problems.rest.values()):
-        common.complain(f"{report.path}: {more:,} more like these; --json lists them.")
+        common.complain(f"{report.path}: {_PROBLEM}{more:,} more like these; --json lists them.")
 
 
 def _place(report: FileReport, problem: Problem) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from typing import Any, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from rightful.cli import COMMANDS, common
 
@@ -36,6 +36,10 @@ class _Parser(argparse.ArgumentParser):
             common.put(message)
         else:
             super()._print_message(message, file)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong; what was given as an argument, such as the name of a file, makes no line of its own."""
+        super().error(common.safe(message))
 
 
 class Command(Protocol):

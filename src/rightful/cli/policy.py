@@ -152,12 +152,12 @@ def _show(args: argparse.Namespace) -> int:
         common.print_json(document)
         return common.DONE
     if differs:
-        common.tell(f"{named.label} differs from the defaults in {common.many(len(differs), 'field')}.")
+        common.tell(f"{common.safe(named.label)} differs from the defaults in {common.many(len(differs), 'field')}.")
         columns = {"field": "", "value": "", "default": "", "what that means": ""}
         rows = [[name, _text(value), _text(old), _meaning(name, value)] for name, (old, value) in differs.items()]
         tables.show_table(columns, rows, drop=["default"])
     else:
-        common.tell(f"{named.label} has the defaults in every field.")
+        common.tell(f"{common.safe(named.label)} has the defaults in every field.")
     tables.show_facts({"hash": named.policy.hash})
     common.say(common.json_text(whole))
     return common.DONE
@@ -172,12 +172,13 @@ def _diff(args: argparse.Namespace) -> int:
         hashes = [one.policy.hash, two.policy.hash]
         common.print_json({"policies": [one.label, two.label], "hashes": hashes, "differs": differs})
     elif differs:
-        common.tell(f"{one.shown} and {two.shown} differ in {common.many(len(differs), 'field')}.")
-        columns = {"field": "", f"{one.label} (1)": "", f"{two.label} (2)": "", "what the second means": ""}
+        common.tell(f"{common.safe(one.shown)} and {two.shown} differ in {common.many(len(differs), 'field')}.")
+        labels = f"{common.safe(one.label)} (1)", f"{common.safe(two.label)} (2)"
+        columns = {"field": "", **dict.fromkeys(labels, ""), "what the second means": ""}
         rows = [[name, _text(old), _text(new), _meaning(name, new)] for name, (old, new) in differs.items()]
         tables.show_table(columns, rows, drop=["what the second means"])
     else:
-        common.tell(f"{one.label} and {two.label} are one rule, {one.policy.hash}.")
+        common.tell(f"{common.safe(one.label)} and {two.label} are one rule, {one.policy.hash}.")
     return common.CHECK_SAID_NO if differs else common.DONE
 
 
@@ -211,7 +212,9 @@ def _aliases(args: argparse.Namespace) -> int:
         head = {"policy": named.label, "policy_hash": named.policy.hash, "written": written}
         common.print_json(head | aliases.as_dict(found))
     else:
-        _tell(found, written, args.out)
+        _tell(found, written)
+    if args.out is not None and written is None:
+        common.note(f"there is nothing to propose; nothing was written to {args.out}.")
     return common.DONE
 
 
@@ -253,7 +256,7 @@ def _in_the_way(path: str) -> UsageError:
     return UsageError(f"--out {path} is there already; nothing was written. Name another file, or add --force.")
 
 
-def _tell(found: Proposals, written: str | None, asked: str | None) -> None:
+def _tell(found: Proposals, written: str | None) -> None:
     from rightful.cli import tables
 
     pairs, lessons = found.arm_aliases, common.many(len(found.groups), "lesson")
@@ -281,8 +284,6 @@ def _tell(found: Proposals, written: str | None, asked: str | None) -> None:
         common.tell(f"Written to {written}; nothing is applied. `rightful posteriors --policy {written}` asks with it.")
     elif pairs:
         common.tell("Nothing is applied. `rightful policy aliases --out FILE` writes a policy with them.")
-    elif asked is not None:
-        common.note(f"{asked} was not written: there is nothing to add.")
 
 
 _COUNTS = {"exposures": "n", "withheld": "n", "credits": "n"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rightful import times
-from rightful.cli import asking, common, what_if
+from rightful.cli import asking, common, decaying, what_if
 from rightful.policies import TimeDecay
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
         decay_at = asking.decay_at(args, policy.policy)
         found = ledger.posteriors(policy.ask, as_of=as_of, decay_at=decay_at)
         by_then = asking.before_all(args, found.through, ledger)
+        decaying.note_far(args, ledger, found.through, policy.policy)
         grades = int((ledger.projected().facts.grades["pos"] <= found.through).sum())
     if args.contexts and not found.contexts:
         common.note("--contexts has nothing to show: no exposure that is credited has a context.")
@@ -118,7 +119,7 @@ def _words(found: Posteriors, grades: int) -> str:
         return f"{none}; every arm without an opening balance stands at its prior.{waiting}"
     others = ", ".join(f"{count:,} {name}" for name, count in bins.items() if name != "credited")
     count, total = bins.get("credited", 0), sum(bins.values())
-    of = f"{count:,} of {common.many(total, 'grade')} {'is' if count == 1 else 'are'} credited"
+    of = f"{count:,} of {common.many(total, 'grade')} {'is' if 1 in {count, total} else 'are'} credited"
     credited = f"{of} to {common.many(len(found.arms), 'arm')}" if count else of
     held = f" {asking.IN_BALANCE}" if bins.get("in-balance") else ""
     return f"{credited} ({others}).{held}{waiting}" if others else f"{credited}.{waiting}"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _STDIN = "-"
 _RULES_SHOWN = 12
 _ARMS_SHOWN = 30
+_TIES_SHOWN = 3
 
 
 def run(args: argparse.Namespace) -> int:
@@ -136,6 +137,8 @@ def _what(one: Lack) -> str:
             return f"about {common.many(one.grades, 'credit')} that the log lacks{reward}"
         case "lost":
             return f"about {common.many(one.grades, 'credit')} that the file lost{reward}"
+        case "changed":
+            return f"as many credits, evidence {one.evidence:+.3g}"
         case _:
             return "other rewards"
 
@@ -147,11 +150,14 @@ def verdict(found: Verdict) -> str:
     best = found.candidates[0]
     if not total:
         return "The file holds no belief; nothing can be told of it."
+    if not found.told:
+        by_then = "" if found.last_updated is None else f" up to its time, {times.text_of(found.last_updated)}"
+        why = "credits no arm that belongs into such a file" if found.grades else "holds no grade"
+        return f"It cannot be told which rule wrote the file: the log {why}{by_then}. So all rules say the same."
     if not best.fits:
-        off = asking.number(max(best.max_alpha, best.max_beta))
         return (
-            f"Nothing fits; the nearest is `{best.policy}`: {best.wrong:,} of {total + best.only_log:,} {what} do not "
-            f"agree, by up to {off}."
+            f"Nothing fits; {_nearest(found)}: {best.wrong:,} of {total + best.only_log:,} {what} do not agree"
+            f"{_off(best)}."
         )
     same = [one for one in found.fitting if (one.exact, one.close) == (best.exact, best.close)]
     names = " and ".join(f"`{one.policy}`" for one in same)
@@ -159,6 +165,23 @@ def verdict(found: Verdict) -> str:
     if best.close:
         return f"{names} {fit}: {best.exact:,} of {total:,} {what} bit for bit, the others within 1e-9."
     return f"{names} {fit}: {best.exact:,} of {total:,} {what} bit for bit."
+
+
+def _nearest(found: Verdict) -> str:
+    names = [f"`{one.policy}`" for one in found.nearest]
+    if len(names) == 1:
+        return f"the nearest is {names[0]}"
+    more = [f"{len(names) - _TIES_SHOWN:,} more"] if len(names) > _TIES_SHOWN else []
+    *first, last = [*names[:_TIES_SHOWN], *more]
+    return f"the nearest are {', '.join(first)} and {last}, equally near"
+
+
+def _off(best: Candidate) -> str:
+    """Return by how much the worst of alpha, beta and selections is off, with its unit."""
+    off, name = max((best.max_alpha, "alpha"), (best.max_beta, "beta"), key=lambda one: one[0])
+    if off:
+        return f"; {name} is off by a weight of up to {asking.number(off)}"
+    return f"; the selections are off by up to {best.max_n:,}" if best.max_n else ""
 
 
 def lacking(found: Verdict) -> str:
@@ -172,6 +195,10 @@ def lacking(found: Verdict) -> str:
         if mine:
             credits_ = common.many(sum(one.grades for one in mine), "credit")
             parts.append(f"The log {said.format(f'about {credits_}', common.many(len(mine), 'arm'))}.")
+    if changed := [one for one in arms if one.what == "changed"]:
+        have = "1 arm has" if len(changed) == 1 else f"{len(changed):,} arms have"
+        evidence = sum(one.evidence for one in changed)
+        parts.append(f"{have} as many credits as in the log, and other numbers (evidence {evidence:+.3g}).")
     if others := sum(one.what == "other" for one in arms):
         noun = "arm was" if others == 1 else "arms were"
         parts.append(f"{others:,} {noun} given other rewards than the log has.")

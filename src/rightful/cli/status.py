@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rightful import limits
 from rightful.cli import asking, common
 from rightful.errors import RightfulError, UsageError
+from rightful.producers.spool import Spool
 from rightful.recorders import locks
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--days", type=int, metavar="N",
         help=f"days that are shown and whose coverage is judged, the last ones; 0 for all; default {_DAYS}",
     )  # fmt: skip
-    parser.add_argument("--check", action="store_true", help="exit with 1 if there are warnings")
+    parser.add_argument(
+        "--check", action="store_true", help="exit with 1 if there are warnings, or if a hook set input aside"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,19 +54,21 @@ def run(args: argparse.Namespace) -> int:
         except RightfulError as error:
             rows, warnings, why = None, [], str(error)
             code = error.exit_code if args.check else code
-    if warnings and args.check:
+    if args.check and (warnings or facts["spool"]["aside"]) and code == common.DONE:
         code = common.CHECK_SAID_NO
     if args.json:
         common.print_json({**facts, **_document(args, policy, rows, warnings, why)})
     else:
         _show(facts)
         _show_coverage(args, policy, rows, warnings, why)
+        if rows and not warnings and not facts["spool"]["aside"]:
+            common.tell("No warnings.")
     return code
 
 
 def _facts(ledger: Ledger) -> dict[str, Any]:
     status = ledger.status()
-    folder = Path(status.path)
+    folder, spool = Path(status.path), Spool(status.path, os.environ)
     return {
         "path": status.path,
         "id": status.id,
@@ -72,6 +77,7 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
         "watermark": status.watermark,
         "bytes": _bytes_on_disk(folder),
         "openers": [who for who in locks.holders(folder / "ledger.lock") if who != f"pid {os.getpid()}"],
+        "spool": {"waiting": len(spool.waiting()), "aside": len(spool.aside())},
     }
 
 
@@ -119,18 +125,28 @@ def _document(
 def _show(facts: dict[str, Any]) -> None:
     from rightful.cli import tables
 
-    last = facts["last_recorded_at"]
+    last, behind = facts["last_recorded_at"], facts["watermark"] < facts["events"]
     tables.show_facts(
         {
             "ledger": facts["path"],
             "id": facts["id"],
             "events": f"{facts['events']:,}",
             "last recorded": last.isoformat(" ", "seconds") if last else "never",
-            "projected": f"{facts['watermark']:,} of {facts['events']:,}",
+            "projected": f"{facts['watermark']:,} of {facts['events']:,}"
+            + (" (the next question folds the rest)" if behind else ""),
             "on disk": tables.size(facts["bytes"]),
             "also open in": ", ".join(facts["openers"]) or "no other process",
+            **_spooled(**facts["spool"]),
         }
     )
+
+
+def _spooled(waiting: int, aside: int) -> dict[str, str]:
+    """Return what a hook could not write, where there is something."""
+    parts = [f"{common.many(waiting, 'call')} {'waits' if waiting == 1 else 'wait'}"] if waiting else []
+    parts += [f"{common.many(aside, 'input')} set aside"] if aside else []
+    said = f"{' and '.join(parts)}; `rightful hook status claude-code` says more"
+    return {"hook's spool": said} if parts else {}
 
 
 def _show_coverage(
@@ -144,5 +160,3 @@ def _show_coverage(
         coverage.show(rows, _days(args), policy.shown)
     for one in warnings:
         common.tell(f"warning: {one.what}")
-    if rows and not warnings:
-        common.tell("No warnings.")

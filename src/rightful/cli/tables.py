@@ -77,17 +77,23 @@ def show_table(
 
     Args:
         columns: Each column's heading, and its unit, which stands below it; "" for text. Columns
-            with a unit hold numbers, and stand to the right.
+            with a unit hold numbers, and stand to the right. A heading may have lines of its own.
         rows: The cells; text is made safe for a terminal. The first cell is a name, which is
             shortened in the middle where it does not fit.
         title: What the table is of.
         note: What to know about it; stands below.
-        drop: Headings of the columns that are left out, in this order, where the table is too wide.
+        drop: Headings of the columns that are left out, in this order, where the table is too wide; then
+            the others, the last one first, which is said below.
     """
-    headings = [f"{heading}\n{unit}" if unit else heading for heading, unit in columns.items()]
+    lines = [[*heading.split("\n"), *([unit] if unit else [])] for heading, unit in columns.items()]
+    headings = ["\n".join(map(safe, of)) for of in lines]
     cells = [[safe(cell) for cell in row] for row in rows]
     names = list(columns)
-    kept, room = _fitting(headings, cells, [names.index(one) for one in drop])
+    first = [names.index(one) for one in drop]
+    others = [number for number in range(len(names) - 1, 0, -1) if number not in first]
+    kept, room = _fitting(headings, cells, [*first, *others])
+    missing = [safe(" ".join(names[number].split())) for number in others[::-1] if number not in kept]
+    note = "; ".join([*([note] if note else []), *([f"no room for {', '.join(missing)}"] if missing else [])])
     table = Table(
         title=title and safe(title), caption=note and safe(note), box=box.SIMPLE, title_justify="left",
         padding=(0, _GAP - 1, 0, 0), caption_justify="left",
@@ -141,7 +147,7 @@ def show_facts(facts: Mapping[str, object]) -> None:
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     for name, fact in facts.items():
-        table.add_row(Text(name), Text(safe(fact)))
+        table.add_row(Text(safe(name)), Text(safe(fact)))
     _print(table)
 
 

@@ -10,10 +10,11 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from rightful import times
 from rightful.cli import asking, common
 from rightful.cli.asking import Named
 from rightful.errors import PolicyError, UsageError
-from rightful.policies import policy_of
+from rightful.policies import TimeDecay, policy_of
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw]?)")
+_PAIR = re.compile(r"((?:[^=]|==)+)=(?!=)(.+)", re.DOTALL)  # `==` is a `=` of a name
 _NONE = "none"
 
 _HELP = {
@@ -36,7 +38,7 @@ _HELP = {
     "grader": "what if only this grader paid, a pattern of producer/rubric; again for the next in order",
     "without_grader": "what if this grader had not paid, a pattern of producer/rubric; may be repeated",
     "without_session": "what if this session had never been, its whole run; may be repeated",
-    "arm_alias": "what if ALIAS were the arm ARM; may be repeated",
+    "arm_alias": "what if ALIAS were the arm ARM, == for a = in a name; may be repeated",
     "balances": "what if only the opening balances of this source counted, a pattern, or none; may be repeated",
 }
 _VALUES = {
@@ -100,6 +102,7 @@ def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None
         raise PolicyError(f"{', '.join([named.label, *words])}: {error.what}") from None
     if ledger is not None:
         _note_idle(args, ledger.projected().facts)
+        _note_time(args, policy, ledger)
     if policy == named.policy:
         if asked(args):
             common.note(f"the options change nothing: {named.label} has these values already.")
@@ -142,10 +145,12 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def _pair(text: str) -> tuple[str, str]:
-    alias, separator, arm = text.partition("=")
-    if not (alias and separator and arm):
-        raise UsageError(f"--arm-alias takes ALIAS=ARM, and {text!r} is none; nothing was computed.")
-    return alias, arm
+    pair = _PAIR.fullmatch(text)
+    if pair is None:
+        raise UsageError(
+            f"--arm-alias takes ALIAS=ARM, and {text!r} is none; nothing was computed. Write a = in a name as ==."
+        )
+    return pair[1].replace("==", "="), pair[2].replace("==", "=")
 
 
 def _decay(text: str) -> dict[str, Any] | None:
@@ -169,8 +174,33 @@ def _decay(text: str) -> dict[str, Any] | None:
         pass
     raise UsageError(
         f"--decay takes none, time:SECONDS (or 12h, 7d, 2w), session:GAMMA, arm:GAMMA or events, and {text!r} is "
-        f"none of them; nothing was computed."
+        f"none of them; nothing was computed.{_meant_decay(text)}"
     )
+
+
+def _meant_decay(text: str) -> str:
+    """Return what a value without its mode was probably meant to be: a span of time, or a factor."""
+    if (span := _SPAN.fullmatch(text)) is None:
+        return ""
+    if span[2] or float(span[1]) > 1:
+        return f" Did you mean time:{text}?"
+    return f" Did you mean session:{text} or arm:{text}?"
+
+
+def _note_time(args: argparse.Namespace, policy: Policy, ledger: Ledger) -> None:
+    """Say as of when evidence decays where nobody gave a time: it may be the time of what is left out."""
+    if not policy.without_sessions or not isinstance(policy.decay, TimeDecay) or args.decay_at is not None:
+        return
+    from rightful.projections import clock
+
+    projected = ledger.projected()
+    through = projected.prefix(asking.as_of(args))
+    latest_us = clock.latest_at_us(ledger.log, projected.facts, through)
+    if latest_us:
+        common.note(
+            f"the decay is as of {times.text_of(latest_us)}, the latest time in the ledger, with what is left out; "
+            f"--decay-at TIME gives another."
+        )
 
 
 def _note_idle(args: argparse.Namespace, facts: Facts) -> None:

@@ -87,7 +87,9 @@ class BanditCalls:
             decay_rate: What everything was decayed by first.
             session: The session whose grade it is, where that is known: under `last_wins` only its
                 last call counts then, and other graders compete with it.
-            at: When it happened; what the file has as `last_updated`.
+            at: What the file has as `last_updated` after the call. The time of recording, which
+                stands where nothing is given, is later: once the file is opened as a balance,
+                such a call counts as not in it, and is counted again.
 
         Returns:
             The receipts of the exposure and of the grade; `duplicate` where the call stands already.

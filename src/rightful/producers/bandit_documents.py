@@ -25,7 +25,7 @@ Nothing is lost: what has no field stands in `extra`, and `document` makes the f
 from __future__ import annotations
 
 import json
-import re
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -34,8 +34,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from rightful.errors import InvalidEventError
 from rightful.events import BalanceOpened
-from rightful.parts import Arm, BalanceArm, BalanceContext, Context, Count, Positive
-from rightful.producers.fields import shaped
+from rightful.parts import BalanceArm, BalanceContext, Context, Count, Positive
+from rightful.producers.fields import is_utf8, shaped, unfit
 
 JUDGED = ("helpful", "harmful", "false_positive", "noop")
 """A judge's counters, as gptme's hybrid matcher reads them."""
@@ -46,8 +46,7 @@ ARM_KEYS = frozenset(
 """Every key of an arm that a tool is known to write."""
 
 _PLAIN = ARM_KEYS - {*JUDGED}
-_COMPUTED = frozenset({"alpha", "beta", "total_selections"})
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_COMPUTED = ("alpha", "beta", "total_selections")
 
 Json = Any  # a JSON value as it stands in a file
 
@@ -94,7 +93,7 @@ class Opened:
             case "contextual_arms", dict() if value:
                 for arm, raw in value.items():
                     self._contexts(arm, raw)
-            case "total_sessions", _ if self.sessions is not None:
+            case "total_sessions", int() if self.sessions is not None:
                 pass
             case _:
                 self._rest["document"][name] = value
@@ -107,7 +106,7 @@ class Opened:
     def _arm(self, arm: str, raw: Json) -> None:
         place = f"$.arms[{arm!r}]"
         state = judged = None
-        if (why := _unfit(arm)) is not None:
+        if (why := unfit(arm)) is not None:
             self._cannot(why, place)
         elif not isinstance(raw, dict):
             self._cannot(f"Expected `object`, got {_kind(raw)}", place)
@@ -133,6 +132,10 @@ class Opened:
         return {name: count for name, value in counters.items() if (count := _count(value)) is not None}
 
     def _state(self, raw: Mapping[str, Json], place: str) -> dict[str, Json] | None:
+        for name in _COMPUTED:
+            if isinstance(number := raw.get(name), float) and not math.isfinite(number):
+                self._cannot(f"Expected a finite number, got {number}", f"{place}.{name}")
+                return None
         try:
             state: _State = shaped({name: _whole(value) for name, value in raw.items() if name in _COMPUTED}, _State)
         except InvalidEventError as error:
@@ -143,13 +146,13 @@ class Opened:
         wire: dict[str, Json] = {"alpha": state.alpha, "beta": state.beta, "n": n}
         if (rewards := _count(raw.get("total_rewards"))) is not None:
             wire["rewards"] = rewards
-        if isinstance(updated := raw.get("last_updated"), str) and _is_utf8(updated):
+        if isinstance(updated := raw.get("last_updated"), str) and is_utf8(updated):
             wire["last_updated"] = updated
         return wire
 
     def _contexts(self, arm: str, per: Json) -> None:
         place = f"$.contextual_arms[{arm!r}]"
-        why = _unfit(arm) or (None if isinstance(per, dict) else f"Expected `object`, got {_kind(per)}")
+        why = unfit(arm) or (None if isinstance(per, dict) else f"Expected `object`, got {_kind(per)}")
         if why is not None or not per:
             self._rest["contexts"][arm] = per
             if why is not None:
@@ -179,7 +182,7 @@ class Opened:
         """Keep what of an arm has no field: its other keys, and the names of those that it has not."""
         rest, absent = raw, []
         if isinstance(raw, dict):
-            rest = {name: value for name, value in raw.items() if name not in base or base[name] != value}
+            rest = {name: value for name, value in raw.items() if name not in base or not _is_same(base[name], value)}
             absent = [name for name in base if name not in raw]
         if rest or not base:
             _put(self._rest[where], path, rest)
@@ -281,6 +284,11 @@ def _put(into: dict[str, Json], path: tuple[str, ...], value: Json) -> None:
     into[path[-1]] = value
 
 
+def _is_same(written: Json, value: Json) -> bool:
+    """Say whether a value comes back as it stands in the file; a count that is written as a float does not."""
+    return bool(written == value) and not (isinstance(written, int) and isinstance(value, float))
+
+
 def _whole(value: Json) -> Json:
     """Return a float without a fraction as the integer that it is; some writers have no integers."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -295,28 +303,9 @@ def _count(value: Json) -> int | None:
 
 def _context_of(text: str) -> list[str | None] | None:
     try:
-        return list(msgspec.convert(json.loads(text), Context)) if _is_utf8(text) else None
+        return list(msgspec.convert(json.loads(text), Context)) if is_utf8(text) else None
     except (ValueError, RecursionError):  # msgspec's errors are such too
         return None
-
-
-def _unfit(arm: str) -> str | None:
-    """Say why a text cannot be an arm's name, if it cannot."""
-    try:
-        msgspec.convert(arm, Arm)
-    except msgspec.ValidationError as error:
-        return str(error)
-    if _CONTROL.search(arm):
-        return "Expected an arm without control characters"
-    return None if _is_utf8(arm) else "Expected text in UTF-8, got other bytes"
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _kind(value: object) -> str:

@@ -14,7 +14,10 @@ import msgspec
 from rightful import limits, times
 from rightful.errors import InvalidEventError
 from rightful.identity import NOT_A_SESSION, composite_key, is_session
+from rightful.parts import Arm
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_WORDS_FOR_NONE = frozenset({"none", "null", "undefined", "unknown"})  # of Python, JSON, JavaScript, and people
 _PLACED = re.compile(r"(?P<what>.*) - at `(?P<place>[^`]*)`\Z", re.DOTALL)
 
 
@@ -30,6 +33,50 @@ def shaped(value: Mapping[str, Any], kind: type[Any]) -> Any:  # noqa: ANN401 - 
         text = str(error)
         found = _PLACED.match(text)
         raise InvalidEventError(found["what"], found["place"]) if found else InvalidEventError(text) from None
+
+
+def unfit(arm: str) -> str | None:
+    """Say why a text cannot be an arm's name, if it cannot."""
+    try:
+        msgspec.convert(arm, Arm)
+    except msgspec.ValidationError as error:
+        return str(error)
+    if _CONTROL.search(arm):
+        return "Expected an arm without control characters"
+    return None if is_utf8(arm) else "Expected text in UTF-8, got other bytes"
+
+
+def is_utf8(text: str) -> bool:
+    """Say whether a text can be written as UTF-8; lone surrogates cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def arm_of(value: object, place: str) -> str:
+    """Return an arm's name.
+
+    Args:
+        value: What stands where it should stand.
+        place: Where that is.
+
+    Raises:
+        InvalidEventError: It cannot be one.
+    """
+    try:
+        arm = msgspec.convert(value, str)
+    except msgspec.ValidationError as error:
+        raise InvalidEventError(str(error), place) from None
+    if (why := unfit(arm)) is not None:
+        raise InvalidEventError(why, place)
+    return arm
+
+
+def below(place: str, error: InvalidEventError) -> InvalidEventError:
+    """Return an error of a part as one of the whole that has the part at that place."""
+    return InvalidEventError(error.what, f"{place}{error.place.removeprefix('$')}")
 
 
 def session_of(namespace: str, value: str, place: str, *, suffix: str = "") -> str:
@@ -50,6 +97,18 @@ def session_of(namespace: str, value: str, place: str, *, suffix: str = "") -> s
     if not is_session(name):
         raise InvalidEventError(f"Expected a session id, got {value[:64]!r}, which cannot be a name", place)
     return name
+
+
+def doubt_of(value: str, place: str) -> str | None:
+    """Return what is doubtful about a session id that is kept: some programs write a word where they know none.
+
+    Args:
+        value: The id.
+        place: Where it stands.
+    """
+    if value.strip().lower() not in _WORDS_FOR_NONE:
+        return None
+    return f"{value[:64]!r} is what programs write where they know no session; it was kept as one - at `{place}`"
 
 
 def key_of(*parts: str | int | None) -> str:
@@ -81,14 +140,31 @@ def moment_us(text: str, place: str) -> tuple[int, bool]:
     A time without offset is read as UTC, as gptme-sessions writes it.
 
     Raises:
-        InvalidEventError: It is no time.
+        InvalidEventError: It is no time, or none from 1970 to 2200.
     """
     try:
         at = datetime.fromisoformat(text)
         aware = at.tzinfo is not None
-        return times.us_of(at if aware else at.replace(tzinfo=UTC)), aware
+        at_us = times.us_of(at if aware else at.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         raise InvalidEventError(f"Expected a time, got {text[:64]!r}", place) from None
+    return within(at_us, text, place), aware
+
+
+def within(at_us: int, text: str, place: str) -> int:
+    """Return a time that an event may have.
+
+    Args:
+        at_us: The time; microseconds since 1970, UTC.
+        text: How it is written.
+        place: Where it stands.
+
+    Raises:
+        InvalidEventError: It is not from 1970 to 2200.
+    """
+    if not limits.AT_MIN_US <= at_us <= limits.AT_MAX_US:
+        raise InvalidEventError(f"Expected a time from 1970 to 2200, got {text[:64]!r}", place)
+    return at_us
 
 
 def digest(value: object) -> str:

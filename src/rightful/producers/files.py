@@ -34,7 +34,10 @@ NO_OBJECT = "Expected `object`, got"
 _CHUNK = 1 << 16
 _BRACKETS = (b"{", b"[")
 _ROW = re.compile(rb'^\{[ \t]*"', re.MULTILINE)  # how JSON lines begin, and no line of an indented document
-_TORN = re.compile(r'[\w.+-]*(?=\{")')
+_TORN = re.compile(r'[\w.+-]*\x00*(?=\{")')
+_GARBAGE = re.compile(
+    r'[^"\[{]*(?<![:,])(?<![:,] )(?=\{")'
+)  # no inside of an object: that has a quote before it has a bracket
 _SPACE = re.compile(r"[ \t\r\n\ufeff]*")
 _LITERALS = json.JSONDecoder(parse_int=str)
 
@@ -198,10 +201,11 @@ def _sentence(error: InvalidEventError) -> str:
 
 
 class _Rest(NamedTuple):
-    """What of a line cannot be read: up to where the reader came, and why it stopped."""
+    """What of a line cannot be read: up to where the reader came, why it stopped, and whether it stood in no value."""
 
     stop: int
     why: str
+    is_outside: bool
 
 
 def _values(text: str, at: int) -> tuple[list[str], _Rest | None]:
@@ -211,10 +215,10 @@ def _values(text: str, at: int) -> tuple[list[str], _Rest | None]:
         try:
             _, end = _LITERALS.raw_decode(text, at)
         except json.JSONDecodeError as error:
-            return pieces, _Rest(error.pos, _why(error))
+            return pieces, _Rest(error.pos, _why(error), error.pos == at)
         except RecursionError:
             why = f"Expected JSON nested at most {limits.NESTING_DEPTH} levels deep"
-            return pieces, _Rest(len(text), why)
+            return pieces, _Rest(len(text), why, is_outside=False)
         pieces.append(text[at:end])
         space = _SPACE.match(text, end)
         at = end if space is None else space.end()
@@ -232,12 +236,14 @@ def _behind_torn(text: str, rest: _Rest) -> list[str]:
     """Return the objects glued behind a torn one, only where they cannot be a part of it.
 
     A `{` that the grammar does not allow where it stands, or that stands in a string whose
-    closing quote is really the first quote of the next object, begins a new object. All that
-    follows must be whole objects, or nothing is taken.
+    closing quote is really the first quote of the next object, begins a new object. So does one
+    behind NULs, which a file system leaves where the power failed, or behind other garbage that
+    stands where a line or an object begins. All that follows must be whole objects, or nothing is
+    taken.
     """
     if text[rest.stop - 2 : rest.stop] == '{"':
         start = rest.stop - 2
-    elif (torn := _TORN.match(text, rest.stop)) is not None:
+    elif (torn := (_GARBAGE if rest.is_outside else _TORN).match(text, rest.stop)) is not None:
         start = torn.end()
     else:
         return []

@@ -17,13 +17,15 @@ A lessons message is what gptme injects: of the system, hidden, and beginning `#
 Lessons`. What quotes one is none. In it, a lesson is its header: `## title`, then the lines
 `*Path: …*`, `*Category: …*` and, where the matcher said so, `*Matched by: …*`, each with a blank
 line before (gptme's tools/lessons.py and lessons/auto_include.py). A single such line in a
-lesson's text is a quotation, and so is a header in a code fence that is closed.
+lesson's text is a quotation, and so is a header in a code fence that is closed; a fence that a
+lesson leaves open ends with it.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -34,7 +36,8 @@ import msgspec
 
 from rightful import times
 from rightful.errors import InvalidEventError
-from rightful.producers.fields import digest, key_of, session_of, shaped
+from rightful.producers.fields import digest, key_of, session_of, shaped, unfit, within
+from rightful.producers.file_reports import PASSED_OVER
 from rightful.producers.files import Found, Problem
 from rightful.producers.importing import STDIN, End, Origin, Reader, Wire
 
@@ -83,26 +86,38 @@ class Gptme:
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Say whether an object is a message of a conversation."""
-        return "content" in value and "timestamp" in value and value.get("role") in _ROLES
+        role = value.get("role")
+        return "content" in value and "timestamp" in value and isinstance(role, str) and role in _ROLES
 
-    def reader(self, origin: Origin) -> GptmeReader:
+    def reader(self, origin: Origin) -> Reader:
         """Return the reader of one file.
 
         Raises:
-            InvalidEventError: Its path does not say whose conversation it is.
+            InvalidEventError: Its path does not say whose conversation it is; of a file that nobody
+                named, only where it must be a conversation's.
         """
-        return GptmeReader(origin)
+        try:
+            folder, is_main = _place_of(origin)
+        except InvalidEventError as error:
+            if origin.is_named:
+                raise
+            return _ReaderOfNobodys(error.what)
+        return GptmeReader(folder, is_main=is_main)
 
 
 class GptmeReader(Reader):
     """Reads one file; holds how often each lessons message stood in it.
 
     Args:
-        origin: The file; its folder is the only place that says whose it is.
+        folder: The name of the conversation's folder, which is the only place that says whose it is.
+        is_main: Whether the file is the conversation itself.
+
+    Raises:
+        InvalidEventError: The folder's name cannot be that of a session.
     """
 
-    def __init__(self, origin: Origin) -> None:
-        self._folder, self._is_main = _place_of(origin)
+    def __init__(self, folder: str, *, is_main: bool) -> None:
+        self._folder, self._is_main = folder, is_main
         self._session = session_of(NAMESPACE, self._folder, "$")
         self._seen: Counter[str] = Counter()
         self._messages = 0
@@ -137,17 +152,26 @@ class GptmeReader(Reader):
             yield Problem(found.line, what, lost=False)
         if not lessons:
             raise InvalidEventError("Expected lessons, each with `## title` and `*Path: …*`; found none", "$.content")
+        shown: list[_Lesson] = []
+        for lesson in lessons:
+            if (why := unfit(lesson.path)) is None:
+                shown.append(lesson)
+            else:
+                what = f"{why}, of the lesson {lesson.rest['title'][:64]!r}"
+                yield Problem(found.line, str(InvalidEventError(what, "$.content")))
         self._shown += 1
         content = digest([message.role, message.timestamp, message.content])
         self._seen[content] += 1
+        if not shown:
+            return
         yield {
             "type": "exposure.recorded",
             "producer": f"{Gptme.NAME}-lessons",
             "key": key_of(self._folder, content, self._seen[content]),
             "session": self._session,
             "at": times.text_of(at_us),
-            "arms": [{"arm": lesson.path} for lesson in lessons],
-            "extra": {"lessons": [lesson.rest for lesson in lessons]},
+            "arms": [{"arm": lesson.path} for lesson in shown],
+            "extra": {"lessons": [lesson.rest for lesson in shown]},
         }
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
@@ -165,6 +189,30 @@ class GptmeReader(Reader):
             }
         if rest := self._messages - self._shown:
             yield Problem(None, f"messages that show no lessons: {rest}; not imported by this version", lost=False)
+
+
+class _ReaderOfNobodys(Reader):
+    """Reads a file in a folder that is no conversation: other tools' messages, unless they show lessons."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+        self._first: int | None = None
+        self._shown = 0
+
+    def events(self, found: Found) -> Iterator[Wire | Problem]:
+        """Yield nothing; count what shows lessons."""
+        if is_lessons(found.value):
+            self._first = self._first or found.line
+            self._shown += 1
+        return iter(())
+
+    def finish(self, end: End) -> Iterator[Wire | Problem]:
+        """Yield why the file is passed over, or that it holds lessons that were shown to nobody known."""
+        del end
+        if self._shown:
+            yield Problem(self._first, f"{self._why}; messages that show lessons, and were not imported: {self._shown}")
+        else:
+            yield Problem(None, f"{PASSED_OVER}{self._why}", lost=False)
 
 
 def _place_of(origin: Origin) -> tuple[str, bool]:
@@ -195,27 +243,73 @@ def is_lessons(value: Mapping[str, Any]) -> bool:
 def lessons_in(content: str) -> tuple[list[_Lesson], int]:
     """Return the lessons of a lessons message in order, and how many headers in it are only quoted."""
     content = content.replace("\r\n", "\n")
-    fenced = list(_fences(content))
+    headers = list(_HEADER.finditer(content))
+    fenced = _fenced(list(_FENCE.finditer(content)), [header.start() for header in headers])
     lessons: list[_Lesson] = []
-    quoted = 0
-    for header in _HEADER.finditer(content):
-        if any(start < header.start() < end for start, end in fenced):
-            quoted += 1
-            continue
-        rest = {name: text for name, text in header.groupdict().items() if name != "path" and text is not None}
-        lessons.append(_Lesson(header["path"], rest))
-    return lessons, quoted
+    for header in headers:
+        if header.start() not in fenced:
+            rest = {name: text for name, text in header.groupdict().items() if name != "path" and text is not None}
+            lessons.append(_Lesson(header["path"], rest))
+    return lessons, len(fenced)
 
 
-def _fences(content: str) -> Iterator[tuple[int, int]]:
-    """Yield where closed code fences begin and end (CommonMark 4.5); one that is never closed is none."""
+def _fenced(fences: list[re.Match[str]], headers: list[int]) -> set[int]:
+    """Return which headers stand in a closed code fence (CommonMark 4.5).
+
+    A lesson may leave a fence open, and the next lesson's first fence would close it. So a header
+    ends an open fence where the fences behind it, up to the next header, are whole in themselves:
+    each is closed, and none has words where it would close another. Behind a header that is only
+    quoted they are not, since the first of them closes the fence that quotes it.
+    """
+    fenced: set[int] = set()
+    inside: set[int] = set()
     opened: re.Match[str] | None = None
-    for fence in _FENCE.finditer(content):
+    for at, fence in sorted([*((one.start(), one) for one in fences), *((at, None) for at in headers)], key=_place):
+        if fence is None:
+            if opened is not None and _is_whole(_behind(at, fences, headers)):
+                opened, inside = None, set()
+            elif opened is not None:
+                inside.add(at)
+        elif opened is None:
+            opened = fence if _opens(fence) else None
+        elif _closes(fence, opened):
+            fenced |= inside
+            opened, inside = None, set()
+    return fenced
+
+
+def _place(item: tuple[int, object]) -> int:
+    return item[0]
+
+
+def _behind(at: int, fences: list[re.Match[str]], headers: list[int]) -> list[re.Match[str]]:
+    """Return the first fences behind a header that no other header parts."""
+    first = bisect(fences, at, key=re.Match.start)
+    if first == len(fences):
+        return []
+    following = bisect(headers, fences[first].start())
+    end = len(fences) if following == len(headers) else bisect(fences, headers[following], key=re.Match.start)
+    return fences[first:end]
+
+
+def _is_whole(fences: list[re.Match[str]]) -> bool:
+    opened: re.Match[str] | None = None
+    for fence in fences:
         if opened is None:
-            opened = None if fence["mark"][0] == "`" and "`" in fence["info"] else fence
-        elif fence["mark"].startswith(opened["mark"]) and not fence["info"].strip():
-            yield opened.start(), fence.end()
+            opened = fence if _opens(fence) else None
+        elif _closes(fence, opened):
             opened = None
+        elif fence["mark"].startswith(opened["mark"]):
+            return False
+    return opened is None and bool(fences)
+
+
+def _opens(fence: re.Match[str]) -> bool:
+    return fence["mark"][0] == "~" or "`" not in fence["info"]
+
+
+def _closes(fence: re.Match[str], opened: re.Match[str]) -> bool:
+    return fence["mark"].startswith(opened["mark"]) and not fence["info"].strip()
 
 
 def _local_us(text: str) -> tuple[int, str | None]:
@@ -223,9 +317,9 @@ def _local_us(text: str) -> tuple[int, str | None]:
     try:
         at = datetime.fromisoformat(text)
         local = at.astimezone()
-        return times.us_of(local), local.tzname() if at.tzinfo is None else None
     except (ValueError, OverflowError, OSError):
         raise InvalidEventError(f"Expected a time, got {text[:64]!r}", "$.timestamp") from None
+    return within(times.us_of(local), text, "$.timestamp"), local.tzname() if at.tzinfo is None else None
 
 
 def _model_of(value: Mapping[str, Any]) -> str | None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import io
 import os
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from rightful import limits
-from rightful.errors import ConditionFailedError, InvalidEventError
+from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
 from rightful.producers.file_reports import PASSED_OVER, FileReport, Told
 from rightful.producers.files import NO_OBJECT, Digested, Found, OpenFile, Problem, objects_of, opened
 from rightful.producers.folders import walk
 from rightful.producers.foreign import described
+from rightful.producers.recognising import ONLY, foreign, recognised
 
 if TYPE_CHECKING:
     from eventsourcing.dcb.api import DCBQuery
@@ -34,7 +35,6 @@ Wire = dict[str, Any]
 Progress = Callable[[str, int, int], None]
 """Called after each transaction with the file's path, how much of it was read, and its size; bytes."""
 
-_PEEK = 32  # objects of a file that are looked at before it is passed over as foreign
 _TRIES = 50  # decisions anew when other writers grade the same sessions meanwhile
 
 
@@ -44,10 +44,12 @@ class Origin(NamedTuple):
     Attributes:
         path: The file as it was named or found; `-` for standard input.
         mtime_us: When the file was last written; microseconds since 1970, UTC; None for a pipe.
+        is_named: Whether somebody named it; else it was found in a folder, where it may be foreign.
     """
 
     path: str
     mtime_us: int | None
+    is_named: bool = True
 
     @property
     def name(self) -> str:
@@ -63,7 +65,7 @@ class Plan(NamedTuple):
         unless: What must not have been written behind `after`.
         after: The position up to which the log was read.
         standing: The receipt of each event, by its place, that is not appended, since the log
-            has the same fact in another form.
+            has the same fact in another form, or (`stale`, without a position) a later one.
         notes: What is worth knowing of events that stand in the log already, or will.
     """
 
@@ -144,8 +146,8 @@ def import_paths(
     Args:
         log: Where the events go.
         kinds: The kinds that may come. Inside a folder a file is taken only if one of its first
-            objects is recognised, and is passed over otherwise, which is no problem. A file that
-            is named must be of these kinds.
+            `limits.FOREIGN_OBJECTS` objects is recognised, and is passed over otherwise, which is
+            no problem. A file that is named must be of these kinds.
         paths: Files, folders, or `-`.
         stdin: What `-` means.
         progress: Told how far it is.
@@ -186,7 +188,7 @@ class _Import(NamedTuple):
         """Import one file."""
         try:
             with opened(path, follow=named) as file:
-                return self.stream(Origin(path, file.mtime_us), file.stream, file=file, named=named)
+                return self.stream(Origin(path, file.mtime_us, named), file.stream, file=file)
         except ValueError:  # a NUL in the path
             return FileReport.unread(path, Problem(None, "this cannot be a path"))
         except OSError as error:
@@ -194,35 +196,33 @@ class _Import(NamedTuple):
                 raise
             return FileReport.unread(path, Problem(None, f"could not be read: {error.strerror}"))
 
-    def stream(
-        self, origin: Origin, stream: BinaryIO, *, file: OpenFile | None = None, named: bool = True
-    ) -> FileReport:
+    def stream(self, origin: Origin, stream: BinaryIO, *, file: OpenFile | None = None) -> FileReport:
         """Import what a stream holds."""
         run = _Run(self, origin.path, lambda: _tell(self.progress, file))
         digested = Digested(stream)
         items = objects_of(io.BufferedReader(digested))
-        return _imported(run, self.kinds, origin, items, named=named, digested=digested)
+        return _imported(run, self.kinds, origin, items, digested)
 
 
 def _imported(
-    run: _Run,
-    kinds: list[Kind],
-    origin: Origin,
-    items: Iterator[Found | Problem],
-    *,
-    named: bool,
-    digested: Digested,
+    run: _Run, kinds: list[Kind], origin: Origin, items: Iterator[Found | Problem], digested: Digested
 ) -> FileReport:
     kind: Kind | None = kinds[0]
-    if len(kinds) > 1 or not named:
-        kind, items = _recognised(kinds, items)
+    if len(kinds) > 1 or not origin.is_named:
+        try:
+            kind, items = recognised(kinds, origin.name, items)
+        except (RightfulError, OSError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - as in `_Run`
+            run.mistake(None, error)
+            return run.report
     if kind is None:
-        run.pass_over(items, kinds, named=named)
+        run.pass_over(items, kinds, named=origin.is_named)
         return run.report
     try:
         reader = kind.reader(origin)
     except InvalidEventError as error:
-        return FileReport.unread(origin.path, Problem(None, error.what, lost=named))
+        return FileReport.unread(origin.path, Problem(None, error.what))
     for item in items:
         run.take(reader, item)
     run.finish(reader, digested.sha256)
@@ -232,13 +232,6 @@ def _imported(
 def _tell(progress: Progress | None, file: OpenFile | None) -> None:
     if progress is not None and file is not None:
         progress(file.path, file.stream.tell(), file.size)
-
-
-def _recognised(kinds: list[Kind], items: Iterator[Found | Problem]) -> tuple[Kind | None, Iterator[Found | Problem]]:
-    """Return the kind of the first object that any kind recognises, and all items from the first on."""
-    head = list(islice(items, _PEEK))
-    hits = (kind for item in head if isinstance(item, Found) for kind in kinds if kind.recognises(item.value))
-    return next(hits, None), chain(head, items)
 
 
 class _Run:
@@ -273,10 +266,21 @@ class _Run:
             for event in events():
                 if isinstance(event, Problem):
                     self._tell(event)
+                    if event.what.startswith(PASSED_OVER):
+                        self.report.is_read, self.report.passed = False, 1
                 else:
                     self.waiting.append((line, event))
         except InvalidEventError as error:
             self._tell(Problem(line, str(error)))
+        except (RightfulError, OSError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one odd object must not end an import of many files
+            self.mistake(line, error)
+
+    def mistake(self, line: int | None, error: Exception) -> None:
+        """Say that we did not foresee something: loudly, since it is lost, and without an end of the import."""
+        what = f"a mistake of ours ({type(error).__name__}: {error}, in {_raised_in(error)})"
+        self._tell(Problem(line, f"{what}: what stands here was not imported whole; please report it"))
 
     def flush(self, reader: Reader) -> None:
         """Append what waits, and close the report's list of problems when it is too long."""
@@ -298,12 +302,13 @@ class _Run:
             kinds: What it could have been.
             named: Whether somebody named it; that it is foreign is a problem then.
         """
-        head = list(islice(items, _PEEK))
+        head = list(items)
         found = [item for item in head if isinstance(item, Found)]
         told = described(os.path.basename(self.report.path), [one.value for one in found])  # noqa: PTH119 - as above
         problems = [item for item in head if isinstance(item, Problem)]
         if found:
-            problems = [Problem(found[0].line, _foreign(found[0], kinds))]
+            unread = "".join(f"; {item.what}" for item in problems if item.what.startswith(ONLY))
+            problems = [Problem(found[0].line, foreign(found[0], kinds) + unread)]
         for item in problems:
             if found or item.what.startswith(NO_OBJECT):
                 self.report.is_read = False
@@ -318,6 +323,8 @@ class _Run:
             case "duplicate":
                 self.report.duplicate += 1
                 self.report.repeated += receipt.position is not None and receipt.position > self._began
+            case "stale" if receipt.position is None:
+                pass  # an older copy, which the reader's plan left out and told of
             case "invalid":
                 self._tell(Problem(line, receipt.reason or "Expected an event"))
             case "conflict":
@@ -329,10 +336,10 @@ class _Run:
                 self.report.kinds[kind] = self.report.kinds.get(kind, 0) + 1
 
 
-def _foreign(found: Found, kinds: list[Kind]) -> str:
-    names = ", ".join(kind.NAME for kind in kinds)
-    keys = ", ".join(f"`{key[:32]}`" for key in islice(found.value, 5)) or "no keys"
-    return f"an object with {keys} is not of {names}"
+def _raised_in(error: Exception) -> str:
+    """Return the module and the line that raised an error, without the path of this machine."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119 - a name is shown, no path is built
 
 
 def _append(log: Log, reader: Reader, events: list[Wire]) -> tuple[list[Receipt], tuple[Problem, ...]]:

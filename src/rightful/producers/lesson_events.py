@@ -14,7 +14,7 @@ import msgspec
 
 from rightful import times
 from rightful.errors import InvalidEventError
-from rightful.producers.fields import digest, key_of, moment_us, shaped
+from rightful.producers.fields import arm_of, below, digest, key_of, moment_us, shaped
 from rightful.producers.files import Problem
 from rightful.producers.importing import Wire
 
@@ -40,8 +40,9 @@ def exposed(value: Mapping[str, Any]) -> tuple[int, Wire]:
     """
     line: LessonEvent = shaped(value, LessonEvent)
     at_us, _ = moment_us(line.timestamp_inject, "$.timestamp_inject")
+    arm = arm_of(line.lesson_file, "$.lesson_file")
     rest = {name: item for name, item in value.items() if name not in LessonEvent.__struct_fields__}
-    return at_us, {"arms": [{"arm": line.lesson_file}], "extra": rest}
+    return at_us, {"arms": [{"arm": arm}], "extra": rest}
 
 
 def of_record(row: Mapping[str, Any], session: str, producer: str, line: int) -> Iterator[Wire | Problem]:
@@ -70,8 +71,7 @@ def of_record(row: Mapping[str, Any], session: str, producer: str, line: int) ->
         try:
             at_us, facts = exposed(value)
         except InvalidEventError as error:
-            place = f"$.{FIELD}[{at}]{error.place.removeprefix('$')}"
-            yield Problem(line, str(InvalidEventError(error.what, place)))
+            yield Problem(line, str(below(f"$.{FIELD}[{at}]", error)))
             continue
         content = digest(value)
         seen[content] += 1

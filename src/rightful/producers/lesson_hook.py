@@ -34,10 +34,11 @@ used again, and without a start that tells its runs apart it must not meet anoth
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -45,7 +46,7 @@ import msgspec
 from rightful import times
 from rightful.errors import InvalidEventError
 from rightful.producers import lesson_events
-from rightful.producers.fields import digest, epoch_us, key_of, session_of, shaped
+from rightful.producers.fields import arm_of, below, digest, doubt_of, epoch_us, key_of, session_of, shaped
 from rightful.producers.files import Found, Problem
 from rightful.producers.importing import Origin, Reader, Wire
 
@@ -65,6 +66,10 @@ class _State(msgspec.Struct):
     injected: list[str]
 
 
+class _Injected(msgspec.Struct):
+    injected: list[Any]
+
+
 class _Lesson(msgspec.Struct):
     path: str
 
@@ -72,19 +77,14 @@ class _Lesson(msgspec.Struct):
 class _Trajectory(msgspec.Struct):
     ts: float
     session_id: str
-    lessons: list[_Lesson]
-
-
-class _Withheld(msgspec.Struct):
-    path: str
-    effective_epsilon: float | None = None
+    lessons: list[Any]
 
 
 class _Dropout(msgspec.Struct):
     ts: float
     session_id: str
-    withheld: list[_Withheld]
-    epsilon: float | None = None
+    withheld: list[Any]
+    epsilon: Any = None
 
 
 class LessonHook:
@@ -137,9 +137,9 @@ class LessonHookReader(Reader):
             case "state":
                 yield from self._of_state(found.value, found.line)
             case "trajectory":
-                yield self._of_trajectory(found.value)
+                yield from self._of_trajectory(found.value, found.line)
             case "dropout":
-                yield self._of_dropout(found.value)
+                yield from self._of_dropout(found.value, found.line)
             case "events":
                 yield self._of_lesson_event(found.value)
             case _:
@@ -147,41 +147,48 @@ class LessonHookReader(Reader):
                 raise InvalidEventError(f"Expected an artifact of the lesson hook, got an object with {keys[:160]!r}")
 
     def _of_state(self, value: Mapping[str, Any], line: int) -> Iterator[Wire | Problem]:
-        injected = injected_of(value)
+        injected = shaped(value, _Injected).injected
         safe, dot, suffix = self._origin.name.rpartition(".")
         if not dot or suffix != "json":
             raise InvalidEventError("Expected a file named <session>.json: a state file does not say whose it is")
         session = session_of(NAMESPACE, safe, "$")
-        at_us = last_pretool_us(value) or self._origin.mtime_us or 0
-        for path in injected:
+        at_us = self._origin.mtime_us or 0
+        try:
+            at_us = last_pretool_us(value) or at_us
+        except InvalidEventError as error:
+            yield Problem(line, f"{error}; it was not used, and the file's time was taken", lost=False)
+        seen: set[str] = set()
+        for place, one in enumerate(injected):
             try:
-                key = key_of(safe, path)
+                path = arm_of(one, f"$.injected[{place}]")
             except InvalidEventError as error:
                 yield Problem(line, str(error))
                 continue
-            yield _exposure("state", session, key, at_us) | {
-                "alias": True,
-                "at_basis": "file",
-                "arms": [{"arm": path}],
-            }
+            if path not in seen:
+                seen.add(path)
+                shown = {"alias": True, "at_basis": "file", "arms": [{"arm": path}]}
+                yield _exposure("state", session, key_of(safe, path), at_us) | shown
 
-    def _of_trajectory(self, value: Mapping[str, Any]) -> Wire:
+    def _of_trajectory(self, value: Mapping[str, Any], line_number: int) -> Iterator[Wire | Problem]:
         line = shaped(value, _Trajectory)
         session = session_of(NAMESPACE, line.session_id, "$.session_id")
-        return self._of_line("trajectory", session, epoch_us(line.ts, "$.ts"), value) | {
-            "arms": [{"arm": lesson.path} for lesson in line.lessons],
-            "extra": _extra(value, "lessons"),
-        }
+        yield from _doubts(line.session_id, line_number)
+        stamped = self._of_line("trajectory", session, epoch_us(line.ts, "$.ts"), value)
+        arms, details, problems = _listed(line.lessons, "$.lessons", _shown)
+        yield from (Problem(line_number, what) for what in problems)
+        if arms or not problems:
+            yield stamped | {"arms": arms, "extra": _extra(value, "lessons", details)}
 
-    def _of_dropout(self, value: Mapping[str, Any]) -> Wire:
+    def _of_dropout(self, value: Mapping[str, Any], line_number: int) -> Iterator[Wire | Problem]:
         line = shaped(value, _Dropout)
         namespace = _namespace_of(line.session_id) if "matched" in value else NAMESPACE
         session = session_of(namespace, line.session_id, "$.session_id")
-        return self._of_line("dropout", session, epoch_us(line.ts, "$.ts"), value) | {
-            "arms": [],
-            "withheld": [_withheld(one, line.epsilon) for one in line.withheld],
-            "extra": _extra(value, "withheld"),
-        }
+        yield from _doubts(line.session_id, line_number)
+        stamped = self._of_line("dropout", session, epoch_us(line.ts, "$.ts"), value)
+        arms, details, problems = _listed(line.withheld, "$.withheld", lambda one, at: _withheld(one, at, line.epsilon))
+        yield from (Problem(line_number, what) for what in problems)
+        if arms or not problems:
+            yield stamped | {"arms": [], "withheld": arms, "extra": _extra(value, "withheld", details)}
 
     def _of_lesson_event(self, value: Mapping[str, Any]) -> Wire:
         at_us, facts = lesson_events.exposed(value)
@@ -196,6 +203,11 @@ class LessonHookReader(Reader):
         content = digest([artifact, session, value])
         self.seen[content] += 1
         return _exposure(artifact, session, key_of(session, content, self.seen[content]), at_us)
+
+
+def _doubts(session_id: str, line: int) -> Iterator[Problem]:
+    if (doubt := doubt_of(session_id, "$.session_id")) is not None:
+        yield Problem(line, doubt, lost=False)
 
 
 def injected_of(value: Mapping[str, Any]) -> tuple[str, ...]:
@@ -246,14 +258,45 @@ def _exposure(artifact: str, session: str, key: str, at_us: int) -> Wire:
     }
 
 
-def _withheld(lesson: _Withheld, epsilon: float | None) -> dict[str, Any]:
-    dropped = lesson.effective_epsilon if lesson.effective_epsilon is not None else epsilon
-    return {"arm": lesson.path} if dropped is None else {"arm": lesson.path, "p_inject": 1.0 - dropped}
+def _listed(
+    values: list[Any], place: str, arm: Callable[[Any, str], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
+    """Return the arms of a line's list and what it says of each beside, and what in it cannot be one."""
+    arms: list[dict[str, Any]] = []
+    details: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for at, one in enumerate(values):
+        try:
+            arms.append(arm(one, f"{place}[{at}]"))
+        except InvalidEventError as error:
+            problems.append(str(error))
+        else:
+            details.append(_without(one, "path"))
+    return arms, details, list(dict.fromkeys(problems))
 
 
-def _extra(value: Mapping[str, Any], lessons: str) -> dict[str, Any]:
+def _shown(value: Any, place: str) -> dict[str, Any]:  # noqa: ANN401 - a JSON value, checked here
+    try:
+        return {"arm": arm_of(shaped(value, _Lesson).path, "$.path")}
+    except InvalidEventError as error:
+        raise below(place, error) from None
+
+
+def _withheld(value: Any, place: str, epsilon: object) -> dict[str, Any]:  # noqa: ANN401 - as above
+    """Return a lesson that was withheld, with the chance of its injection; one that cannot be read is not made up."""
+    arm = _shown(value, place)
+    own = value.get("effective_epsilon")
+    dropped, where = (epsilon, "$.epsilon") if own is None else (own, f"{place}.effective_epsilon")
+    if dropped is None:
+        return arm
+    if isinstance(dropped, bool) or not isinstance(dropped, int | float) or not 0 <= dropped <= 1:
+        raise InvalidEventError(f"Expected a chance from 0 to 1, got {json.dumps(dropped)[:32]}", where)
+    return arm | {"p_inject": 1.0 - dropped}
+
+
+def _extra(value: Mapping[str, Any], name: str, details: list[dict[str, Any]]) -> dict[str, Any]:
     """What a line says beside its arms; the details of each lesson stand in the order of the arms."""
-    return _without(value, "ts", "session_id") | {lessons: [_without(one, "path") for one in value[lessons]]}
+    return _without(value, "ts", "session_id") | {name: details}
 
 
 def _without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
+from rightful import times
 from rightful.events import GradeRecorded, GradeRetracted
 
 if TYPE_CHECKING:
@@ -42,11 +43,14 @@ class Grade(NamedTuple):
         id: Its event id.
         seq: The grader's number.
         said: What it says; None for a retraction.
+        at_us: When it was given, by its own account; microseconds since 1970, UTC; None where only
+            a file's time is known.
     """
 
     id: str
     seq: int
     said: Said | None
+    at_us: int | None = None
 
 
 class Grader:
@@ -74,6 +78,10 @@ class Grader:
         of = (one for one in self._grades if one.said and one.said.exposure_session == exposure_session)
         return max(of, key=lambda grade: grade.seq, default=None)
 
+    def newest_us(self) -> int | None:
+        """Return the latest time of any grade that says its own; microseconds since 1970, UTC."""
+        return max((one.at_us for one in self._grades if one.at_us is not None), default=None)
+
     @property
     def next_seq(self) -> int:
         """The seq of the next grade, from 1."""
@@ -95,12 +103,16 @@ def graders_of(log: Log, session: str, producer: str, *, until: int) -> dict[str
         match row.event:
             case GradeRecorded(producer=wrote) as event if wrote == producer:
                 said = Said(event.reward, event.outcome, event.exposure_session)
-                graders.setdefault(event.rubric, Grader()).add(Grade(row.id, event.seq, said))
+                graders.setdefault(event.rubric, Grader()).add(Grade(row.id, event.seq, said, _own_us(event)))
             case GradeRetracted(producer=wrote) as event if wrote == producer:
-                graders.setdefault(event.rubric, Grader()).add(Grade(row.id, event.seq, None))
+                graders.setdefault(event.rubric, Grader()).add(Grade(row.id, event.seq, None, _own_us(event)))
             case _:
                 pass
     return graders
+
+
+def _own_us(event: GradeRecorded | GradeRetracted) -> int | None:
+    return times.us_of(event.at) if event.at_basis is None else None
 
 
 def graded_again(sessions: Iterable[str]) -> DCBQuery:

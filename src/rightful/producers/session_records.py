@@ -12,9 +12,12 @@
 
 The store rewrites its whole file, so a row may come again with other grades. An id comes from
 what the row says: a grade that equals the last one, or that stood there before with the same
-time, is a duplicate; any other is a regrade. The order of arrival decides which is newest, and
-importing an older copy of the file changes nothing. A grade that goes back to an earlier value
-without a new time cannot be told from an older copy, and stays a duplicate.
+time, is a duplicate; any other is a regrade. The row's own latest time decides which is newest,
+whatever was imported first: a grade that is older than one that the ledger has of that rubric
+stands in an older copy of the file, and is not imported. Among grades of one time, and of rows
+that give none, the order of arrival decides. A grade that goes back to an earlier value without a
+new time cannot be told from an older copy, and stays a duplicate. A later row that only says the
+same again leaves the grade its first time.
 
 What is no time is noted, and is no part of a name. A time without offset is read as UTC. A
 grade's time is the latest that the row gives, since it was given after all the row tells of.
@@ -23,6 +26,8 @@ grade's time is the latest that the row gives, since it was given after all the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -30,8 +35,9 @@ import msgspec
 from rightful import limits, times, wire
 from rightful.errors import InvalidEventError
 from rightful.identity import event_id
+from rightful.ledger.recorded import Receipt
 from rightful.producers import lesson_events
-from rightful.producers.fields import digest, key_of, moment_us, session_of, shaped
+from rightful.producers.fields import digest, doubt_of, key_of, moment_us, session_of, shaped
 from rightful.producers.files import Problem
 from rightful.producers.importing import Origin, Plan, Reader, Wire
 from rightful.producers.native_names import native_name
@@ -49,6 +55,11 @@ NAMESPACE = "workspace"
 
 _OVERALL = "overall"
 _RUBRIC_FORM = f"a dimension of 1 to {limits.WORD_CHARS} characters without `/` and control characters"
+_OLDER = (
+    "grades of an older copy, which were not imported, since the ledger has a later grade of the same session and "
+    "rubric, by the times of their rows"
+)
+_UNNAMED = ", and is no part of the session's name"
 _TIMES = ("start_time", "timestamp", "end_time")
 _TAKEN = frozenset(
     {
@@ -120,6 +131,8 @@ class SessionRecordsReader(Reader):
         session_id = shaped(row, _Row).session_id
         when, notes = self._when(row)
         session = session_of(NAMESPACE, session_id, "$.session_id", suffix=f"@{when.name}" if when.name else "")
+        if (doubt := doubt_of(session_id, "$.session_id")) is not None:
+            notes.append(doubt)
         for note in notes:
             yield Problem(found.line, note, lost=False)
         yield from _started(row, session, when)
@@ -133,20 +146,20 @@ class SessionRecordsReader(Reader):
         """Return a row's times, and what was odd about them."""
         read: list[int] = []
         notes: list[str] = []
+        started = started_text(row)
         for field in _TIMES:
             if row.get(field) is None:
                 continue
             try:
                 at_us, aware = moment_us(str(row[field]), f"$.{field}")
             except InvalidEventError as error:
-                unnamed = "" if field == "end_time" else ", and is no part of the session's name"
-                notes.append(f"{error}; it was not used{unnamed}")
+                is_unnamed = field != "end_time" and str(row[field]) != started
+                notes.append(f"{error}; it was not used{_UNNAMED * is_unnamed}")
                 continue
             read.append(at_us)
             if not aware and not self._told_of_naive:
                 self._told_of_naive = True
                 notes.append(f"`{field}` has no offset; such times of this file were read as UTC")
-        started = started_text(row)
         if read:
             if not started:
                 notes.append("the row gives no start: the session's name has none in it")
@@ -161,32 +174,52 @@ class SessionRecordsReader(Reader):
         """Return the events with the `seq` of each grade, and the condition that they rest on."""
         head = log.head()
         graders: dict[str, dict[str, Grader]] = {}
-        planned, new = [], []
-        for event in events:
+        planned: list[Wire] = []
+        new: list[str] = []
+        older: dict[int, Receipt] = {}
+        for place, event in enumerate(events):
             if event["type"] != "grade.recorded":
                 planned.append(event)
                 continue
             session = event["session"]
             if session not in graders:
                 graders[session] = graders_of(log, session, PRODUCER, until=head)
-            grade, is_new = _numbered(event, graders[session].setdefault(event["rubric"], Grader()))
+            grade, outcome = _numbered(event, graders[session].setdefault(event["rubric"], Grader()))
             planned.append(grade)
-            if is_new:
+            if outcome is _Numbered.NEW:
                 new.append(session)
-        return Plan(planned, graded_again(new) if new else None, head)
+            elif outcome is _Numbered.OLDER:
+                older[place] = Receipt(grade["id"], "stale", None, None)
+        notes = (Problem(None, f"{_OLDER}: {len(older)}", lost=False),) if older else ()
+        return Plan(planned, graded_again(new) if new else None, head, older, notes)
 
 
-def _numbered(event: Wire, grader: Grader) -> tuple[Wire, bool]:
-    """Return a grade with its seq, and whether it is new."""
+class _Numbered(Enum):
+    NEW = "new"
+    KNOWN = "known"
+    OLDER = "older"
+
+
+def _numbered(event: Wire, grader: Grader) -> tuple[Wire, _Numbered]:
+    """Return a grade with its seq, and what is so of it.
+
+    One that is older than another of its grader, by the times that both give, is never effective:
+    it stands in an older copy of the file, whichever was imported first.
+    """
     said = Said(event.get("reward"), event.get("outcome"))
+    at_us = None if "at_basis" in event else times.us_from(event["at"])
     own_id = event_id(PRODUCER, event["key"])
-    last = grader.last()
+    last, newest_us = grader.last(), grader.newest_us()
     before = grader.known(own_id) or (last if last is not None and last.said == said else None)
-    grade = before or Grade(own_id, grader.next_seq, said)
-    if before is None:
-        grader.add(grade)
+    grade = before or Grade(own_id, grader.next_seq, said, at_us)
     rest = {name: item for name, item in event.items() if name != "key"}
-    return rest | {"id": grade.id, "seq": grade.seq}, before is None
+    numbered = rest | {"id": grade.id, "seq": grade.seq}
+    if before is not None:
+        return numbered, _Numbered.KNOWN
+    if at_us is not None and newest_us is not None and at_us < newest_us:
+        return numbered, _Numbered.OLDER
+    grader.add(grade)
+    return numbered, _Numbered.NEW
 
 
 def _event(kind: str, session: str, when: _When, at_us: int, *key: str) -> Wire:
@@ -233,7 +266,10 @@ def _graded(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire 
     if row.get("trajectory_grade") is None:
         others.pop("productivity", None)
     if reward is not None or outcome is not None:
-        yield _grade(session, when, _OVERALL, reward, outcome, place)
+        grade = _grade(session, when, _OVERALL, reward, outcome, place)
+        yield grade
+        if isinstance(grade, InvalidEventError) and grade.place == "$.outcome" and reward is not None:
+            yield _grade(session, when, _OVERALL, reward, None, place)
     for rubric, value in others.items():
         if rubric == _OVERALL:
             what = "Expected another dimension than `overall`, which would pass for the overall grade"
@@ -264,9 +300,10 @@ def started_text(row: Mapping[str, Any]) -> str:
 
 
 def _is_time(text: str) -> bool:
+    """Say whether a text is a time of any year: what makes a name unique need not be one that an event may have."""
     try:
-        moment_us(text, "$")
-    except InvalidEventError:
+        datetime.fromisoformat(text)
+    except ValueError:
         return False
     return True
 

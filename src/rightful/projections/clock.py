@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rightful.ledger.log import Log
 from rightful.projections.facts import CLOCK_ROWS, Facts
+from rightful.projections.fold import told_us
 
 
 def position_at(log: Log, head: int, at_us: int) -> int:
@@ -23,12 +24,12 @@ def position_at(log: Log, head: int, at_us: int) -> int:
 
 
 def latest_at_us(log: Log, facts: Facts, through: int) -> int:
-    """Return the largest event time up to a position; microseconds since 1970, 0 for an empty log."""
+    """Return the largest event time up to a position, publications apart; microseconds since 1970, 0 for none."""
     whole, rest = divmod(through, CLOCK_ROWS)
     if through == facts.watermark:
         return facts.clock[-1] if facts.clock else 0
     latest = facts.clock[whole - 1] if whole else 0
     if rest:
         start = whole * CLOCK_ROWS
-        latest = max(latest, *(row.envelope.at_us for page in log.scan(start, through) for row in page))
+        latest = max(latest, *(told_us(row.envelope) for page in log.scan(start, through) for row in page))
     return latest

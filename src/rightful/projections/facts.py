@@ -10,12 +10,13 @@ from array import array
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from rightful import times
 from rightful.envelope import Envelope
 from rightful.events import NOT_OURS
 from rightful.parts import BalanceArm, BalanceContext
-from rightful.projections.columns import Places, Table
+from rightful.projections.columns import Ints, Places, Table
 from rightful.projections.names import Names
 
 GRADE, RETRACTION, ERASED = 0, 1, 2
@@ -172,6 +173,16 @@ class Facts:
         self.clock = array("q", blocks)
         self._block_end = len(self.clock) * CLOCK_ROWS
         self._latest_us = self.clock[-1] if self.clock else 0
+
+    def context_rank(self) -> Ints:
+        """Return each context's place among all, by what it says; one more for none (-1), which comes last.
+
+        Numbers are given by arrival, which must decide nothing.
+        """
+        order = sorted(range(len(self.contexts.values)), key=lambda number: repr(self.contexts.values[number]))
+        rank = np.full(len(order) + 1, len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return rank
 
     def touch(self, number: int) -> None:
         """Note that a name's credits may have changed."""

@@ -85,7 +85,7 @@ def _fold_plain(facts: Facts, page: Page) -> None:
             batch = batch_of(page, names, mine, step.decode)
             for position, envelope, body in zip(batch.positions.tolist(), batch.envelopes, batch.bodies, strict=True):
                 step.take(facts, envelope, body, position)
-    facts.tick_all([envelope.at_us for envelope in page.envelopes], page.after + 1)
+    facts.tick_all([told_us(envelope) for envelope in page.envelopes], page.after + 1)
 
 
 def _fold_each(facts: Facts, page: Page) -> None:
@@ -103,7 +103,15 @@ def _fold_each(facts: Facts, page: Page) -> None:
             _mention(facts, envelope, payload, position)
         if envelope.outcome == "conflict":
             facts.conflict(envelope, position)
-        facts.tick(envelope.at_us, position)
+        facts.tick(told_us(envelope), position)
+
+
+def told_us(envelope: Envelope) -> int:
+    """Return what a row says of the time that has come: its `at`, but for our own publications.
+
+    A publication is of now and tells of nothing new; it must not age what it has published.
+    """
+    return 0 if envelope.type == "posterior.published" else envelope.at_us
 
 
 class _Known(NamedTuple):

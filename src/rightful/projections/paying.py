@@ -201,7 +201,7 @@ def _bins(
         arms[pairs.unit[pairs.live & (scene.shown.size[pairs.shown] > 0)]] = True
         late[pairs.unit[pairs.late]] = True
         erased[pairs.unit[scene.shown.erased[pairs.shown]]] = True
-    covered = scene.grades.at[units.grade] <= scene.through_balance_us
+    covered = units.since <= scene.through_balance_us
     return np.select(
         [units.bin != NOBODY, covered, unmapped, joined.bin != NOBODY, contested, arms, live],
         [units.bin, IN_BALANCE, UNMAPPED, joined.bin, AMBIGUOUS, CREDITED, EMPTY],
@@ -265,7 +265,8 @@ def _credits(scene: Scene, pairs: Pairs, canonical: Ints) -> Credits:
     if scene.policy.arithmetic == "sequential":
         order = np.lexsort((np.arange(len(row)), scene.shown.pos[shown], unit))
         return Credits(unit[order], arm[order], scene.shown.context[shown[order]])
-    order = np.lexsort((scene.shown.pos[shown], scene.shown.at[shown], arm, unit))
+    told = scene.facts.context_rank()[scene.shown.context[shown]]
+    order = np.lexsort((scene.shown.pos[shown], told, scene.shown.at[shown], arm, unit))
     unit, arm = unit[order], arm[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = (unit[1:] != unit[:-1]) | (arm[1:] != arm[:-1])

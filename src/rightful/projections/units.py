@@ -19,12 +19,16 @@ class Units(NamedTuple):
         run: The run it belongs to.
         bin: Why it pays nobody; `NOBODY` where that is not settled yet.
         slot: Position of the first grade event of the run (of the event itself under `additive`).
+        since: Time of the earliest grade of the run (of the event itself under `additive`);
+            microseconds since 1970. What an opening balance holds of a run a later regrade cannot
+            take out of it again.
     """
 
     grade: Ints
     run: Ints
     bin: Ints
     slot: Ints
+    since: Ints
 
 
 def units_of(scene: Scene) -> Units:
@@ -35,18 +39,20 @@ def units_of(scene: Scene) -> Units:
     live = np.flatnonzero(grades.kind != ERASED)
     if scene.policy.revision == "additive":
         chosen, state = live, np.where(grades.conflicting[live], CONFLICTING, NOBODY)
-        slot = grades.pos[live]
+        slot, since = grades.pos[live], grades.at[live]
     else:
         chosen, state = _effective(scene, run, live)
         kept = ~_outranked(scene, chosen, state, run)
         chosen, state = chosen[kept], state[kept]
         slot = _first_grade(grades, run, live)[run[chosen]] if len(chosen) else np.empty(0, np.int64)
+        since = _earliest(grades, run, live)[run[chosen]] if len(chosen) else np.empty(0, np.int64)
     grade = np.concatenate([chosen, erased])
     return Units(
         grade,
         run[grade],
         np.concatenate([state, np.full(len(erased), ERASED_BIN, np.int64)]),
         np.concatenate([slot, grades.pos[erased]]),
+        np.concatenate([since, grades.at[erased]]),
     )
 
 
@@ -75,6 +81,13 @@ def _first_grade(grades: Grades, run: Ints, live: Ints) -> Ints:
     first[run[live][::-1]] = grades.pos[live][::-1]
     first[run[counted][::-1]] = grades.pos[counted][::-1]
     return first
+
+
+def _earliest(grades: Grades, run: Ints, live: Ints) -> Ints:
+    """Return, by run, the time of its earliest grade; what was taken back was given before."""
+    earliest = np.full(int(run.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(earliest, run[live], grades.at[live])
+    return earliest
 
 
 def _effective(scene: Scene, run: Ints, live: Ints) -> tuple[Ints, Ints]:

@@ -1,4 +1,4 @@
-"""Alarms: arms that only decay, rewards that never come, arms that were withheld and shown all the same."""
+"""Alarms: arms that only decay, rewards that never come, arms withheld and shown, grades that nobody can settle."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from rightful import limits
 from rightful.ledger.log import Log
 from rightful.projections.facts import Balance
 from rightful.projections.paying import canonical_arms, crossed
-from rightful.projections.scene import balances
+from rightful.projections.scene import AMBIGUOUS, BINS, CONFLICTING, balances
 from rightful.reports.coverage import Alarm, Ground
 from rightful.reports.explain.words import count, listed
 
 
 def alarms(ground: Ground, log: Log) -> list[Alarm]:
-    """Return everything that looks wrong with the arms of a ledger, under the policy of the ground.
+    """Return everything that looks wrong with the arms and grades of a ledger, under the policy of the ground.
 
     Args:
         ground: What coverage is computed from.
         log: Where the bodies of balances are read.
     """
-    return [*_only_decays(ground), *_shrinking(ground), *_no_rewards(ground, log), *_withheld(ground)]
+    return [
+        *_only_decays(ground), *_shrinking(ground), *_no_rewards(ground, log), *_withheld(ground), *_doubtful(ground),
+    ]  # fmt: skip
 
 
 def _only_decays(ground: Ground) -> Iterator[Alarm]:
@@ -111,15 +113,26 @@ def _no_rewards(ground: Ground, log: Log) -> Iterator[Alarm]:
         event = next(
             iter(log.read(types=["balance.opened"], after=found[-1].position - 1, until=found[-1].position))
         ).event
-        arms = getattr(event, "arms", {}).values()
-        selections = sum(one.n for one in arms)
-        rewards = [one.rewards for one in arms if one.rewards is not None]
-        if rewards and not sum(rewards) and selections >= limits.REWARDLESS_COUNT:
-            sessions = getattr(event, "sessions", None)
-            of = f" in {count(sessions, 'session')}" if sessions is not None else ""
-            what = f"{source} (#{found[-1].position}) counts {count(selections, 'selection')}{of} and total_rewards 0."
-            yield Alarm("no-rewards", f"{what} Its updater never saw a reward above 0.5.")
+        arms = list(getattr(event, "arms", {}).values())
+        telling = [one for one in arms if one.rewards is not None]
+        selections = sum(one.n for one in telling)
+        if telling and not sum(one.rewards or 0 for one in telling) and selections >= limits.REWARDLESS_COUNT:
+            yield Alarm("no-rewards", _rewardless(event, f"{source} (#{found[-1].position})", len(telling), selections))
     yield from _rewardless_graders(ground)
+
+
+def _rewardless(event: object, source: str, telling: int, selections: int) -> str:
+    """Return the sentence; of a file whose arms do not all tell their rewards it is about those that do."""
+    arms, sessions = len(getattr(event, "arms", {})), getattr(event, "sessions", None)
+    counted = count(selections, "selection")
+    if telling < arms:
+        told = "tells its rewards" if telling == 1 else "tell their rewards"
+        return (
+            f"{source} counts {counted} and total_rewards 0 for the {telling:,} of {count(arms, 'arm')} that {told}. "
+            f"Its updater never saw a reward above 0.5 for them."
+        )
+    of = f" in {count(sessions, 'session')}" if sessions is not None else ""
+    return f"{source} counts {counted}{of} and total_rewards 0. Its updater never saw a reward above 0.5."
 
 
 def _rewardless_graders(ground: Ground) -> Iterator[Alarm]:
@@ -151,3 +164,20 @@ def _withheld(ground: Ground) -> Iterator[Alarm]:
     example = ground.facts.names.text(int(run[arm == numbers[order[0]]][0]))
     what = f"Withheld and shown in the same run all the same: {listed(most)}; such as in {example}."
     yield Alarm("withheld-but-shown", what, arms=[arms[numbers[at]] for at in order.tolist()], session=example)
+
+
+def _doubtful(ground: Ground) -> Iterator[Alarm]:
+    """Grades in conflict or ambiguous, where they are more than `limits.DOUBTFUL_PERCENT` of all."""
+    found = ground.settlement
+    doubtful = np.flatnonzero(np.isin(found.unit_bin, [CONFLICTING, AMBIGUOUS]))
+    total = len(found.unit_bin)
+    if len(doubtful) * 100 <= total * limits.DOUBTFUL_PERCENT:
+        return
+    numbers, times = np.unique(found.unit_bin[doubtful], return_counts=True)
+    ends = " or ".join(f"{BINS[number]} ({times[at]:,})" for at, number in enumerate(numbers.tolist()))
+    newest = int(found.unit_grade[doubtful].max())
+    example = ground.facts.names.text(int(ground.facts.grades["name"][newest]))
+    share = f"{len(doubtful):,} of {count(total, 'grade')} ({len(doubtful) / total:.0%})"
+    verb = "ends" if len(doubtful) == 1 else "end"
+    what = f"{share} {verb} in {ends} and {'pays' if len(doubtful) == 1 else 'pay'} nobody; such as that of {example}."
+    yield Alarm("doubtful-grades", what, share=len(doubtful) / total, session=example)

@@ -3,8 +3,9 @@
 Tools write the same lesson as `tools/x.md`, `lessons/tools/x.md` or `/home/dev/ws/lessons/tools/x.md`,
 and every checkout has a path of its own; each spelling is an arm of its own, and the lesson's
 evidence lies scattered (gptme's "224 phantom lessons"). Two spellings are taken for one lesson if
-the path below `lessons/` (or `skills/`) is the same. They are not where one session was shown
-lessons of both folders: a session that uses two folders at once has two repositories.
+the path below `lessons/` (or below `skills/`) is the same. They are not where one run was shown
+lessons of both folders, since a run that uses two folders at once has two repositories; nor where
+their recorded titles differ; nor where folders that are two would become one by several proposals.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ import numpy as np
 from rightful.policies import Policy
 from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
+from rightful.reports.apart import Pairs, Seen, differing
 
 MARKS = ("lessons", "skills")
-"""Folders below which a path names a lesson, whatever stands above them."""
+"""Folders below which a path names a lesson, whatever stands above them; a lesson and a skill of one path are two."""
+
+SUFFIXES = ("md", "mdc", "mdx", "markdown", "txt", "rst", "org", "adoc")
+"""Endings of a name without such a folder that may be a lesson's; `gpt-4.1` is none."""
 
 
 class Spelling(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,10 +81,35 @@ class Proposals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Place(NamedTuple):
-    """Where an arm's path stands: the folder above the mark, None where there is no mark, and the path below it."""
+    """Where an arm's path stands.
+
+    Attributes:
+        root: The folders down to the mark; None where there is no mark.
+        mark: Which of `MARKS` it is.
+        path: The path below it.
+    """
 
     root: str | None
+    mark: str | None
     path: str
+
+
+class _Candidates(NamedTuple):
+    """The arms that have a place, and those that share one.
+
+    Attributes:
+        places: Where each stands.
+        keyed: The arms of each (mark, path); a name without a mark has that of the only names of its path that do.
+    """
+
+    places: dict[str, _Place]
+    keyed: dict[tuple[str | None, str], list[str]]
+
+    @property
+    def groups(self) -> list[tuple[str, list[str]]]:
+        """Each path with the arms that may be one lesson."""
+        found = [(path, arms) for (mark, path), arms in self.keyed.items() if mark is not None and len(arms) > 1]
+        return sorted(found)
 
 
 def proposals(projected: Projected, policy: Policy, *, prefer: str | None = None) -> Proposals:
@@ -92,28 +122,33 @@ def proposals(projected: Projected, policy: Policy, *, prefer: str | None = None
             evidence stays.
     """
     counted = _Counts(projected, policy)
-    facts = projected.facts
-    of_path: dict[str, list[str]] = defaultdict(list)
-    places: dict[str, _Place] = {}
-    for arm in sorted({*facts.arms.values, *_others(facts)} - policy.arm_aliases.keys()):
-        if (place := _place(arm)) is not None:
-            places[arm] = place
-            of_path[place.path].append(arm)
-    marked = {one.path for one in places.values() if one.root is not None}
-    together = _together(facts, {arm: one for arm, one in places.items() if one.path in marked})
+    candidates = _candidates(projected.facts, policy)
+    places, candidate_groups = candidates.places, candidates.groups
+    reasons = _Reasons(Seen(projected, policy), candidates, policy).against([arms for _, arms in candidate_groups])
     groups, refused = [], []
-    for path, arms in sorted(of_path.items()):
-        if len(arms) == 1 or all(places[arm].root is None for arm in arms):
-            continue
+    for (path, arms), why_not in zip(candidate_groups, reasons, strict=True):
         spellings = counted.spellings(arms)
-        why = _refusal(arms, places, together, policy)
-        if why is None:
+        if why_not is None:
             stays, why = _staying(spellings, policy, prefer), _reason(path, arms, places)
             groups.append(Group(path=path, arm=stays, why=why, spellings=spellings))
         else:
-            refused.append(Group(path=path, arm=None, why=why, spellings=spellings))
-    refused += _alike(of_path, places, counted)
+            refused.append(Group(path=path, arm=None, why=why_not, spellings=spellings))
+    refused += _alike(candidates, counted)
     return Proposals(groups=tuple(groups), not_proposed=tuple(refused))
+
+
+def _candidates(facts: Facts, policy: Policy) -> _Candidates:
+    arms = sorted({*facts.arms.values, *_others(facts)} - policy.arm_aliases.keys())
+    places = {arm: place for arm in arms if (place := _place(arm)) is not None}
+    marks: dict[str, set[str]] = defaultdict(set)
+    for one in places.values():
+        if one.mark is not None:
+            marks[one.path].add(one.mark)
+    keyed: dict[tuple[str | None, str], list[str]] = defaultdict(list)
+    for arm, one in places.items():
+        of_path = marks[one.path]
+        keyed[one.mark or (next(iter(of_path)) if len(of_path) == 1 else None), one.path].append(arm)
+    return _Candidates(places, keyed)
 
 
 class _Counts:
@@ -148,6 +183,14 @@ def _others(facts: Facts) -> Iterator[str]:
         yield from (arm for arm, *_ in balance.contexts)
 
 
+def same_lesson(one: str, other: str) -> bool:
+    """Say whether two names are one lesson by their paths; what speaks against it, only a ledger knows."""
+    here, there = _place(one), _place(other)
+    if here is None or there is None or one == other:
+        return False
+    return here.path == there.path and (here.root is not None or there.root is not None)
+
+
 def _place(arm: str) -> _Place | None:
     """Return where an arm's path stands; None where it is no path of a file below a folder."""
     absolute = arm.startswith(("/", "\\")) or arm[1:3] == ":\\"
@@ -156,47 +199,87 @@ def _place(arm: str) -> _Place | None:
         return None
     marked = [number for number, part in enumerate(parts[:-1]) if part in MARKS]
     if not marked:
-        return None if absolute else _Place(None, "/".join(parts))
-    mark = marked[-1]
-    return _Place(("/" if absolute else "") + "/".join(parts[: mark + 1]), "/".join(parts[mark + 1 :]))
+        is_text = parts[-1].rpartition(".")[2].lower() in SUFFIXES
+        return _Place(None, None, "/".join(parts)) if is_text and not absolute else None
+    at = marked[-1]
+    return _Place(("/" if absolute else "") + "/".join(parts[: at + 1]), parts[at], "/".join(parts[at + 1 :]))
 
 
-def _together(facts: Facts, places: dict[str, _Place]) -> dict[frozenset[str | None], str]:
-    """Return the pairs of folders whose lessons one session was shown or denied, with the session."""
-    roots: dict[str | None, int] = {}
-    of_arm = np.full(len(facts.arms.values), -1, np.int64)
-    for number, arm in enumerate(facts.arms.values):
-        if arm in places:
-            of_arm[number] = roots.setdefault(places[arm].root, len(roots))
-    count = facts.shown["count"].astype(np.int64)
-    start = facts.shown["start"].astype(np.int64)
-    row = np.repeat(np.arange(len(count)), count)
-    place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + start[row]
-    row = np.concatenate([row, facts.withheld["row"]])
-    root = of_arm[np.concatenate([facts.arms_shown["arm"][place], facts.withheld["arm"]])]
-    pairs = np.unique(facts.shown["name"][row[root >= 0]].astype(np.int64) << 32 | root[root >= 0])
-    names, known = pairs >> 32, list(roots)
-    found: dict[frozenset[str | None], str] = {}
-    for name in np.unique(names[1:][names[1:] == names[:-1]]).tolist():
-        low, high = np.searchsorted(names, name, "left"), np.searchsorted(names, name, "right")
-        for one, other in combinations((pairs[low:high] & 0xFFFFFFFF).tolist(), 2):
-            found.setdefault(frozenset({known[one], known[other]}), facts.names.text(name))
-    return found
+class _Reasons:
+    """Why names that may be one lesson are not proposed."""
+
+    def __init__(self, seen: Seen, candidates: _Candidates, policy: Policy) -> None:
+        self._seen, self._policy, self._places = seen, policy, candidates.places
+        held = {arm for (mark, _), arms in candidates.keyed.items() if mark is not None for arm in arms}
+        roots = {arm: one.root for arm, one in candidates.places.items() if arm in held}
+        for alias, arm in policy.arm_aliases.items():  # what an alias was shown with says something of it too
+            if arm in held and (place := _place(alias)) is not None:
+                roots[alias] = place.root
+        self._roots = list(dict.fromkeys(roots.values()))
+        numbers = {root: number for number, root in enumerate(self._roots)}
+        self._root_of = {arm: numbers[root] for arm, root in roots.items()}
+        self._apart = seen.values_together(self._root_of)
+
+    def against(self, groups: list[list[str]]) -> list[str | None]:
+        """Return why each group is not proposed; None where nothing speaks against it."""
+        both = self._seen.arms_together(groups)
+        whys = [self._against_one(arms, both) for arms in groups]
+        folders = _Folders(self._apart)
+        for arms, why in zip(groups, whys, strict=True):
+            if why is None:
+                folders.join(self._roots_of(arms))
+        for at, arms in enumerate(groups):
+            if whys[at] is None and (pair := folders.torn(self._roots_of(arms)[0])) is not None:
+                whys[at] = f"other lessons would make one folder of two. {self._two_folders(pair)}"
+        return whys
+
+    def _roots_of(self, arms: Iterable[str]) -> list[int]:
+        of_aliases = (alias for alias, arm in self._policy.arm_aliases.items() if arm in arms)
+        return [self._root_of[arm] for arm in chain(arms, of_aliases) if arm in self._root_of]
+
+    def _against_one(self, arms: list[str], both: dict[frozenset[str], int]) -> str | None:
+        targets = sorted({*self._policy.arm_aliases.values()} & {*arms})
+        if len(targets) > 1:
+            return f"the policy has aliases of {' and of '.join(targets)} already"
+        for one, other in combinations(self._roots_of(arms), 2):
+            if (pair := frozenset({one, other})) in self._apart:
+                return f"{self._two_folders(pair)} with the same path"
+        for name, second in combinations(arms, 2):
+            if (run := both.get(frozenset({name, second}))) is not None:
+                return f"session {self._seen.session(run)} was shown both {name} and {second}"
+        titles = self._seen.titles(arms)
+        if (unlike := differing(titles)) is not None:
+            said = " and ".join(f"{arm} is {min(titles[arm])!r}" for arm in unlike)
+            return f"their recorded titles differ: {said}"
+        return None
+
+    def _two_folders(self, pair: frozenset[int]) -> str:
+        folders = " and of ".join(sorted(self._roots[number] or "no folder" for number in pair))
+        session = self._seen.session(self._apart[pair])
+        return f"session {session} was shown lessons of {folders}: two repositories"
 
 
-def _refusal(
-    arms: list[str], places: dict[str, _Place], together: dict[frozenset[str | None], str], policy: Policy
-) -> str | None:
-    """Return why nothing is proposed; None where nothing speaks against it."""
-    targets = sorted({*policy.arm_aliases.values()} & {*arms})
-    if len(targets) > 1:
-        return f"the policy has aliases of {' and of '.join(targets)} already"
-    for one, other in combinations(arms, 2):
-        roots = frozenset({places[one].root, places[other].root})
-        if len(roots) > 1 and (session := together.get(roots)) is not None:
-            folders = " and of ".join(sorted(root or "no folder" for root in roots))
-            return f"session {session} was shown lessons of {folders}: two repositories with the same path"
-    return None
+class _Folders:
+    """Which folders would be one repository by what is proposed, and whether that tears apart what runs say."""
+
+    def __init__(self, apart: Pairs) -> None:
+        self._apart = apart
+        self._parent: dict[int, int] = {}
+
+    def join(self, roots: list[int]) -> None:
+        """Take folders for one."""
+        for other in roots[1:]:
+            self._parent[self._root(other)] = self._root(roots[0])
+
+    def torn(self, root: int) -> frozenset[int] | None:
+        """Return two folders that would be one with this one, and are two."""
+        mine = self._root(root)
+        return next((pair for pair in self._apart if all(self._root(one) == mine for one in pair)), None)
+
+    def _root(self, one: int) -> int:
+        while (above := self._parent.get(one, one)) != one:
+            one = above
+        return one
 
 
 def _reason(path: str, arms: list[str], places: dict[str, _Place]) -> str:
@@ -213,14 +296,14 @@ def _staying(spellings: Iterable[Spelling], policy: Policy, prefer: str | None) 
     return [*has_aliases, *preferred, *arms][0]
 
 
-def _alike(of_path: dict[str, list[str]], places: dict[str, _Place], counted: _Counts) -> Iterator[Group]:
+def _alike(candidates: _Candidates, counted: _Counts) -> Iterator[Group]:
     """Yield the files of one name in different folders, such as SKILL.md, of which every skill has one."""
-    of_file: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(of_path):
-        of_file[path.rpartition("/")[2]].append(path)
-    for file, paths in of_file.items():
-        arms = [arm for path in paths for arm in of_path[path]]
-        if len(paths) > 1 and any(places[arm].root is not None for arm in arms):
+    of_file: dict[str, list[tuple[str | None, str]]] = defaultdict(list)
+    for key in sorted(candidates.keyed, key=lambda key: (key[1], key[0] or "")):
+        of_file[key[1].rpartition("/")[2]].append(key)
+    for file, keys in of_file.items():
+        arms = [arm for key in keys for arm in candidates.keyed[key]]
+        if len(keys) > 1 and any(candidates.places[arm].root is not None for arm in arms):
             why = "the same file name in different folders: nothing says that it is one lesson"
             yield Group(path=file, arm=None, why=why, spellings=counted.spellings(arms))
 

@@ -20,6 +20,7 @@ from rightful.projections.columns import Ints, Mask
 from rightful.projections.facts import GRADE, Facts
 from rightful.projections.paying import Settlement
 from rightful.projections.projected import Projected
+from rightful.projections.runs import quarantined
 from rightful.projections.scene import BINS, Scene, scene_of
 from rightful.reports.explain.words import count
 
@@ -39,7 +40,7 @@ class Day(msgspec.Struct, frozen=True):
         grade: How many have a grade, of whatever grader.
         binding: How many share a run with another name by a link in force.
         bins: How many of their grades ended in each bin under the policy; without those that are 0.
-        complete: False for the newest day of the ledger, which may go on.
+        complete: False for the day of the ledger's last recording, which may go on, and for what is stamped later.
     """
 
     producer: str
@@ -56,11 +57,12 @@ class Alarm(msgspec.Struct, frozen=True):
     """Something that looks wrong.
 
     Attributes:
-        kind: `exposure-drop`, `grade-drop`, `binding-drop`, `only-decays`, `no-rewards`, `withheld-but-shown`.
+        kind: `exposure-drop`, `grade-drop`, `binding-drop`, `only-decays`, `no-rewards`, `withheld-but-shown`,
+            `doubtful-grades`.
         what: A sentence.
         producer: Whose sessions, of a drop.
         day: Which day, of a drop.
-        share: That day's share, 0 to 1, of a drop.
+        share: That day's share, 0 to 1, of a drop; that of the grades in doubt.
         median: The median before, 0 to 1, of a drop.
         arms: Which arms, where it is about arms.
         session: An example, where there is one.
@@ -77,13 +79,24 @@ class Alarm(msgspec.Struct, frozen=True):
 
 
 class Ground(NamedTuple):
-    """What coverage is computed from, of one position."""
+    """What coverage is computed from, of one position.
+
+    Attributes:
+        facts: The columns.
+        policy: The rule.
+        through: The last position that counts.
+        scene: What the rule looks at.
+        settlement: What it makes of it.
+        today: The day of the last recording, by the ledger's own clock; days since 1970, UTC. Events
+            may be stamped later, by a wrong clock or as a file's time.
+    """
 
     facts: Facts
     policy: Policy
     through: int
     scene: Scene
     settlement: Settlement
+    today: int
 
 
 def ground_of(projected: Projected, policy: Policy) -> Ground:
@@ -91,7 +104,8 @@ def ground_of(projected: Projected, policy: Policy) -> Ground:
     through = projected.prefix(None)
     facts = projected.facts
     settlement = projected.settle(policy, through)
-    return Ground(facts, policy, through, scene_of(facts, policy, through, None), settlement)
+    last = next(iter(projected.log.scan(through - 1, through)))[0].envelope.recorded_at_us if through else 0
+    return Ground(facts, policy, through, scene_of(facts, policy, through, None), settlement, last // _DAY_US)
 
 
 def days_of(ground: Ground) -> list[Day]:
@@ -112,25 +126,28 @@ def days_of(ground: Ground) -> list[Day]:
     columns = [np.bincount(of[counted], minlength=len(keys))]
     columns += [np.bincount(of[counted[has[counted]]], minlength=len(keys)) for has in _having(ground)]
     bins = _bins(ground, of, len(keys))
-    last = int((keys & 0xFFFFFFFF).max())
     rows = []
     for at, one in enumerate(keys.tolist()):
         sessions, exposure, grade, binding = (int(column[at]) for column in columns)
         ended = {name: int(bins[number, at]) for number, name in enumerate(BINS) if bins[number, at]}
         producer, day = facts.producers.values[one >> 32], one & 0xFFFFFFFF
-        rows.append(Day(producer, _text(day), sessions, exposure, grade, binding, ended, day != last))
+        rows.append(Day(producer, _text(day), sessions, exposure, grade, binding, ended, day < ground.today))
     kept = [row for row in rows if row.sessions or row.bins]
     return sorted(kept, key=lambda row: (row.producer, row.day))
 
 
 def _having(ground: Ground) -> tuple[Mask, Mask, Mask]:
-    """Say which names have an exposure, a grade and a binding, themselves or by their run."""
+    """Say which names have an exposure, a grade and a binding, themselves or by their run.
+
+    A grade that was retracted is one: its grader reached the session. The bins say what became of it.
+    """
     scene, facts = ground.scene, ground.facts
     runs, size = scene.runs, len(facts.names)
     exposed, graded = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
     exposed[runs.of[scene.shown.session[scene.shown.usable]]] = True
     table = facts.grades
-    rows = np.flatnonzero((table["pos"] <= ground.through) & (table["kind"] == GRADE))
+    void = quarantined(facts, ground.through).void
+    rows = np.flatnonzero((table["pos"] <= ground.through) & (table["kind"] == GRADE) & ~np.isin(table["pos"], void))
     graded[runs.of[table["name"][rows]]] = True
     targets = table["target"][rows]
     graded[runs.of[targets[targets >= 0]]] = True
@@ -151,17 +168,23 @@ def _text(day: int) -> str:
 
 
 def newest(rows: list[Day], days: int) -> list[Day]:
-    """Return the rows of the last days that any producer has sessions on; all of them for 0."""
-    kept = sorted({row.day for row in rows})[-days:] if days else [row.day for row in rows]
-    among = set(kept)
-    return [row for row in rows if row.day in among]
+    """Return the rows of the last days that any producer has sessions on; all of them for 0.
+
+    Days that are not complete count as one, so that what is stamped in the future hides no other day.
+    """
+    if not days:
+        return rows
+    complete = sorted({row.day for row in rows if row.complete})
+    count_left = days - any(not row.complete for row in rows)
+    among = set(complete[len(complete) - min(count_left, len(complete)) :])
+    return [row for row in rows if not row.complete or row.day in among]
 
 
 def drops(rows: list[Day], days: int) -> list[Alarm]:
     """Return the days among the last ones whose coverage lies far below the median of the days before.
 
-    The newest day of the ledger is not judged, since it may go on; nor are days with fewer than
-    `limits.COVERAGE_SESSIONS` sessions, on either side.
+    The day of the ledger's last recording is not judged, since it may go on, nor what is stamped
+    later; nor are days with fewer than `limits.COVERAGE_SESSIONS` sessions, on either side.
     """
     among = {row.day for row in newest(rows, days)}
     judged: dict[str, list[Day]] = {}
@@ -184,8 +207,9 @@ def _drop(row: Day, before: list[Day], measure: str) -> Alarm | None:
     share = have / row.sessions
     if round((usual - share) * 100, 9) <= limits.COVERAGE_POINTS:
         return None
+    verb = "has" if have == 1 else "have"
     what = (
-        f"{row.producer} on {row.day}: {have} of {count(row.sessions, 'session')} have {_article(measure)} "
+        f"{row.producer} on {row.day}: {have} of {count(row.sessions, 'session')} {verb} {_article(measure)} "
         f"({share:.0%}); the median of the {count(len(before), 'day')} before is {usual:.0%}."
     )
     return Alarm(f"{measure}-drop", what, row.producer, row.day, share, usual)

@@ -65,6 +65,13 @@ def cuts(facts: Facts, state: State, through: int) -> list[int | None]:
     return list(found.values())
 
 
+def known_grades(facts: Facts, state: State, through: int) -> int:
+    """Return how many grades the log holds of the time at which the file may have been written, or before."""
+    latest = [cut for cut in cuts(facts, state, through) if cut is not None]
+    held = facts.grades["pos"] <= through
+    return int((held & (facts.grades["at"] <= max(latest))).sum() if latest else held.sum())
+
+
 def estimated_gamma(facts: Facts, state: State, policy: Policy, through: int) -> float | None:
     """Return the decay by session under which a policy gives as much evidence as the file holds.
 
@@ -75,6 +82,8 @@ def estimated_gamma(facts: Facts, state: State, policy: Policy, through: int) ->
     weight, slot = settlement.credit_weight, settlement.unit_slot[settlement.credit_unit]
     slots, rank = np.unique(slot, return_inverse=True)
     age = len(slots) - 1.0 - rank
+    own = np.array([state.takes(arm) for arm in settlement.arms], np.bool_)[settlement.credit_arm]
+    weight, age = weight[own], age[own]
     wanted = sum(one.alpha + one.beta - 2.0 for (_, context), one in state.beliefs.items() if context is None)
     if not len(weight) or not float(weight[age == 0].sum()) < wanted < float(weight.sum()) * (1.0 - _NEGLIGIBLE):
         return None

@@ -22,7 +22,7 @@ from rightful.projections.posteriors import Posterior, posteriors_of
 from rightful.projections.projected import Projected
 from rightful.projections.settle import settle
 from rightful.projections.sums import Context, Key, ordered
-from rightful.reports.cuts import cuts, estimated_gamma, until
+from rightful.reports.cuts import cuts, estimated_gamma, known_grades, until
 from rightful.reports.state_files import State, state_of
 
 CLOSE = 1e-9
@@ -83,7 +83,8 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
         beta: The same of beta.
         n: The same of selections; None where the file does not count them.
         what: `missing`: the file has credits that the log lacks. `lost`: the log has credits that
-            the file lacks. `other`: the rewards went another way.
+            the file lacks. `changed`: as many credits, and more or less evidence. `other`: the
+            rewards went another way.
     """
 
     arm: str
@@ -95,13 +96,18 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def grades(self) -> int:
-        """About how many grades that is."""
-        return abs(self.n) if self.n else max(round(abs(self.alpha + self.beta)), 1)
+        """About how many grades that is; exactly so many where the file counts them."""
+        return max(round(abs(self.evidence)), 1) if self.n is None else abs(self.n)
+
+    @property
+    def evidence(self) -> float:
+        """How much evidence that is: alpha and beta."""
+        return self.alpha + self.beta
 
     @property
     def reward(self) -> float | None:
         """Their mean reward; None where it is none."""
-        mass = self.alpha + self.beta
+        mass = self.evidence
         return self.alpha / mass if mass and 0.0 <= self.alpha / mass <= 1.0 else None
 
 
@@ -114,6 +120,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         contexts: How many arms in a context.
         last_updated: Its last update; microseconds since 1970, UTC. None where it does not say.
         through: The position of the log.
+        grades: How many grades the log holds up to the file's time.
+        credited: How many arms that belong into such a file the log has, under any rule.
         candidates: Every rule, the best first.
         lacks: What does not agree under the best one.
         notes: What to know about the comparison; sentences.
@@ -124,14 +132,26 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     contexts: int
     last_updated: int | None
     through: int
+    grades: int
+    credited: int
     candidates: tuple[Candidate, ...]
     lacks: tuple[Lack, ...]
     notes: tuple[str, ...]
 
     @property
+    def nearest(self) -> list[Candidate]:
+        """The best rule, and all that are as near as it is."""
+        return [one for one in self.candidates if _order(one) == _order(self.candidates[0])]
+
+    @property
+    def told(self) -> bool:
+        """Say whether the log can tell the rules apart at all; where it credits no arm, only a prior can."""
+        return self.credited > 0 or len(self.nearest) < len(self.candidates)
+
+    @property
     def fitting(self) -> list[Candidate]:
-        """The rules that fit."""
-        return [one for one in self.candidates if one.fits]
+        """The rules that fit; none where the log could not tell them from any other."""
+        return [one for one in self.candidates if one.fits and self.told]
 
 
 class _Rule(NamedTuple):
@@ -144,6 +164,8 @@ class _Question(NamedTuple):
     state: State
     through: int
     decay_at_us: int
+    own: set[str]
+    foreign: set[str]
 
 
 def compared(
@@ -173,7 +195,7 @@ def compared(
     if at_us is None:
         at_us = latest_at_us(projected.log, facts, through)
     facts, notes = _without_itself(facts, sha256, through)
-    question = _Question(facts, state, through, at_us)
+    question = _Question(facts, state, through, at_us, set(), set())
     rules = [*(_Rule(*one) for one in asked or ()), *_rules(facts, through)]
     tried = [_best(question, rule) for rule in rules]
     tried += [_best(question, rule) for rule in _decayed(question, rules)]
@@ -181,16 +203,26 @@ def compared(
     best, lacks = tried[0]
     if cut := _left_out(facts, best.until, through):
         notes.append(cut)
+    if question.foreign:
+        notes.append(_foreign(question.foreign))
     return Verdict(
         sha256=sha256,
         arms=sum(context is None for _, context in state.beliefs),
         contexts=sum(context is not None for _, context in state.beliefs),
         last_updated=state.last_us,
         through=through,
+        grades=known_grades(facts, state, through),
+        credited=len(question.own),
         candidates=tuple(one for one, _ in tried),
         lacks=tuple(lacks),
         notes=(*state.notes, *notes),
     )
+
+
+def _foreign(arms: set[str]) -> str:
+    if len(arms) == 1:
+        return f"1 arm of the log belongs into another tool's file and was left out: {min(arms)}."
+    return f"{len(arms):,} arms of the log belong into another tool's file and were left out, such as {min(arms)}."
 
 
 def _order(one: Candidate) -> tuple[int, int, float]:
@@ -251,6 +283,9 @@ def _held_against(question: _Question, rule: _Rule, cut: int | None) -> tuple[Ca
     log: dict[Key, Posterior] = {(arm, None): one for arm, one in found.arms.items()}
     if any(context is not None for _, context in state.beliefs):
         log.update({(one.arm, one.context): one for one in found.contexts})
+    question.foreign.update(arm for arm, _ in log if not state.takes(arm))
+    log = {key: one for key, one in log.items() if key[0] not in question.foreign}
+    question.own.update(arm for arm, _ in log)
     count = dict.fromkeys(("exact", "close", "differ", "only_file", "only_log"), 0)
     most, lacks = [0.0, 0.0, 0], []
     for key in ordered(log.keys() | state.beliefs.keys()):
@@ -293,8 +328,10 @@ def _one(key: Key, state: State, of_log: Posterior | None, policy: Policy) -> tu
 
 def _what(alpha: float, beta: float, n: int | None) -> str:
     if min(alpha, beta) >= -CLOSE and (n or 0) >= 0:
-        return "missing"
-    return "lost" if max(alpha, beta) <= CLOSE and (n or 0) <= 0 else "other"
+        return "changed" if n == 0 else "missing"
+    if max(alpha, beta) <= CLOSE and (n or 0) <= 0:
+        return "changed" if n == 0 else "lost"
+    return "other"
 
 
 def _left_out(facts: Facts, cut: int | None, through: int) -> str | None:

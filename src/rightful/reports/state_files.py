@@ -14,6 +14,7 @@ from rightful.errors import InvalidEventError, UsageError
 from rightful.producers.bandit_documents import Opened
 from rightful.producers.bandit_state import through
 from rightful.projections.sums import Key
+from rightful.reports.backfill.tool_forms import PM
 
 
 class Believed(NamedTuple):
@@ -37,6 +38,14 @@ class State(NamedTuple):
     beliefs: dict[Key, Believed]
     last_us: int | None
     notes: list[str]
+
+    def takes(self, arm: str) -> bool:
+        """Say whether an arm belongs into this file: models into that of pm-dispatch, all others into the rest.
+
+        A file that holds both, or none, takes all.
+        """
+        held = {one.startswith(PM) for one, _ in self.beliefs}
+        return len(held) != 1 or arm.startswith(PM) in held
 
 
 def recorded_beliefs(data: bytes) -> dict[Key, tuple[float, float, int | None, int | None]]:

@@ -308,6 +308,4 @@ def test_the_lock_of_pm_dispatch_is_taken_and_its_file_stays(path: Path, tmp_pat
 
     assert held == [True, True]
     assert target.read_bytes() == text(document)
-    assert sorted(one.name for one in target.parent.iterdir()) == [
-        "bandit-state.json", "bandit-state.json.bak", "bandit-state.json.lock",
-    ]  # fmt: skip
+    assert sorted(one.name for one in target.parent.iterdir()) == ["bandit-state.json", "bandit-state.json.lock"]

@@ -82,8 +82,8 @@ def test_the_digest_holds_balances_and_the_statistics_of_sequential_sums(tmp_pat
     assert bare.digest == same.digest  # these rewards are sums of powers of two
 
 
-def test_where_the_log_adds_nothing_the_state_is_as_old_as_what_was_opened(tmp_path: Path) -> None:
-    """What the tool did since is dropped, and so is the time at which it did it."""
+def test_what_the_tool_did_since_is_dropped_and_the_time_at_which_it_did_it_stays(tmp_path: Path) -> None:
+    """A file never gets older: of two states of it that are opened, the one with the later time counts."""
     path, target = ledger_with(tmp_path, []), written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
     applied(path, plan_of(path, target))
     before = target.read_bytes()
@@ -91,5 +91,6 @@ def test_where_the_log_adds_nothing_the_state_is_as_old_as_what_was_opened(tmp_p
 
     applied(path, plan_of(path, target, old="kept"))
 
-    assert Bandit(target).last_updated == "1970-01-01T09:00:00+00:00"
-    assert target.read_bytes() == before
+    assert (Bandit(target).last_updated, Bandit(target).arms[GIT].last_updated) == ("1970-01-01T13:00:00+00:00",) * 2
+    assert (Bandit(target).arms[GIT].alpha, Bandit(target).total_sessions) == (3.0, 7)
+    assert json.loads(target.read_bytes())["created"] == json.loads(before)["created"]

@@ -16,6 +16,7 @@ from tests.backfilling import (
     books,
     ledger_with,
     plan_of,
+    rows,
     state,
     taken_back,
     text,
@@ -187,10 +188,135 @@ def test_a_write_that_a_kill_left_beside_the_file_goes_back_into_its_place(path:
     assert [one.name for one in target.parent.iterdir()] == [target.name]
 
 
-def test_what_nobody_can_make_again_is_kept_before_it_is_removed(path: Path, target: Path) -> None:
-    Path(module.beside(str(target))).write_bytes(b"who wrote this?")
-
+def test_what_a_backfill_of_another_ledger_left_beside_the_file_is_kept_and_said(
+    path: Path, target: Path, tmp_path: Path
+) -> None:
+    """Killed between the exchange and the look at what came out, while a tool wrote: it is in no file now."""
+    (tmp_path / "other").mkdir()
+    other = ledger_with(tmp_path / "other")
     applied(path, plan_of(path, target))
+    theirs = text(state(arm(OLD, 5.0, 1.0, 4)))
+    Path(module.beside(str(target))).write_bytes(theirs)
+    plan, before = plan_of(other, target, force=True), target.read_bytes()
 
-    assert (path / "backfill" / f"{sha256(b'who wrote this?')}.bytes").read_bytes() == b"who wrote this?"
+    with pytest.raises(TargetChangedError, match="may be what a tool wrote last, and is not in the file") as raised:
+        applied(other, plan)
+
+    kept = other / "backfill" / f"{sha256(theirs)}.bytes"
+    assert kept.read_bytes() == theirs
+    assert str(kept) in str(raised.value)
+    assert (target.read_bytes(), rows(other, "posterior.published")) == (before, [])
     assert [one.name for one in target.parent.iterdir()] == [target.name]
+    applied(other, plan)
+    assert len(rows(other, "posterior.published")) == 1
+
+
+def test_what_a_tool_writes_while_its_file_goes_back_stands_there_and_the_write_before_is_kept(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W1 before the exchange; W2, made of what we wrote, before the exchange back."""
+    plan, exchange, seen = plan_of(path, target), module._exchange, list[bytes]()
+
+    def late(one: str, other: str) -> bool:
+        if len(seen) < 2:
+            _in_place(target)
+            seen.append(target.read_bytes())
+        return exchange(one, other)
+
+    monkeypatch.setattr(module, "_exchange", late)
+
+    with pytest.raises(TargetChangedError, match="wrote it more than once meanwhile") as raised:
+        applied(path, plan)
+
+    first, last = seen
+    kept = path / "backfill" / f"{sha256(first)}.bytes"
+    assert (target.read_bytes(), kept.read_bytes()) == (last, first)
+    assert str(kept) in str(raised.value)
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+
+
+def test_a_tool_that_never_rests_loses_no_write(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, exchange, seen = plan_of(path, target), module._exchange, list[bytes]()
+
+    def late(one: str, other: str) -> bool:
+        _in_place(target)
+        seen.append(target.read_bytes())
+        return exchange(one, other)
+
+    monkeypatch.setattr(module, "_exchange", late)
+
+    with pytest.raises(TargetChangedError):
+        applied(path, plan)
+
+    kept = {one.read_bytes() for one in (path / "backfill").iterdir()}
+    assert len(set(seen)) == 9
+    assert set(seen) <= kept
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+
+
+def test_what_a_tool_writes_after_the_exchange_is_not_replaced_by_what_it_wrote_before(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, exchange, sync, seen = plan_of(path, target), module._exchange, module.sync, list[bytes]()
+
+    def write() -> None:
+        _in_place(target)
+        seen.append(target.read_bytes())
+
+    def late(one: str, other: str) -> bool:
+        write()
+        return exchange(one, other)
+
+    def later(real: str) -> None:
+        sync(real)
+        if len(seen) == 1:
+            write()
+
+    monkeypatch.setattr(module, "_exchange", late)
+    monkeypatch.setattr(module, "sync", later)
+
+    with pytest.raises(TargetChangedError, match="wrote it more than once meanwhile"):
+        applied(path, plan)
+
+    assert target.read_bytes() == seen[1]
+    assert (path / "backfill" / f"{sha256(seen[0])}.bytes").read_bytes() == seen[0]
+
+
+@pytest.mark.parametrize("step", ["link", "sync"])
+def test_a_tool_that_writes_twice_while_its_new_file_is_removed_loses_no_write(
+    path: Path, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the removal, and again before what came out goes back, or is looked at."""
+    target = tmp_path / "new.json"
+    applied(path, plan_of(path, target))
+    rename, link, sync, seen = os.rename, os.link, module.sync, list[bytes]()
+
+    def write() -> None:
+        Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
+        seen.append(target.read_bytes())
+
+    def removing(one: str, other: str) -> None:
+        if one == str(target):
+            write()
+        rename(one, other)
+
+    def linking(one: str, other: str) -> None:
+        if step == "link":
+            write()
+        link(one, other)
+
+    def syncing(real: str) -> None:
+        sync(real)
+        if step == "sync" and len(seen) == 1:
+            write()
+
+    monkeypatch.setattr(os, "rename", removing)
+    monkeypatch.setattr(os, "link", linking)
+    monkeypatch.setattr(module, "sync", syncing)
+
+    with pytest.raises(TargetChangedError, match="wrote it more than once meanwhile"):
+        taken_back(path, target)
+
+    assert target.read_bytes() == seen[1]
+    assert (path / "backfill" / f"{sha256(seen[0])}.bytes").read_bytes() == seen[0]
+    assert not Path(module.beside(str(target))).exists()

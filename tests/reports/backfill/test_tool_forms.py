@@ -129,7 +129,7 @@ def test_a_judges_counters_stay_when_the_belief_is_rebuilt(tmp_path: Path) -> No
     old = {"arms": {"x": {"alpha": 9.0, "beta": 1.0, "helpful": 2}, "y": {"alpha": 4.0, "beta": 1.0}}}
     target = written(tmp_path / "b.json", old)
 
-    document = backfilled(tmp_path, target, "gptme-hybrid", old="rebuilt")
+    document = backfilled(tmp_path, target, "gptme-hybrid", old="rebuilt", force=True)
 
     assert document["arms"]["x"] == {"helpful": 2}
     assert "y" not in document["arms"]

@@ -45,7 +45,7 @@ def test_a_row_is_told_as_it_stands_with_what_it_says() -> None:
     assert found.body == {"arms": [{"arm": "x"}], "withheld": [{"arm": "y"}]}
     assert found.exposure is not None
     assert (found.exposure.state, found.exposure.grade) == ("paid", 2)
-    assert found.used_by == ["judge/overall seq 1 (#2) paid its arms. Its arms: x."]
+    assert found.used_by == ["The grade at #2 paid its arms: x."]
     assert found.verdict == (
         "#1: `exposure.recorded` of t:a, written by hook (appended). "
         "It is paid: judge/overall seq 1 (#2) paid its arms."
@@ -57,7 +57,19 @@ def test_a_grade_names_the_exposures_and_arms_that_it_paid() -> None:
 
     assert found.grade is not None
     assert (found.grade.bin, found.grade.exposures, found.grade.arms) == ("credited", [1], ["x", "y"])
-    assert found.used_by == ["It paid 2 arms of exposure #1. Arms: x and y."]
+    assert found.used_by == ["The arms that it paid: x and y."]
+
+
+def test_nothing_is_said_twice_and_what_nobody_used_is_used_by_nobody() -> None:
+    log = log_of(exposed("t:a", "x"), graded("t:b", 0.8), linked("t:a", "u:n"))
+
+    for position in (1, 2, 3):
+        found = event(log, position)
+        part = found.exposure or found.grade or found.link
+        assert part is not None
+        assert part.reason in found.verdict
+        assert all(part.reason not in one for one in found.used_by)
+    assert [event(log, position).used_by for position in (1, 2)] == [[], []]
 
 
 def test_all_revisions_of_an_id_stand_with_which_of_them_is_shown() -> None:
@@ -81,9 +93,19 @@ def uses(log: FakeLog, position: int, **policy: Any) -> str:
 def test_a_link_tells_which_run_it_makes() -> None:
     log = log_of(linked("w:a", "u:n"), linked("w:b", "u:m"), unlinked("w:b", "u:m"))
 
-    assert uses(log, 1) == "It joins u:n to w:a. Links join w:a and u:n into one run; w:a is its own name."
+    assert uses(log, 1) == "Links join w:a and u:n into one run; w:a is its own name."
     assert event(log, 2).link is not None
-    assert uses(log, 2).startswith("It was withdrawn by the `session.unlinked` at #3.")
+    assert "It was withdrawn by the `session.unlinked` at #3." in event(log, 2).verdict
+
+
+def test_a_balance_whose_file_was_rebuilt_since_says_which_publication_did_it() -> None:
+    rebuilt = published("c" * 64) | {"extra": {"retires": [event_id("hook", "b")]}}
+    log = log_of(opened(key="b"), rebuilt)
+
+    assert uses(log, 1) == ("The publication at #2 rebuilt its file from the log alone, so its numbers count no more.")
+    taken_back = {"rollback": True, "rolled_back": log.stored[1].envelope.id}
+    assert log.append([published("d" * 64) | {"extra": taken_back}]) == ["appended"]
+    assert uses(log, 1) == "It is the opening balance in force of bandit.json, on top of the prior of its arms."
 
 
 def test_a_balance_tells_whether_it_counts_and_what_counts_instead() -> None:

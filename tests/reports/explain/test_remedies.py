@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from tests.projections.fake import FakeLog
 from tests.projections.telling import exposed, graded, linked, log_of, mentioned, opened, retracted, started
-from tests.reports.explaining import explained, filled, projected
+from tests.reports.explaining import assert_can_be_recorded, explained, filled, projected
 from tests.strategies import Wire
 
-from rightful.policies import policy_of
-from rightful.reports.explain import GradeRow, Remedy, SessionExplained
+from rightful import wire
+from rightful.errors import InvalidEventError
+from rightful.policies import PRESETS, policy_of
+from rightful.reports.explain import GradeRow, Remedy, SessionExplained, explain_session
 
 
 def told(found: SessionExplained, state: str) -> GradeRow:
@@ -39,6 +41,8 @@ TWO_OWNERS = [A, GRADE, linked("t:a", "u:n"), linked("t:b", "u:n")]
 TWO_NATIVES = [exposed("u:n", "x"), GRADE, linked("t:a", "u:n"), linked("t:a", "u:m")]
 TWO_GRADERS = [A, graded("t:a", 0.8, by="one"), graded("t:a", 0.4, by="two")]
 SAME_TEXT = [exposed("t:a-b", "x"), graded("t:a/b", 1.0, by="human"), graded("t:a/b", 0.5, alias=True)]
+NEITHER = [mentioned("t:a.b"), mentioned("t:a-b"), graded("t:a_b", 0.8)]
+LOOP = [*NEITHER, graded("t:a_b", 0.8, seq=2, exposure_session="t:a.b")]
 ONE_ID = [A, graded("t:a", 0.8, **SHARED), graded("t:a", 0.4, **SHARED)]
 SHOWN_TWICE = [exposed("t:a", "x", key="e"), exposed("t:a", "y", key="e"), GRADE]
 
@@ -54,6 +58,8 @@ CASES: list[tuple[str, str, list[Wire], str, int]] = [
     ("two starts", "t:a", [started("t:a", "n1"), started("t:a", "n2"), A, GRADE], "ambiguous", 0),
     ("two forms", "t:a_b", ALIASES, "ambiguous", 0),
     ("two forms, the first not shown", "t:a_b", [mentioned("t:a:b"), *ALIASES[1:]], "ambiguous", 0),
+    ("two forms, neither shown", "t:a_b", NEITHER, "ambiguous", 0),
+    ("two forms, neither shown, one asked for", "t:a_b", LOOP, "ambiguous", 0),
     ("a form of its own", "t:a/b", SAME_TEXT, "ambiguous", 0),
     ("contested", "t:a", [A, GRADE, OF_A], "ambiguous", 0),
     ("contested and ranked first", "t:a", [A, graded("t:a", 0.8, by="human"), OF_A], "ambiguous", 0),
@@ -130,6 +136,104 @@ def test_a_policy_that_is_said_to_make_a_grade_count_does(events: list[Wire], st
     assert credited(log, **filled(policy)) == 1
 
 
+@pytest.mark.parametrize(("session", "events", "state"), [case[1:4] for case in CASES], ids=[case[0] for case in CASES])
+def test_a_placeholder_that_nobody_filled_in_is_refused_where_it_stands(
+    session: str, events: list[Wire], state: str
+) -> None:
+    found = explained(log_of(*events), session)
+
+    assert_can_be_recorded([*found.remedies, *_remedies(found, session, state)])
+
+
+def test_an_exposure_whose_arms_nobody_filled_in_is_invalid_and_says_where() -> None:
+    log = log_of(GRADE)
+    [event] = told(explained(log, "t:a"), "unmatched").remedies[0].events
+
+    assert event["arms"] == "<the arms that were shown, an array of objects with `arm`>"
+    with pytest.raises(InvalidEventError, match=r"Expected `array` or `object`, got `str` - at `\$.arms`"):
+        wire.check(event)
+
+
+def test_a_word_that_is_mapped_by_a_remedy_leaves_the_other_words_mapped() -> None:
+    row = told(explained(log_of(A, graded("t:a", outcome="odd")), "t:a"), "unmapped")
+
+    assert [one.what for one in row.remedies] == [
+        "Grade again with a reward.",
+        "Or say in the policy what the word is worth, 0 to 1.",
+    ]
+    assert row.remedies[1].policy == {
+        "outcomes": {"productive": 1.0, "noop": 0.0, "failed": 0.0, "violated_policy": 0.0, "odd": "<reward, 0 to 1>"}
+    }
+
+
+def test_a_policy_that_is_proposed_keeps_what_the_one_that_was_asked_says() -> None:
+    asked: dict[str, Any] = {"skew_s": 5.0, "decay": {"mode": "session", "gamma": 0.5}}
+    row = told(explained(log_of(*LATE), "t:a", **asked), "late-only")
+
+    assert row.remedies[2].policy == {**asked, "skew_s": 100.0}
+
+
+BY_A_PERSON = [A, graded("t:a", 0.8, rubric="tone"), graded("t:a", 0.1, by="human")]
+
+
+def test_a_grader_that_is_only_recorded_is_put_where_it_pays_though_another_graded_too() -> None:
+    log = log_of(*BY_A_PERSON)
+    policy = told(explained(log, "t:a"), "recorded-only").remedies[0].policy
+    assert policy == {"graders": ["judge/tone", *policy_of({}).graders]}
+
+    assert projected(log).posteriors(policy_of(policy)).arms["x"].alpha == 1.8
+
+
+def test_a_grader_that_the_policy_leaves_out_is_put_where_it_pays_and_the_others_stay_out() -> None:
+    log = log_of(*BY_A_PERSON)
+    asked = {"without_graders": ["judge/*", "human/*"]}
+    row = next(one for one in explained(log, "t:a", **asked).grades if one.grader == "judge/tone")
+    assert "it leaves that grader out (`without_graders`)" in row.reason
+    policy = row.remedies[0].policy
+    assert policy == {"graders": ["judge/tone", *policy_of({}).graders], "without_graders": ["human/*"]}
+
+    assert projected(log).posteriors(policy_of(policy)).arms["x"].alpha == 1.8
+
+
+def test_a_policy_that_leaves_others_out_does_not_leave_out_a_grader_that_it_never_named() -> None:
+    row = next(
+        one
+        for one in explained(log_of(*BY_A_PERSON), "t:a", without_graders=["human/*"]).grades
+        if one.grader == "judge/tone"
+    )
+
+    assert "it names no such grader" in row.reason
+
+
+def test_a_grader_that_is_ranked_first_by_a_remedy_leaves_the_others_in_the_policy() -> None:
+    log = log_of(
+        A, graded("t:a", 0.25), graded("t:a", 1.0, by="human"), exposed("t:b", "x"), graded("t:b", 1.0, by="c")
+    )
+    [_, policy] = [one.policy for one in told(explained(log, "t:a"), "outranked").remedies]
+    assert policy is not None
+
+    found = projected(log).posteriors(policy_of(policy))
+
+    assert (found.arms["x"].alpha, found.arms["x"].n) == (2.25, 2)
+
+
+def test_a_rival_of_one_id_in_conflict_is_settled_by_a_withdrawal() -> None:
+    log = log_of(*ONE_ID)
+    [remedy] = told(explained(log, "t:a"), "rival").remedies
+    assert [one["type"] for one in remedy.events] == ["event.withdrawn"]
+
+    recorded(log, remedy)
+
+    assert credited(log) == 1
+
+
+def test_each_second_way_out_begins_with_or() -> None:
+    for _, session, events, state, _ in CASES:
+        first, *others = [one.what for one in _remedies(explained(log_of(*events), session), session, state)]
+        assert not first.startswith("Or")
+        assert all(one.startswith("Or") for one in others)
+
+
 def test_a_link_is_offered_to_the_grader_that_would_pay_and_to_no_other() -> None:
     log = log_of(A, GRADE, BY_HUMAN)
 
@@ -138,6 +242,103 @@ def test_a_link_is_offered_to_the_grader_that_would_pay_and_to_no_other() -> Non
 
     assert offers("ambiguous", "w:a") == ["session.linked", "grade.retracted"]
     assert offers("ambiguous", "t:a") == ["grade.retracted"]
+
+
+CIRCLE = [
+    linked("t:a", "u:n"),
+    linked("t:a", "u:m"),
+    A,
+    graded("t:a", 0.8, by="hook", exposure_session="t:a"),
+    graded("u:n", 0.4, by="human", exposure_session="t:a"),
+]
+
+
+def test_no_link_is_offered_that_would_make_a_circle() -> None:
+    rows = explained(log_of(*CIRCLE), "u:n").grades
+
+    assert [row.state for row in rows] == ["ambiguous", "ambiguous"]
+    assert [[event["type"] for one in row.remedies for event in one.events] for row in rows] == [
+        ["grade.retracted"],
+        ["grade.retracted"],
+    ]
+
+
+@pytest.mark.parametrize("preset", [{"revision": "additive"}, PRESETS["gptme"].as_dict()])
+def test_where_no_grade_is_taken_back_the_policy_that_leaves_the_other_run_out_is_offered(preset: Wire) -> None:
+    log = log_of(A, GRADE, OF_A)
+
+    [remedy] = next(row for row in explained(log, "t:a", **preset).grades if row.session == "t:a").remedies
+
+    assert remedy == Remedy(
+        "Under this policy nothing that is recorded settles it; the policy can leave the other run out.",
+        [],
+        {"without_sessions": ["w:a"]},
+    )
+    assert credited(log, **preset, **(remedy.policy or {})) == 1
+
+
+NEWEST = PRESETS["historical-newest"].as_dict()
+
+
+def test_an_exposure_nearer_to_the_grade_is_offered_only_where_there_is_time_for_one() -> None:
+    def tied(at: float) -> FakeLog:
+        return log_of(exposed("t:a", "x", at=at), exposed("t:b", "y", at=at), GRADE)
+
+    log = tied(150)
+    recorded(log, told(explained(log, "t:a", **NEWEST), "ambiguous").remedies[0])
+    assert credited(log, **NEWEST) == 1
+
+    log = tied(200)
+    assert told(explained(log, "t:a", **NEWEST), "ambiguous").remedies == [
+        Remedy(
+            "Under this policy nothing that is recorded settles it; a grade can be held to what its own session "
+            "was shown.",
+            [],
+            {"join": "bound"},
+        )
+    ]
+    assert credited(log, **NEWEST | {"join": "bound"}) == 1
+    foreign = log_of(exposed("t:c", "x", at=200), exposed("t:b", "y", at=200), GRADE)
+    assert told(explained(foreign, "t:a", **NEWEST), "ambiguous").remedies == [
+        Remedy("Under this policy nothing that is recorded settles it, and no policy near to it would.")
+    ]
+
+
+def test_a_wrong_link_that_comes_back_later_can_be_withdrawn_again() -> None:
+    log = log_of(*TWO_OWNERS)
+    recorded(log, _remedies(explained(log, "t:a"), "t:a", "ambiguous")[0])
+    log.append([linked("t:b", "u:n") | {"key": "again", "at": "1970-01-01T01:00:00Z"}])
+    assert credited(log) == 0
+
+    recorded(log, _remedies(explained(log, "t:a"), "t:a", "ambiguous")[0])
+
+    assert credited(log) == 1
+
+
+def test_trying_a_remedy_leaves_the_facts_as_they_are() -> None:
+    projection = projected(log_of(A, GRADE, OF_A, exposed("t:b", withheld=("y",)), graded("t:b", 0.5)))
+    projection.prefix(None)
+    before = projection.facts.arms.values[:], len(projection.facts.names), len(projection.facts.grades)
+
+    for session in ("t:a", "t:b"):
+        assert explain_session(projection, policy_of({}), session).grades[0].remedies
+
+    assert (projection.facts.arms.values, len(projection.facts.names), len(projection.facts.grades)) == before
+
+
+def test_a_run_that_no_grade_can_pay_is_not_told_to_wait_for_one() -> None:
+    found = explained(log_of(A), "t:a", graders=[])
+
+    assert found.pending
+    assert found.remedies == [Remedy("Under this policy no grade of it that is recorded would pay what it was shown.")]
+
+
+def test_what_a_run_waits_for_comes_after_what_a_balance_holds() -> None:
+    log = log_of(A, opened(through="1970-01-01T01:00:00Z"))
+
+    recorded(log, explained(log, "t:a").remedies[-1])
+
+    assert credited(log) == 1
 
 
 def test_a_grade_that_another_stands_for_says_which_and_what_would_bring_it_back() -> None:

@@ -14,6 +14,7 @@ from tests.projections.telling import (
     log_of,
     mentioned,
     retracted,
+    started,
     unlinked,
     withdrawn,
 )
@@ -26,6 +27,8 @@ from rightful.identity import event_id
 from rightful.policies import policy_of
 from rightful.projections.settle import settled
 from rightful.reports.explain import SessionExplained, explain_session
+from rightful.reports.explain.bins import why
+from rightful.reports.explain.case import case_of
 
 SHARED: dict[str, Any] = {"by": "hook", "key": "one"}
 
@@ -70,6 +73,84 @@ def test_what_was_erased_is_said_to_be() -> None:
         "What its target was shown (exposure #1) was erased, so nobody knows which arms to pay."
     ]
     assert [one.state for one in explained(other, "t:a").exposures] == ["erased"]
+
+
+def test_a_rival_says_whether_an_id_or_a_seq_is_in_doubt() -> None:
+    one = event_id("judge", "one")
+    own = [A, graded("t:a", 0.8, key="one"), graded("t:a", 0.4, key="one")]
+    other = [A, GRADE, graded("t:b", 0.1, key="one"), graded("t:a", 0.8, at=250, key="one")]
+
+    assert states(*own)[0] == (
+        "rival",
+        (
+            f"Its id is in conflict: the rows #2 (revision 1) and #3 (revision 2) of id {one} contradict each other. "
+            "An `event.withdrawn` settles it."
+        ),
+    )
+    assert states(*other)[0] == (
+        "rival",
+        (
+            "The id of judge/overall seq 1 (#4), of one `seq` with it, is in conflict: the rows #3 (revision 1) and "
+            f"#4 (revision 2) of id {one} contradict each other."
+        ),
+    )
+
+
+def test_the_grader_of_the_same_rank_is_told_by_what_it_says_now_and_not_by_what_it_took_back() -> None:
+    by_two = [graded("t:a", 0.6, by="two", seq=2), graded("t:a", 0.4, by="two")]
+    by_three = [graded("t:a", 0.2, by="three"), retracted("t:a", 2, by="three")]
+
+    assert states(A, graded("t:a", 0.8, by="one"), *by_two, *by_three)[0] == (
+        "conflicting",
+        (
+            "two/overall seq 2 (#3) is of a grader of the same rank under this policy, so nobody can tell which of the "
+            "two counts."
+        ),
+    )
+
+
+IN_SHORT: list[tuple[str, list[Wire], str]] = [
+    ("t:a", [A, GRADE, started("t:a", "n1"), started("t:a", "n2")], "nobody can tell which run its session belongs to"),
+    (
+        "t:a_b",
+        [exposed("t:a/b", "x"), exposed("t:a.b", "y"), graded("t:a_b", 1.0)],
+        "more than one session fits its name",
+    ),
+    (
+        "t:a",
+        [A, GRADE, graded("w:a", 0.4, exposure_session="t:a")],
+        "the grade of another session reaches the same exposure",
+    ),
+    (
+        "t:a",
+        [exposed("t:a", "x", **SHARED), exposed("t:a", "y", **SHARED), GRADE],
+        "every exposure of its target has an id in conflict; `event.withdrawn` settles it",
+    ),
+    ("t:a", [GRADE], "no exposure of that session is recorded"),
+]
+
+
+@pytest.mark.parametrize(("session", "events", "said"), IN_SHORT, ids=[one[2][:20] for one in IN_SHORT])
+def test_why_a_grade_pays_nobody_is_said_in_short_too(session: str, events: list[Wire], said: str) -> None:
+    facts = projected(log_of(*events)).catch_up()
+    number = facts.names.texts.find(session)
+    assert number is not None
+    case = case_of(facts, policy_of({}), facts.watermark, [number])
+    row = int(facts.grades_of.rows([number])[0])
+    unit = case.unit_of[row]
+
+    assert why(case, unit, int(case.settlement.unit_bin[unit])) == said
+
+
+def test_in_short_too_two_sessions_of_one_time_share_the_newest_exposure() -> None:
+    facts = projected(log_of(A, exposed("t:b", "y"), GRADE)).catch_up()
+    case = case_of(facts, policy_of({"join": "newest"}), facts.watermark, [])
+
+    assert why(case, 0, int(case.settlement.unit_bin[0])) == "two sessions share the newest exposure time"
+
+
+def states(*events: Wire) -> list[tuple[str, str]]:
+    return [(one.state, one.reason) for one in explained(log_of(*events), "t:a").grades]
 
 
 def test_under_the_newest_file_rule_a_grade_says_whose_exposure_it_paid() -> None:
@@ -217,6 +298,80 @@ def test_a_session_shows_the_exposures_of_the_session_that_its_grade_names() -> 
     assert [one.session for one in explained(log, "u:n").grades] == ["w:a"]
 
 
+BUG, BUG_FORM = "t:2026-08-01-fix bug", "t:2026-08-01-fix-bug"
+
+OTHERS: list[tuple[str, list[Wire], str, bool, list[int]]] = [
+    (
+        BUG,
+        [exposed(BUG, "x"), exposed(BUG_FORM, "y"), graded(BUG_FORM, 0.8)],
+        f"{BUG} was shown 1 arm in 1 exposure. It waits for a grade.",
+        True,
+        [2, 3],
+    ),
+    (
+        "t:a-b",
+        [mentioned("t:a-b"), exposed("t:a/b", "x"), exposed("t:a:b", "y")],
+        "No exposure of t:a-b is recorded. No grade of it is recorded either.",
+        False,
+        [2, 3],
+    ),
+    (
+        "u:x",
+        [linked("u:x", "t:a_b"), exposed("t:a/b", "x")],
+        "No exposure of u:x is recorded. No grade of it is recorded either.",
+        False,
+        [2],
+    ),
+    (
+        "t:a/b",
+        [exposed("t:a/b", "x"), exposed("t:a_b", "y", alias=True)],
+        "t:a/b was shown 2 arms in 2 exposures. It waits for a grade.",
+        True,
+        [],
+    ),
+    (
+        "t:a/b",
+        [exposed("t:a/b", "x"), exposed("t:a_b", "y", alias=True), mentioned("t:a:b")],
+        "t:a/b was shown 1 arm in 1 exposure. It waits for a grade.",
+        True,
+        [2],
+    ),
+    (
+        "t:a/b",
+        [exposed("t:a/b", "x"), graded("t:a_b", 0.8)],
+        "t:a/b was shown 1 arm in 1 exposure. judge/overall seq 1 (#2) of t:a_b pays 1 arm of it.",
+        False,
+        [2],
+    ),
+]
+
+
+@pytest.mark.parametrize(("session", "events", "said", "pending", "elsewhere"), OTHERS)
+def test_a_session_is_told_its_own_exposures_and_grades_and_none_of_a_name_that_merely_fits(
+    session: str, events: list[Wire], said: str, pending: bool, elsewhere: list[int]
+) -> None:
+    found = explained(log_of(*events), session)
+
+    assert (found.verdict, found.pending, found.elsewhere) == (said, pending, elsewhere)
+    assert bool(found.remedies) == pending
+
+
+def test_two_names_of_one_text_are_told_apart() -> None:
+    twins = [exposed("t:a-b", "x"), exposed("t:a-b", "y", alias=True), graded("t:a/b", 0.8)]
+    assert grade_of("t:a/b", *twins)[1] == (
+        "No exposure fits t:a/b exactly, and more than one name fits as a sanitised form: "
+        "t:a-b and t:a-b as read from a file's name."
+    )
+
+    shared = [exposed("t:a-b", "x"), graded("t:a/b", 1.0, by="human"), graded("t:a/b", 0.5, alias=True)]
+    reasons = [row.reason for row in explained(log_of(*shared), "t:a/b").grades]
+
+    assert [reason.partition(" too: ")[2].partition(". ")[0] for reason in reasons] == [
+        "judge/overall seq 1 (#3) of t:a/b as read from a file's name",
+        "human/overall seq 1 (#2) of t:a/b as it is written",
+    ]
+
+
 def test_what_came_after_the_position_is_not_told() -> None:
     projection = projected(log_of(A, GRADE, exposed("t:later", "x")))
 
@@ -230,7 +385,7 @@ def test_what_came_after_the_position_is_not_told() -> None:
 
 
 def test_one_session_is_explained_without_settling_the_others() -> None:
-    log = log_of(A, GRADE, exposed("u:far", "y"), graded("u:far", 0.5))
+    log = log_of(A, GRADE, exposed("u:far", "y", at=90), graded("u:far", 0.5))
     with mock.patch("rightful.reports.explain.case.settled", wraps=settled) as asked:
         explained(log, "t:a")
         explained(log, "t:a", join="newest")

@@ -21,13 +21,25 @@ from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Clock
 from rightful.ledger.recorded import Receipt
 from rightful.reports.backfill import target
+from rightful.reports.backfill.backup import Backup
+from rightful.reports.backfill.plan_words import way_out
 from rightful.reports.backfill.planning import Books, Computed, recomputed
-from rightful.reports.backfill.plans import Plan
+from rightful.reports.backfill.plans import Plan, difference
 from rightful.reports.backfill.publications import NO_BYTES, PRODUCER, TYPE, Published, in_force, publications
 from rightful.reports.backfill.shelf import Shelf
 from rightful.reports.backfill.target import Seen
 
 Wire = dict[str, Any]
+
+_BACK_ALL_THE_SAME = (
+    "It was not touched. With --force the bytes of before are put back all the same, and what stands there now is "
+    "kept in the ledger's folder."
+)
+
+_LEFT = (
+    "It may be what a tool wrote last, and is not in the file. Nothing was published; look at what it holds, and "
+    "repeat the command to go on without it."
+)
 
 Happened = Literal["written", "removed", "already in place"]
 
@@ -61,7 +73,8 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         clock: Tells when it is published; microseconds since 1970, UTC.
 
     Raises:
-        BackfillRefusedError: The plan is refused and not forced. Nothing was written.
+        BackfillRefusedError: The plan is refused, or the file has hard links, and it is not forced.
+            Nothing was written.
         TargetChangedError: The file, or what was published to it, is not what the plan was made
             for. What stands there was kept. Plan again.
         StorageError: The system failed. Apply the same plan again: it goes on where it ended.
@@ -69,10 +82,11 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
     if plan.ledger != books.id:
         raise UsageError(f"the plan for {plan.target} was made from another ledger; nothing was written. Plan again.")
     if plan.refusals and not plan.forced:
-        raise BackfillRefusedError(plan.target, plan.refusals)
+        raise BackfillRefusedError(plan.target, plan.refusals, way_out(plan))
     real = target.resolved(plan.target)
     if real != plan.target:
         raise TargetChangedError(real, f"{plan.target} has become a link to it since it was planned")
+    target.check_outside(real, books.folder)
     with _held(real, as_tool=plan.reader == "pm-dispatch"):
         chain, seen = _looked(books, real)
         key = _plan_key(plan)
@@ -87,11 +101,12 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
             return _done(real, "already in place", last)
         if seen.sha256 != plan.previous_sha256:
             raise target.changed(real, "it is neither what the plan was made for nor what it writes")
-        found = _again(books, plan, seen)
+        found = _again(books, plan, seen, [one for one in chain if one.id != mine])
         event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
-        if plan.old == "rebuilt":
-            event["extra"] |= {"retires": _retired(books, plan)}
-        return _write(books, found.data, seen, event, found.opened, as_tool=plan.reader == "pm-dispatch")
+        backup = Backup(Shelf(books.folder), real, mine) if plan.reader == "pm-dispatch" else None
+        if backup is not None and (last is None or last.id != mine):
+            backup.keep()
+        return _write(books, found.data, seen, event, found.opened, backup)
 
 
 def rollback(books: Books, named: str, clock: Clock, *, publication: str | None = None, force: bool = False) -> Done:
@@ -108,6 +123,7 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
 
     Raises:
         UsageError: Nothing was published to the file, or not that publication is in force.
+        BackfillRefusedError: The file has hard links, and it is not forced. Nothing was written.
         TargetChangedError: A tool has written the file since. It was not touched.
         StorageError: The bytes are not kept any more, or the system failed.
     """
@@ -125,24 +141,33 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
             return _done(real, "already in place", last)
         back = in_force(chain)[-1]
         if seen.sha256 not in {back.new, back.previous} and not force:
-            raise target.changed(real, "it was written by somebody else since it was published")
-        data = _kept(books, back)
-        return _write(books, data, seen, _taken_back(back, last, seen, clock()), None, as_tool=_as_tool(chain))
+            raise target.changed(real, "it was written by somebody else since it was published", _BACK_ALL_THE_SAME)
+        if not force and back.previous != seen.sha256:
+            target.check_alone(real, seen)
+        data, backup = _kept(books, back), Backup(Shelf(books.folder), real, back.id)
+        backup.check()
+        done = _write(books, data, seen, _taken_back(back, last, seen, clock()), None)
+        backup.restore()
+        return done
 
 
 def _finish(books: Books, real: str, last: Published, seen: Seen, *, force: bool) -> Done:
     """Complete a rollback that stands in the ledger."""
+    backup = Backup(Shelf(books.folder), real, str(last.rolled_back))
     if seen.sha256 == last.new:
         target.sync(real)
+        backup.restore()
         return _done(real, "already in place", last)
     if seen.sha256 != last.previous and not force:
-        raise target.changed(real, "it was written by somebody else since it was rolled back")
+        raise target.changed(real, "it was written by somebody else since it was rolled back", _BACK_ALL_THE_SAME)
     found = Shelf(books.folder).find(last.event.new_sha256) if last.new is not None else None
     if last.new is not None and found is None:
         raise _not_kept(real, last.new)
     if seen.data is not None:
         Shelf(books.folder).keep(seen.data)
-    _put(real, found, seen, as_tool=_as_tool([last]))
+    backup.check()
+    target.place(real, found, seen, Shelf(books.folder).keep_at)
+    backup.restore()
     return _done(real, "written" if last.new is not None else "removed", last)
 
 
@@ -182,31 +207,35 @@ def _looked(books: Books, real: str) -> tuple[list[Published], Seen]:
     """Return what was published and what stands there, once what a kill left beside the file is dealt with.
 
     Raises:
-        TargetChangedError: A tool wrote the file in the moment of the kill. It stands there again.
+        TargetChangedError: A tool wrote the file in the moment of the kill, and it stands there
+            again; or nobody can say whose that is, and it is kept.
     """
-    chain, seen = publications(books.projected.log, real)[real], target.look(real)
-    left = target.look(target.beside(real))
+    chain, seen = publications(books.projected.log, real)[real], target.stands(real)
+    left, shelf = target.stands(target.beside(real)), Shelf(books.folder)
     if left.data is None:
         return chain, seen
     last = chain[-1] if chain else None
+    known = {seen.sha256} | ({last.new, last.previous} if last else set())
     if last is not None and seen.sha256 == last.new:  # it came out of the file's place
-        target.settle(real, last.previous)
-    else:  # it never got there; what nobody can make again is kept all the same
-        if last is None or left.sha256 not in {last.new, last.previous}:
-            Shelf(books.folder).keep(left.data)
-        target.drop(target.beside(real))
-    return chain, seen
+        target.settle(real, last.previous, last.new, shelf.keep_at)
+        return chain, seen
+    where = None if left.sha256 in known else shelf.keep_at(left.data)
+    target.drop(target.beside(real))
+    if where is not None and (last is None or seen.sha256 != last.previous):  # else it is a half of what we began
+        raise target.changed(real, f"a backfill that was interrupted left a file beside it, kept as {where}", _LEFT)
+    return chain, target.stands(real)
 
 
-def _again(books: Books, plan: Plan, seen: Seen) -> Computed:
-    """Compute the new bytes once more, and hold them against the plan."""
-    found = recomputed(books, plan, seen)
-    if found.plan.new_sha256 != plan.new_sha256:
-        raise TargetChangedError(
-            plan.target, f"what the ledger gives at position {plan.through} is not what the plan says any more"
-        )
+def _again(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> Computed:
+    """Make the plan once more, and hold it against what it says: what is published is what was computed."""
+    found = recomputed(books, plan, seen, chain)
     if found.plan.refusals and not plan.forced:
-        raise BackfillRefusedError(plan.target, found.plan.refusals)
+        raise BackfillRefusedError(plan.target, found.plan.refusals, way_out(found.plan))
+    if (name := difference(plan, found.plan)) is not None:
+        what = f"what the ledger gives at position {plan.through} is not what the plan says any more, or it was edited"
+        raise TargetChangedError(plan.target, f"{what}: `{name}` differs", "Nothing was written. Plan again.")
+    if not plan.forced and plan.new_sha256 != seen.sha256:
+        target.check_alone(plan.target, seen)
     return found
 
 
@@ -223,13 +252,6 @@ def _is_opened(books: Books, plan: Plan, found: Computed) -> bool:
     return plan.new_sha256 in held | ({plan.previous_sha256} if found.opened is not None else set())
 
 
-def _retired(books: Books, plan: Plan) -> list[str]:
-    """Return the balances of the file whose numbers it will hold no more, by event id; all of its source."""
-    known = books.projected.facts.balances
-    held = [one.id for one in known if one.source == plan.target and one.position <= plan.through]
-    return sorted({*held, *([] if plan.opens is None else [plan.opens])})
-
-
 def _publication(plan: Plan, key: str, now_us: int, *, opened: bool) -> Wire:
     extra: Wire = {
         "reader": plan.reader,
@@ -237,6 +259,8 @@ def _publication(plan: Plan, key: str, now_us: int, *, opened: bool) -> Wire:
         "asked": plan.asked,
         "forced": plan.forced,
         "balance": plan.opens,
+        "until": plan.until,
+        "retires": list(plan.retires) or None,
     }
     extra |= {"opened": True} if opened else {}
     event = {
@@ -261,7 +285,9 @@ def _taken_back(back: Published, last: Published, seen: Seen, now_us: int) -> Wi
     return {name: value for name, value in event.items() if value is not None}
 
 
-def _write(books: Books, data: bytes | None, seen: Seen, event: Wire, opened: Wire | None, *, as_tool: bool) -> Done:
+def _write(
+    books: Books, data: bytes | None, seen: Seen, event: Wire, opened: Wire | None, backup: Backup | None = None
+) -> Done:
     """Open the balance, keep the old bytes, publish, put the new bytes in place."""
     real, new = event["target"], None if data is None else target.sha256(data)
     if new != seen.sha256:
@@ -272,7 +298,9 @@ def _write(books: Books, data: bytes | None, seen: Seen, event: Wire, opened: Wi
         Shelf(books.folder).keep(seen.data)
     receipt = _append(books, event)
     if new != seen.sha256:
-        _put(real, data, seen, as_tool=as_tool)
+        if backup is not None:
+            backup.write(seen)
+        target.place(real, data, seen, Shelf(books.folder).keep_at)
     return Done(
         target=real, happened=_happened(new, changed=new != seen.sha256), publication=receipt.id,
         position=receipt.position, sha256=new, replaced=seen.sha256,
@@ -283,12 +311,6 @@ def _happened(new: str | None, *, changed: bool) -> Happened:
     if not changed:
         return "already in place"
     return "removed" if new is None else "written"
-
-
-def _put(real: str, data: bytes | None, seen: Seen, *, as_tool: bool) -> None:
-    if as_tool and seen.data is not None:
-        target.write_aside(f"{real}.bak", seen.data, seen)
-    target.place(real, data, seen)
 
 
 def _append(books: Books, event: Wire) -> Receipt:
@@ -315,4 +337,4 @@ def interrupted(books: Books, plan: Plan) -> bool:
     """Say whether a plan was published and is not in place yet: applying it again completes it."""
     chain = publications(books.projected.log, plan.target)[plan.target]
     mine = bool(chain) and chain[-1].id == event_id(PRODUCER, _plan_key(plan))
-    return mine and plan.new_sha256 != plan.previous_sha256 == target.look(plan.target).sha256
+    return mine and plan.new_sha256 != plan.previous_sha256 == target.stands(plan.target).sha256

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, cast
 
 import msgspec
@@ -25,13 +25,13 @@ from rightful.parts import BalanceArm, BalanceContext
 from rightful.policies import EventDecay, Policy
 from rightful.producers.fields import moment_us
 from rightful.projections.exact import scaled
-from rightful.projections.facts import Facts
+from rightful.projections.facts import Balance, Facts
 from rightful.projections.paying import Settlement
 from rightful.projections.posteriors import Posterior, Posteriors, posteriors_of
 from rightful.projections.scene import CREDITED, EMPTY, balances
 from rightful.projections.settle import settle
 from rightful.projections.sums import Key, Sums, sums_of
-from rightful.reports.backfill.tool_forms import Number, Numbers
+from rightful.reports.backfill.tool_forms import Number, Numbers, State, context_of
 
 _REWARDED = 0.5  # a reward above it is a success to gptme_sessions
 
@@ -44,12 +44,14 @@ class Beliefs(NamedTuple):
         settlement: Every unit and credit.
         posteriors: The beliefs.
         openings: The opening balances in force, whole.
+        own: All balances of the file, whether they count or not, that of the bytes that stand there among them.
     """
 
     facts: Facts
     settlement: Settlement
     posteriors: Posteriors
     openings: list[BalanceOpened]
+    own: list[Balance]
 
 
 class _Stamp(NamedTuple):
@@ -59,31 +61,64 @@ class _Stamp(NamedTuple):
     id: str = ""
 
 
-def with_opening(facts: Facts, opened: BalanceOpened) -> Facts:
-    """Return facts as they will be once a balance is opened; the columns are shared and not changed."""
-    at_us = times.us_of(opened.at)
-    found = copy.copy(facts)
-    found.balances = [held for held in facts.balances if held.source != opened.source or held.at_us > at_us]
-    found.balance(cast("Envelope", _Stamp(at_us)), opened, 0)
-    return found
+class Ground(NamedTuple):
+    """What the beliefs of a file rest on.
+
+    Attributes:
+        facts: The columns; of the file's own balances the one that counts, at position 0.
+        events: The `balance.opened` of each position.
+        own: All balances of the file, that of the bytes that stand there among them.
+    """
+
+    facts: Facts
+    events: dict[int, BalanceOpened]
+    own: list[Balance]
 
 
-def beliefs_of(
-    facts: Facts, policy: Policy, through: int, decay_at_us: int, events: dict[int, BalanceOpened]
-) -> Beliefs:
+def ground_of(
+    facts: Facts, events: dict[int, BalanceOpened], source: str, policy: Policy,
+    *, opened: BalanceOpened | None, before: int | None,
+) -> Ground:  # fmt: skip
+    """Return facts as they will be once the file's own balance is opened; the columns are shared and not changed.
+
+    Which balance of the file counts has nothing to do with the position of a plan: what stands in
+    the file is made of it, whenever it was opened.
+
+    Args:
+        facts: The columns.
+        events: The `balance.opened` of each position.
+        source: The file.
+        policy: The rule.
+        opened: The balance that the plan opens; None where it opens none.
+        before: Balances of the file from this position on do not count; None where all do.
+    """
+    now, found = facts.watermark + 1, copy.copy(facts)
+    found.balances = [one for one in facts.balances if one.source == source]
+    if opened is not None:
+        found.balance(cast("Envelope", _Stamp(times.us_of(opened.at))), opened, now)
+        events = events | {now: opened}
+    own = found.balances
+    found.balances = [one for one in own if before is None or one.position < before]
+    counts = balances(found, policy, now)
+    others = [one for one in facts.balances if one.source != source]
+    every = sorted([*others, *counts], key=lambda one: one.position)
+    found.balances = [one._replace(id="", position=0) if one.source == source else one for one in every]
+    return Ground(found, events | {0: events[counts[0].position]} if counts else events, own)
+
+
+def beliefs_of(ground: Ground, policy: Policy, through: int, decay_at_us: int) -> Beliefs:
     """Return a policy's beliefs.
 
     Args:
-        facts: The columns, folded through `through` at least.
+        ground: What they rest on, folded through `through` at least.
         policy: The rule.
         through: The last position that counts.
         decay_at_us: The time of a decay; microseconds since 1970, UTC.
-        events: The `balance.opened` of each position; 0 for the one that is not in the ledger yet.
     """
-    settlement = settle(facts, policy, through)
-    posteriors = posteriors_of(facts, settlement, policy, through, decay_at_us)
-    openings = [events[one.position] for one in balances(facts, policy, through)]
-    return Beliefs(facts, settlement, posteriors, openings)
+    settlement = settle(ground.facts, policy, through)
+    posteriors = posteriors_of(ground.facts, settlement, policy, through, decay_at_us)
+    openings = [ground.events[one.position] for one in balances(ground.facts, policy, through)]
+    return Beliefs(ground.facts, settlement, posteriors, openings, ground.own)
 
 
 class _Kept:
@@ -100,35 +135,49 @@ class _Kept:
             self.latest_us, self.text = at_us, text
 
 
-def numbers_of(found: Beliefs, arms: Iterable[str], *, created: str | None, updated: str | None) -> Numbers:
+def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Numbers:
     """Return what is written of some arms.
+
+    No time goes back behind one that stands there, or that a balance of the file has, whatever becomes of
+    the old numbers: of two states of a file that are opened, the one with the later time counts.
 
     Args:
         found: The beliefs.
-        arms: The arms that belong into the file.
-        created: When the state began, as the file has it; the first row's time has to be given otherwise.
-        updated: When the state was last updated, as the file has it; None where its old numbers do not count.
+        takes: Says which arms belong into the file.
+        state: What the file holds.
     """
-    kept, chosen = _counted(found), set(arms)
-    latest_us, latest = _latest(found)
-    if updated is not None and (us := _us(updated)) is not None and us >= latest_us:
-        latest_us, latest = us, updated
-    created = created or latest
+    kept, stood = _counted(found), _times_of(state)
+    opened = [(one.at_us, _text(one.at_us)) for one in found.own]
+    _, latest = max([*stood.values(), _latest(found), *opened], key=lambda one: one[0])
+    created = state.top.get("created")
+    created = created if isinstance(created, str) else _text(_first_us(found))
     latest = latest or created
 
     def number(key: Key, one: Posterior) -> Number:
         beside = kept.get(key) or _marginal(kept, key)
-        return Number(one.alpha, one.beta, one.n, beside.rewards, beside.text or latest)
+        at_us, text = stood.get(key, (-1, ""))
+        text = text if at_us >= beside.latest_us else beside.text
+        return Number(one.alpha, one.beta, one.n, beside.rewards, text or beside.text or latest)
 
-    of_arms = {arm: number((arm, None), one) for arm, one in found.posteriors.arms.items() if arm in chosen}
+    of_arms = {arm: number((arm, None), one) for arm, one in found.posteriors.arms.items() if takes(arm)}
     of_contexts: dict[str, dict[str, Number]] = {}
     for one in found.posteriors.contexts:
-        if one.arm in chosen:
+        if takes(one.arm):  # a file can hold an arm in a context alone
             inside = of_contexts.setdefault(one.arm, {})
             inside[json.dumps(list(one.context))] = number((one.arm, one.context), one)
     bins = found.settlement.unit_bin
     sessions = int(np.isin(bins, (CREDITED, EMPTY)).sum()) + sum(one.sessions or 0 for one in found.openings)
     return Numbers(of_arms, of_contexts, sessions, created, latest)
+
+
+def _times_of(state: State) -> dict[Key | None, tuple[int, str]]:
+    """Return the times that a file says of each arm, and arm in a context, and under None of itself."""
+    said: list[tuple[Key | None, object]] = [(None, state.top.get("last_updated"))]
+    said += [((arm, None), entry.get("last_updated")) for arm, entry in state.arms.items()]
+    for arm, inside in state.contexts.items():
+        said += [((arm, context_of(key)), entry.get("last_updated")) for key, entry in inside.items()]
+    read = ((key, text, _us(text)) for key, text in said if isinstance(text, str))
+    return {key: (at_us, text) for key, text, at_us in read if at_us is not None}
 
 
 def _counted(found: Beliefs) -> dict[Key, _Kept]:
@@ -200,6 +249,21 @@ def _latest(found: Beliefs) -> tuple[int, str]:
     latest = [int(found.facts.grades["at"][counted].max())] if len(counted) else []
     latest += [times.us_of(one.through) for one in found.openings if one.through is not None]
     return (max(latest), _text(max(latest))) if latest else (-1, "")
+
+
+def _first_us(found: Beliefs) -> int:
+    """Return when the first thing happened that the log has, whatever the order in which it came to the ledger."""
+    facts, through = found.facts, found.posteriors.through
+    first = [table["at"][table["pos"] <= through] for table in (facts.shown, facts.grades)]
+    return min((int(one.min()) for one in first if len(one)), default=0)
+
+
+def until_of(found: Beliefs) -> str | None:
+    """Return the time of the latest grade that was looked at, or that an opening balance contains."""
+    seen = found.facts.grades["at"][found.settlement.unit_grade]
+    latest = [int(seen.max())] if len(seen) else []
+    latest += [times.us_of(one.through) for one in found.openings if one.through is not None]
+    return times.text_of(max(latest)) if latest else None
 
 
 def _text(at_us: int) -> str:

@@ -14,13 +14,14 @@ from rightful.reports.backfill.target import sha256
 Wire = dict[str, Any]
 
 
-def opening_of(source: str, data: bytes, mtime_us: int) -> Wire:
+def opening_of(source: str, data: bytes, mtime_us: int, until: str | None = None) -> Wire:
     """Return the `balance.opened` of a bandit file, the same that importing the file gives.
 
     Args:
         source: The file's real path.
         data: Its bytes, which are one JSON object.
         mtime_us: When it was last written; microseconds since 1970, UTC.
+        until: Up to when the grades go that were published to it; for a file that gives no time.
 
     Raises:
         TargetError: Not all of it can be opened.
@@ -34,7 +35,8 @@ def opening_of(source: str, data: bytes, mtime_us: int) -> Wire:
     for one in said:
         if isinstance(one, Problem) and one.lost:
             raise TargetError(source, f"its balance cannot be opened ({one.what})")
-    return next(one for one in said if not isinstance(one, Problem))
+    event = next(one for one in said if not isinstance(one, Problem))
+    return event if until is None else {"through": until, **event}
 
 
 def refused(source: str, error: InvalidEventError) -> TargetError:

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from rightful import times
+from rightful.events import BalanceOpened
 from rightful.policies import TimeDecay
 from rightful.projections.scene import BINS
+from rightful.reports.aliases import same_lesson
 from rightful.reports.backfill.beliefs import Beliefs
-from rightful.reports.backfill.plans import ArmChange, Rule, Uncredited
+from rightful.reports.backfill.plans import ArmChange, Plan, Rule, Uncredited
 from rightful.reports.backfill.target import Seen
 from rightful.reports.backfill.tool_forms import Form, State
 
@@ -27,6 +29,7 @@ _EXAMPLES = 3
 class Words(NamedTuple):
     """What a plan says beside its numbers; the fields are those of `Plan`."""
 
+    counts: bool
     refusals: tuple[str, ...]
     notes: tuple[str, ...]
     changes: tuple[ArmChange, ...]
@@ -46,8 +49,23 @@ def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, ru
         seen: The file as it stands there.
     """
     changes, unchanged = _changes(state, new, found)
-    refusals = tuple(_refusals(form, state, found))
-    return Words(refusals, tuple(_notes(form, real, state, new, found, rule, seen)), changes, unchanged)
+    old = _old_of(real, found, rule, seen)
+    refusals = (*_refusals(form, state, found), *_gone(form, state, new, rule), *_came_back(old))
+    notes = (*_notes_on_arms(form, found, state, new), *_notes(state, new, rule, old))
+    return Words(old.counts, refusals, notes, changes, unchanged)
+
+
+def way_out(plan: Plan) -> str:
+    """Return what to do about a plan that is refused: first what mends it."""
+    other = sum(one.count for name, one in plan.uncredited.items() if name not in FINE)
+    if other - plan.in_balance > SHARE * plan.grades or other <= SHARE * plan.grades:
+        return "Mend what is named, or plan with --force."
+    more = " Mend what else is named." if len(plan.refusals) > 1 else ""
+    drop = ", or with --drop-updates, which leaves out what the tool did since the last publication"
+    return (
+        f"Plan with --rebuild, which takes those grades from the log{drop if plan.updated else ''}; with --force "
+        f"where the old numbers are right as they are.{more}"
+    )
 
 
 def _changes(state: State, new: State, found: Beliefs) -> tuple[tuple[ArmChange, ...], int]:
@@ -87,8 +105,8 @@ def _refusals(form: Form, state: State, found: Beliefs) -> Iterator[str]:
     if mixed:
         more = f", and {len(mixed) - _EXAMPLES:,} more" if len(mixed) > _EXAMPLES else ""
         yield (
-            f"the file mixes forms: {'; '.join(mixed[:_EXAMPLES])}{more}, which {form.name} does not take; "
-            f"forced, that is dropped"
+            f"the file mixes forms: {'; '.join(mixed[:_EXAMPLES])}{more}; {form.name} cannot take a file like that, "
+            f"and forced, it is dropped"
         )
     total = len(found.settlement.unit_bin)
     other = {name: one.count for name, one in uncredited_of(found).items() if name not in FINE}
@@ -98,16 +116,58 @@ def _refusals(form: Form, state: State, found: Beliefs) -> Iterator[str]:
         yield f"{share} are neither credited nor empty nor retracted ({bins}), and at most {SHARE:.0%} may be"
 
 
-def _notes(form: Form, real: str, state: State, new: State, found: Beliefs, rule: Rule, seen: Seen) -> Iterator[str]:
-    yield from _notes_on_arms(form, found)
+def _gone(form: Form, state: State, new: State, rule: Rule) -> Iterator[str]:
+    """Refuse what would leave nothing of the file: the log speaks of other arms, or by other names."""
+    held = [arm for arm in state.arms if state.numbers(arm) is not None]
+    if not held or any(new.numbers(arm) is not None for arm in held):
+        return
+    left = [arm for arm in new.arms if new.numbers(arm) is not None]
+    stay = "; without --rebuild they stay" if rule.old == "rebuilt" and all(map(form.takes, held)) else ""
+    which = f"{len(held):,}, such as {held[0]}"
+    if left:
+        yield f"every arm of the file would go ({which}), and only others come; forced, they go{stay}"
+    else:
+        yield (
+            f"every arm of the file would go ({which}), and none would be left: the log credits no arm that "
+            f"{form.name} takes ({form.asks_for}); forced, they go{stay}"
+        )
+
+
+class _Old(NamedTuple):
+    """What becomes of the numbers that stand there, where old ones are to count."""
+
+    counts: bool
+    later: BalanceOpened | None
+    notes: tuple[str, ...]
+
+
+def _old_of(real: str, found: Beliefs, rule: Rule, seen: Seen) -> _Old:
+    held = {one.sha256 for one in found.own}
+    counted = {one.sha256: one for one in found.openings if one.source == real}
+    passed_over = rule.old == "counted" and seen.sha256 in held - counted.keys()
+    later = next(iter(counted.values()), None) if passed_over else None
+    notes = tuple(_notes_on_old(found, rule, seen, passed_over=passed_over, later=later))
+    return _Old(not passed_over, later, notes)
+
+
+def _came_back(old: _Old) -> Iterator[str]:
+    if old.later is not None:
+        yield (
+            f"what stands there does not count, since a later state of this file was opened "
+            f"({old.later.at.isoformat(' ', 'seconds')}); forced, the numbers of that one come back, and with "
+            f"--rebuild neither counts"
+        )
+
+
+def _notes(state: State, new: State, rule: Rule, old: _Old) -> Iterator[str]:
     if lost := list(_lost(state, new)):
         yield f"dropped: {'; '.join(lost)}"
-    yield from _notes_on_old(real, found, rule, seen)
+    yield from old.notes
     if isinstance(rule.policy.decay, TimeDecay):
         yield f"decayed as of {times.text_of(rule.decay_at_us)}"
 
 
-def _notes_on_arms(form: Form, found: Beliefs) -> Iterator[str]:
+def _notes_on_arms(form: Form, found: Beliefs, state: State, new: State) -> Iterator[str]:
     arms = found.posteriors.arms
     foreign = [arm for arm in arms if not form.takes(arm)]
     if foreign:
@@ -118,24 +178,42 @@ def _notes_on_arms(form: Form, found: Beliefs) -> Iterator[str]:
             f"no arm has the form that {form.name} looks up ({form.asks_for}), so it will find none of them; "
             f"name such arms in the policy's arm_aliases"
         )
+    went, came = (
+        [arm for arm in one.arms if one.numbers(arm) is not None and other.numbers(arm) is None]
+        for one, other in ((state, new), (new, state))
+    )
+    renamed = [f"{arm} goes and {other} comes" for arm in went for other in came if same_lesson(arm, other)]
+    if renamed:
+        more = f", and {len(renamed) - _EXAMPLES:,} more" if len(renamed) > _EXAMPLES else ""
+        yield (
+            f"by its path this is one lesson under two names: {'; '.join(renamed[:_EXAMPLES])}{more}; "
+            f"`rightful policy aliases` proposes the arm_aliases that make them one"
+        )
 
 
-def _notes_on_old(real: str, found: Beliefs, rule: Rule, seen: Seen) -> Iterator[str]:
+def _notes_on_old(
+    found: Beliefs, rule: Rule, seen: Seen, *, passed_over: bool, later: BalanceOpened | None
+) -> Iterator[str]:
     """Yield what there is to know of the file's old numbers."""
     if rule.old != rule.asked_old:
         yield "what stands there was rebuilt from the log alone, and so is this"
     if rule.opens and rule.supersedes is not None:
-        yield "a tool has written the file since it was published; what it did is among the old numbers"
-    if rule.supersedes is None and any(sha256 == seen.sha256 for _, sha256 in found.facts.published):
+        among = "" if passed_over or rule.old == "rebuilt" else "; what it did is among the old numbers"
+        yield f"a tool has written the file since it was published{among}"
+    elsewhere = rule.supersedes is None and any(sha256 == seen.sha256 for _, sha256 in found.facts.published)
+    if elsewhere and rule.old == "rebuilt":
         yield "these bytes were published to another file, and what that one opened does not count here"
     if rule.policy.hash != rule.asked and rule.old != "rebuilt":
         yield "opening balances of other files do not count here: the policy in force names this file's alone"
-    held = {one.sha256 for one in found.facts.balances if one.source == real}
-    counted = {one.sha256 for one in found.openings if one.source == real}
-    if rule.old == "counted" and seen.sha256 in held - counted:
-        yield "the file's old numbers do not count: the policy, or a later state of this file that was opened, decides"
+    if passed_over and later is None:
+        yield "the numbers that stand there do not count: the policy's `balances` leave this file out"
+    elif later is not None:
+        yield "the numbers that stand there do not count, but those of a later state of this file that was opened"
     if any(one.through is None for one in found.openings):
-        yield "the file gives no time, so grades that its old numbers contain count again; --rebuild leaves those out"
+        yield (
+            "the file gives no time, so grades that its old numbers contain count again; with --rebuild the old "
+            "numbers are left out, and they count once"
+        )
 
 
 def _lost(state: State, new: State) -> Iterator[str]:

@@ -11,25 +11,27 @@ is applied. Balances of other files do not belong into this one.
 from __future__ import annotations
 
 import glob
+import shlex
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import structs
 
 from rightful import times, wire
-from rightful.errors import InvalidEventError, PolicyError, UsageError
-from rightful.events import BalanceOpened
+from rightful.errors import InvalidEventError, PolicyError, TargetError, UsageError
+from rightful.events import NOT_OURS, BalanceOpened
 from rightful.policies import Policy
 from rightful.projections.clock import latest_at_us
 from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
 from rightful.reports.backfill import opening, target
-from rightful.reports.backfill.beliefs import Beliefs, beliefs_of, digest_of, numbers_of, with_opening
+from rightful.reports.backfill.beliefs import Ground, beliefs_of, digest_of, ground_of, numbers_of, until_of
 from rightful.reports.backfill.plan_words import uncredited_of, words_of
 from rightful.reports.backfill.plans import VERSION, Old, Plan, Rule
 from rightful.reports.backfill.publications import Published, in_force, publications
 from rightful.reports.backfill.target import Seen
-from rightful.reports.backfill.tool_forms import FORMS, NOTHING, Form, State, read
+from rightful.reports.backfill.tool_forms import FORMS, NOTHING, read
 
 
 class Books(NamedTuple):
@@ -86,49 +88,100 @@ def planned(books: Books, asked: Asked) -> Computed:
     """Return what a file will hold, and what becomes of what it holds. Nothing is written.
 
     Raises:
-        TargetError: The file is torn, is no bandit state, or its folder does not exist.
+        TargetError: The file is torn, is no bandit state, or was published to another place; or its folder does
+            not exist.
         UsageError: There is no such reader, or nothing was published whose opening could be kept.
-        PolicyError: The policy names the balances that count, and the old numbers are to be left out.
+        PolicyError: The policy names the balances that count, and the old numbers are to be left out; or
+            its prior is not that of the tools.
     """
     if asked.reader not in FORMS:
         raise UsageError(f"there is no reader {asked.reader!r}; there are {', '.join(FORMS)}")
     real = target.resolved(asked.target)
+    target.check_outside(real, books.folder)
     seen = target.look(real)
+    every = publications(books.projected.log)
+    rule = _rule(books, asked, real, seen, every.get(real, []))
+    if rule.old == "counted" and seen.sha256 is not None:
+        _check_ours(every, real, seen.sha256, asked.policy)
+    return _computed(books, asked.reader, real, seen, rule, in_force(every.get(real, [])))
+
+
+def recomputed(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> Computed:
+    """Return what a plan says once more: all of it, from what it was asked for, as if it were made again.
+
+    Args:
+        books: The ledger.
+        plan: The plan. Only what was asked for is taken from it, and the position that it gave.
+        seen: What stands there; the bytes that it was made for.
+        chain: The publications of the target before it.
+    """
+    through = min(plan.through, books.projected.prefix(plan.asked_as_of))
+    asked = Asked(
+        plan.target, plan.reader, _asked_policy(plan), through, plan.asked_decay_at, plan.asked_old, plan.forced
+    )
+    rule = _rule(books, asked, plan.target, seen, chain)
+    opened = any(one.id == plan.opens for one in books.projected.facts.balances)  # by this plan, interrupted since
+    policy = rule.policy
+    if rule.old != "rebuilt":  # a balance of another file may have come or gone since
+        policy = plan.policy if plan.policy in (asked.policy, _alone(asked.policy, plan.target)) else policy
+    rule = rule._replace(policy=policy, asked_as_of=plan.asked_as_of, opens=rule.opens or opened)
+    return _computed(books, plan.reader, plan.target, seen, rule, in_force(chain))
+
+
+def _asked_policy(plan: Plan) -> Policy:
+    """Return the policy that a plan was asked for: that in force, or that without the balances it was given."""
+    asked = structs.replace(plan.policy, balances=None)
+    return asked if asked.hash == plan.asked else plan.policy
+
+
+def _rule(books: Books, asked: Asked, real: str, seen: Seen, chain: list[Published]) -> Rule:
     through = books.projected.prefix(asked.as_of)
     facts, log = books.projected.facts, books.projected.log
     at_us = latest_at_us(log, facts, through) if asked.decay_at is None else times.us_from(asked.decay_at)
-    chain = publications(log, real)[real]
-    opens = _opens(facts, through, real, seen, chain, asked.old)
-    old = _old(asked, seen, in_force(chain))
-    rule = Rule(
-        policy=_effective(asked.policy, old, facts, real), asked=asked.policy.hash, asked_old=asked.old,
-        through=through, decay_at_us=at_us, old=old, opens=opens, force=asked.force,
+    in_place = in_force(chain)
+    old = _old(asked, seen, in_place)
+    return Rule(
+        policy=_effective(asked.policy, old, facts, real), asked=asked.policy.hash, asked_as_of=asked.as_of,
+        asked_decay_at=asked.decay_at, asked_old=asked.old, through=through, decay_at_us=at_us, old=old,
+        opens=_opens(facts, real, seen, chain, asked.old), force=asked.force,
+        updated=bool(in_place) and seen.sha256 not in {in_place[-1].new, in_place[-1].previous},
         supersedes=chain[-1].id if chain else None,
     )  # fmt: skip
-    return _computed(books, asked.reader, real, seen, rule)
 
 
-def recomputed(books: Books, plan: Plan, seen: Seen) -> Computed:
-    """Return what a plan says once more, from what it names and the bytes that it was made for."""
-    books.projected.prefix(plan.through)
-    at_us = 0 if plan.decay_at is None else times.us_from(plan.decay_at)
-    rule = Rule(
-        policy=plan.policy, asked=plan.asked, asked_old=plan.asked_old, through=plan.through, decay_at_us=at_us,
-        old=plan.old, opens=plan.opens is not None, force=plan.forced, supersedes=plan.supersedes,
-    )  # fmt: skip
-    return _computed(books, plan.reader, plan.target, seen, rule)
+def _check_ours(every: dict[str, list[Published]], real: str, sha256: str, policy: Policy) -> None:
+    """Refuse bytes that we published to another file alone: what is in them was opened there, and counts there."""
+    here = {one.new for one in every.get(real, []) if one.rolled_back is None}
+    to = [
+        name
+        for name, chain in every.items()
+        if any(one.new == sha256 and one.rolled_back is None and NOT_OURS.isdisjoint(one.said) for one in chain)
+    ]
+    if sha256 in here or not to or any(fnmatchcase(name, one) for name in to for one in policy.balances or ()):
+        return
+    there = shlex.quote(to[-1])
+    raise TargetError(
+        real,
+        f"these bytes were published to {to[-1]}, so it was moved or copied from there, and the numbers that were "
+        f"opened there would be lost here",
+        f"Plan with --target {there} if that is the file. If it was moved, put it back, `rightful backfill rollback "
+        f"--target {there}`, and move it then: what stood there before is opened here. Or plan with --rebuild, "
+        f"which takes the log alone.",
+    )
 
 
-def _opens(facts: Facts, through: int, real: str, seen: Seen, chain: list[Published], old: Old) -> bool:
-    """Say whether the file's bytes are opened as a balance: nobody has, and they are not ours."""
-    ours = {one.new for one in chain if one.rolled_back is None and one.position <= through}
-    ours |= {sha256 for position, sha256 in facts.published if position <= through}
+def _opens(facts: Facts, real: str, seen: Seen, chain: list[Published], old: Old) -> bool:
+    """Say whether the file's bytes are opened as a balance: nobody has, and they are not ours.
+
+    That does not depend on the position of the plan.
+    """
+    ours = {one.new for one in chain if one.rolled_back is None} | {sha256 for _, sha256 in facts.published}
     if old == "kept" and not in_force(chain):
         raise UsageError(
             f"nothing that was published to {real} is in force, so there are no updates since; nothing was planned. "
             f"Leave --drop-updates out."
         )
-    known = {one.sha256 for one in facts.balances if one.source == real and one.position <= through}
+    known = {one.sha256 for one in facts.balances if one.source == real}
     return seen.data is not None and old != "kept" and seen.sha256 not in ours | known
 
 
@@ -150,50 +203,63 @@ def _effective(policy: Policy, old: Old, facts: Facts, real: str) -> Policy:
     if old == "rebuilt":
         return structs.replace(policy, balances=())
     if policy.balances is None and any(one.source != real for one in facts.balances):
-        return structs.replace(policy, balances=(glob.escape(real),))
+        return _alone(policy, real)
     return policy
 
 
-def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule) -> Computed:
+def _alone(policy: Policy, real: str) -> Policy:
+    """Return a policy that counts the balance of one file, unless it says itself which ones count."""
+    return policy if policy.balances is not None else structs.replace(policy, balances=(glob.escape(real),))
+
+
+def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule, in_place: list[Published]) -> Computed:
+    if (prior := rule.policy.prior) != (1.0, 1.0):
+        what = "Expected [1.0, 1.0], which is what tools take as nothing known"
+        raise PolicyError(f"{what}, got {list(prior)} - at `$.prior`")
     form = FORMS[reader]
     state = NOTHING if seen.data is None else read(real, seen.data)
-    wired = opening.opening_of(real, seen.data, seen.mtime_us) if seen.data is not None and rule.opens else None
-    facts, events = books.projected.facts, _openings(books, rule.through)
-    opened_id = None
-    if wired is not None:
-        try:
-            checked = wire.check(wired)
-        except InvalidEventError as error:
-            raise opening.refused(real, error) from None
-        assert isinstance(checked.event, BalanceOpened), "an opening opens a balance"
-        facts, events[0], opened_id = with_opening(facts, checked.event), checked.event, checked.id
-    found = beliefs_of(facts, rule.policy, rule.through, rule.decay_at_us, events)
-    data = _bytes(books, form, state, found, rule)
+    until = in_place[-1].said.get("until") if in_place else None
+    wired = opening.opening_of(real, seen.data, seen.mtime_us, until) if seen.data is not None and rule.opens else None
+    opened, opened_id = (None, None) if wired is None else _checked(real, wired)
+    facts, events = books.projected.facts, _openings(books)
+    before = in_place[-1].position if rule.old == "kept" else None
+    ground = ground_of(facts, events, real, rule.policy, opened=opened, before=before)
+    found = beliefs_of(ground, rule.policy, rule.through, rule.decay_at_us)
+    data = form.bytes_of(state, numbers_of(found, form.takes, state))
+    target.check_size(real, data)
     said = words_of(form, real, state, read(real, data), found, rule, seen)
     plan = Plan(
         version=VERSION, ledger=books.id, target=real, reader=reader,
         asked=rule.asked, policy=rule.policy, policy_hash=rule.policy.hash, through=rule.through,
         decay_at=times.text_of(rule.decay_at_us) if rule.decay_at_us else None, digest=digest_of(found),
         previous_sha256=seen.sha256, new_sha256=target.sha256(data), supersedes=rule.supersedes,
-        asked_old=rule.asked_old, old=rule.old, opens=opened_id, forced=rule.force,
-        refusals=said.refusals, notes=said.notes,
+        asked_as_of=rule.asked_as_of, asked_decay_at=rule.asked_decay_at,
+        asked_old=rule.asked_old, old=rule.old, opens=opened_id,
+        retires=_retired(ground, rule, before, opened_id), until=until_of(found),
+        counts=said.counts, updated=rule.updated, forced=rule.force, refusals=said.refusals, notes=said.notes,
         grades=len(found.settlement.unit_bin), in_balance=found.posteriors.counters.get("in_balance_grades", 0),
         uncredited=uncredited_of(found), changes=said.changes, unchanged=said.unchanged,
     )  # fmt: skip
     return Computed(plan, data, wired)
 
 
-def _openings(books: Books, through: int) -> dict[int, BalanceOpened]:
-    rows = books.projected.log.read(types=["balance.opened"], until=through)
+def _checked(real: str, wired: opening.Wire) -> tuple[BalanceOpened, str]:
+    try:
+        checked = wire.check(wired)
+    except InvalidEventError as error:
+        raise opening.refused(real, error) from None
+    assert isinstance(checked.event, BalanceOpened), "an opening opens a balance"
+    return checked.event, checked.id
+
+
+def _retired(ground: Ground, rule: Rule, before: int | None, opened: str | None) -> tuple[str, ...]:
+    """Return the balances of the file whose numbers it will hold no more, by event id."""
+    if rule.old == "counted":
+        return ()
+    held = {one.id for one in ground.own if one.id and (before is None or one.position >= before)}
+    return tuple(sorted(held | ({opened} if opened is not None else set())))
+
+
+def _openings(books: Books) -> dict[int, BalanceOpened]:
+    rows = books.projected.log.read(types=["balance.opened"], until=books.projected.facts.watermark)
     return {row.position: row.event for row in rows if isinstance(row.event, BalanceOpened)}
-
-
-def _bytes(books: Books, form: Form, state: State, found: Beliefs, rule: Rule) -> bytes:
-    arms = [arm for arm in found.posteriors.arms if form.takes(arm)]
-    counts = rule.old == "counted"
-    said = (state.top.get("created"), state.top.get("last_updated"))
-    created, updated = (text if isinstance(text, str) else None for text in said)
-    if created is None:
-        first = [row.envelope.at_us for page in books.projected.log.scan(0, min(rule.through, 1)) for row in page]
-        created = times.at_of(first[0] if first else 0).isoformat()
-    return form.bytes_of(state, numbers_of(found, arms, created=created, updated=updated if counts else None))

@@ -11,7 +11,7 @@ from rightful.errors import UsageError
 from rightful.policies import Policy
 from rightful.reports.backfill.tool_forms import FORMS
 
-VERSION = 1
+VERSION = 2
 """Version of a plan's form."""
 
 Old = Literal["counted", "rebuilt", "kept"]
@@ -66,9 +66,16 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         previous_sha256: Of the bytes that stand there; None where there is no file.
         new_sha256: Of the bytes that will stand there.
         supersedes: The publication of this target before this one.
+        asked_as_of: The position or time that was asked for; None for the whole ledger.
+        asked_decay_at: The time of the decay that was asked for; None for the latest event's.
         asked_old: What was asked for of the file's old numbers.
         old: What becomes of them: as asked, but `rebuilt` where the publication that stands there was.
         opens: The id of the `balance.opened` that apply appends first; None where none is needed.
+        retires: The ids of the balances of the file whose numbers it will hold no more: all of them where
+            it is rebuilt, and those opened since the last publication where the tool's updates are dropped.
+        until: Up to when the grades go that it will hold: the time of the latest; None where it holds none.
+        counts: Whether the numbers that stand there are among what counts, where old ones count at all.
+        updated: Whether a tool has written the file since the publication in force.
         forced: Whether it is applied though it is refused.
         refusals: Why it is not applied, unless forced.
         notes: What else there is to know.
@@ -92,9 +99,15 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     previous_sha256: str | None
     new_sha256: str
     supersedes: str | None
+    asked_as_of: int | str | None
+    asked_decay_at: str | None
     asked_old: Old
     old: Old
     opens: str | None
+    retires: tuple[str, ...]
+    until: str | None
+    counts: bool = True
+    updated: bool = False
     forced: bool
     refusals: tuple[str, ...]
     notes: tuple[str, ...]
@@ -110,6 +123,12 @@ class Plan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return msgspec.json.format(msgspec.json.encode(said), indent=2) + b"\n"
 
 
+class _Versioned(Struct, frozen=True):
+    """What is read of a plan before anything else."""
+
+    version: int | None = None
+
+
 def plan_from(document: bytes, name: str) -> Plan:
     """Return the plan of a document.
 
@@ -117,12 +136,24 @@ def plan_from(document: bytes, name: str) -> Plan:
         UsageError: It is no plan, or one of another version.
     """
     try:
+        version = msgspec.json.decode(document, type=_Versioned).version
+        if version not in {None, VERSION}:
+            raise UsageError(f"{name} is a plan of another program version; nothing was written. Plan again.")
         found = msgspec.json.decode(document, type=Plan)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{name} is no plan of a backfill ({error}); nothing was written. Plan again.") from None
-    if found.version != VERSION or found.reader not in FORMS or found.policy.hash != found.policy_hash:
-        raise UsageError(f"{name} is a plan of another program version, or was changed; nothing was written.")
+    if found.reader not in FORMS or found.policy.hash != found.policy_hash:
+        raise UsageError(f"{name} is no plan that this program made, or was changed; nothing was written. Plan again.")
     return found
+
+
+def difference(plan: Plan, found: Plan) -> str | None:
+    """Return the first field in which a plan is not what it comes out as now; None where all of it is.
+
+    Its notes are words about the ledger as it was then, and nothing is written from them.
+    """
+    names = (name for name in plan.__struct_fields__ if name != "notes")
+    return next((name for name in names if getattr(plan, name) != getattr(found, name)), None)
 
 
 class Rule(NamedTuple):
@@ -131,21 +162,27 @@ class Rule(NamedTuple):
     Attributes:
         policy: The policy in force.
         asked: The hash of the policy that was asked for.
+        asked_as_of: The position or time that was asked for; None for the whole ledger.
+        asked_decay_at: The time of the decay that was asked for; None for the latest event's.
         asked_old: What was asked for of the file's old numbers.
         through: The last position that counts.
         decay_at_us: The time of the decay; microseconds since 1970, UTC.
         old: What becomes of them.
         opens: Whether the file's balance is opened by it.
+        updated: Whether a tool has written the file since the publication in force.
         force: Whether it is applied though it is refused.
         supersedes: The publication of the target before it.
     """
 
     policy: Policy
     asked: str
+    asked_as_of: int | str | None
+    asked_decay_at: str | None
     asked_old: Old
     through: int
     decay_at_us: int
     old: Old
     opens: bool
+    updated: bool
     force: bool
     supersedes: str | None

@@ -2,13 +2,18 @@
 
 Each publication of a target names the one before it (`supersedes`). A rollback is a publication
 too: its `extra` says which one it takes back, and its new bytes are those that stood before.
+
+Anybody may tell a ledger of a posterior that was published. Ours are those whose event id is what
+our own key gives: their producer is `backfill`, and what they say is what the id was made of.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from rightful.errors import InvalidEventError
 from rightful.events import PosteriorPublished
+from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Log
 
 PRODUCER = "backfill"
@@ -55,14 +60,33 @@ class Published(NamedTuple):
         return self.event.previous_sha256
 
 
+def publication_key(event: PosteriorPublished) -> str:
+    """Return the key of a publication, or of a rollback, which is made of what it says."""
+    said = event.extra or {}
+    if isinstance(back := said.get("rolled_back"), str):
+        return composite_key("rollback", event.target, back, event.supersedes)
+    reader = said.get("reader")
+    return composite_key(
+        "publish", event.target, reader if isinstance(reader, str) else None, event.policy, event.through,
+        event.new_sha256, event.previous_sha256, event.supersedes,
+    )  # fmt: skip
+
+
+def _is_ours(identity: str, event: PosteriorPublished) -> bool:
+    try:
+        return identity == event_id(PRODUCER, publication_key(event))
+    except InvalidEventError:
+        return False
+
+
 def publications(log: Log, target: str | None = None) -> dict[str, list[Published]]:
-    """Return the publications by target, in order; those of one target where it is named."""
+    """Return the publications of a backfill by target, in order; those of one target where it is named."""
     found: dict[str, list[Published]] = {} if target is None else {target: []}
     for row in log.read(types=[TYPE]):
         event = row.event
         if not isinstance(event, PosteriorPublished) or row.outcome != "appended":
             continue
-        if target is None or event.target == target:
+        if (target is None or event.target == target) and _is_ours(row.id, event):
             found.setdefault(event.target, []).append(Published(row.id, row.position, event))
     return found
 

@@ -1,7 +1,8 @@
 """What a backfill keeps in the ledger's folder: the bytes that it replaced, and the last plan of each target.
 
-Bytes are named by their SHA-256, plans by that of the target's path, so no path is built from
-what a file or an event says. All of it is written whole or not at all, and is its owner's alone.
+Bytes are named by their SHA-256, plans by that of the target's path, what is known of a tool's own
+backup by that of the publication's id, so no path is built from what a file or an event says.
+All of it is written whole or not at all, and is its owner's alone.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ class Shelf:
         data = self._read(f"{name}.bytes")
         return data if data is not None and sha256(data) == name else None
 
+    def keep_at(self, data: bytes) -> str:
+        """Keep bytes as `keep` does, and return the path where they are."""
+        return str(self.folder / f"{self.keep(data)}.bytes")
+
     def keep_plan(self, target: str, document: bytes) -> Path:
         """Keep the last plan of a target, and return where."""
         return self._write(_plan_name(target), document)
@@ -48,6 +53,14 @@ class Shelf:
     def plan_of(self, target: str) -> bytes | None:
         """Return the last plan of a target; None where there is none."""
         return self._read(_plan_name(target))
+
+    def keep_backup(self, publication: str, document: bytes) -> None:
+        """Keep what a publication says of a tool's own backup."""
+        self._write(_backup_name(publication), document)
+
+    def backup_of(self, publication: str) -> bytes | None:
+        """Return what a publication says of a tool's own backup; None where it says nothing."""
+        return self._read(_backup_name(publication))
 
     def _read(self, name: str) -> bytes | None:
         try:
@@ -81,6 +94,10 @@ class Shelf:
         except OSError:
             half.unlink(missing_ok=True)
             raise
+
+
+def _backup_name(publication: str) -> str:
+    return f"{sha256(publication.encode())}.bak.json"
 
 
 def _plan_name(target: str) -> str:

@@ -77,7 +77,7 @@ def _status(books: Books, real: str, chain: list[Published]) -> TargetStatus:
 
 def _standing(real: str, last: Published) -> tuple[Standing, str | None]:
     try:
-        stands = target.look(real).sha256
+        stands = target.stands(real).sha256
     except (OSError, TargetError):
         return "not readable", None
     if stands == last.new:

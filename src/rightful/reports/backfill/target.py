@@ -15,17 +15,21 @@ import errno
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from rightful import limits
-from rightful.errors import StorageError, TargetChangedError, TargetError
+from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError, TargetError
 from rightful.producers import files
 
 _FILE = 0o666  # less the umask: what a tool's own write gives a new file
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_TWICE = "Compare that with what stands there, and plan again."
 _AS_OWNER = "Nothing was written; run the command as the file's owner."
+_POLL_S = 0.02  # between two looks at a lock that somebody holds
+_ROUNDS = 8  # writes of a tool that are followed while its file is put back; each has to hit a moment
 _UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
 
@@ -37,12 +41,14 @@ class Seen(NamedTuple):
         mtime_us: When it was last written; microseconds since 1970, UTC.
         mode: Its permissions; None where there is no file.
         owner: Its user and group.
+        links: How many names it has.
     """
 
     data: bytes | None
     mtime_us: int = 0
     mode: int | None = None
     owner: tuple[int, int] = (-1, -1)
+    links: int = 1
 
     @property
     def sha256(self) -> str | None:
@@ -65,14 +71,20 @@ def resolved(path: str) -> str:
         real = os.path.realpath(path)
         folder = Path(real).parent.is_dir()
     except ValueError:
-        raise TargetError(repr(path), "it can be no path") from None
+        raise TargetError(repr(path), "it can be no path", "Name a file.") from None
     if not path or not folder:
-        raise TargetError(path or "an empty path", "its folder does not exist")
+        raise TargetError(
+            path or "an empty path", "its folder does not exist", "Make the folder, or name a file in one that exists."
+        )
     return real
 
 
-def look(real: str) -> Seen:
+def look(real: str, limit: int = limits.EVENT_BYTES) -> Seen:
     """Return what stands at a path now.
+
+    Args:
+        real: The file.
+        limit: How much is read; bytes. What is planned upon fits an event.
 
     Raises:
         TargetError: It is no file, or too large for one.
@@ -81,16 +93,33 @@ def look(real: str) -> Seen:
     try:
         with files.opened(real) as file:
             facts = os.fstat(file.stream.fileno())
-            data = file.stream.read(limits.EVENT_BYTES + 1)
+            data = file.stream.read(limit + 1)
     except FileNotFoundError:
         return Seen(None)
     except OSError as error:
         if error.errno in {errno.EINVAL, errno.EISDIR, errno.ENXIO}:
-            raise TargetError(real, "it is no regular file") from None
+            what = "it is a folder" if error.errno == errno.EISDIR or Path(real).is_dir() else "it is no regular file"
+            raise TargetError(real, what, "Name the state file itself.") from None
         raise
+    if len(data) > limit:
+        raise TargetError(real, f"it has more than {limit} bytes")
+    return Seen(data, file.mtime_us, facts.st_mode & 0o7777, (facts.st_uid, facts.st_gid), facts.st_nlink)
+
+
+def stands(real: str) -> Seen:
+    """Return what stands at a path now, also where it is too large to be planned upon; raises as `look`."""
+    return look(real, limits.REPLACED_BYTES)
+
+
+def check_size(real: str, data: bytes) -> None:
+    """Refuse new bytes that nobody could plan upon again.
+
+    Raises:
+        TargetError: They are more than a state file may have.
+    """
     if len(data) > limits.EVENT_BYTES:
-        raise TargetError(real, f"it has more than {limits.EVENT_BYTES} bytes")
-    return Seen(data, file.mtime_us, facts.st_mode & 0o7777, (facts.st_uid, facts.st_gid))
+        what = f"it would have {len(data):,} bytes, and more than {limits.EVENT_BYTES:,} are not read again"
+        raise TargetError(real, what, "Merge arms with the policy's arm_aliases, and plan again.")
 
 
 @contextlib.contextmanager
@@ -100,16 +129,35 @@ def locked(real: str, *, as_tool: bool) -> Iterator[None]:
     Args:
         real: The file.
         as_tool: Take the lock file of pm-dispatch, `bandit-state.json.lock`, as it does.
+
+    Raises:
+        TargetError: Its `.bak`, which such a tool keeps, cannot be written.
+        StorageError: Another process held it for all of `limits.WAIT_S`. Nothing was written.
     """
     with contextlib.ExitStack() as held:
         folder = os.open(Path(real).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         held.callback(os.close, folder)
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        _take(folder, f"the folder of {real}")
         if as_tool:
+            if os.path.isdir(f"{real}.bak"):  # noqa: PTH112 - as `_write`
+                raise TargetError(real, f"{real}.bak, where its tool keeps a copy, is a folder", "Move it away.")
             lock = os.open(f"{real}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE)
             held.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            _take(lock, f"{real}.lock")
         yield
+
+
+def _take(fd: int, what: str) -> None:
+    """Take a lock alone; who holds it for longer than a backfill takes is hung, and nobody should wait for it."""
+    until = time.monotonic() + limits.WAIT_S
+    while True:
+        try:
+            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                held = f"another process held the lock of {what} for more than {limits.WAIT_S:g} s; nothing was written"
+                raise StorageError(held, "Let it finish, or end it, and repeat the command.") from None
+            time.sleep(_POLL_S)
 
 
 def beside(real: str) -> str:
@@ -118,13 +166,14 @@ def beside(real: str) -> str:
     return os.path.join(folder, f".{name}.rightful")  # noqa: PTH118 - text all the way, as the event has it
 
 
-def place(real: str, data: bytes | None, expected: Seen) -> None:
+def place(real: str, data: bytes | None, expected: Seen, keep: Callable[[bytes], str]) -> None:
     """Put bytes in a file's place, or remove it, unless it is not what was expected any more.
 
     Args:
         real: The file.
         data: The new bytes; None removes the file.
         expected: What stands there, as it was seen; its permissions and owner stay.
+        keep: Keeps bytes that a tool wrote meanwhile, and says where.
 
     Raises:
         TargetChangedError: Somebody wrote it meanwhile. What they wrote stands there.
@@ -133,7 +182,7 @@ def place(real: str, data: bytes | None, expected: Seen) -> None:
     temp = beside(real)
     if data is not None:
         _write(temp, data, expected)
-    if look(real).sha256 != expected.sha256:
+    if stands(real).sha256 != expected.sha256:
         drop(temp)
         raise changed(real)
     if data is None:
@@ -143,38 +192,84 @@ def place(real: str, data: bytes | None, expected: Seen) -> None:
     elif not _exchange(temp, real):
         os.rename(temp, real)  # noqa: PTH104 - as `_write`
     sync(real)
-    settle(real, expected.sha256)
-    if look(real).sha256 != (None if data is None else sha256(data)):
+    ours = None if data is None else sha256(data)
+    settle(real, expected.sha256, ours, keep)
+    if stands(real).sha256 != ours:
         raise changed(real, "it was written by somebody else right after it was put in place")
 
 
-def settle(real: str, expected: str | None) -> None:
+def settle(real: str, expected: str | None, ours: str | None, keep: Callable[[bytes], str]) -> None:
     """Hold what came out of a file's place against what was expected, and put it back if it is another's.
+
+    A tool can write again while its file goes back. Then what it wrote last stands there in the
+    end, and what it wrote before is kept: nothing that a tool wrote is only dropped.
 
     Args:
         real: The file, in whose place the new bytes stand by now.
         expected: SHA-256 of what should have come out; None where there was no file.
+        ours: SHA-256 of the new bytes; None where the file was removed.
+        keep: Keeps bytes and says where.
 
     Raises:
         TargetChangedError: A tool wrote the file between the last look and the exchange. What it
             wrote stands there again.
     """
     temp = beside(real)
-    out, inside = look(temp), look(real)
-    if out.data is not None and out.sha256 not in {expected, inside.sha256}:
-        if inside.data is None:
-            _appear(temp, real)
-        elif not _exchange(temp, real):
-            os.rename(temp, real)  # noqa: PTH104 - as `_write`
+    out, inside = stands(temp), stands(real)
+    if out.data is None or out.sha256 in {expected, inside.sha256}:
         drop(temp)
-        sync(real)
-        raise changed(real)
+        return
+    where = keep(out.data)
+    kept = _put_back(real, out, where, ours, keep) if inside.sha256 == ours else [where]
     drop(temp)
+    sync(real)
+    if kept:
+        raise changed(
+            real, f"a tool wrote it more than once meanwhile; an earlier write of it {_kept_as(kept)}", _TWICE
+        )
+    raise changed(real)
 
 
-def changed(real: str, why: str = "it was written by somebody else meanwhile") -> TargetChangedError:
+def _put_back(real: str, out: Seen, where: str, ours: str | None, keep: Callable[[bytes], str]) -> list[str]:
+    """Give a file back to its place, and follow what its tool writes while that happens.
+
+    Args:
+        real: The file.
+        out: What came out of its place, and stands beside it.
+        where: Where that is kept.
+        ours: SHA-256 of what stands in its place.
+        keep: Keeps bytes and says where.
+
+    Returns:
+        Where those writes are kept that do not stand there in the end.
+    """
+    temp, inside, kept = beside(real), ours, list[str]()
+    for _ in range(_ROUNDS):
+        if inside is None:
+            return kept if _linked(temp, real) else [*kept, where]
+        if not _exchange(temp, real):
+            if (found := stands(real)).data is not None and found.sha256 != inside:
+                return [*kept, where]  # it wrote later than what we hold
+            os.rename(temp, real)  # noqa: PTH104 - as `_write`
+            return kept
+        came = stands(temp)
+        if came.data is None or came.sha256 == inside:
+            return kept
+        kept.append(where)
+        inside, where = out.sha256, keep(came.data)
+        out = came
+    return [*kept, where]
+
+
+def _kept_as(kept: list[str]) -> str:
+    return f"is kept as {', '.join(kept)}"
+
+
+def changed(
+    real: str, why: str = "it was written by somebody else meanwhile", advice: str | None = None
+) -> TargetChangedError:
     """Return the error of a file that is not what was expected."""
-    return TargetChangedError(real, why)
+    return TargetChangedError(real, why) if advice is None else TargetChangedError(real, why, advice)
 
 
 def write_aside(path: str, data: bytes, like: Seen) -> None:
@@ -195,6 +290,32 @@ def check_writable(real: str, seen: Seen) -> None:
         raise StorageError(f"{folder} cannot be written by you, so {real} cannot be replaced", _AS_OWNER)
     if seen.data is not None and me not in {0, seen.owner[0]}:
         raise StorageError(f"{real} belongs to another user (uid {seen.owner[0]}), and would become yours", _AS_OWNER)
+
+
+def check_alone(real: str, seen: Seen) -> None:
+    """Refuse to cut a file off from its other names, which would keep the old bytes.
+
+    Raises:
+        BackfillRefusedError: It has hard links.
+    """
+    if seen.links > 1:
+        why = f"it has {seen.links} names (hard links), and the others would go on with the old bytes"
+        raise BackfillRefusedError(real, (why,), "Copy it and move the copy into its place, or use --force.")
+
+
+def check_outside(real: str, ledger: Path) -> None:
+    """Refuse a target among the ledger's own files.
+
+    Raises:
+        TargetError: It lies in the ledger's folder.
+    """
+    if within(real, ledger):
+        raise TargetError(real, "it lies in the ledger's own folder", "Name the state file that a tool reads.")
+
+
+def within(path: str, folder: Path) -> bool:
+    """Say whether a path, links followed, is a folder or lies in it."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def sync(real: str) -> None:
@@ -235,13 +356,20 @@ def drop(temp: str) -> None:
 
 
 def _appear(temp: str, real: str) -> None:
-    """Give a file its name where none stands; a link, because a rename would replace what came meanwhile."""
+    """Give a file of ours its name where none stands."""
+    there = _linked(temp, real)
+    drop(temp)
+    if not there:
+        raise changed(real)
+
+
+def _linked(temp: str, real: str) -> bool:
+    """Link a file to a name where none stands, because a rename would replace what came meanwhile; False if it came."""
     try:
         os.link(temp, real)
     except FileExistsError:
-        drop(temp)
-        raise changed(real) from None
-    drop(temp)
+        return False
+    return True
 
 
 def _exchange(one: str, other: str) -> bool:

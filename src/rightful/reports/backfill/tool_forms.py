@@ -277,6 +277,9 @@ def _write_hybrid(state: State, numbers: Numbers) -> Entry:
     for key, value in state.top.items():
         if key not in ("arms", "contextual_arms"):
             top[key] = known.get(key, value)
+    every = [*state.arms.values(), *(one for inside in state.contexts.values() for one in inside.values())]
+    if any("last_updated" in entry for entry in every):
+        top.setdefault("last_updated", numbers.last_updated)  # or its time goes with the arm that has the newest
     if "contextual_arms" in state.top and numbers.contexts:
         top["contextual_arms"] = _document(state, numbers, extras=True)["contextual_arms"]
     return top

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from rightful.projections.facts import ERASED, RETRACTION
 from rightful.projections.joins import FOREIGN, OWN
 from rightful.projections.scene import (
     AMBIGUOUS,
+    BINS,
     CONFLICTING,
     CREDITED,
     EMPTY,
@@ -24,7 +26,7 @@ from rightful.projections.scene import (
 )
 from rightful.reports.explain.case import Case, time_text
 from rightful.reports.explain.runs import run_of
-from rightful.reports.explain.words import count, listed, span
+from rightful.reports.explain.words import WHY, count, listed, span
 
 
 def bin_reason(case: Case, unit: int, number: int) -> str:
@@ -41,6 +43,13 @@ def bin_reason(case: Case, unit: int, number: int) -> str:
         ERASED_BIN: _erased,
     }
     return reasons.get(number, _unmapped)(case, unit)
+
+
+def why(case: Case, unit: int, number: int) -> str:
+    """Return why a unit ended in the bin of that number, in a clause with the cure where there is one."""
+    if number == CONFLICTING:
+        return _why_conflicting(case, unit)
+    return _why_ambiguous(case, unit) if number == AMBIGUOUS else WHY[BINS[number]]
 
 
 def _exposures(case: Case, shown: Ints) -> str:
@@ -123,7 +132,7 @@ def _ambiguous(case: Case, unit: int) -> str:
         doubtful = number if number != own else own
         if case.scene.runs.ambiguous[doubtful] and not _fits_many(case, unit):
             return run_of(case, doubtful).reason
-        fits = [case.text(one) for one in case.facts.names.fitting(number, case.through)]
+        fits = [case.called(one) for one in case.facts.names.fitting(number, case.through)]
         exactly = f"No exposure fits {case.text(number)} exactly"
         return f"{exactly}, and more than one name fits as a sanitised form: {listed(fits)}."
     return _contested(case, unit)
@@ -146,12 +155,18 @@ def _contested(case: Case, unit: int) -> str:
         if len({one for _, one in rivals}) > 1
         else ""
     )
-    name = case.text(int(case.settlement.unit_run[other]))
+    name = _apart(case, int(case.settlement.unit_run[other]), int(case.settlement.unit_run[unit]))
     grade = case.says(int(case.settlement.unit_grade[other]))
     return (
         f"Exposure #{position} is reached by the grade of another run too: {grade} of {name}{more}. "
         f"One exposure is paid by one run, and nothing says which."
     )
+
+
+def _apart(case: Case, number: int, other: int) -> str:
+    """Return a name beside another one, which may be of the same text."""
+    name = case.called(number)
+    return f"{name} as it is written" if number != other and name == case.text(other) else name
 
 
 def rivals_of(case: Case, unit: int) -> Iterator[tuple[int, int]]:
@@ -182,23 +197,74 @@ def conflict_text(case: Case, position: int) -> str:
     return f"the rows {rows} of id {case.in_conflict[position]} contradict each other"
 
 
-def _conflicting(case: Case, unit: int) -> str:
-    at = int(case.units.grade[unit])
-    grades = case.scene.grades
+class Clash(NamedTuple):
+    """What a conflicting unit conflicts with.
+
+    Attributes:
+        cause: `id`: its own is in conflict; `exposures`: those of all its exposures are; `other-id`: that of
+            the grade that contradicts it is; `seq`: two grades have one; `rank`: two graders have one.
+        positions: The rows whose ids are in conflict; none for `seq` and `rank`.
+        other: The grade that it contradicts, as a row of `Scene.grades`; None for `id` and `exposures`.
+    """
+
+    cause: str
+    positions: list[int]
+    other: int | None = None
+
+
+def clash_of(case: Case, unit: int) -> Clash:
+    """Return what a conflicting unit conflicts with."""
+    at, grades = int(case.units.grade[unit]), case.scene.grades
     if grades.conflicting[at]:
-        what = conflict_text(case, int(grades.pos[at]))
-        return f"Its id is in conflict: {what}. Until an `event.withdrawn` leaves one of them, it pays nobody."
+        return Clash("id", [int(grades.pos[at])])
     if case.units.bin[unit] == NOBODY:
         shown = case.reached(unit)
-        what = conflict_text(case, int(case.scene.shown.pos[shown[~case.scene.shown.erased[shown]][0]]))
-        return (
-            f"Every exposure of its target is in conflict: {what}. An id in conflict pays nobody until it is settled."
-        )
+        return Clash("exposures", case.scene.shown.pos[shown[~case.scene.shown.erased[shown]]].tolist())
     other = rival_of(case, unit)
-    name = case.says(int(grades.row[other]))
-    if grades.grader[other] == grades.grader[at]:
-        return f"{name} has the same `seq` and does not say the same, so nobody can tell which of the two counts."
-    return f"{name} is of a grader of the same rank under this policy, so nobody can tell which of the two counts."
+    if grades.conflicting[other]:
+        return Clash("other-id", [int(grades.pos[other])], other)
+    return Clash("seq" if grades.grader[other] == grades.grader[at] else "rank", [], other)
+
+
+def _conflicting(case: Case, unit: int) -> str:
+    clash = clash_of(case, unit)
+    what = conflict_text(case, clash.positions[0]) if clash.positions else ""
+    name = "" if clash.other is None else case.says(int(case.scene.grades.row[clash.other]))
+    match clash.cause:
+        case "id":
+            return f"Its id is in conflict: {what}. Until an `event.withdrawn` leaves one of them, it pays nobody."
+        case "exposures":
+            every = f"Every exposure of its target is in conflict: {what}"
+            return f"{every}. An id in conflict pays nobody until it is settled."
+        case "other-id":
+            return f"The id of {name}, which grades the same run, is in conflict: {what}. Nobody can tell which counts."
+        case "seq":
+            return f"{name} has the same `seq` and does not say the same, so nobody can tell which of the two counts."
+        case _:
+            same = f"{name} is of a grader of the same rank under this policy"
+            return f"{same}, so nobody can tell which of the two counts."
+
+
+def _why_conflicting(case: Case, unit: int) -> str:
+    clash = clash_of(case, unit)
+    name = "" if clash.other is None else case.says(int(case.scene.grades.row[clash.other]))
+    return {
+        "id": "its id is in conflict; `event.withdrawn` settles it",
+        "exposures": "every exposure of its target has an id in conflict; `event.withdrawn` settles it",
+        "other-id": f"the id of {name} of the same run is in conflict; `event.withdrawn` settles it",
+        "seq": f"{name} has the same `seq` and does not say the same; a grade with the next `seq` settles it",
+        "rank": f"{name} is of a grader of the same rank; the policy's `graders` say which comes first",
+    }[clash.cause]
+
+
+def _why_ambiguous(case: Case, unit: int) -> str:
+    if case.sources is not None:
+        return "two sessions share the newest exposure time"
+    if not case.targets.unclear[unit]:
+        return "the grade of another session reaches the same exposure"
+    if case.scene.runs.ambiguous[wanted(case, unit)] and not _fits_many(case, unit):
+        return "nobody can tell which run its session belongs to"
+    return "more than one session fits its name"
 
 
 def rival_of(case: Case, unit: int) -> int:
@@ -210,10 +276,11 @@ def rival_of(case: Case, unit: int) -> int:
     for one in same:
         if grades.conflicting[one] or not _equal(case, one, at):
             return one
-    alike = np.flatnonzero((case.scene.runs.of[grades.name] == run) & (grades.rank == grades.rank[at]))
-    return next(
-        int(one) for one in alike[::-1] if grades.grader[one] != grades.grader[at] and grades.kind[one] != ERASED
+    alike = np.flatnonzero(
+        (case.scene.runs.of[grades.name] == run) & (grades.rank == grades.rank[at]) & (grades.kind != ERASED)
     )
+    newest = [int(case.stream(run, one)[-1]) for one in np.unique(grades.grader[alike]).tolist()]
+    return max(one for one in newest if grades.grader[one] != grades.grader[at] and grades.kind[one] != RETRACTION)
 
 
 def _equal(case: Case, one: int, two: int) -> bool:
@@ -256,11 +323,15 @@ def _unmapped(case: Case, unit: int) -> str:
 
 def _in_balance(case: Case, unit: int) -> str:
     found = max(balances(case.facts, case.policy, case.through), key=lambda one: one.through_us)
-    grade_at = time_text(int(case.scene.grades.at[case.units.grade[unit]]))
-    return (
-        f"It is of {grade_at}, and the opening balance of {found.source} (#{found.position}) holds everything "
-        f"through {time_text(found.through_us)}; paying it again would count it twice."
-    )
+    at_us, since_us = int(case.scene.grades.at[case.units.grade[unit]]), int(case.units.since[unit])
+    holds = f"the opening balance of {found.source} (#{found.position}) holds everything through"
+    if at_us > found.through_us:
+        return (
+            f"Its run was graded before, at {time_text(since_us)}, and {holds} {time_text(found.through_us)}; "
+            f"a later grade cannot be taken out of that sum, and paying it on top would count the run twice."
+        )
+    again = "paying it again would count it twice"
+    return f"It is of {time_text(at_us)}, and {holds} {time_text(found.through_us)}; {again}."
 
 
 def _erased(case: Case, unit: int) -> str:

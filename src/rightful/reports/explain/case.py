@@ -38,6 +38,7 @@ class Case:
 
     def __init__(self, facts: Facts, policy: Policy, through: int, names: list[int] | None) -> None:
         self.facts, self.policy, self.through, self.names = facts, policy, through, names
+        self.tried_rows = 0
         self.scene, self.units, self.targets, self.sources, self.settlement = settled(facts, policy, through, names)
         self.unit_of: dict[int, int] = {row: unit for unit, row in enumerate(self.settlement.unit_grade.tolist())}
         joined = self.targets if self.sources is None else self.sources
@@ -80,6 +81,14 @@ class Case:
     def text(self, number: int) -> str:
         """Return a session's name."""
         return self.facts.names.text(number)
+
+    def called(self, number: int) -> str:
+        """Return a session's name, told apart from the same text as another name of the ledger."""
+        text = self.text(number)
+        twin = self.facts.names.texts.find(text) if self.facts.names.alias[number] else None
+        if twin is None or not self.known(twin):
+            return text
+        return f"{text} as read from a file's name"
 
     def known(self, number: int) -> bool:
         """Say whether a row up to the position names the session."""

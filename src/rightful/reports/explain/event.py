@@ -19,7 +19,7 @@ from rightful.policies import Policy
 from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
 from rightful.projections.runs import quarantined
-from rightful.projections.scene import balances
+from rightful.projections.scene import balances, retired_by
 from rightful.reports.explain.case import case_of
 from rightful.reports.explain.rows import ExposureRow, GradeRow, exposure_row, grade_row
 from rightful.reports.explain.runs import Link, links_of, run_of
@@ -65,7 +65,7 @@ class EventExplained(msgspec.Struct, frozen=True, kw_only=True):
         through: The position up to which its use was sought.
         verdict: What it is and what became of it, in a sentence or two.
         revisions: All rows of its id.
-        used_by: What used it, superseded it or withdrew it: sentences.
+        used_by: What used it, superseded it or withdrew it, beyond what the verdict says: sentences.
         exposure: What became of it, where it is an exposure.
         grade: What became of it, where it is a grade or a retraction.
         link: What it came to, where it is a link or an unlink.
@@ -199,16 +199,16 @@ class _Told:
         return None, None, None
 
     def _uses(self, facts: Facts, exposure: ExposureRow | None, grade: GradeRow | None, link: Link | None) -> list[str]:
+        """Return what used the row, beyond the reason that the verdict gives."""
         if exposure is not None:
-            paid = f" Its arms: {listed(exposure.arms)}." if exposure.state == "paid" else ""
-            return [f"{exposure.reason}{paid}"]
+            used = exposure.state == "paid"
+            return [f"The grade at #{exposure.grade} paid its arms: {listed(exposure.arms)}."] if used else []
         if grade is not None:
-            paid = f" Arms: {listed(grade.arms)}." if grade.arms else ""
-            return [f"{grade.reason}{paid}"]
+            return [f"The arms that it paid: {listed(grade.arms)}."] if grade.arms else []
         if link is not None:
             number = facts.names.texts.find(link.session)
             assert number is not None, "a link's session has a name"
-            return [link.reason, run_of(case_of(facts, self.policy, self.through, [number]), number).reason]
+            return [run_of(case_of(facts, self.policy, self.through, [number]), number).reason]
         return self._other_uses(facts)
 
     def _other_uses(self, facts: Facts) -> list[str]:
@@ -243,6 +243,9 @@ class _Told:
         left = quarantined(facts, self.through)
         if position in {*left.unusable.tolist(), *left.void.tolist()}:
             return "Its id is in conflict or it was withdrawn, so it does not count."
+        by = retired_by(facts, self.through, {*left.unusable.tolist(), *left.void.tolist()}).get(mine.id)
+        if by is not None:
+            return f"The publication at #{by} rebuilt its file from the log alone, so its numbers count no more."
         newer = [one for one in facts.balances if one.source == mine.source and one.position <= self.through]
         last = max(newer, key=lambda one: (one.at_us, one.position))
         if last.position != position:

@@ -8,10 +8,10 @@ import numpy as np
 
 from rightful.projections.columns import Ints
 from rightful.projections.scene import AMBIGUOUS, BINS, CREDITED, NOBODY
-from rightful.reports.explain.bins import conflict_text
+from rightful.reports.explain.bins import conflict_text, why
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.runs import run_of
-from rightful.reports.explain.words import WHY, bin_name, count, listed, span
+from rightful.reports.explain.words import bin_name, count, listed, span
 
 STATES = (
     "paid", "repeated", "unweighted", "unpaid", "late", "pending", "nothing-shown", "not-newest", "other-name",
@@ -81,8 +81,8 @@ def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
         if number == AMBIGUOUS and len(runs := _runs_of(case, units)) > 1:
             what = f"The grades of {count(len(runs), 'run')} reach it: {listed(runs)}. One exposure is paid by one run"
             return Fate("unpaid", f"{what}, and nothing says which.", by, BINS[number])
-        why = f"{bin_name(number)} ({WHY[BINS[number]]})"
-        return Fate("unpaid", f"The grade that reaches it, {case.says(by)}, pays nobody: {why}.", by, BINS[number])
+        because = f"{bin_name(number)} ({why(case, unit, number)})"
+        return Fate("unpaid", f"The grade that reaches it, {case.says(by)}, pays nobody: {because}.", by, BINS[number])
     unit = int(paying[0])
     by = int(case.settlement.unit_grade[unit])
     mine = case.settlement.credit_arm[case.settlement.credit_unit == unit]
@@ -108,7 +108,7 @@ def _runs_of(case: Case, units: Ints) -> list[str]:
     found: dict[int, str] = {}
     for unit in units[case.units.bin[units] == NOBODY].tolist():
         run = int(case.settlement.unit_run[unit])
-        found.setdefault(run, f"{case.says(int(case.settlement.unit_grade[unit]))} of {case.text(run)}")
+        found.setdefault(run, f"{case.says(int(case.settlement.unit_grade[unit]))} of {case.called(run)}")
     return list(found.values())
 
 
@@ -158,9 +158,9 @@ def _not_reached(case: Case, row: int, shown: int) -> Fate:
 def _of_alias(case: Case, name: int, session: int) -> Fate | None:
     """An exposure under a sanitised form; None where it fits one session, which has no other exposures."""
     text, fitting = case.text(name), case.facts.names.fitting(name, case.through)
-    form = f"Its session was read from a sanitised form ({text}), which matches no name exactly"
+    form = f"It was read from a file whose name is only a sanitised form of a session id ({text})"
     if len(fitting) > 1:
-        fits = listed([case.text(one) for one in fitting])
+        fits = listed([case.called(one) for one in fitting])
         return Fate("unclear", f"{form}, and more than one name fits it: {fits}. Nobody can tell whose it is.")
     if session == name:
         return Fate("unclear", f"{form}, and no name of the ledger fits it. A grade of the full name would reach it.")
@@ -171,9 +171,8 @@ def _of_alias(case: Case, name: int, session: int) -> Fate | None:
     if exact.any():
         first = int(case.scene.shown.pos[np.flatnonzero(exact)[0]])
         own = case.text(session)
-        return Fate(
-            "shadowed", f"{form}; {own}, which it fits, has exposures under its exact name (#{first}), and those count."
-        )
+        whose = "the session of that very name" if own == text else f"{own}, the session that it fits,"
+        return Fate("shadowed", f"{form}; {whose} has exposures of its own (#{first}), and those count.")
     return None
 
 

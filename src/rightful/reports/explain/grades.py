@@ -12,7 +12,7 @@ import numpy as np
 
 from rightful.projections.facts import ERASED, RETRACTION
 from rightful.projections.scene import CONFLICTING
-from rightful.reports.explain.bins import bin_reason
+from rightful.reports.explain.bins import bin_reason, conflict_text
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.words import bin_name, listed
 
@@ -58,7 +58,8 @@ def _left_out(case: Case, row: int) -> Verdict:
         return Verdict("left-out", "The policy leaves its session out (`without_sessions`), with its whole run.")
     if table["kind"][row] == RETRACTION and policy.revision == "additive":
         return Verdict("ignored", "Under `revision: additive` every grade pays and retractions are ignored.")
-    which = "leaves that grader out (`without_graders`)" if policy.without_graders else "names no such grader"
+    out = any(fnmatchcase(grader, one) for one in policy.without_graders)
+    which = "leaves that grader out (`without_graders`)" if out else "names no such grader"
     pays = listed(list(policy.graders))
     reason = f"{grader} is recorded and never pays under this policy: it {which}; it pays from {pays}."
     return Verdict("recorded-only", reason)
@@ -86,7 +87,7 @@ def _not_effective(case: Case, at: int) -> Verdict:
             "superseded", f"{case.says(int(grades.row[top]))} of the same grader replaces it.", by=int(grades.row[top])
         )
     if top != at:
-        return _same_seq(case, top)
+        return _same_seq(case, at, top)
     unit = _unit_of_run(case, run)
     if grades.kind[at] == RETRACTION:
         if unit is None:
@@ -96,11 +97,17 @@ def _not_effective(case: Case, at: int) -> Verdict:
     return _beaten(case, at, unit)
 
 
-def _same_seq(case: Case, top: int) -> Verdict:
+def _same_seq(case: Case, at: int, top: int) -> Verdict:
     grades = case.scene.grades
     by = int(grades.row[top])
     unit = case.unit_of.get(by)
     if unit is not None and case.settlement.unit_bin[unit] == CONFLICTING:
+        if grades.conflicting[at]:
+            what = conflict_text(case, int(grades.pos[at]))
+            return Verdict("rival", f"Its id is in conflict: {what}. An `event.withdrawn` settles it.", by=by)
+        if grades.conflicting[top]:
+            what = conflict_text(case, int(grades.pos[top]))
+            return Verdict("rival", f"The id of {case.says(by)}, of one `seq` with it, is in conflict: {what}.", by=by)
         reason = (
             f"It and {case.says(by)} have one `seq`, and the two do not say the same; nobody can tell which counts."
         )

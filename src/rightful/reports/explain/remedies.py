@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
+from rightful.policies import PRESETS
 from rightful.projections.facts import ERASED, GRADE, RETRACTION
-from rightful.projections.scene import NOBODY
-from rightful.reports.explain.bins import conflict_of, rival_of, rivals_of, wanted
+from rightful.reports.explain.bins import Clash, clash_of, conflict_of, rivals_of, wanted
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.grades import Verdict
 from rightful.reports.explain.runs import run_of
+from rightful.reports.explain.whatif import credits_new, helps, pays_under
 from rightful.reports.explain.words import (
     OTHER_NAME,
     PRODUCER,
@@ -26,9 +28,35 @@ from rightful.reports.explain.words import (
 
 
 def remedies_of(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
-    """Return what would make a grade count; nothing where it counts, or where it rightly does not."""
+    """Return what would make a grade count; nothing where it counts, or where it rightly does not.
+
+    What is to be recorded is tried first (`whatif`): what would change nothing is not proposed.
+    """
     find = _BY_STATE.get(verdict.state)
-    return [] if find is None else find(case, row, verdict)
+    if find is None:
+        return []
+    found = [one for one in find(case, row, verdict) if helps(case, row, verdict, one)]
+    return found if found or verdict.unit is None else [_by_policy(case, row, verdict.unit)]
+
+
+def _by_policy(case: Case, row: int, unit: int) -> Remedy:
+    """Return what is left where nothing that is recorded settles it: another policy, if one that is near does."""
+    why = "Under this policy nothing that is recorded settles it"
+    near: list[tuple[str, dict[str, Any]]] = []
+    if case.sources is not None:
+        near.append(("a grade can be held to what its own session was shown", {"join": "bound"}))
+    elif not case.targets.unclear[unit] and (rivals := list(rivals_of(case, unit))):
+        sessions = sorted({_graded_session(case, other) for _, other in rivals})
+        gone = [*case.policy.without_sessions, *sessions]
+        near.append(("the policy can leave the other run out", {"without_sessions": gone}))
+    for what, policy in near:
+        if pays_under(case, row, policy):
+            return Remedy(f"{why}; {what}.", [], policy)
+    return Remedy(f"{why}, and no policy near to it would.")
+
+
+def _graded_session(case: Case, unit: int) -> str:
+    return case.text(int(case.facts.grades["name"][case.settlement.unit_grade[unit]]))
 
 
 def _again(case: Case, row: int, what: str, **said: object) -> Remedy:
@@ -49,6 +77,17 @@ def _again(case: Case, row: int, what: str, **said: object) -> Remedy:
         more["reward"] = REWARD if np.isnan(reward) else reward
     grade = grade_event(case.text(name), case.grader(row), seq + 1, at_us, **more, **said)
     return Remedy(what, [grade])
+
+
+def _asked_under(case: Case, what: str, **said: object) -> Remedy:
+    """The policy that was asked with some fields changed; each stands whole, as it replaces the default whole."""
+    own, default = case.policy.as_dict(), PRESETS["bound"].as_dict()
+    kept = {name: value for name, value in own.items() if name not in default or default[name] != value}
+    return Remedy(what, [], {**kept, **said})
+
+
+def _ranked_first(case: Case, grader: str) -> list[str]:
+    return [grader, *(one for one in case.policy.graders if one != grader)]
 
 
 def _retraction(case: Case, row: int, what: str) -> Remedy:
@@ -103,7 +142,7 @@ def _for_late_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
         after = int(case.scene.shown.at[late].max())
         found.append(_again(case, row, "Or grade the session again, after what it was shown.", at_us=after))
     clocks = "Or, if the clocks of the two differ by so much, allow for it in the policy."
-    return [*found, Remedy(clocks, [], {"skew_s": skew_s})]
+    return [*found, _asked_under(case, clocks, skew_s=skew_s)]
 
 
 def _for_ambiguous(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
@@ -121,11 +160,24 @@ def _for_ambiguous(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     if doubtful:
         return run_of(case, number).remedies
     fitting = case.facts.names.fitting(number, case.through)
+    return [_of_the_fitting(case, row, fitting)]
+
+
+def _of_the_fitting(case: Case, row: int, fitting: list[int]) -> Remedy:
+    """Say which of the names that fit is meant; one that was shown nothing under its exact name needs that first."""
     alias = case.facts.names.alias
-    likely = min(fitting, key=lambda one: (alias[one] or not case.was_shown(one), one))
-    fits = list(dict.fromkeys(case.text(one) for one in fitting))
-    what = f"Say which session is meant ({' or '.join(fits)}): grade again and name it as `exposure_session`."
-    return [_again(case, row, what, exposure_session=case.text(likely))]
+    fits = " or ".join(dict.fromkeys(case.called(one) for one in fitting))
+    shown = [one for one in fitting if not alias[one] and case.was_shown(one)]
+    if shown:
+        what = f"Say which session is meant ({fits}): grade again and name it as `exposure_session`."
+        return _again(case, row, what, exposure_session=case.text(shown[0]))
+    name = case.text(min(fitting, key=lambda one: (alias[one], one)))
+    first = exposure_event(name, int(case.facts.grades["at"][row]), [])
+    what = (
+        f"Nobody can tell which session is meant ({fits}): none was shown anything under its exact name. If {name} "
+        f"is, record what it was shown, and grade again with it as `exposure_session`."
+    )
+    return Remedy(what, [first, *_again(case, row, "", exposure_session=name).events])
 
 
 def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
@@ -145,30 +197,33 @@ def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
     events = []
     for _, other in others:
         events += _retraction(case, int(case.settlement.unit_grade[other]), "").events
-    found.append(Remedy("If the other run was not shown it, its grader takes its grade back.", events))
+    start = "Or, if" if found else "If"
+    found.append(Remedy(f"{start} the other run was not shown it, its grader takes its grade back.", events))
     return found
 
 
 def _for_conflicting(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     unit = verdict.unit
     assert unit is not None, "a bin is that of a unit"
-    at = int(case.units.grade[unit])
-    if case.scene.grades.conflicting[at]:
-        return [_settling(case, [int(case.scene.grades.pos[at])], int(case.facts.grades["name"][row]))]
-    if case.units.bin[unit] == NOBODY:
-        shown = case.reached(unit)
-        usable = shown[~case.scene.shown.erased[shown]]
-        return [_settling(case, case.scene.shown.pos[usable].tolist(), int(case.scene.shown.name[usable[0]]))]
-    other = rival_of(case, unit)
-    if case.scene.grades.conflicting[other]:
-        return [_settling(case, [int(case.scene.grades.pos[other])], int(case.facts.grades["name"][row]))]
-    if case.scene.grades.grader[other] == case.scene.grades.grader[at]:
+    clash = clash_of(case, unit)
+    if clash.positions:
+        return [_settling(case, clash.positions, _whose(case, unit, row, clash))]
+    assert clash.other is not None, "what is in no id's conflict contradicts another grade"
+    if clash.cause == "seq":
         what = "Grade again with the next `seq`, and the reward that is right; this one says that of the newest."
         return [_again(case, row, what)]
-    rival = int(case.scene.grades.row[other])
-    graders = ["/".join(case.grader(row)), *case.policy.graders]
-    ordered = Remedy("Or say in the policy which grader comes first.", [], {"graders": graders})
+    rival = int(case.scene.grades.row[clash.other])
+    graders = _ranked_first(case, "/".join(case.grader(row)))
+    ordered = _asked_under(case, "Or say in the policy which grader comes first.", graders=graders)
     return [_retraction(case, rival, "The other grader takes its grade back."), ordered]
+
+
+def _whose(case: Case, unit: int, row: int, clash: Clash) -> int:
+    """Return the name under which a conflict is settled: that of the first exposure, else of the grade."""
+    if clash.cause != "exposures":
+        return int(case.facts.grades["name"][row])
+    shown = case.reached(unit)
+    return int(case.scene.shown.name[shown[case.scene.shown.pos[shown] == clash.positions[0]]][0])
 
 
 def _settling(case: Case, positions: list[int], name: int) -> Remedy:
@@ -190,13 +245,14 @@ def _for_retracted(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # n
 
 def _for_unmapped(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
     word = case.facts.outcomes.values[int(case.facts.grades["outcome"][row])]
-    mapped = Remedy("Say in the policy what the word is worth, 0 to 1.", [], {"outcomes": {word: REWARD}})
+    outcomes = {**case.policy.outcomes, word: REWARD}
+    mapped = _asked_under(case, "Or say in the policy what the word is worth, 0 to 1.", outcomes=outcomes)
     return [_again(case, row, "Grade again with a reward.", reward=REWARD), mapped]
 
 
 def _for_in_balance(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
     what = "Nothing is missing: the balance counts it already. To count grades instead of balances, leave those out."
-    return [Remedy(what, [], {"balances": []})]
+    return [_asked_under(case, what, balances=[])]
 
 
 def _for_erased(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
@@ -220,37 +276,49 @@ def _for_superseded(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # 
 
 def _for_rival(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     assert verdict.by is not None, "a rival has a counterpart"
-    if case.facts.grades["grader"][row] == case.facts.grades["grader"][verdict.by]:
+    grades, at, by = case.scene.grades, case.grade_at(row), case.grade_at(verdict.by)
+    assert at is not None, "a rival stands in the scene"
+    assert by is not None, "and so does what it contradicts"
+    if grades.grader[at] == grades.grader[by]:
+        if in_conflict := [int(grades.pos[one]) for one in (at, by) if grades.conflicting[one]]:
+            return [_settling(case, in_conflict[:1], int(grades.name[at]))]
         return [_again(case, row, "Its grader says it again with the next `seq`.")]
     return [_retraction(case, verdict.by, "The other grader takes its grade back.")]
 
 
 def _for_outranked(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
-    found = [Remedy("Or rank it first in the policy.", [], {"graders": ["/".join(case.grader(row))]})]
-    if verdict.by is not None:
-        found.insert(0, _retraction(case, verdict.by, "The grader that outranks it takes its grade back."))
-    return found
+    graders = _ranked_first(case, "/".join(case.grader(row)))
+    if verdict.by is None:
+        return [_asked_under(case, "Rank it first in the policy.", graders=graders)]
+    taken = _retraction(case, verdict.by, "The grader that outranks it takes its grade back.")
+    return [taken, _asked_under(case, "Or rank it first in the policy.", graders=graders)]
 
 
 def _for_recorded_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
     grader = "/".join(case.grader(row))
-    policy: dict[str, Any] = {"graders": [*case.policy.graders, grader]}
-    if case.policy.without_graders:
-        policy = {"without_graders": []}
-    return [Remedy("Ask under a policy that pays from this grader.", [], policy)]
+    policy: dict[str, Any] = {"graders": _ranked_first(case, grader)}
+    left_out = case.policy.without_graders
+    if any(fnmatchcase(grader, one) for one in left_out):
+        policy["without_graders"] = [one for one in left_out if not fnmatchcase(grader, one)]
+    what = "Ask under a policy that pays from this grader; here it comes first, since only the first that graded pays."
+    return [_asked_under(case, what, **policy)]
 
 
 def _for_left_out(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
-    return [Remedy("Ask under a policy that does not leave the session out.", [], {"without_sessions": []})]
+    return [_asked_under(case, "Ask under a policy that does not leave the session out.", without_sessions=[])]
 
 
 def waiting(case: Case, number: int) -> Remedy:
     """Return what a run that nobody has graded waits for."""
-    name = case.text(int(case.scene.runs.of[number]))
-    rows = case.facts.shown_of.rows(case.component(number))
-    at_us = int(case.facts.shown["at"][rows].max()) if len(rows) else case.latest_us()
-    event = grade_event(name, (PRODUCER, "overall"), 1, at_us, reward=REWARD)
-    return Remedy(f"A grade of {name}, at or after what it was shown.", [event])
+    runs, shown = case.scene.runs, case.scene.shown
+    mine = shown.at[runs.of[shown.session] == runs.of[number]]
+    at_us = max(int(mine.max(initial=0)), case.scene.through_balance_us + 1)
+    for name in dict.fromkeys((case.text(int(runs.of[number])), case.text(number))):
+        event = grade_event(name, (PRODUCER, "overall"), 1, at_us, reward=REWARD)
+        remedy = Remedy(f"A grade of {name}, at or after what it was shown.", [event])
+        if credits_new(case, remedy):
+            return remedy
+    return Remedy("Under this policy no grade of it that is recorded would pay what it was shown.")
 
 
 _BY_STATE: dict[str, Callable[[Case, int, Verdict], list[Remedy]]] = {

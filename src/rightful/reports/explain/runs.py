@@ -9,7 +9,7 @@ import msgspec
 from rightful.projections.facts import NATIVE, RELATIONS
 from rightful.projections.runs import IN_FORCE, SECOND_GUESS, UNDONE, UNLINKS, UNUSABLE, VOID, WEAKER
 from rightful.reports.explain.case import Case
-from rightful.reports.explain.words import ARM, DESK, REWARD, Remedy, exposure_event, grade_event, link_event, listed
+from rightful.reports.explain.words import DESK, REWARD, Remedy, exposure_event, grade_event, link_event, listed
 
 LINK_STATES = {
     IN_FORCE: "in force", UNUSABLE: "conflicting", VOID: "withdrawn", UNLINKS: "unlinks",
@@ -128,7 +128,7 @@ def _twice_started(case: Case, reused: int) -> tuple[str, list[Remedy]]:
     )
     at_us = _first_shown(case, reused)
     grade = grade_event(apart, (DESK, "overall"), 1, at_us, reward=REWARD)
-    return reason, [Remedy(what, [exposure_event(apart, at_us, [ARM]), grade])]
+    return reason, [Remedy(what, [exposure_event(apart, at_us, []), grade])]
 
 
 def _first_shown(case: Case, number: int) -> int:

@@ -18,6 +18,7 @@ from rightful.reports.explain.case import Case, case_of, envelopes_at
 from rightful.reports.explain.remedies import waiting
 from rightful.reports.explain.rows import ExposureRow, GradeRow, exposure_row, grade_row, in_words, rows_through
 from rightful.reports.explain.runs import Link, Run, links_of, run_of
+from rightful.reports.explain.whatif import parts
 from rightful.reports.explain.words import Remedy, count
 
 _READ = frozenset({"exposure.recorded", "grade.recorded", "grade.retracted", "session.linked", "session.unlinked"})
@@ -31,7 +32,7 @@ class Name(msgspec.Struct, frozen=True):
         alias: Whether it was read from a sanitised form.
         first: The position of the first row that names it; None where only a grade's target does.
         started: The position of its first `session.started`; None without one.
-        role: `run` for a name of the run, `fits` for one that only a sanitised form joins.
+        role: `run` for a name of the run, `fits` for another session's that only a sanitised form joins.
     """
 
     session: str
@@ -66,7 +67,7 @@ class SessionExplained(msgspec.Struct, frozen=True, kw_only=True):
         session: The session asked for.
         policy: The policy's hash.
         through: The position it holds for.
-        verdict: The whole in a sentence or two.
+        verdict: The whole in a sentence or two, of the session's own run.
         run: The name that stands for its run; None where nobody can tell.
         run_reason: Why it is that run, or why nobody can tell.
         pending: Whether its run was shown arms and waits for a grade.
@@ -74,6 +75,8 @@ class SessionExplained(msgspec.Struct, frozen=True, kw_only=True):
         links: The links that name one of them, each with what it came to.
         exposures: What they were shown, each with what became of it.
         grades: Every grade of theirs or that names them, of every grader, each with what became of it.
+        elsewhere: Which of the exposures and grades are another session's, by position: of a name that
+            fits as a sanitised form, or that only a grade of the one names as that of the other.
         asides: Rows that change nothing: repeats, `unknown` outcomes, links of an alias.
         remedies: What would settle the run, or end the waiting.
     """
@@ -89,6 +92,7 @@ class SessionExplained(msgspec.Struct, frozen=True, kw_only=True):
     links: list[Link]
     exposures: list[ExposureRow]
     grades: list[GradeRow]
+    elsewhere: list[int]
     asides: list[Aside]
     remedies: list[Remedy]
 
@@ -121,11 +125,12 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
     facts, through = case.facts, case.through
     members = sorted({one for number in known for one in case.component(number)})
     fits = sorted({fit for one in members for fit in facts.names.fitting(one, through)} - set(members))
-    near = [*members, *fits]
-    own = facts.grades_of.rows(near).tolist()
+    own = _own(case, known[0])
+    near = [*members, *sorted({*fits, *own} - set(members))]
+    graded = facts.grades_of.rows(near).tolist()
     aimed = np.flatnonzero(np.isin(facts.grades["target"], near)).tolist()
-    grades = rows_through(facts.grades, [*own, *aimed], through)
-    targets = {int(facts.grades["target"][row]) for row in own} - {-1}
+    grades = rows_through(facts.grades, [*graded, *aimed], through)
+    targets = {int(facts.grades["target"][row]) for row in graded} - {-1}
     shown = rows_through(facts.shown, facts.shown_of.rows(sorted({*near, *targets})).tolist(), through)
     links = links_of(case, set(near))
     envelopes = envelopes_at(
@@ -139,7 +144,8 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
     exposure_rows = [exposure_row(case, row, envelopes) for row in shown]
     grade_rows = [grade_row(case, row, envelopes) for row in grades]
     run = run_of(case, _run_number(case, known[0]))
-    pending = any(row.state == "pending" and row.arms for row in exposure_rows)
+    elsewhere = _elsewhere(facts.shown, shown, own) | _elsewhere(facts.grades, grades, own)
+    pending = any(row.state == "pending" and row.arms and row.position not in elsewhere for row in exposure_rows)
     named = [
         msgspec.structs.replace(link, id=envelopes[link.position].id, producer=envelopes[link.position].producer)
         for link in links
@@ -149,23 +155,48 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
         session=session,
         policy=case.policy.hash,
         through=through,
-        verdict=_verdict(session, exposure_rows, grade_rows, {case.text(one) for one in members}, run),
+        verdict=_verdict(session, exposure_rows, grade_rows, elsewhere, run),
         run=run.name,
         run_reason=run.reason,
         pending=pending,
-        names=[_name(facts, one, through, "run" if one in members else "fits") for one in near],
+        names=[_name(facts, one, through, "run" if one in {*members, *own} else "fits") for one in near],
         links=named,
         exposures=exposure_rows,
         grades=grade_rows,
+        elsewhere=sorted(elsewhere),
         asides=asides,
-        remedies=[*run.remedies, *([waiting(case, known[0])] if pending and run.name is not None else [])],
+        remedies=_remedies(case, _run_number(case, known[0]), run, pending=pending),
     )
+
+
+def _remedies(case: Case, number: int, run: Run, *, pending: bool) -> list[Remedy]:
+    if run.name is not None:
+        return [waiting(case, number)] if pending else []
+    return [one for one in run.remedies if parts(case, number, one)]
+
+
+def _own(case: Case, asked: int) -> set[int]:
+    """Return the names of the session's own run: those that links join, and sanitised forms that fit it alone.
+
+    A name that merely fits is another session's. Two names of one text, one of them read from a
+    sanitised form, are one session only where that form fits no other.
+    """
+    alias, first = case.facts.names.alias, case.facts.names.first
+    own = set(case.component(_run_number(case, asked)))
+    forms = [one for one in case.facts.names.closure([asked]) if alias[one] and first[one] <= case.through]
+    return {asked, *own, *(one for one in forms if _run_number(case, one) in own)}
+
+
+def _elsewhere(table: Any, rows: list[int], own: set[int]) -> set[int]:  # noqa: ANN401 - a table of facts
+    """Return the positions of the rows that are of none of the names."""
+    return {int(table["pos"][row]) for row in rows if int(table["name"][row]) not in own}
 
 
 def _run_number(case: Case, number: int) -> int:
     """Return the name whose run is told: a sanitised form that fits one session is that session."""
-    fitting = case.facts.names.fitting(number, case.through) if case.facts.names.alias[number] else []
-    return fitting[0] if len(fitting) == 1 else number
+    alias = case.facts.names.alias
+    fitting = case.facts.names.fitting(number, case.through) if alias[number] else []
+    return fitting[0] if len(fitting) == 1 and not alias[fitting[0]] else number
 
 
 def _name(facts: Facts, number: int, through: int, role: str) -> Name:
@@ -204,25 +235,37 @@ def aside_reason(row: Any) -> str:  # noqa: ANN401 - a Recorded
     return "It changes nothing."
 
 
-def _verdict(session: str, exposures: list[ExposureRow], grades: list[GradeRow], own: set[str], run: Run) -> str:
-    """Return the whole in a sentence; a grade of the run's own names is told before one that only names it."""
-    arms = len({arm for row in exposures for arm in row.arms})
-    shown = f"{session} was shown {count(arms, 'arm')} in {count(len(exposures), 'exposure')}" if exposures else ""
+def _verdict(session: str, exposures: list[ExposureRow], grades: list[GradeRow], elsewhere: set[int], run: Run) -> str:
+    """Return the whole in a sentence, of the run's own names; a grade of another session only if it pays them."""
+    mine = [row for row in exposures if row.position not in elsewhere]
+    own = [row for row in grades if row.position not in elsewhere]
+    arms = len({arm for row in mine for arm in row.arms})
+    shown = f"{session} was shown {count(arms, 'arm')} in {count(len(mine), 'exposure')}" if mine else ""
     start = f"{shown}. " if shown else f"No exposure of {session} is recorded. "
-    credited = [row for row in grades if row.state == "credited"]
+    credited = [row for row in own if row.state == "credited"]
     if credited:
         last = credited[-1]
         paid = f"{last.grader} seq {last.seq} (#{last.position}) paid {count(len(last.arms), 'arm')}"
         return f"{start}{count(len(credited), 'grade')} of it {'is' if len(credited) == 1 else 'are'} credited: {paid}."
-    ended = sorted((row for row in grades if row.bin is not None), key=lambda row: row.session in own)
+    paid_by = {row.grade for row in mine if row.state in {"paid", "repeated", "unweighted"}}
+    payers = [row for row in grades if row.position in paid_by]
+    if payers:
+        last = payers[-1]
+        by = f"{last.grader} seq {last.seq} (#{last.position}) of {last.session}"
+        return f"{start}{by} pays {count(len(last.arms), 'arm')} of it."
+    ended = [row for row in own if row.bin is not None] or [row for row in grades if _names(row, mine)]
     if ended:
         row = ended[-1]
-        return (
-            f"{start}Its grade {row.grader} seq {row.seq} (#{row.position}) credits nobody ({row.state}): {row.reason}"
-        )
+        whose = "Its grade" if row.position not in elsewhere else f"The grade of {row.session},"
+        return f"{start}{whose} {row.grader} seq {row.seq} (#{row.position}) credits nobody ({row.state}): {row.reason}"
     if run.name is None:
         return f"{start}{run.reason}"
-    if grades:
-        states = ", ".join(f"{n} {state}" for state, n in in_words(row.state for row in grades).items())
+    if own:
+        states = ", ".join(f"{n} {state}" for state, n in in_words(row.state for row in own).items())
         return f"{start}None of its grades pays under this policy ({states})."
-    return f"{start}It waits for a grade." if exposures and arms else f"{start}No grade of it is recorded either."
+    return f"{start}It waits for a grade." if mine and arms else f"{start}No grade of it is recorded either."
+
+
+def _names(row: GradeRow, mine: list[ExposureRow]) -> bool:
+    """Say whether a grade in a bin reaches one of some exposures, or names their session."""
+    return row.bin is not None and any(one.grade == row.position or one.session == row.exposure_session for one in mine)

@@ -17,27 +17,25 @@ WHY: Mapping[str, str] = {
     "credited": "it paid the arms that its target was shown",
     "unmatched": "no exposure of that session is recorded",
     "empty": "its exposure lists no lesson",
-    "ambiguous": "another session fits its name, or is graded for the same exposure",
-    "conflicting": "an event that it rests on contradicts another of the same id; `event.withdrawn` settles it",
     "retracted": "the grade was taken back",
     "late_only": "every exposure is later than the grade",
     "unmapped": "the policy gives its outcome word no value",
     "in_balance": "an opening balance holds what came before",
     "erased": "its exposure was erased",
 }
-"""Why the grades of a bin end there, in a clause; the longer story names the facts."""
+"""Why the grades of a bin end there, in a clause, where that has one cause; `bins.why` knows of the others."""
 
 REWARD = "<reward, 0 to 1>"
-"""Stands where only a grader knows the reward."""
+"""Stands where only a grader knows the reward; a number, so that it is refused as it stands."""
 
-ARM = "<arm that was shown>"
-"""Stands where only the one who showed it knows the arm."""
+ARMS = "<the arms that were shown, an array of objects with `arm`>"
+"""Stands where only the one who showed them knows the arms; an array, so that it is refused as it stands."""
 
 OTHER_NAME = "<the name that the tool which showed it gave the run>"
-"""Stands where only a person knows under which other name the run was shown something."""
+"""Stands where only a person knows under which other name the run was shown something; no name of a session."""
 
 PRODUCER = "<producer>"
-"""Stands where nobody has graded yet, so that it is not known who will."""
+"""Stands where nobody has graded yet, so that it is not known who will; no name of a producer."""
 
 DESK = "manual"
 """The producer of events that a person adds by hand."""
@@ -50,8 +48,10 @@ class Remedy(msgspec.Struct, frozen=True):
 
     Attributes:
         what: A sentence.
-        events: Wire objects to append; text in angle brackets stands for what nobody but a person knows.
-        policy: What to change of the policy instead, where nothing needs to be recorded.
+        events: Wire objects to append; text in angle brackets stands for what nobody but a person
+            knows, where the wire check refuses it.
+        policy: A policy to ask under instead, where nothing needs to be recorded: the one that was
+            asked, without its defaults, with what has to change of it.
     """
 
     what: str
@@ -91,15 +91,16 @@ def exposure_event(session: str, at_us: int, arms: list[str]) -> Wire:
     """Return the exposure that a person could add, with a key that makes adding it twice one event."""
     return {
         "type": "exposure.recorded", "producer": DESK, "key": composite_key("explain", "exposure", session, at_us),
-        "session": session, "at": times.text_of(at_us), "arms": [{"arm": arm} for arm in arms or [ARM]],
+        "session": session, "at": times.text_of(at_us), "arms": [{"arm": arm} for arm in arms] or ARMS,
     }  # fmt: skip
 
 
 def link_event(kind: str, session: str, other: str, at_us: int) -> Wire:
     """Return a link or an unlink by hand."""
     said = {"as": "native", "evidence": "manual"} if kind == "session.linked" else {}
+    named = () if other == OTHER_NAME else (other,)
     return {
-        "type": kind, "producer": DESK, "key": composite_key("explain", kind, session, other),
+        "type": kind, "producer": DESK, "key": composite_key("explain", kind, session, *named, at_us),
         "session": session, "at": times.text_of(at_us), "other": other, **said,
     }  # fmt: skip
 

@@ -1,0 +1,90 @@
+"""Where Claude Code's settings stand: the user's, the project's, and the project's own of this machine.
+
+Claude Code runs the hooks of all of them, so whoever looks at one has to know of the others.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from rightful.cli.hook_command import ledger_of
+from rightful.cli.settings import Settings
+from rightful.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+SCOPES = ("user", "project", "local")
+"""Whose settings there are."""
+
+
+class Elsewhere(NamedTuple):
+    """Another settings file that the agent reads here too, and that has hooks of ours.
+
+    Attributes:
+        scope: Whose it is.
+        settings: The file.
+        ledgers: The ledgers that its hooks write to.
+    """
+
+    scope: str
+    settings: str
+    ledgers: list[str]
+
+
+def asked(args: argparse.Namespace) -> str:
+    """Return the settings file that is meant, absolute.
+
+    Raises:
+        UsageError: It has no name, or nobody knows where it is.
+    """
+    if args.settings is None:
+        return file_of(args.scope)
+    if not args.settings.strip():
+        raise UsageError("--settings is empty; nothing was done. Give the path of a file, or leave it out.")
+    return str(os.path.abspath(args.settings))
+
+
+def file_of(scope: str) -> str:
+    """Return the settings file of a scope, absolute.
+
+    Raises:
+        UsageError: It is the user's, and nobody knows his home.
+    """
+    if scope == "user":
+        home = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
+        if home.startswith("~"):
+            raise UsageError("your home folder is not known; nothing was done. Name the file with --settings.")
+        return os.path.abspath(f"{home}/settings.json")
+    name = "settings.json" if scope == "project" else "settings.local.json"
+    return f"{_project()}/.claude/{name}"
+
+
+def elsewhere(path: str) -> list[Elsewhere]:
+    """Return the other scopes that have hooks of ours; one that cannot be read has none that would run."""
+    found = []
+    seen = {os.path.realpath(path)}
+    for scope in SCOPES:
+        try:
+            settings = Settings(file_of(scope))
+        except UsageError:
+            continue
+        if (real := os.path.realpath(settings.path)) in seen:
+            continue
+        seen.add(real)
+        if installed := settings.installed():
+            ledgers = dict.fromkeys(ledger_of(one.command) or "" for one in installed)
+            found.append(Elsewhere(scope, settings.path, list(ledgers)))
+    return found
+
+
+def _project() -> str:
+    """Return the root of the project around the working folder: where `.git` is, else the folder itself."""
+    here = folder = os.getcwd()
+    while not os.path.exists(f"{folder}/.git"):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return here
+        folder = above
+    return folder

@@ -1,0 +1,130 @@
+"""A settings file's bytes: read only where a regular file stands, and written whole or not at all.
+
+The new bytes are written and flushed beside the file first, and take its name in one step. What a killed
+process leaves of that is swept later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rightful.errors import StorageError, UsageError
+
+UNCHANGED = "Nothing was changed; try again when nobody writes it."
+"""What to say of a file that others write all the time."""
+
+_OURS = ".rightful-"
+_HALF = re.compile(rf"(?:\.before-rightful(?:\.[0-9]+)?)?{re.escape(_OURS)}([0-9]{{1,9}})\.tmp")
+
+
+def read(path: str) -> bytes | None:
+    """Return what a file holds; None if there is none.
+
+    Raises:
+        UsageError: It is no regular file: a pipe or a device might never end.
+        OSError: It cannot be read.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise UsageError(f"{path} is no regular file; nothing was changed. Name a settings file.")
+    with open(fd, "rb") as file:
+        return file.read()
+
+
+@contextmanager
+def prepared(path: str, data: bytes, like: str) -> Iterator[str]:
+    """Yield a file beside another, which holds the bytes that this one shall hold; it is gone afterwards.
+
+    Args:
+        path: The file that it shall become.
+        data: Its bytes.
+        like: The file whose owner and mode it gets; the owner of its folder, if there is none.
+
+    Raises:
+        StorageError: Its owner is another one, and it cannot be given to him.
+        OSError: It cannot be written.
+    """
+    half = f"{path}{_OURS}{os.getpid()}.tmp"
+    try:
+        with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:
+            _give(file.fileno(), like)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield half
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(half)
+
+
+def put(half: str, path: str) -> None:
+    """Let a prepared file take its name, durably."""
+    os.replace(half, path)
+    from pathlib import Path
+
+    from rightful.recorders.files import sync_folder
+
+    with contextlib.suppress(OSError):
+        sync_folder(Path(path).parent)
+
+
+def make_folder(path: str) -> None:
+    """Make a folder and those above it, each of the owner of the one that it is in."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    make_folder(above)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path)
+        _give_to(path, os.stat(above))
+
+
+def _give(fd: int, like: str) -> None:
+    try:
+        found = os.stat(like)
+    except FileNotFoundError:
+        _give_to(fd, os.stat(os.path.dirname(like)))
+        return
+    if found.st_uid != os.fstat(fd).st_uid and os.geteuid() != 0:
+        raise StorageError(f"{like} belongs to another user, and would become yours", "Nothing was changed; be him.")
+    _give_to(fd, found)
+    if os.geteuid() != 0:
+        with contextlib.suppress(OSError):  # a group that we are not in
+            os.fchown(fd, -1, found.st_gid)
+    os.fchmod(fd, stat.S_IMODE(found.st_mode))
+
+
+def _give_to(what: int | str, owner: os.stat_result) -> None:
+    """Give a new file to whom it belongs, if we write for another user; only root can."""
+    if os.geteuid() == 0:
+        os.chown(what, owner.st_uid, owner.st_gid)
+
+
+def sweep(path: str) -> None:
+    """Remove what processes that are gone left half written beside a file and its backups."""
+    folder, name = os.path.split(path)
+    with contextlib.suppress(OSError):
+        for entry in os.listdir(folder):
+            half = _HALF.fullmatch(entry.removeprefix(name)) if entry.startswith(name) else None
+            if half and not _lives(int(half[1])):
+                with contextlib.suppress(OSError):
+                    os.unlink(f"{folder}/{entry}")
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return process != os.getpid()

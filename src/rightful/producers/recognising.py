@@ -1,0 +1,61 @@
+"""Which kind a file is of: told by its first object that any kind recognises, however late it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+from rightful import limits
+from rightful.producers.files import Found, Problem
+from rightful.producers.foreign import described
+
+if TYPE_CHECKING:
+    from rightful.producers.importing import Kind
+
+ONLY = "only its first"
+"""How it begins to be said that the rest of a file was not read."""
+
+_PEEK = 32  # objects that are looked at before a file is known by its shape to be another tool's
+
+
+def recognised(
+    kinds: list[Kind], name: str, items: Iterator[Found | Problem]
+) -> tuple[Kind | None, Iterator[Found | Problem]]:
+    """Return the kind of the first object that any kind recognises, and all items from the first on.
+
+    A file that is known by its shape to be another tool's is looked at no further than that takes.
+    Elsewhere its first objects may be foreign or torn; of those beyond the first few only what is
+    wrong with them is kept, so that the file is never in memory.
+
+    Args:
+        kinds: The kinds that may come.
+        name: The file's own name.
+        items: What it holds.
+    """
+    head: list[Found | Problem] = []
+    for count, item in enumerate(items, 1):
+        head.append(item)
+        if isinstance(item, Found):
+            for kind in kinds:
+                if kind.recognises(item.value):
+                    return kind, chain(head, items)
+            if count > _PEEK:
+                head[-1] = Problem(item.line, foreign(item, kinds))
+        if count == _PEEK and described(name, _values(head)) is not None:
+            return None, iter(head)
+        if count == limits.FOREIGN_OBJECTS:
+            what = f"{ONLY} {count:,} objects were looked at"
+            return None, chain(head, [Problem(None, what, lost=False)] * any(True for _ in items))
+    return None, iter(head)
+
+
+def _values(items: Iterable[Found | Problem]) -> list[Mapping[str, Any]]:
+    return [item.value for item in items if isinstance(item, Found)]
+
+
+def foreign(found: Found, kinds: list[Kind]) -> str:
+    """Return why an object is of none of these kinds."""
+    names = ", ".join(kind.NAME for kind in kinds)
+    keys = ", ".join(f"`{key[:32]}`" for key in islice(found.value, 5)) or "no keys"
+    return f"an object with {keys} is not of {names}"

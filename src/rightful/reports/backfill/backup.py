@@ -1,0 +1,79 @@
+"""The `.bak` that pm-dispatch keeps beside its file: written as the tool does, and given back by a rollback.
+
+What stood there before a publication is kept like every other bytes that a backfill replaces, and
+which bytes they were, or that there was no such file, under the publication's own name.
+"""
+
+from __future__ import annotations
+
+import json
+
+from rightful.errors import StorageError
+from rightful.reports.backfill import target
+from rightful.reports.backfill.shelf import Shelf
+from rightful.reports.backfill.target import Seen
+
+
+class Backup:
+    """A tool's backup of its file, as one publication finds and leaves it.
+
+    Args:
+        shelf: Where bytes are kept.
+        real: The file whose backup it is.
+        publication: The event id of the publication.
+    """
+
+    def __init__(self, shelf: Shelf, real: str, publication: str) -> None:
+        self._shelf, self._real, self._publication = shelf, real, publication
+        self.path = f"{real}.bak"
+
+    def keep(self) -> None:
+        """Keep what stands there, before the publication is appended."""
+        stands = target.look(self.path)
+        if stands.data is not None:
+            self._shelf.keep(stands.data)
+        self._shelf.keep_backup(self._publication, json.dumps({"sha256": stands.sha256}).encode() + b"\n")
+
+    def write(self, seen: Seen) -> None:
+        """Write what stands in the file's place there, as its tool does before it writes the file."""
+        if seen.data is not None:
+            target.write_aside(self.path, seen.data, seen)
+
+    def check(self) -> None:
+        """Refuse to go back where what stood there is not kept any more.
+
+        Raises:
+            StorageError: It is not, or is damaged.
+        """
+        self._before()
+
+    def restore(self) -> None:
+        """Give back what stood there before the publication; what stands there now is kept."""
+        before = self._before()
+        target.drop(target.beside(self.path))  # a kill may have left it
+        if before is None:
+            return
+        stands = target.look(self.path)
+        if stands.sha256 == before.sha256:
+            return
+        if stands.data is not None:
+            self._shelf.keep(stands.data)
+        if before.data is None:
+            target.drop(self.path)
+        else:
+            target.write_aside(self.path, before.data, stands)
+        target.sync(self._real)
+
+    def _before(self) -> Seen | None:
+        """Return what stood there before; None where the publication did not touch it."""
+        said = self._shelf.backup_of(self._publication)
+        if said is None:
+            return None
+        name = json.loads(said)["sha256"]
+        if name is None:
+            return Seen(None)
+        data = self._shelf.find(name)
+        if data is None:
+            what = f"the bytes {name} that stood at {self.path} are not kept in this ledger, or are damaged"
+            raise StorageError(what, "Restore the ledger's folder `backfill` from a backup and roll back again.")
+        return Seen(data)

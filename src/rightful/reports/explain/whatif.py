@@ -1,0 +1,216 @@
+"""What if: whether what is proposed would change what is stated, tried on a copy of the facts of a case.
+
+The events of a remedy are folded behind the last position that counts, and the case is settled
+again. Nothing is written. What changes nothing is no remedy and is not proposed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from rightful import wire
+from rightful.envelope import Envelope, body_kind, commitment, encode_body
+from rightful.policies import Policy, policy_of
+from rightful.projections.columns import Column, Ints
+from rightful.projections.facts import Facts
+from rightful.projections.fold import STEPS
+from rightful.projections.names import NOT_MENTIONED
+from rightful.reports.explain.case import Case, case_of
+from rightful.reports.explain.grades import Verdict, verdict_of
+from rightful.reports.explain.runs import run_of
+from rightful.reports.explain.words import ARMS, DESK, OTHER_NAME, PRODUCER, REWARD, Remedy, Wire, exposure_event
+
+_TRIED_ROWS = 10_000_000
+"""What one explanation tries at most, in rows settled again (a second or two); remedies beyond are given untried."""
+
+_ONE_TRY_ROWS = 10_000
+"""What a try costs beside the rows of its case, in rows; a name of the case is as dear as `_NAME_ROWS`."""
+
+_NAME_ROWS = 8
+
+_SOME_ARM, _SOME_NAME = "an arm", "what-if:other"
+_NUMBERS = re.compile(r"seq \d+|#\d+")
+
+
+def helps(case: Case, row: int, verdict: Verdict, remedy: Remedy) -> bool:
+    """Say whether recording a remedy changes why a grade does not count; True where it proposes no events."""
+    if not remedy.events or not _affordable(case):
+        return True
+    after = _after(case, remedy.events, int(case.facts.grades["at"][row]))
+    if after is None:
+        return False
+    position = int(case.facts.grades["pos"][row])
+    table = after.facts.grades["pos"]
+    given = [event for event in remedy.events if event["type"] == "grade.recorded"]
+    rows = np.flatnonzero(table > case.through if given else table == position).tolist()
+    linked = any(event["type"] == "session.linked" for event in remedy.events)
+    return any(_changed(verdict, verdict_of(after, one), linked=linked) for one in rows)
+
+
+def _changed(before: Verdict, after: Verdict, *, linked: bool) -> bool:
+    """Say whether a verdict is another one; a link that leaves the grade in its bin makes new doubts of old ones."""
+    if before.state != after.state:
+        return True
+    return not linked and _NUMBERS.sub("", before.reason) != _NUMBERS.sub("", after.reason)
+
+
+def parts(case: Case, number: int, remedy: Remedy) -> bool:
+    """Say whether recording a remedy changes why nobody can tell which run a name belongs to, or pays a run apart."""
+    if not remedy.events or not _affordable(case):
+        return True
+    after = _after(case, remedy.events, case.latest_us())
+    if after is None:
+        return False
+    if _credited(case, after):
+        return True
+    then = after.facts.names.texts.find(case.facts.names.texts[number])
+    assert then is not None, "a copy has every name of its case"
+    return run_of(after, then).reason != run_of(case, number).reason
+
+
+def credits_new(case: Case, remedy: Remedy) -> bool:
+    """Say whether a grade that a remedy proposes pays, or would if an arm had been shown in time."""
+    if not _affordable(case):
+        return True
+    after = _after(case, remedy.events, case.latest_us())
+    return after is not None and _credited(case, after)
+
+
+def _credited(case: Case, after: Case) -> bool:
+    rows = np.flatnonzero(after.facts.grades["pos"] > case.through).tolist()
+    return any(verdict_of(after, row).state == "credited" for row in rows)
+
+
+def pays_under(case: Case, row: int, changed: Wire) -> bool:
+    """Say whether a grade is credited once a policy is changed so."""
+    if not _affordable(case):
+        return True
+    policy = policy_of({**case.policy.as_dict(), **changed})
+    return verdict_of(Case(case.facts, policy, case.through, case.names), row).state == "credited"
+
+
+def _affordable(case: Case) -> bool:
+    names = len(case.facts.names)
+    case.tried_rows += _ONE_TRY_ROWS + len(case.scene.shown.row) + len(case.scene.grades.row) + names // 4
+    case.tried_rows += _NAME_ROWS * (names if case.names is None else len(case.names))
+    return case.tried_rows <= _TRIED_ROWS
+
+
+def _after(case: Case, events: list[Wire], at_us: int) -> Case | None:
+    """Return the case with events behind its last position; None where two of them are one event."""
+    facts = excerpt(case)
+    named = [event for event in events if OTHER_NAME in event.values()]
+    more = [exposure_event(_SOME_NAME, at_us, [_SOME_ARM])] if named else []
+    checked = [wire.check(_filled(event, case.policy)) for event in [*events, *more]]
+    if len({one.id for one in checked}) < len(checked):
+        return None
+    for position, one in enumerate(checked, case.through + 1):
+        body = encode_body(one.event)
+        envelope = _envelope(one, body)
+        STEPS[envelope.type](facts, envelope, body_kind(type(one.event)).decode(body), position)
+    return case_of(facts, case.policy, case.through + len(checked), range(len(facts.names)))
+
+
+def _envelope(one: wire.Checked, body: bytes) -> Envelope:
+    event: Any = one.event
+    return Envelope(
+        id=one.id, revision=1, type=str(event.__struct_config__.tag), schema=1, producer=event.producer,
+        session=event.session, turn=None, at_us=one.at_us, at_basis=None, recorded_at_us=one.at_us,
+        outcome="appended", first=0, body_bytes=len(body), commitment=commitment(b"", body),
+    )  # fmt: skip
+
+
+def _filled(value: Any, policy: Policy) -> Any:  # noqa: ANN401 - any part of a wire object
+    """Put in something for what only a person knows."""
+    if isinstance(value, dict):
+        return {name: _filled(one, policy) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_filled(one, policy) for one in value]
+    if value == PRODUCER:
+        return next((one.partition("/")[0].replace("*", DESK) for one in policy.graders), DESK)
+    known = {REWARD: 0.5, ARMS: [{"arm": _SOME_ARM}], OTHER_NAME: _SOME_NAME}
+    return known.get(value, value) if isinstance(value, str) else value
+
+
+def excerpt(case: Case) -> Facts:
+    """Return a copy of the facts of a case's names, up to its position, for trying something on."""
+    old, facts = case.facts, Facts()
+    chosen = list(range(len(old.names))) if case.names is None else case.names
+    number = _names(old, facts, chosen, case.through)
+    _shown(old, facts, _until(old.shown, old.shown_of.rows(chosen), case.through), number)
+    _grades(old, facts, _until(old.grades, old.grades_of.rows(chosen), case.through), number)
+    links = old.links
+    rows = _until(links, np.flatnonzero(number[links["session"]] >= 0), case.through)
+    facts.links.extend_columns(**_taken(links, rows, number, "session", "other"))
+    for one, other in zip(facts.links["session"].tolist(), facts.links["other"].tolist(), strict=True):
+        facts.names.couple(one, other)
+    for name in ("arms", "contexts", "graders", "outcomes"):
+        getattr(facts, name).load(list(getattr(old, name).values))
+    mine = [one for one in old.starts if number[one.name] >= 0 and one.position <= case.through]
+    facts.starts = [one._replace(name=int(number[one.name])) for one in mine]
+    facts.balances = [one for one in old.balances if one.position <= case.through]
+    facts.retired = [one for one in old.retired if one.position <= case.through]
+    facts.published = [one for one in old.published if one[0] <= case.through]
+    facts.taken_back = [one for one in old.taken_back if one[0] <= case.through]
+    facts.quarantine = {
+        event_id: {revision: at for revision, at in rows.items() if at <= case.through}
+        for event_id, rows in old.quarantine.items()
+    }
+    facts.withdrawn = {
+        event_id: [one for one in rows if one[0] <= case.through] for event_id, rows in old.withdrawn.items()
+    }
+    facts.load_clock(old.clock.tobytes(), case.through)
+    return facts
+
+
+def _names(old: Facts, facts: Facts, chosen: Iterable[int], through: int) -> Ints:
+    """Copy names; return the new number of each, -1 for those left out and, at the end, for no name."""
+    number = np.full(len(old.names) + 1, -1, np.int64)
+    for name in chosen:
+        text, alias, first = old.names.text(name), bool(old.names.alias[name]), old.names.first[name]
+        at = first if first <= through else NOT_MENTIONED
+        number[name] = facts.names.number(text, at, alias=alias)
+        if old.names.started[name] <= through:
+            facts.names.start(int(number[name]), old.names.started[name])
+    return number
+
+
+def _until(table: Any, rows: Ints, through: int) -> Ints:  # noqa: ANN401 - a table of facts
+    kept: Ints = rows[table["pos"][rows] <= through]
+    return kept
+
+
+def _taken(table: Any, rows: Ints, number: Ints, *names: str) -> dict[str, Column]:  # noqa: ANN401 - a table of facts
+    """Return rows of a table as columns, those of names with their new numbers."""
+    columns = {name: table[name][rows] for name in table.names}
+    return columns | {name: number[columns[name]] for name in names}
+
+
+def _shown(old: Facts, facts: Facts, rows: Ints, number: Ints) -> None:
+    columns = _taken(old.shown, rows, number, "name")
+    start, size = columns["start"].astype(np.int64), columns["count"].astype(np.int64)
+    columns["start"] = np.cumsum(size) - size
+    within = np.arange(int(size.sum())) - np.repeat(columns["start"], size)
+    facts.shown.extend_columns(**columns)
+    facts.arms_shown.extend_columns(arm=old.arms_shown["arm"][np.repeat(start, size) + within])
+    held = old.withheld["row"]
+    place = np.searchsorted(rows, held)
+    mine = np.flatnonzero(np.append(rows, -1)[place] == held)
+    facts.withheld.extend_columns(row=place[mine], arm=old.withheld["arm"][mine])
+
+
+def _grades(old: Facts, facts: Facts, rows: Ints, number: Ints) -> None:
+    columns = _taken(old.grades, rows, number, "name", "target")
+    aside = columns["aside"].astype(np.int64)
+    has = aside >= 0
+    facts.asides = [old.asides[one] for one in aside[has].tolist()]
+    aside[has] = np.arange(len(facts.asides))
+    columns["aside"] = aside
+    facts.grades.extend_columns(**columns)
+    for one, target in zip(columns["name"].tolist(), columns["target"].tolist(), strict=True):
+        if target >= 0:
+            facts.names.couple(one, target)

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.producers.conftest import Importer
+
+from rightful import limits
+
+LINE = {"ts": 5.0, "session_id": "s", "lessons": [{"path": "x.md"}], "tool_seq": []}
+FOREIGN, TORN = json.dumps({"a": 1}), '{"torn": '
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(line + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("first", [FOREIGN, TORN])
+@pytest.mark.parametrize("kind", ["auto", "lesson-hook"])
+def test_a_file_is_recognised_behind_many_foreign_and_torn_lines(
+    imported: Importer, tmp_path: Path, first: str, kind: str
+) -> None:
+    path = write(tmp_path / "ws" / "a.jsonl", *[first] * 40, *[json.dumps(LINE)] * 20)
+
+    [report] = imported(kind, path.parent)
+
+    assert (report.appended, report.lost, report.exit_code) == (20, 40, 2)
+    assert [one.line for one in report.problems] == list(range(1, 41))
+
+
+@pytest.mark.parametrize("first", [FOREIGN, TORN])
+def test_a_file_is_looked_at_up_to_a_limit_and_that_is_said(
+    imported: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    monkeypatch.setattr(limits, "FOREIGN_OBJECTS", 50)
+    write(tmp_path / "at" / "a.jsonl", *[first] * 49, json.dumps(LINE))
+    write(tmp_path / "past" / "a.jsonl", *[first] * 50, json.dumps(LINE))
+    write(tmp_path / "whole" / "a.jsonl", *[first] * 50)
+
+    [at], [past], [whole] = (imported("auto", tmp_path / name) for name in ("at", "past", "whole"))
+
+    assert (at.appended, past.appended, whole.appended) == (1, 0, 0)
+    only = "only its first 50 objects were looked at"
+    assert past.problems[-1].what.endswith(only)
+    assert not any(only in one.what for one in (*at.problems, *whole.problems))
+
+
+def test_a_file_that_is_known_to_be_another_tools_is_not_read_on(imported: Importer, tmp_path: Path) -> None:
+    of_codex = json.dumps({"type": "response_item", "timestamp": "2026-08-01T10:00:00Z", "payload": {}})
+    write(tmp_path / "ws" / "a.jsonl", *[of_codex] * 32, json.dumps(LINE))
+
+    [report] = imported("auto", tmp_path / "ws")
+
+    assert [one.what for one in report.problems] == ["passed over: a Codex transcript; not imported by this version"]
+    assert (report.appended, report.exit_code) == (0, 0)

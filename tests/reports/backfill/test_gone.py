@@ -1,0 +1,87 @@
+"""A plan that would leave nothing of a file is refused, and an arm that only changes its name is noted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.backfilling import GIT, applied, arm, ledger_with, plan_of, state, written
+
+from rightful.errors import BackfillRefusedError
+from rightful.reports.aliases import same_lesson
+
+MODEL = "pm-model:ci-fix:opus"
+PM = {"arms": {MODEL: {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}
+
+
+def test_a_rebuild_that_would_empty_a_file_is_refused_and_says_why(tmp_path: Path) -> None:
+    """The log knows lessons alone; pm-dispatch would start from nothing."""
+    path, target = ledger_with(tmp_path), written(tmp_path / "bandit-state.json", PM)
+    before = target.read_bytes()
+
+    plan = plan_of(path, target, "pm-dispatch", old="rebuilt")
+
+    why = (
+        f"every arm of the file would go (1, such as {MODEL}), and none would be left: the log credits no arm that "
+        f"pm-dispatch takes (pm-model:WORK_TYPE:MODEL); forced, they go; without --rebuild they stay"
+    )
+    assert plan.refusals == (why,)
+    with pytest.raises(BackfillRefusedError, match="none would be left"):
+        applied(path, plan)
+    assert target.read_bytes() == before
+    assert plan_of(path, target, "pm-dispatch").refusals == ()
+    applied(path, plan_of(path, target, "pm-dispatch", old="rebuilt", force=True))
+    assert target.read_bytes() == b'{\n  "arms": {}\n}\n'
+
+
+def test_a_rebuild_under_which_every_arm_of_the_file_goes_is_refused(tmp_path: Path) -> None:
+    path = ledger_with(tmp_path)
+    gone = written(tmp_path / "gone.json", state(arm("/ws/lessons/x.md", 3.0, 2.0, 3), arm("y", 1.0, 1.0, 0)))
+    one_stays = written(tmp_path / "stays.json", state(arm("/ws/lessons/x.md", 3.0, 2.0, 3), arm(GIT, 1.0, 1.0, 0)))
+    empty = written(tmp_path / "empty.json", state())
+
+    assert plan_of(path, gone, old="rebuilt").refusals == (
+        (
+            "every arm of the file would go (2, such as /ws/lessons/x.md), and only others come; forced, they go; "
+            "without --rebuild they stay"
+        ),
+    )
+    assert plan_of(path, one_stays, old="rebuilt").refusals == ()
+    assert plan_of(path, empty, old="rebuilt").refusals == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("git.md", GIT, True),
+        ("workflow/a.md", "/home/me/lessons/workflow/a.md", True),
+        ("lessons/workflow/a.md", "/home/me/lessons/workflow/a.md", True),
+        ("workflow/a.md", "other/a.md", False),
+        ("workflow/a.md", "/home/me/lessons/a.md", False),
+        ("git", GIT, False),
+        (GIT, GIT, False),
+    ],
+)
+def test_two_names_are_one_lesson_if_the_path_below_the_folder_of_lessons_is_the_same(
+    one: str, other: str, same: bool
+) -> None:
+    assert same_lesson(one, other) is same_lesson(other, one) is same
+
+
+def test_an_arm_that_goes_and_comes_under_another_name_is_noted_with_the_way_out(tmp_path: Path) -> None:
+    path = ledger_with(tmp_path)
+    target = written(tmp_path / "b.json", {"arms": {"git.md": {"alpha": 3.0, "beta": 2.0}}, "last_updated": ""})
+
+    plan = plan_of(path, target, "gptme-hybrid", old="rebuilt", force=True)
+    counted = plan_of(path, target, "gptme-hybrid", force=True)
+
+    assert plan.notes == (
+        (
+            f"by its path this is one lesson under two names: git.md goes and {GIT} comes; `rightful policy aliases` "
+            f"proposes the arm_aliases that make them one"
+        ),
+    )
+    assert not [note for note in counted.notes if "two names" in note]
+    named = {"arm_aliases": {GIT: "git.md"}}
+    again = plan_of(path, target, "gptme-hybrid", named, old="rebuilt")
+    assert (again.refusals, [note for note in again.notes if "two names" in note]) == ((), [])

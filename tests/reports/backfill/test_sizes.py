@@ -1,0 +1,87 @@
+"""How large a tool's file may be: what is written can be read again, and what stands there can be replaced."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from tests.backfilling import (
+    GIT,
+    applied,
+    arm,
+    books,
+    bytes_of,
+    ledger_with,
+    plan_of,
+    rows,
+    state,
+    taken_back,
+    text,
+    written,
+)
+
+from rightful import limits
+from rightful.errors import TargetChangedError, TargetError
+from rightful.reports.backfill import target as module
+from rightful.reports.backfill.status import status
+
+FILE = state(arm(GIT, 3.0, 2.0, 3))
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return written(tmp_path / "state" / "b.json", FILE)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return ledger_with(tmp_path)
+
+
+def test_what_would_be_too_large_to_be_read_again_is_refused_before_anything_is_published(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, size = plan_of(path, target), len(bytes_of(path, target))
+
+    monkeypatch.setattr(limits, "EVENT_BYTES", size - 1)
+    with pytest.raises(TargetError, match=f"it would have {size:,} bytes"):
+        applied(path, plan)
+    with pytest.raises(TargetError, match="it would have"):
+        plan_of(path, target)
+    assert rows(path, "posterior.published") == rows(path, "balance.opened") == []
+    assert target.read_bytes() == text(FILE)
+
+    monkeypatch.setattr(limits, "EVENT_BYTES", size)
+    assert applied(path, plan).happened == "written"
+
+
+def test_a_file_that_has_become_too_large_to_plan_upon_is_still_seen_kept_and_taken_back(
+    path: Path, target: Path
+) -> None:
+    applied(path, plan_of(path, target))
+    large = target.read_bytes() + b" " * limits.EVENT_BYTES
+    target.write_bytes(large)
+
+    with books(path) as found:
+        [one] = status(found, str(target))
+    assert (one.standing, one.sha256) == ("changed since", hashlib.sha256(large).hexdigest())
+    with pytest.raises(TargetError, match="it has more than 16777216 bytes"):
+        plan_of(path, target)
+    with pytest.raises(TargetChangedError, match="written by somebody else since"):
+        taken_back(path, target)
+    taken_back(path, target, force=True)
+
+    assert target.read_bytes() == text(FILE)
+    assert (path / "backfill" / f"{one.sha256}.bytes").read_bytes() == large
+    assert [one.name for one in target.parent.iterdir()] == [target.name]
+
+
+def test_a_file_of_the_limit_can_be_replaced_and_one_past_it_not(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(text(FILE))
+
+    monkeypatch.setattr(limits, "REPLACED_BYTES", size)
+    assert module.stands(str(target)).data == text(FILE)
+    monkeypatch.setattr(limits, "REPLACED_BYTES", size - 1)
+    with pytest.raises(TargetError, match=f"it has more than {size - 1} bytes"):
+        module.stands(str(target))
