@@ -167,6 +167,9 @@ SPOOL_DRAIN_EVENTS = 1_000
 SPOOL_COMMAND_EVENTS = 100_000
 """Spooled events after which a command goes on with its own work. They take 10 s; the next one goes on."""
 
+SPOOL_PATHS = 16
+"""Former places of a ledger that it remembers, for calls that wait there; paths. Each is looked at by every call."""
+
 ASIDE_FILES = 100
 """Inputs kept for people because no event could be made of them; files. The first ones show what is wrong."""
 

@@ -222,11 +222,11 @@ def ended(*args, **more):
     time.sleep(60)
 owner.{name} = ended
 from rightful.producers import spool
-written = spool._written
+written = spool.written
 def late(*args):
     os.kill(os.getpid(), {int(number)})
     return written(*args)
-spool._written = late
+spool.written = late
 """
     done = run(INTERFERING, script, ledger, before_tool(1))
     assert done.returncode == 0
@@ -243,11 +243,11 @@ def test_a_call_ends_when_its_time_is_over_and_loses_nothing(ledger: Path) -> No
     """The agent ends it too, while the loss is being kept."""
     script = """
 from rightful.producers import spool
-written = spool._written
+written = spool.written
 def late(*args):
     os.kill(os.getpid(), signal.SIGTERM)
     return written(*args)
-spool._written = late
+spool.written = late
 limits.HOOK_TOTAL_S = 0.01
 import rightful.recorders.recorder as module
 def slow(*args, **more):

@@ -59,11 +59,11 @@ def broken(*args, **more):
     raise OSError("a fault")
 module.LMDBRecorder = broken
 from rightful.producers import spool
-written = spool._written
+written = spool.written
 def late(*args):
     os.kill(os.getpid(), {number})
     return written(*args)
-spool._written = late
+spool.written = late
 """
 
 

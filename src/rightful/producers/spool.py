@@ -22,15 +22,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rightful import limits
+from rightful.producers.spool_places import PATHS, Places
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
     from rightful.ledger.recorded import Receipt
 
 Wire = dict[str, Any]
-
-FOLDER = "spool"
-"""Its name in a ledger's folder."""
 
 ASIDE = "aside"
 """The folder in it for what can never be written."""
@@ -80,14 +78,10 @@ class Spool:
     """
 
     def __init__(self, ledger: str, environment: Mapping[str, str]) -> None:
-        root = os.path.realpath(ledger)
-        name = hashlib.sha256(os.fsencode(root)).hexdigest()[:_NAME_DIGITS]
-        home = environment.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-        temp = environment.get("TMPDIR") or "/tmp"  # noqa: S108 - a folder of our own in it
-        self._root = root
+        self._root = os.path.realpath(ledger)
+        self._places = Places(self._root, environment)
         self._marks: list[str] = []
-        elsewhere = (f"{home}/rightful/{FOLDER}/{name}", f"{temp}/rightful-{FOLDER}-{os.geteuid()}/{name}")
-        self.folders = (f"{root}/{FOLDER}", *(folder for folder in elsewhere if os.path.isabs(folder)))
+        self.folders = (*self._places.usable, *self._places.former)
 
     # -- keeping ---------------------------------------------------------------------------
 
@@ -114,28 +108,28 @@ class Spool:
                 note = json.loads(read(f"{folder}/{ASIDE}/{name}", limits.SPOOL_LINE_BYTES))
                 count = int(note.get("count", 1)) + 1
                 note |= {"count": count, "reason": f"{reason} ({count} times)"}
-                return _written(_made(f"{folder}/{ASIDE}"), name, json.dumps(note).encode())
+                return written(own_folder(f"{folder}/{ASIDE}"), name, json.dumps(note).encode())
         return self._note(name, _shown(raw, reason, at_us))
 
     def _note(self, name: str, note: Wire) -> str | None:
         data = json.dumps(note).encode()
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError):
-                made = _made(f"{_made(folder)}/{ASIDE}")
+                made = own_folder(f"{own_folder(folder)}/{ASIDE}")
                 if _has_room(made, len(data), limits.ASIDE_FILES):
-                    return _written(made, name, data)
+                    return written(made, name, data)
                 if not os.path.lexists(f"{made}/{_MORE}"):
                     reason = "this folder is full: what was to be set aside from then on was not kept"
-                    _written(made, _MORE, json.dumps({"at_us": note["at_us"], "reason": reason}).encode())
+                    written(made, _MORE, json.dumps({"at_us": note["at_us"], "reason": reason}).encode())
         return None
 
     def _keep(self, suffix: str, data: bytes, at_us: int) -> str | None:
         full: list[str] = []
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError):
-                made = _made(folder)
+                made = own_folder(folder)
                 if _has_room(made, len(data), limits.SPOOL_FILES):
-                    return _written(made, _name(at_us, suffix), data)
+                    return written(made, _name(at_us, suffix), data)
                 full.append(made)
         if full:
             with contextlib.suppress(OSError):
@@ -144,7 +138,7 @@ class Spool:
 
     def _usable(self) -> Iterator[str]:
         """Yield the folders; the ledger's own only if there is a ledger."""
-        own, *others = self.folders
+        own, *others = self._places.usable
         if os.path.isdir(f"{self._root}/store"):
             yield own
         yield from others
@@ -173,7 +167,7 @@ class Spool:
         """Say that a call waited as long as it may, and in vain. One that waits less does not say it again."""
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError):
-                fd = _marked(f"{_made(folder)}/{WAITED}")
+                fd = _marked(f"{own_folder(folder)}/{WAITED}")
                 try:
                     os.utime(fd, ns=(at_us * 1_000, at_us * 1_000))
                 finally:
@@ -181,7 +175,8 @@ class Spool:
                 return
 
     def arrived(self) -> None:
-        """Say that the ledger can be written again, if `wait_s` found that it could not."""
+        """Say that the ledger can be written, if `wait_s` found that it could not, and remember where it is."""
+        self._places.remember()
         for mark in self._marks:
             with contextlib.suppress(OSError):
                 os.unlink(mark)
@@ -259,7 +254,7 @@ def set_aside_file(path: str, name: str) -> str:
     Raises:
         OSError: It cannot be moved, or is gone.
     """
-    kept = f"{_made(f'{os.path.dirname(path)}/{ASIDE}')}/{name}"
+    kept = f"{own_folder(f'{os.path.dirname(path)}/{ASIDE}')}/{name}"
     os.rename(path, kept)
     return kept
 
@@ -307,7 +302,7 @@ def _is_ours(folder: str) -> bool:
     return above.st_uid in {0, os.geteuid()} and not above.st_mode & _OTHERS_WRITE
 
 
-def _made(folder: str) -> str:
+def own_folder(folder: str) -> str:
     """Make a folder that is its owner's alone, and those above it, which are so too.
 
     Raises:
@@ -337,7 +332,7 @@ def _make(folder: str) -> None:
 
 def _has_room(folder: str, size: int, most: int) -> bool:
     """Say whether one more file fits into a folder. What is there is kept; it is the newest that is refused."""
-    kept = [entry for entry in _entries(folder) if entry.name not in {FULL, WAITED, _MORE}]
+    kept = [entry for entry in _entries(folder) if entry.name not in {FULL, WAITED, PATHS, _MORE}]
     sizes = [entry.stat(follow_symlinks=False).st_size for entry in kept]
     return len(sizes) < most and sum(sizes) + size <= limits.SPOOL_BYTES
 
@@ -347,8 +342,12 @@ def _marked(path: str) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _written(folder: str, name: str, data: bytes) -> str:
-    """Write a file that is there whole, and durable, or not at all."""
+def written(folder: str, name: str, data: bytes) -> str:
+    """Write a file that is there whole, and durable, or not at all; return it.
+
+    Raises:
+        OSError: It cannot be written.
+    """
     half, path = f"{folder}/.{os.urandom(4).hex()}-{name}", f"{folder}/{name}"
     fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
