@@ -32,13 +32,14 @@ from rightful.reports.explain.words import ARMS, OTHER_NAME, PRODUCER, REWARD, c
 FILLED: dict[str, Any] = {REWARD: 0.5, ARMS: [{"arm": "x"}], PRODUCER: "judge", OTHER_NAME: "u:other"}
 
 
-def filled(value: Any) -> Any:
+def filled(value: Any, producer: str = FILLED[PRODUCER]) -> Any:
     """Put in what only a person knows."""
     if isinstance(value, dict):
-        return {name: filled(one) for name, one in value.items()}
+        return {name: filled(one, producer) for name, one in value.items()}
     if isinstance(value, list):
-        return [filled(one) for one in value]
-    return FILLED.get(value, value) if isinstance(value, str) else value
+        return [filled(one, producer) for one in value]
+    known = FILLED | {PRODUCER: producer}
+    return known.get(value, value) if isinstance(value, str) else value
 
 
 def assert_can_be_recorded(remedies: list[Remedy]) -> None:
@@ -172,7 +173,7 @@ def assert_remedies_help(fresh: Callable[[], FakeLog], policy: Policy) -> None:
     for row in walked(projection, policy)[0].values():
         for remedy in row.remedies:
             if remedy.events:
-                told = walked(_with(fresh(), remedy, row.at), policy)[0]
+                told = walked(_with(fresh(), remedy, policy, row.at), policy)[0]
                 given = any(event["type"] == "grade.recorded" for event in remedy.events)
                 after = [one for at, one in told.items() if (at > end if given else at == row.position)]
                 before = (row.state, _NUMBERS.sub("", row.reason))
@@ -181,13 +182,17 @@ def assert_remedies_help(fresh: Callable[[], FakeLog], policy: Policy) -> None:
         found = explain_session(projection, policy, session)
         for remedy in found.remedies:
             if remedy.events:
-                then = explain_session(_with(fresh(), remedy), policy, session)
+                then = explain_session(_with(fresh(), remedy, policy), policy, session)
                 assert (then.run_reason, then.pending) != (found.run_reason, found.pending), (found, remedy)
 
 
-def _with(log: FakeLog, remedy: Remedy, at: str = "") -> Projected:
-    """Record a remedy; what is linked by another name was shown something under that."""
-    events = [filled(event) for event in remedy.events]
+def _with(log: FakeLog, remedy: Remedy, policy: Policy, at: str = "") -> Projected:
+    """Record a remedy; what is linked by another name was shown something under that.
+
+    A grade is given by whom the policy ranks first: another's may be outranked, and change nothing.
+    """
+    first = policy.graders[0].partition("/")[0].replace("*", FILLED[PRODUCER]) if policy.graders else FILLED[PRODUCER]
+    events = [filled(event, first) for event in remedy.events]
     if any(OTHER_NAME in event.values() for event in remedy.events):
         events.append(exposed(FILLED[OTHER_NAME], "x") | {"at": at})
     assert set(log.append(events)) == {"appended"}
