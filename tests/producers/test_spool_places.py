@@ -13,6 +13,7 @@ from tests.ledger.facts import exposure
 from rightful import app, limits
 from rightful.app import Ledger
 from rightful.producers.spool import Drained, Spool
+from rightful.producers.spool_places import may_wait
 
 AT_US = 1_785_579_400_000_000
 
@@ -150,3 +151,13 @@ def test_so_many_former_places_are_remembered(ledger: Ledger, tmp_path: Path) ->
         path = path.rename(tmp_path / str(number))
 
     assert len(json.loads((path / "spool" / "paths").read_bytes())) == limits.SPOOL_PATHS
+
+
+def test_nothing_can_wait_where_no_spool_was_ever_made(tmp_path: Path) -> None:
+    surroundings = {"XDG_STATE_HOME": f"{tmp_path}/state", "TMPDIR": f"{tmp_path}/tmp"}
+    assert not may_wait(f"{tmp_path}/ledger", surroundings)
+
+    for folder in ("ledger/spool", "state/rightful/spool", f"tmp/rightful-spool-{os.geteuid()}"):
+        (tmp_path / folder).mkdir(parents=True)
+        assert may_wait(f"{tmp_path}/ledger", surroundings), folder
+        (tmp_path / folder).rmdir()

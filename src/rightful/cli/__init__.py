@@ -11,7 +11,6 @@ import atexit
 import contextlib
 import gc
 import io
-import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -41,7 +40,7 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 """Exit code when the reader of our output went away: 128 and SIGPIPE."""
 
-_ENDED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_ENDED_BY = ("SIGTERM", "SIGINT", "SIGHUP")
 
 _HOOK_CALL = ["hook", "run"]
 """How the words begin that an agent's hook calls us with, many times a minute."""
@@ -150,6 +149,8 @@ def _interrupted(*, alone: bool) -> int:
 
 
 def _ignore_interrupts() -> None:
+    import signal
+
     with contextlib.suppress(ValueError):  # not the main thread, which no signal reaches
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -159,7 +160,10 @@ def _hooked(words: Sequence[str], *, alone: bool) -> int | None:
 
     Nothing ends it while it loads: it could not yet keep what it was told.
     """
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDED_BY if alone}
+    import signal  # loaded where it is needed: it takes half a millisecond
+
+    numbers = [getattr(signal, name) for name in _ENDED_BY]
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers if alone}
     from rightful.cli import hooked
 
     if (call := hooked.call_of(words)) is not None:

@@ -56,13 +56,25 @@ class Places:
             self._known = known
 
 
+def may_wait(root: str, environment: Mapping[str, str]) -> bool:
+    """Say whether anything can wait for a ledger: where no hook ever wrote, none of these folders is there.
+
+    A command that appends one event asks this first, and loads nothing more of the spool.
+    """
+    return os.path.lexists(f"{root}/{FOLDER}") or any(map(os.path.lexists, _roots(environment)))
+
+
+def _roots(environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return the folders outside of ledgers that hold the spools of all of them."""
+    home = environment.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    temp = environment.get("TMPDIR") or "/tmp"  # noqa: S108 - a folder of our own in it
+    return f"{home}/rightful/{FOLDER}", f"{temp}/rightful-{FOLDER}-{os.geteuid()}"
+
+
 def _elsewhere(root: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the folders outside of a ledger; one that is named by a relative path would be another one each time."""
     name = hashlib.sha256(os.fsencode(root)).hexdigest()[:_NAME_DIGITS]
-    home = environment.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    temp = environment.get("TMPDIR") or "/tmp"  # noqa: S108 - a folder of our own in it
-    found = (f"{home}/rightful/{FOLDER}/{name}", f"{temp}/rightful-{FOLDER}-{os.geteuid()}/{name}")
-    return tuple(folder for folder in found if os.path.isabs(folder))
+    return tuple(f"{folder}/{name}" for folder in _roots(environment) if os.path.isabs(folder))
 
 
 def _known(root: str) -> list[str]:
