@@ -15,7 +15,6 @@ import msgspec
 from rightful import limits, times
 from rightful.errors import UsageError
 from rightful.ledger.log import Clock, Log, now_us
-from rightful.policies import policy_of
 
 if TYPE_CHECKING:
     from rightful.events import Event
@@ -256,6 +255,8 @@ class Ledger:
             UpgradeError: A row was written by a newer program. Upgrade and ask again.
             DamagedRowError: A row does not fit its checksum.
         """
+        from rightful.policies import policy_of
+
         return self.projected().posteriors(policy_of(policy), as_of=as_of, decay_at=decay_at)
 
     def audit(
@@ -286,5 +287,7 @@ class Ledger:
 
 def _named(asked: str | Mapping[str, Any] | Policy) -> tuple[str, Policy]:
     """Return a policy with what to call it: its preset's name, else its hash."""
+    from rightful.policies import policy_of
+
     policy = policy_of(asked)
     return (asked if isinstance(asked, str) else policy.hash), policy

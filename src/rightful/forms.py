@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-_NONE_OF_THESE = re.compile(r"(?P<what>Invalid (enum )?value .*) - at `\$(?P<place>[^`]*)`\Z", re.DOTALL)
-_STEP = re.compile(r"\.(?P<field>[^.\[\]]+)|\[")
+# Compiled where an error is explained and not before: a hook loads this module and has none.
+_NONE_OF_THESE = r"(?s)(?P<what>Invalid (enum )?value .*) - at `\$(?P<place>[^`]*)`\Z"
+_STEP = r"\.(?P<field>[^.\[\]]+)|\["
 
 
 def explained(text: str, kind: Any) -> str:  # noqa: ANN401 - any type that msgspec converts to
@@ -17,7 +18,7 @@ def explained(text: str, kind: Any) -> str:  # noqa: ANN401 - any type that msgs
         text: The message.
         kind: The type that was converted to.
     """
-    found = _NONE_OF_THESE.match(text)
+    found = re.match(_NONE_OF_THESE, text)
     if found is None:
         return text
     allowed = ", ".join(f"`{value}`" for value in _allowed(kind, found["place"]))
@@ -28,7 +29,7 @@ def _allowed(kind: Any, place: str) -> Iterator[Any]:  # noqa: ANN401 - as above
     from msgspec import inspect  # slow to load, and only an error needs it
 
     nodes: list[Any] = [inspect.type_info(kind)]
-    for step in _STEP.finditer(place):
+    for step in re.finditer(_STEP, place):
         nodes = [inner for node in _members(nodes) for inner in _inside(node, step["field"])]
     for node in _members(nodes):
         if isinstance(node, inspect.LiteralType):

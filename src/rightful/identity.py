@@ -106,14 +106,13 @@ def has_control(text: str) -> bool:
     return _CONTROL.search(text) is not None
 
 
-_HOOK = re.compile(r"[^a-zA-Z0-9_-]")
-_CURSOR = re.compile(r"[^a-zA-Z0-9._-]")
-_SLUG = re.compile(r"[^a-zA-Z0-9]")
+# Compiled where they are used: who only appends has no need of them.
+_HOOK, _CURSOR, _SLUG = r"[^a-zA-Z0-9_-]", r"[^a-zA-Z0-9._-]", r"[^a-zA-Z0-9]"
 
 SANITISERS: dict[str, Callable[[str], str]] = {
-    "hook": lambda value: _HOOK.sub("_", value),
-    "cursor": lambda value: _CURSOR.sub("_", value),
-    "slug": lambda value: _SLUG.sub("-", value),
+    "hook": lambda value: re.sub(_HOOK, "_", value),
+    "cursor": lambda value: re.sub(_CURSOR, "_", value),
+    "slug": lambda value: re.sub(_SLUG, "-", value),
 }
 """The closed list of sanitisers that make an alias.
 

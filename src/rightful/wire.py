@@ -28,7 +28,7 @@ from rightful.identity import NOT_A_SESSION, PRODUCER, SESSION, canonical_id, ev
 from rightful.parts import Rubric, Sha256
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_PLACE = re.compile(r"(?P<what>.*) - at (?:`key` in )?`(?P<place>[^`]*)`\Z", re.DOTALL)
+_PLACE = r"(?s)(?P<what>.*) - at (?:`key` in )?`(?P<place>[^`]*)`\Z"  # compiled where an error is explained
 _FORMS = {
     SESSION: "Expected `namespace:value`, such as `claude-code:7fbe4341`, without control characters",
     PRODUCER: "Expected a producer's name: 1 to 128 letters, digits and `._/:@-`, first a letter or a digit",
@@ -36,7 +36,7 @@ _FORMS = {
     get_args(Sha256)[1].pattern: "Expected 64 hexadecimal digits, lower case",
 }
 """What a person is told of a form, in place of its regular expression."""
-_FIELD = re.compile(r"field `(?P<name>[^`]*)`\Z")
+_FIELD = r"field `(?P<name>[^`]*)`\Z"
 
 
 NESTED: dict[type[Event], tuple[str, ...]] = {
@@ -136,12 +136,12 @@ def _plain(value: object, place: str) -> object:
 
 
 def _placed(text: str) -> InvalidEventError:
-    if found := _PLACE.match(text):
+    if found := re.match(_PLACE, text):
         what, place = found["what"], found["place"]
     else:
         what, place = text, "$"
     what = _in_words(what)
-    if "field `" in what and (name := _FIELD.search(what)):
+    if "field `" in what and (name := re.search(_FIELD, what)):
         place = f"{place}.{name['name']}"
     return InvalidEventError(what, place)
 
