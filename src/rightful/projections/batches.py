@@ -39,16 +39,9 @@ class Batch(NamedTuple):
     bodies: list[Any]
 
 
-_ONE_TABLE = (frozenset({"session.linked", "session.unlinked"}), frozenset({"grade.recorded", "grade.retracted"}))
-"""Types whose rows stand in one table, which is in the order of the log: type by type would disorder it."""
-
-
 def is_plain(page: Page) -> bool:
     """Say whether rows can be folded type by type."""
     forms = {(envelope.type, envelope.schema, envelope.v, envelope.outcome) for envelope in page.envelopes}
-    kinds = {kind for kind, *_ in forms}
-    if any(together <= kinds for together in _ONE_TABLE):
-        return False
     return all(
         outcome in _APPENDED and v == VERSION and schema == SCHEMAS.get(kind) for kind, schema, v, outcome in forms
     ) and not any(payload is None or _ALIAS in payload for payload in page.payloads)

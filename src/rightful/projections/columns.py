@@ -65,6 +65,13 @@ class Table:
         self._store({name: np.asarray(columns[name], self._row[name]) for name in self.names})
         self._rows = self._size
 
+    def order_from(self, start: int, name: str) -> None:
+        """Put the rows from a number on in the order of a column."""
+        self.flush()
+        order = np.argsort(self._columns[name][start : self._size], kind="stable")
+        for column in self._columns.values():
+            column[start : self._size] = column[start : self._size][order]
+
     def flush(self) -> None:
         """Move what is pending into the columns."""
         if self._pending:

@@ -52,6 +52,11 @@ FOLDED = frozenset({"appended", "conflict"})
 """Outcomes that state something new: the others repeat or refine what a row already says."""
 
 
+_LINKS = {"session.linked", "session.unlinked"}
+_GRADES = {"grade.recorded", "grade.retracted"}
+"""Types whose rows stand in one table, which is in the order of the log: type by type would disorder it."""
+
+
 def fold(facts: Facts, page: Page) -> None:
     """Add a page of rows to the facts; each row once, in order of position.
 
@@ -73,6 +78,7 @@ def _fold_plain(facts: Facts, page: Page) -> None:
     places: dict[str, list[int]] = {}
     for place, envelope in enumerate(page.envelopes):
         places.setdefault(envelope.type, []).append(place)
+    links, grades = len(facts.links), len(facts.grades)
     for kind, mine in places.items():
         step = _known_steps.get(kind)
         if step is None:
@@ -85,6 +91,10 @@ def _fold_plain(facts: Facts, page: Page) -> None:
             batch = batch_of(page, names, mine, step.decode)
             for position, envelope, body in zip(batch.positions.tolist(), batch.envelopes, batch.bodies, strict=True):
                 step.take(facts, envelope, body, position)
+    if places.keys() >= _LINKS:
+        facts.links.order_from(links, "pos")
+    if places.keys() >= _GRADES:
+        facts.grades.order_from(grades, "pos")
     facts.tick_all([told_us(envelope) for envelope in page.envelopes], page.after + 1)
 
 
