@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ from rightful.policies import policy_of
 from rightful.reports.backfill.apply import Done, apply, rollback
 from rightful.reports.backfill.planning import Asked, Books, planned
 from rightful.reports.backfill.plans import Plan
+from rightful.reports.backfill.status import TargetStatus, status
 
 GIT, TESTS, OLD = "/ws/lessons/git.md", "/ws/lessons/tests.md", "/ws/lessons/old.md"
 NOON = 12 * 3600
@@ -50,6 +52,10 @@ def state(*arms: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A state of gptme_sessions; an arm is named by its `arm_id`."""
     top = {"total_sessions": 7, "created": "1970-01-01T01:00:00+00:00", "last_updated": "1970-01-01T09:00:00+00:00"}
     return {"arms": {one["arm_id"]: one for one in arms}, **top, **more}
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def text(document: dict[str, Any]) -> bytes:
@@ -111,3 +117,10 @@ def rows(path: Path, kind: str) -> list[Any]:
     """The events of a type that stand in the ledger."""
     with rightful.open(path, readonly=True) as ledger:
         return [row.event for row in ledger.read(types=[kind])]
+
+
+def stands(path: Path, target: Path) -> TargetStatus:
+    """How a file stands to what was published to it."""
+    with books(path) as found:
+        [one] = status(found, str(target))
+        return one

@@ -20,7 +20,7 @@ from rightful.policies import policy_of
 from rightful.producers.bandit_calls import BanditCalls
 from rightful.projections.projected import Projected
 from rightful.reports.recorded import Verdict, as_dict, compared
-from rightful.reports.state_files import recorded_beliefs, state_of
+from rightful.reports.state_files import state_of
 from rightful.times import text_of
 
 
@@ -281,13 +281,13 @@ def test_all_four_shapes_are_read() -> None:
     judged = {"arms": {"quote-paths": {"helpful": 4, "harmful": 1}, "x": {"alpha": 2.0, "beta": 1.5}}}
     pm = {"arms": {"pm-model:ci-fix:opus": {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}
 
-    assert recorded_beliefs(json.dumps(gptme).encode()) == {
+    assert state_of(json.dumps(gptme).encode()).beliefs == {
         ("x", None): (2.5, 1.0, 2, 1),
         ("x", ("code", None)): (1.5, 1.5, 1, None),
     }
-    assert recorded_beliefs(json.dumps(hook).encode()) == {("/abs/x.md", None): (2.2, 3.1, None, None)}
-    assert recorded_beliefs(json.dumps(judged).encode()) == {("x", None): (2.0, 1.5, None, None)}
-    assert recorded_beliefs(json.dumps(pm).encode()) == {("pm-model:ci-fix:opus", None): (1.7, 1.3, 1, None)}
+    assert state_of(json.dumps(hook).encode()).beliefs == {("/abs/x.md", None): (2.2, 3.1, None, None)}
+    assert state_of(json.dumps(judged).encode()).beliefs == {("x", None): (2.0, 1.5, None, None)}
+    assert state_of(json.dumps(pm).encode()).beliefs == {("pm-model:ci-fix:opus", None): (1.7, 1.3, 1, None)}
     assert state_of(json.dumps(judged).encode()).notes[0].startswith("1 of its arms have only a judge's counts")
 
 

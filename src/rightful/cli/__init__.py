@@ -149,7 +149,8 @@ def _interrupted(*, alone: bool) -> int:
 
 
 def _ignore_interrupts() -> None:
-    import _signal  # type: ignore[import-not-found]  # what `signal` stands on: that one takes half a millisecond of each process to load
+    # What `signal` stands on: that one takes half a millisecond of each process to load.
+    import _signal  # type: ignore[import-not-found]
 
     with contextlib.suppress(ValueError):  # not the main thread, which no signal reaches
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)

@@ -48,15 +48,6 @@ class State(NamedTuple):
         return len(held) != 1 or arm.startswith(PM) in held
 
 
-def recorded_beliefs(data: bytes) -> dict[Key, tuple[float, float, int | None, int | None]]:
-    """Return the beliefs of a state file: alpha, beta, selections and successes by arm and context.
-
-    Raises:
-        UsageError: It is no bandit's state.
-    """
-    return dict(state_of(data).beliefs)
-
-
 def state_of(data: bytes) -> State:
     """Return what a state file says, taken apart as an import of it would.
 

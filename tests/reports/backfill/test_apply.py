@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,12 @@ from tests.backfilling import (
     OLD,
     applied,
     arm,
-    books,
     bytes_of,
     ledger_with,
     plan_of,
     rows,
+    sha256,
+    stands,
     state,
     taken_back,
     text,
@@ -31,19 +31,8 @@ from tests.readers_of_tools import Bandit
 import rightful
 from rightful.errors import BackfillRefusedError, TargetChangedError, UsageError
 from rightful.reports.backfill import target as module
-from rightful.reports.backfill.status import TargetStatus, status
 
 FILE = state(arm(GIT, 3.0, 2.0, 3))
-
-
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def stands(path: Path, target: Path) -> TargetStatus:
-    with books(path) as found:
-        [one] = status(found, str(target))
-        return one
 
 
 @pytest.fixture

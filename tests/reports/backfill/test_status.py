@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,8 @@ from tests.backfilling import (
     ledger_with,
     plan_of,
     rows,
+    sha256,
+    stands,
     state,
     taken_back,
     text,
@@ -28,19 +29,9 @@ from rightful.errors import StorageError
 from rightful.policies import policy_of
 from rightful.reports.backfill import target as module
 from rightful.reports.backfill.apply import interrupted
-from rightful.reports.backfill.status import TargetStatus, status
+from rightful.reports.backfill.status import status
 
 FILE = state(arm(GIT, 3.0, 2.0, 3))
-
-
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def stands(path: Path, target: Path) -> TargetStatus:
-    with books(path) as found:
-        [one] = status(found, str(target))
-        return one
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from rightful.envelope import Envelope
 from rightful.errors import InvalidEventError
 from rightful.events import BalanceOpened
 from rightful.parts import BalanceArm, BalanceContext
-from rightful.policies import EventDecay, Policy
+from rightful.policies import Policy
 from rightful.producers.fields import moment_us
 from rightful.projections.exact import scaled
 from rightful.projections.facts import Balance, Facts
@@ -31,9 +31,8 @@ from rightful.projections.posteriors import Posterior, Posteriors, posteriors_of
 from rightful.projections.scene import CREDITED, EMPTY, balances
 from rightful.projections.settle import settle
 from rightful.projections.sums import Key, Sums, sums_of
+from rightful.projections.tallies import Tally, tallies
 from rightful.reports.backfill.tool_forms import Number, Numbers, State, context_of
-
-_REWARDED = 0.5  # a reward above it is a success to gptme_sessions
 
 
 class Beliefs(NamedTuple):
@@ -121,20 +120,6 @@ def beliefs_of(ground: Ground, policy: Policy, through: int, decay_at_us: int) -
     return Beliefs(ground.facts, settlement, posteriors, openings, ground.own)
 
 
-class _Kept:
-    """What is counted of one arm, or arm in a context, beside its belief."""
-
-    __slots__ = ("latest_us", "rewards", "text")
-
-    def __init__(self) -> None:
-        self.rewards, self.latest_us, self.text = 0, -1, ""
-
-    def add(self, rewards: int, at_us: int, text: str) -> None:
-        self.rewards += rewards
-        if at_us > self.latest_us:
-            self.latest_us, self.text = at_us, text
-
-
 def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Numbers:
     """Return what is written of some arms.
 
@@ -146,7 +131,7 @@ def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Nu
         takes: Says which arms belong into the file.
         state: What the file holds.
     """
-    kept, stood = _counted(found), _times_of(state)
+    counted, stood, told = _tallies(found), _times_of(state), _told(found)
     opened = [(one.at_us, _text(one.at_us)) for one in found.own]
     _, latest = max([*stood.values(), _latest(found), *opened], key=lambda one: one[0])
     created = state.top.get("created")
@@ -154,10 +139,12 @@ def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Nu
     latest = latest or created
 
     def number(key: Key, one: Posterior) -> Number:
-        beside = kept.get(key) or _marginal(kept, key)
+        beside = counted.get(key) or _marginal(counted, key)
+        last_us = -1 if beside.last_us is None else beside.last_us
         at_us, text = stood.get(key, (-1, ""))
-        text = text if at_us >= beside.latest_us else beside.text
-        return Number(one.alpha, one.beta, one.n, beside.rewards, text or beside.text or latest)
+        if at_us < last_us:
+            text = told.get((key, last_us)) or _text(last_us)
+        return Number(one.alpha, one.beta, one.n, beside.rewards, text or latest)
 
     of_arms = {arm: number((arm, None), one) for arm, one in found.posteriors.arms.items() if takes(arm)}
     of_contexts: dict[str, dict[str, Number]] = {}
@@ -180,18 +167,18 @@ def _times_of(state: State) -> dict[Key | None, tuple[int, str]]:
     return {key: (at_us, text) for key, text, at_us in read if at_us is not None}
 
 
-def _counted(found: Beliefs) -> dict[Key, _Kept]:
-    kept: dict[Key, _Kept] = {}
-    for opened in found.openings:
-        for key, one in _entries(opened, found.posteriors.policy):
-            text = one.last_updated or ""
-            at_us = _us(text)
-            kept.setdefault(key, _Kept()).add(one.rewards or 0, -1 if at_us is None else at_us, text)
-    dropped = _dropped(found)
-    for key, reward, position, at_us in _credits(found):
-        if position > dropped.get(key, 0):
-            kept.setdefault(key, _Kept()).add(int(reward > _REWARDED), at_us, _text(at_us))
-    return kept
+def _tallies(found: Beliefs) -> dict[Key, Tally]:
+    return tallies(found.facts, found.settlement, found.posteriors.policy, found.posteriors.through)
+
+
+def _told(found: Beliefs) -> dict[tuple[Key, int], str]:
+    """Return the times of the balances' arms as their files wrote them, by what they mean."""
+    said = (
+        (key, one.last_updated, _us(one.last_updated or ""))
+        for opened in found.openings
+        for key, one in _entries(opened, found.posteriors.policy)
+    )
+    return {(key, at_us): text for key, text, at_us in said if text and at_us is not None}
 
 
 def _entries(opened: BalanceOpened, policy: Policy) -> Iterator[tuple[Key, BalanceArm | BalanceContext]]:
@@ -203,43 +190,16 @@ def _entries(opened: BalanceOpened, policy: Policy) -> Iterator[tuple[Key, Balan
         yield (canonical(one.arm, one.arm), one.context), one
 
 
-def _credits(found: Beliefs) -> Iterator[tuple[Key, float, int, int]]:
-    """Yield each credit's arm, and arm in its context, with the reward, the grade's position and its time."""
-    facts, settled = found.facts, found.settlement
-    grade = settled.unit_grade[settled.credit_unit]
-    rows = zip(
-        settled.credit_arm.tolist(), settled.credit_context.tolist(), settled.credit_reward.tolist(),
-        facts.grades["pos"][grade].tolist(), facts.grades["at"][grade].tolist(), strict=True,
-    )  # fmt: skip
-    contexts = facts.contexts.values
-    for arm, context, reward, position, at_us in rows:
-        name = settled.arms[arm]
-        yield (name, None), reward, position, at_us
-        if context >= 0:
-            yield (name, contexts[context]), reward, position, at_us
-
-
-def _dropped(found: Beliefs) -> dict[Key, int]:
-    """Return where another updater last dropped an arm, whose counts then began anew."""
-    policy, through = found.posteriors.policy, found.posteriors.through
-    canonical, dropped = policy.arm_aliases.get, dict[Key, int]()
-    if isinstance(policy.decay, EventDecay):
-        for one in found.facts.pruned:
-            keys: list[Key] = [(canonical(arm, arm), None) for arm in one.arms]
-            keys += [(canonical(arm, arm), context) for arm, context in one.contexts]
-            if one.position <= through:
-                dropped |= dict.fromkeys(keys, one.position)
-    return dropped
-
-
-def _marginal(kept: dict[Key, _Kept], key: Key) -> _Kept:
+def _marginal(counted: dict[Key, Tally], key: Key) -> Tally:
     """Return what is counted of one dimension alone: of all contexts that have that value in it."""
-    found = _Kept()
     arm, context = key
-    for (other, whole), one in kept.items():
-        if other == arm and whole is not None and context is not None and context[0] in whole:
-            found.add(one.rewards, one.latest_us, one.text)
-    return found
+    of = [
+        one
+        for (other, whole), one in counted.items()
+        if other == arm and whole is not None and context is not None and context[0] in whole
+    ]
+    latest = max((one.last_us for one in of if one.last_us is not None), default=None)
+    return Tally(sum(one.n for one in of), sum(one.rewards for one in of), latest, 0)
 
 
 def _latest(found: Beliefs) -> tuple[int, str]:
