@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.producers.conftest import MTIME_S, Importer, said
+from tests.producers.bandit_files import ARM, LAST, LEFT_OUT, balances, means, state, write
+from tests.producers.conftest import Importer, said
 
 from rightful import limits
 from rightful.app import Ledger
-from rightful.events import BalanceOpened
 from rightful.identity import composite_key
-
-ARM = {"arm_id": "x", "alpha": 2.5, "beta": 1.5, "total_selections": 2}
-LAST = "2026-08-01T10:15:11+00:00"
-LEFT_OUT = "leave one out with the policy's field `balances`"
-
-
-def write(path: Path, value: object, **json_options: Any) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, **json_options))
-    os.utime(path, (MTIME_S, MTIME_S))
-    return path
-
-
-def state(**fields: Any) -> dict[str, Any]:
-    return {"arms": {"x": ARM}, "last_updated": LAST} | fields
-
-
-def balances(ledger: Ledger) -> list[BalanceOpened]:
-    return [row.event for row in ledger.read(types=["balance.opened"]) if isinstance(row.event, BalanceOpened)]
-
-
-def means(ledger: Ledger, **policy: Any) -> dict[str, tuple[float, float, int]]:
-    arms = ledger.posteriors(policy or "bound").arms
-    return {arm: (one.alpha, one.beta, one.n) for arm, one in arms.items()}
 
 
 def test_a_bandit_that_forgot_is_told_by_its_selections(ledger: Ledger, imported: Importer, tmp_path: Path) -> None:
