@@ -280,7 +280,8 @@ def rival_of(case: Case, unit: int) -> int:
         (case.scene.runs.of[grades.name] == run) & (grades.rank == grades.rank[at]) & (grades.kind != ERASED)
     )
     newest = [int(case.stream(run, one)[-1]) for one in np.unique(grades.grader[alike]).tolist()]
-    return max(one for one in newest if grades.grader[one] != grades.grader[at] and grades.kind[one] != RETRACTION)
+    others = [one for one in newest if grades.grader[one] != grades.grader[at]]
+    return max([one for one in others if grades.kind[one] != RETRACTION] or others)  # one in doubt took nothing back
 
 
 def _equal(case: Case, one: int, two: int) -> bool:
