@@ -7,11 +7,20 @@ holds what every fact has. msgspec checks the types and ranges when a fact enter
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
 from rightful import limits
+from rightful.event_base import Event, SessionEvent
+from rightful.history_events import (
+    HandoffTaken,
+    HandoffWritten,
+    HistoryAppended,
+    HistoryCleared,
+    HistoryCompacted,
+    HistoryPopped,
+)
 from rightful.parts import (
     Arm,
     ArmContext,
@@ -22,55 +31,66 @@ from rightful.parts import (
     Count,
     Evidence,
     Gamma,
-    Index,
-    Producer,
     Relation,
     Rubric,
     Session,
     Sha256,
     Time,
-    Turn,
     Unit,
     Word,
 )
+from rightful.transcript_events import (
+    DataRecorded,
+    ErrorRecorded,
+    InteractionAnswered,
+    InteractionRequested,
+    MessageRecorded,
+    ThoughtRecorded,
+    ToolCallSnapshotted,
+    ToolResultSnapshotted,
+    TranscriptBound,
+    TranscriptUnbound,
+    TurnEnded,
+    UsageRecorded,
+)
 
-
-class Event(Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """One immutable fact, in the past tense, written once by a producer.
-
-    Attributes:
-        producer: Who wrote it.
-        at: When it happened, by the producer's clock; with an offset.
-        key: The producer's stable key of the fact; the event id is derived from it.
-        id: The event id, for a producer that has a UUID of its own; one of the two is needed.
-        at_basis: `file` when `at` is a file's time: only an upper bound, never evidence.
-        turn: The turn of the session it belongs to.
-        index: Its place in the turn as the producer counts, from 0.
-        alias: The session name was read from a sanitised form, so it never matches exactly.
-        extra: What this version does not model; content.
-    """
-
-    CONTENT: ClassVar[tuple[str, ...]] = ("extra",)
-
-    producer: Producer
-    at: Time
-    key: str | None = None
-    id: str | None = None
-    at_basis: Literal["file"] | None = None
-    turn: Turn | None = None
-    index: Index | None = None
-    alias: bool = False
-    extra: dict[str, Any] | None = None
-
-
-class SessionEvent(Event, frozen=True, kw_only=True):
-    """A fact of one session.
-
-    Attributes:
-        session: The session's name, `namespace:value`, exactly as its writer knows it.
-    """
-
-    session: Session
+__all__ = [
+    "NOT_OURS",
+    "TYPES",
+    "AnyEvent",
+    "BalanceOpened",
+    "BanditDecayed",
+    "BanditPruned",
+    "DataRecorded",
+    "ErrorRecorded",
+    "Event",
+    "EventWithdrawn",
+    "ExposureRecorded",
+    "GradeRecorded",
+    "GradeRetracted",
+    "HandoffTaken",
+    "HandoffWritten",
+    "HistoryAppended",
+    "HistoryCleared",
+    "HistoryCompacted",
+    "HistoryPopped",
+    "InteractionAnswered",
+    "InteractionRequested",
+    "MessageRecorded",
+    "PosteriorPublished",
+    "SessionEnded",
+    "SessionEvent",
+    "SessionLinked",
+    "SessionStarted",
+    "SessionUnlinked",
+    "ThoughtRecorded",
+    "ToolCallSnapshotted",
+    "ToolResultSnapshotted",
+    "TranscriptBound",
+    "TranscriptUnbound",
+    "TurnEnded",
+    "UsageRecorded",
+]
 
 
 class SessionStarted(SessionEvent, frozen=True, kw_only=True, tag="session.started"):
@@ -255,100 +275,6 @@ class PosteriorPublished(Event, frozen=True, kw_only=True, tag="posterior.publis
     supersedes: str | None = None
 
 
-class MessageRecorded(SessionEvent, frozen=True, kw_only=True, tag="message.recorded"):
-    """Somebody said something. A longer text under the same id refines it.
-
-    Attributes:
-        role: `user`, `assistant`, `system` …
-        content: Text, or a list of parts; content.
-    """
-
-    CONTENT: ClassVar[tuple[str, ...]] = ("extra", "content")
-
-    role: Word
-    content: Any = None
-
-
-class ThoughtRecorded(SessionEvent, frozen=True, kw_only=True, tag="thought.recorded"):
-    """The model thought aloud."""
-
-    CONTENT: ClassVar[tuple[str, ...]] = ("extra", "content")
-
-    content: Any = None
-
-
-class UsageRecorded(SessionEvent, frozen=True, kw_only=True, tag="usage.recorded"):
-    """What a turn used.
-
-    Attributes:
-        counts: Numbers by name (`input_tokens` …), in the producer's units; content.
-    """
-
-    CONTENT: ClassVar[tuple[str, ...]] = ("extra", "counts")
-
-    counts: dict[str, Any]
-
-
-class ErrorRecorded(SessionEvent, frozen=True, kw_only=True, tag="error.recorded"):
-    """Something went wrong in the session."""
-
-    CONTENT: ClassVar[tuple[str, ...]] = ("extra", "message")
-
-    message: str | None = None
-
-
-class ToolCallSnapshotted(SessionEvent, frozen=True, kw_only=True, tag="tool_call.snapshotted"):
-    """One state of a tool call while it streams.
-
-    Attributes:
-        call: The call's own id.
-        name: The tool, once it is known.
-        arguments: What has arrived of them; content.
-        complete: Nothing more will arrive; only an equal or older state may follow.
-    """
-
-    CONTENT: ClassVar[tuple[str, ...]] = ("extra", "arguments", "name")
-
-    call: Word
-    name: str | None = None
-    arguments: Any = None
-    complete: bool = False
-
-
-class ToolResultSnapshotted(SessionEvent, frozen=True, kw_only=True, tag="tool_result.snapshotted"):
-    """One state of a tool's result while it streams.
-
-    Attributes:
-        call: The id of the call it answers.
-        output: What has arrived of it; content.
-        is_error: The tool failed.
-        complete: Nothing more will arrive.
-    """
-
-    CONTENT: ClassVar[tuple[str, ...]] = ("extra", "output")
-
-    call: Word
-    output: Any = None
-    is_error: bool = False
-    complete: bool = False
-
-
-class TurnEnded(SessionEvent, frozen=True, kw_only=True, tag="turn.ended"):
-    """A turn closed; what the producer says it held.
-
-    Attributes:
-        event_count: How many events the producer counted in it.
-        dropped_count: How many of them it knows it lost.
-        previous: The turn before it.
-    """
-
-    turn: Turn
-    stop_reason: Word | None = None
-    event_count: Count | None = None
-    dropped_count: Count | None = None
-    previous: Turn | None = None
-
-
 class EventWithdrawn(SessionEvent, frozen=True, kw_only=True, tag="event.withdrawn"):
     """One revision of another event was withdrawn, which settles its conflict.
 
@@ -384,6 +310,17 @@ AnyEvent = (
     | ToolResultSnapshotted
     | TurnEnded
     | EventWithdrawn
+    | InteractionRequested
+    | InteractionAnswered
+    | DataRecorded
+    | TranscriptBound
+    | TranscriptUnbound
+    | HistoryAppended
+    | HistoryCompacted
+    | HistoryPopped
+    | HistoryCleared
+    | HandoffWritten
+    | HandoffTaken
 )
 """Every kind of event; `match` on it closes with `assert_never`."""
 

@@ -51,6 +51,12 @@ INGEST_BYTES = 16 * 1024 * 1024
 NESTING_DEPTH = 64
 """Depth of content; levels. Deeper input exhausts a recursive parser's stack."""
 
+COVERS_COUNT = 100_000
+"""Items and ranges that one compaction or pop names. Ranges keep it short; one by one it is a few megabytes."""
+
+URI_CHARS = 16_384
+"""Length of a URI; characters. PATH_MAX is 4,096 bytes, and percent-encoding makes three of one."""
+
 SEQ_MAX = 2**53 - 1
 """Largest grader sequence number and index. Beyond it JavaScript producers lose integers."""
 

@@ -26,6 +26,10 @@ Arm = Annotated[str, Meta(min_length=1, max_length=limits.ARM_CHARS)]  # control
 Word = Annotated[str, Meta(min_length=1, max_length=limits.WORD_CHARS)]
 Rubric = Annotated[str, Meta(min_length=1, max_length=limits.WORD_CHARS, pattern=r"^[^/\x00-\x1f\x7f-\x9f]+\Z")]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Uuid = Annotated[str, Meta(pattern=r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")]
+Uri = Annotated[
+    str, Meta(min_length=1, max_length=limits.URI_CHARS, pattern=r"^[A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+\Z")
+]
 Context = Annotated[tuple[str | None, ...], Meta(max_length=limits.CONTEXT_COUNT)]
 Relation = Literal["native", "resume", "retry", "subagent"]
 Evidence = Literal["native-id", "sentinel", "pointer", "directory", "cwd-window", "manual"]
@@ -81,3 +85,52 @@ class BalanceContext(Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     n: Count
     rewards: Count | None = None
     last_updated: str | None = None
+
+
+ItemId = tuple[Uuid, Count]
+"""The id of one item of a history: the event that states it, and its place in that event from 0."""
+
+
+class ItemRange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """Items of a history that stand one after the other, both ends included.
+
+    Attributes:
+        first: The first one; from the beginning of the history if None.
+        last: The last one; up to the event that names the range if None.
+    """
+
+    first: ItemId | None = None
+    last: ItemId | None = None
+
+
+Items = ItemId | ItemRange
+"""One item of a history, or a range of them."""
+
+Covers = Annotated[tuple[Items, ...], Meta(max_length=limits.COVERS_COUNT)]
+"""Items of a history, one by one or by ranges."""
+
+
+class HistoryRead(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a run had read of a history.
+
+    Attributes:
+        position: The position that its view was folded through.
+        covered: The items of its view that the model is proven to have seen.
+    """
+
+    position: Count
+    covered: Covers = ()
+
+
+class FoundFacts(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What was found of a caller, independently of its word.
+
+    Attributes:
+        run_nonce: The nonce of its run.
+        native_id: The id by which its agent tool knows the session.
+        cwd: Its working folder; a `file:` URI.
+    """
+
+    run_nonce: Word | None = None
+    native_id: Word | None = None
+    cwd: Uri | None = None

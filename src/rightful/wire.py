@@ -19,6 +19,11 @@ from rightful.events import (
     EventWithdrawn,
     ExposureRecorded,
     GradeRecorded,
+    HandoffTaken,
+    HandoffWritten,
+    HistoryAppended,
+    HistoryCompacted,
+    HistoryPopped,
     SessionEvent,
     SessionLinked,
     SessionUnlinked,
@@ -43,6 +48,11 @@ NESTED: dict[type[Event], tuple[str, ...]] = {
     ExposureRecorded: ("arms", "withheld"),
     BanditPruned: ("contexts",),
     BalanceOpened: ("arms", "contexts"),
+    HistoryAppended: ("read",),
+    HistoryCompacted: ("covers",),
+    HistoryPopped: ("items",),
+    HandoffWritten: ("found",),
+    HandoffTaken: ("found",),
 }
 """The fields that hold structs. msgspec takes a struct as it is, unchecked, so they are taken apart first."""
 
@@ -129,6 +139,9 @@ def _plain(value: object, place: str) -> object:
             return [structs.asdict(item) if isinstance(item, Struct) else item for item in value]
         case dict():
             return {key: structs.asdict(item) if isinstance(item, Struct) else item for key, item in value.items()}
+        case Struct():
+            fields = structs.asdict(value)
+            return fields | {"covered": _plain(fields["covered"], place)} if "covered" in fields else fields
         case None:
             return value
         case _:

@@ -1,0 +1,98 @@
+"""What the model would see next: how a history grows, shrinks and is handed on."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from msgspec import field
+
+from rightful.event_base import SessionEvent
+from rightful.parts import Count, Covers, FoundFacts, HistoryRead, Uuid, Word
+
+
+class HistoryAppended(SessionEvent, frozen=True, kw_only=True, tag="history.appended"):
+    """Items were added at the end of a history.
+
+    Attributes:
+        items: What was added, in order; content. The item at place n has the id (event id, n).
+        run: Which run of a program added them.
+        ordinal: Which batch of that run it is, from 0.
+        response_id: The provider's id of the response that they came with.
+        read: What that run had read before.
+        agent: Which agent of the run spoke.
+        usage: What the response used; content.
+    """
+
+    CONTENT: ClassVar[tuple[str, ...]] = ("extra", "items", "agent", "usage")
+
+    items: list[Any]
+    run: Word | None = None
+    ordinal: Count | None = None
+    response_id: Word | None = None
+    read: HistoryRead | None = None
+    agent: str | None = None
+    usage: dict[str, Any] | None = None
+
+
+class HistoryCompacted(SessionEvent, frozen=True, kw_only=True, tag="history.compacted"):
+    """Items gave way to others that stand for them. Both remain in the log.
+
+    Attributes:
+        covers: Which items gave way.
+        after: The position of the token under which it was done; None in what a tool's file tells.
+        response_id: The provider's response that they were compacted from.
+        mode: How it was done, in the producer's word (`input`, `previous_response_id`, `auto` …).
+        items: What stands for them, in order; content.
+    """
+
+    CONTENT: ClassVar[tuple[str, ...]] = ("extra", "items")
+
+    covers: Covers = ()
+    after: Count | None = None
+    response_id: Word | None = None
+    mode: Word | None = None
+    items: list[Any] = field(default_factory=list)
+
+
+class HistoryPopped(SessionEvent, frozen=True, kw_only=True, tag="history.popped"):
+    """Items were taken back: an undo, a rewind, a rollback. They remain in the log.
+
+    Attributes:
+        items: Which ones.
+    """
+
+    items: Covers
+
+
+class HistoryCleared(SessionEvent, frozen=True, kw_only=True, tag="history.cleared"):
+    """All that the history showed was taken out of it. It remains in the log."""
+
+
+class HandoffWritten(SessionEvent, frozen=True, kw_only=True, tag="handoff.written"):
+    """A session left something for its own next step, or for another session.
+
+    Attributes:
+        name: What it is called.
+        payload: What it is; content.
+        found: What was found of who wrote it, independently of the caller's word.
+    """
+
+    CONTENT: ClassVar[tuple[str, ...]] = ("extra", "payload")
+
+    name: Word
+    payload: Any = None
+    found: FoundFacts | None = None
+
+
+class HandoffTaken(SessionEvent, frozen=True, kw_only=True, tag="handoff.taken"):
+    """A session took what was left.
+
+    Attributes:
+        written_id: The event id of the `handoff.written` that was taken.
+        name: What it is called.
+        found: What was found of who took it, independently of the caller's word.
+    """
+
+    written_id: Uuid
+    name: Word | None = None
+    found: FoundFacts | None = None
