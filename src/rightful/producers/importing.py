@@ -12,7 +12,7 @@ import os
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, Protocol
 
 from rightful import limits
 from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 """The path that means standard input."""
+
+Grows = Literal["appended", "rewritten"]
+APPENDED: Grows = "appended"
+REWRITTEN: Grows = "rewritten"
+"""How the files of a kind grow."""
 
 Wire = dict[str, Any]
 Progress = Callable[[str, int, int], None]
@@ -131,6 +136,43 @@ class Kind(Protocol):
         Raises:
             InvalidEventError: A file of that name cannot be read as this kind.
         """
+
+
+class GrowingReader(Reader, Protocol):
+    """The reader of a file that grows: it can stop behind any object, and go on there another day.
+
+    Its events depend on the objects it has seen alone, in this process or an earlier one, never on
+    where a reading stopped; `finish` yields notes, and events only of a file that was not what it
+    was (`restart`), since every reading has an end and one reading of the whole file has but one.
+    """
+
+    def state(self) -> dict[str, Any]:
+        """Return what is needed to go on behind the last object; JSON, small, whatever the file's size."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where the reader stopped that said this `state`; called before the first object."""
+
+    def restart(self, state: Mapping[str, Any]) -> None:
+        """Read from the first line, since the file is not any more what it was when `state` was said.
+
+        Called before the first object; `state` tells what was read then, so that what vanished can
+        be said. If the import is interrupted, it is called with the same state again.
+        """
+        del state
+
+
+class GrowingKind(Kind, Protocol):
+    """A kind whose files are read on from where the last import stopped.
+
+    Attributes:
+        GROWS: `APPENDED` where the tool only ever appends to a file, `REWRITTEN` where it may write
+            it anew: then all that was read is compared before reading goes on.
+    """
+
+    GROWS: Grows
+
+    def reader(self, origin: Origin) -> GrowingReader:
+        """Return the reader of one file, as `Kind.reader` does."""
 
 
 def import_paths(
