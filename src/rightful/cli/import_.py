@@ -36,6 +36,7 @@ KINDS = {
     "session-records": "rightful.producers.session_records:SessionRecords",
     "bandit-state": "rightful.producers.bandit_state:BanditState",
     "gptme": "rightful.producers.gptme:Gptme",
+    "claude-code": "rightful.producers.claude_code:ClaudeCode",
 }
 """Where each kind is, loaded when it is asked for."""
 
