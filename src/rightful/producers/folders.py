@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 from rightful import limits
 from rightful.producers.files import Problem
@@ -62,6 +63,27 @@ def walk(
                 others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
         folders = (one for one in reversed(entries) if one.is_dir(follow_symlinks=False) and one.name not in _OTHERS)
         waiting.extend(entry.path for entry in folders)
+
+
+def holds(folder: str, path: str) -> bool:
+    """Say whether `walk` would yield this file of the folder, or look into this folder in it.
+
+    Args:
+        folder: Where the walk would begin.
+        path: What stands somewhere below it.
+    """
+    own = Path(path)
+    above = [own, *own.parents]
+    if Path(folder) not in above:
+        return False
+    above = above[: above.index(Path(folder))]
+    if any(one.name in _OTHERS or one.is_symlink() for one in above):
+        return False
+    if own.is_dir():
+        above.insert(0, own)
+    elif not path.endswith(SUFFIXES) or not own.is_file():
+        return False
+    return not any(all((one / name).exists() for name in _LEDGER) for one in (*above[1:], Path(folder)))
 
 
 def _file(entry: os.DirEntry[str]) -> str | tuple[str, Problem]:

@@ -47,6 +47,7 @@ __all__ = [
     "End",
     "GrowingKind",
     "GrowingReader",
+    "Import",
     "Kind",
     "Origin",
     "Plan",
@@ -87,22 +88,13 @@ def import_paths(
     Raises:
         StorageError: The ledger cannot be written. What was reported before is in it.
     """
-    importing = _Import(log, list(kinds), log.head(), progress, checkpoints)
+    importing = Import(log, list(kinds), log.head(), progress, checkpoints)
     for path in paths:
-        if path == STDIN:
-            yield importing.stream(Origin(path, None), stdin)
-        elif not os.path.isdir(path):  # noqa: PTH112 - the path is shown as it was given
-            yield importing.file(path, named=True)
-        else:
-            others: Counter[str] = Counter()
-            for item in walk(path, others=others):
-                yield importing.file(item, named=False) if isinstance(item, str) else FileReport.unread(*item)
-            if others:
-                yield FileReport.unlooked(path, others)
+        yield from importing.reports(path, stdin)
 
 
-class _Import(NamedTuple):
-    """What all files of one import share.
+class Import(NamedTuple):
+    """One import: what all its files share.
 
     Attributes:
         log: Where the events go.
@@ -117,6 +109,33 @@ class _Import(NamedTuple):
     began: int
     progress: Progress | None
     checkpoints: Checkpoints | None
+
+    def reports(self, path: str, stdin: BinaryIO) -> Iterator[FileReport]:
+        """Import what stands at a path, or standard input where it is `-`."""
+        if path == STDIN:
+            yield self.stream(Origin(path, None), stdin)
+        else:
+            yield from self.path(path)
+
+    def path(self, path: str, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[FileReport]:
+        """Import what stands at a path: a file, or the JSON files below a folder.
+
+        Args:
+            path: The path, as it was named.
+            wanted: Says of each file whether it is to be imported now.
+        """
+        if not os.path.isdir(path):  # noqa: PTH112 - the path is shown as it was given
+            if wanted(path):
+                yield self.file(path, named=True)
+            return
+        others: Counter[str] = Counter()
+        for item in walk(path, others=others):
+            if not isinstance(item, str):
+                yield FileReport.unread(*item)
+            elif wanted(item):
+                yield self.file(item, named=False)
+        if others:
+            yield FileReport.unlooked(path, others)
 
     def file(self, path: str, *, named: bool) -> FileReport:
         """Import one file."""
