@@ -83,7 +83,7 @@ def of_assistant(line: Line, message: Mapping[str, Any]) -> Iterator[Wire | Prob
             yield Problem(line.number, str(error))
 
 
-def _block(line: Line, place: int, block: object, extra: Wire) -> Wire:
+def _block(line: Line, place: int, block: Any, extra: Wire) -> Wire:  # noqa: ANN401 - a JSON value, checked here
     where = f"$.message.content[{place}]"
     match block:
         case {"type": "text", "text": str() as text}:
@@ -115,9 +115,7 @@ def _call(line: Line, place: int, block: Mapping[str, Any], extra: Wire, where: 
         raise InvalidEventError(f"Expected `str`, got `{_kind(name)}`", f"{where}.name")
     call = _word(block.get("id"), f"{where}.id")
     arguments = _object(block.get("input"))
-    return line.event(
-        "tool_call.snapshotted", place, call=call, name=name, arguments=arguments, complete=True, **extra
-    )
+    return line.event("tool_call.snapshotted", place, call=call, name=name, arguments=arguments, complete=True, **extra)
 
 
 def _object(arguments: object) -> object:

@@ -120,5 +120,7 @@ def error_of(line: Line) -> Wire:
     message = error.get("message") if isinstance(error, dict) else error
     content = line.value.get("content")
     text = next((said for said in (message, content) if isinstance(said, str) and said), None)
-    extra = {name: line.value[name] for name in ("error", "retryAttempt", "maxRetries", "retryInMs") if name in line.value}
+    extra = {
+        name: line.value[name] for name in ("error", "retryAttempt", "maxRetries", "retryInMs") if name in line.value
+    }
     return line.event("error.recorded", "error", message=text, **({"extra": extra} if extra else {}))
