@@ -28,7 +28,7 @@ KINDS: dict[str, list[Kind]] = {
     "bandit-state": [BanditState()],
     "gptme": [Gptme()],
     "claude-code": [ClaudeCode()],
-    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme()],
+    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme(), ClaudeCode()],
 }
 
 Importer = Callable[..., list[FileReport]]

@@ -8,7 +8,7 @@ from tests.producers.claude_lines import A, boundary, call, in_log, item, line, 
 
 from rightful.producers.claude_code import ClaudeCode
 from rightful.producers.files import Found
-from rightful.producers.importing import Origin
+from rightful.producers.readers import Origin
 
 Row = dict[str, Any]
 

@@ -43,7 +43,7 @@ from rightful.producers.claude_code_facts import Facts, described, error_of, res
 from rightful.producers.claude_code_files import NAMESPACE, Owner, Owners, Place, place_of
 from rightful.producers.fields import digest, key_of, moment_us
 from rightful.producers.files import Found, Problem
-from rightful.producers.importing import APPENDED, End, GrowingReader, Grows, Origin, Wire
+from rightful.producers.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
 
 _TYPE = re.compile(r"[a-z][a-z0-9_-]*\Z")
 _ITEMS = frozenset({"message.recorded", "thought.recorded", "tool_call.snapshotted", "tool_result.snapshotted"})

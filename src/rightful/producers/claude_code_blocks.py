@@ -15,7 +15,7 @@ from rightful.errors import InvalidEventError
 from rightful.producers.claude_code_files import Owner
 from rightful.producers.fields import digest, key_of
 from rightful.producers.files import Problem
-from rightful.producers.importing import Wire
+from rightful.producers.readers import Wire
 
 AT_REST = ("[Request interrupted by user", "<local-command-stdout>", "<local-command-stderr>")
 """How messages begin that Claude Code writes in the user's name while the model does not work."""

@@ -8,7 +8,7 @@ from typing import Any
 from rightful import limits
 from rightful.producers.claude_code_blocks import SYNTHETIC, Line
 from rightful.producers.claude_code_files import NAMESPACE
-from rightful.producers.importing import Wire
+from rightful.producers.readers import Wire
 
 _BESIDE = (("version", "version"), ("claude_code_version", "version"), ("gitBranch", "git_branch"))
 
