@@ -110,9 +110,7 @@ def test_what_is_wrong_with_one_file_is_told_and_does_not_end_it(
     folder = tmp_path / "in"
     folder.mkdir()
 
-    reports = follow(
-        Script(writes(folder / "a.jsonl", b'{"say":1}\n'), writes(folder / "b.jsonl", lines("b"))), folder
-    )
+    reports = follow(Script(writes(folder / "a.jsonl", b'{"say":1}\n'), writes(folder / "b.jsonl", lines("b"))), folder)
 
     assert [(report.lost, report.appended) for report in reports] == [(1, 0), (0, 1)]
 
