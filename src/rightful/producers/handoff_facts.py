@@ -164,8 +164,9 @@ def contradiction(mine: Facts, theirs: Facts, same_run: SameRun) -> str | None:
         theirs: What was found of the other one.
         same_run: Asks the links.
     """
-    if mine.nonce is not None and theirs.nonce is not None and mine.nonce != theirs.nonce:
-        return f"of the run with nonce {theirs.nonce}, and this step is of that with nonce {mine.nonce}"
+    if mine.nonce is not None and theirs.nonce is not None:
+        what = f"of the run with nonce {theirs.nonce}, and this step is of that with nonce {mine.nonce}"
+        return what if mine.nonce != theirs.nonce else None  # its steps may be sessions of their own
     if set(mine.natives) & set(theirs.natives):
         return None
     for other in theirs.natives:
