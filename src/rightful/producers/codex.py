@@ -40,8 +40,8 @@ from rightful.producers.codex_items import between_agents, message, parts_of_ite
 from rightful.producers.codex_threads import Thread, Threads
 from rightful.producers.fields import digest, key_of, moment_us, session_of, shaped
 from rightful.producers.files import Found, Problem
-from rightful.producers.importing import APPENDED, GrowingReader, Grows, Origin, Wire
 from rightful.producers.line_times import LineTimes
+from rightful.producers.readers import APPENDED, GrowingReader, Grows, Origin, Wire
 from rightful.producers.told_parts import ITEMS, Part, data, extra, without, word
 
 NAMESPACE = "codex"
