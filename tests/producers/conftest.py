@@ -12,6 +12,7 @@ import pytest
 from rightful import app
 from rightful.app import Ledger
 from rightful.producers.bandit_state import BanditState
+from rightful.producers.claude_code import ClaudeCode
 from rightful.producers.file_reports import FileReport
 from rightful.producers.gptme import Gptme
 from rightful.producers.importing import Kind, import_paths
@@ -26,7 +27,8 @@ KINDS: dict[str, list[Kind]] = {
     "session-records": [SessionRecords()],
     "bandit-state": [BanditState()],
     "gptme": [Gptme()],
-    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme()],
+    "claude-code": [ClaudeCode()],
+    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme(), ClaudeCode()],
 }
 
 Importer = Callable[..., list[FileReport]]
