@@ -38,7 +38,7 @@ from rightful.identity import event_id
 from rightful.producers.codex_events import BEGINS, ENDS, ROLLED_BACK, last_said, parts_of_event, rolled_back, spawned
 from rightful.producers.codex_items import between_agents, message, parts_of_item
 from rightful.producers.codex_threads import Thread, Threads
-from rightful.producers.fields import digest, key_of, moment_us, session_of, shaped
+from rightful.producers.fields import below, digest, key_of, moment_us, session_of, shaped
 from rightful.producers.files import Found, Problem
 from rightful.producers.line_times import LineTimes
 from rightful.producers.readers import APPENDED, GrowingReader, Grows, Origin, Wire
@@ -134,12 +134,18 @@ class CodexReader(GrowingReader):
         thread = self._whose(kind, payload)
         if thread.id != self._threads.owner:
             at |= {"at_basis": "file"}
-        for item in self._said(thread, kind, payload, found.line):
-            yield item if isinstance(item, Problem) else item | at
+        try:
+            for item in self._said(thread, kind, payload, found.line):
+                yield item if isinstance(item, Problem) else item | at
+        except InvalidEventError as error:
+            raise below("$.payload", error) from None
 
     def _met(self, payload: Mapping[str, Any], at: dict[str, Any], *, is_first: bool) -> Iterator[Wire]:
         """Yield that a session began, and whose subagent it is."""
-        read: _Meta = shaped(payload, _Meta)
+        try:
+            read: _Meta = shaped(payload, _Meta)
+        except InvalidEventError as error:
+            raise below("$.payload", error) from None
         session_of(NAMESPACE, read.id, "$.payload.id")
         began_us = None
         if read.timestamp is not None:
@@ -198,6 +204,8 @@ class CodexReader(GrowingReader):
             else:
                 count, is_new = thread.tell(part, is_item=is_item)
             if is_new or (is_item and "extra" in part.fields):
+                if part.twin is not None and "call" in part.fields:  # a call without an id of its own
+                    part.fields["call"] += f":{count}"
                 wire = _wire(thread, part, *(() if part.twin is None else (part.twin, count)))
                 if is_new and part.type in ITEMS:
                     thread.add((event_id(Codex.NAME, wire["key"]), 0), part)
@@ -273,8 +281,8 @@ def _linked(parent: str, child: str) -> Wire:
         "type": "session.linked",
         "producer": Codex.NAME,
         "key": key_of(parent, "session.linked", child),
-        "session": session_of(NAMESPACE, parent, "$.payload"),
-        "other": session_of(NAMESPACE, child, "$.payload"),
+        "session": session_of(NAMESPACE, parent, "$"),
+        "other": session_of(NAMESPACE, child, "$"),
         "as": "subagent",
         "evidence": "native-id",
     }

@@ -206,7 +206,7 @@ def _image(payload: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def _call_id(payload: Mapping[str, Any]) -> str:
-    """Return the id of a call that may have none; then it is told by its content."""
+    """Return the id of a call that may have none; then it is told by its content, and by how often that was called."""
     for name in ("call_id", "id"):
         if isinstance(found := payload.get(name), str) and found:
             return found
@@ -218,7 +218,8 @@ def _called(payload: Mapping[str, Any], call: str, name: str, arguments: object,
     fields = {"call": call, "name": name, "arguments": arguments}
     is_whole = payload.get("status") not in _UNFINISHED
     key = (payload["type"], call, digest([name, arguments, known]))
-    return Part("tool_call.snapshotted", key, {**fields, "complete": is_whole, **extra(known)})
+    twin = None if call in {payload.get("call_id"), payload.get("id")} else digest(key)
+    return Part("tool_call.snapshotted", key, {**fields, "complete": is_whole, **extra(known)}, twin)
 
 
 def _answered(payload: Mapping[str, Any], call: str, output: object) -> Part:
