@@ -13,8 +13,11 @@ from rightful import app
 from rightful.app import Ledger
 from rightful.producers.bandit_state import BanditState
 from rightful.producers.claude_code import ClaudeCode
+from rightful.producers.codex import Codex
+from rightful.producers.copilot import Copilot
 from rightful.producers.file_reports import FileReport
 from rightful.producers.gptme import Gptme
+from rightful.producers.grok import Grok
 from rightful.producers.importing import Kind, import_paths
 from rightful.producers.lesson_hook import LessonHook
 from rightful.producers.session_records import SessionRecords
@@ -28,7 +31,10 @@ KINDS: dict[str, list[Kind]] = {
     "bandit-state": [BanditState()],
     "gptme": [Gptme()],
     "claude-code": [ClaudeCode()],
-    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme(), ClaudeCode()],
+    "codex": [Codex()],
+    "copilot": [Copilot()],
+    "grok": [Grok()],
+    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme(), ClaudeCode(), Codex(), Copilot(), Grok()],
 }
 
 Importer = Callable[..., list[FileReport]]

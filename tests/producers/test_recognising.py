@@ -58,12 +58,14 @@ def test_a_file_is_looked_at_up_to_a_limit_and_that_is_said(
 
 
 def test_a_file_that_is_known_to_be_another_tools_is_not_read_on(imported: Importer, tmp_path: Path) -> None:
-    of_codex = json.dumps({"type": "response_item", "timestamp": "2026-08-01T10:00:00Z", "payload": {}})
-    write(tmp_path / "ws" / "a.jsonl", *[of_codex] * 32, json.dumps(LINE))
+    of_another = json.dumps({"model_version": 1, "co_occurrence": {}})
+    write(tmp_path / "ws" / "a.jsonl", *[of_another] * 32, json.dumps(LINE))
 
     [report] = imported("auto", tmp_path / "ws")
 
-    assert [one.what for one in report.problems] == ["passed over: a Codex transcript; not imported by this version"]
+    assert [one.what for one in report.problems] == [
+        "passed over: a prediction model of the lesson hook; not imported by this version"
+    ]
     assert (report.appended, report.exit_code) == (0, 0)
 
 

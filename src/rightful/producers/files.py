@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 NO_OBJECT = "Expected `object`, got"
 """How the problem begins of JSON that is whole and is no object."""
 
+COMPRESSED = "compressed with zstd: unpack it (`zstd -d`) and import what comes out"
+"""What is said of a file that Codex has compressed (`rollout-….jsonl.zst`)."""
+
 _CHUNK = 1 << 16
+_ZSTD = b"\x28\xb5\x2f\xfd"  # how a frame begins (RFC 8878, 3.1.1)
 _BRACKETS = (b"{", b"[")
 _ROW = re.compile(rb'^\{[ \t]*"', re.MULTILINE)  # how JSON lines begin, and no line of an indented document
 _TORN = re.compile(r'[\w.+-]*\x00*(?=\{")')
@@ -94,13 +98,15 @@ def opened(path: str, *, follow: bool = True) -> Iterator[OpenFile]:
         follow: Whether its last part may be a symbolic link.
 
     Raises:
-        OSError: It cannot be opened, or is no regular file.
+        OSError: It cannot be opened, is no regular file, or is compressed.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
     with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as stream:
         facts = os.fstat(stream.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
+        if os.pread(stream.fileno(), len(_ZSTD), 0) == _ZSTD:
+            raise OSError(errno.EINVAL, COMPRESSED, path)
         yield OpenFile(path, stream, facts.st_size, facts.st_mtime_ns // 1_000)
 
 

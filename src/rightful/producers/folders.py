@@ -12,12 +12,14 @@ from itertools import islice
 from pathlib import Path
 
 from rightful import limits
-from rightful.producers.files import Problem
+from rightful.producers.files import COMPRESSED, Problem
 
 SUFFIXES = (".json", ".jsonl")
 """What a folder is searched for; a file that is named may be called anything."""
 
 _LOG = ("cc-session-", ".log")  # how names begin and end that runners give to the stream logs of Claude Code
+
+_PACKED = ".jsonl.zst"  # how Codex names a rollout that it has compressed (codex-rs/rollout/src/compression.rs)
 
 _OTHERS = {".git": "the files of git itself", "node_modules": "packages of other people"}
 _LEDGER = frozenset({"ledger.lock", "store"})
@@ -59,7 +61,7 @@ def walk(
             if entry.is_dir(follow_symlinks=False):
                 if entry.name in _OTHERS:
                     yield entry.path, Problem(None, f"{_OTHERS[entry.name]}; not looked into", lost=False)
-            elif is_looked_at(entry.name):
+            elif is_looked_at(entry.name) or entry.name.endswith(_PACKED):
                 yield _file(entry)
             elif others is not None:
                 others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
@@ -95,4 +97,6 @@ def _file(entry: os.DirEntry[str]) -> str | tuple[str, Problem]:
         return entry.path, Problem(None, "a symbolic link; not followed inside a folder", lost=False)
     if not entry.is_file(follow_symlinks=False):
         return entry.path, Problem(None, "not a regular file; not read", lost=False)
+    if entry.name.endswith(_PACKED):
+        return entry.path, Problem(None, COMPRESSED, lost=False)
     return entry.path

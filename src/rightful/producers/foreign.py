@@ -52,13 +52,6 @@ _SHAPES: tuple[tuple[str, Shape], ...] = (
     ("action receipts of gptme", _has("action_type", "receipt_hash")),
     ("an event log of gptme", _has("seq", "ts", "type", "payload")),
     ("the checkpoints of a gptme conversation", lambda value: value.keys() == {"index", "label", "timestamp"}),
-    ("a Codex transcript", lambda value: _typed("[a-z_]+")(value) and {"timestamp", "payload"} <= value.keys()),
-    (
-        "a Copilot CLI transcript",
-        lambda value: _typed(r"\w+\.\w+")(value) and {"data", "id", "parentId"} <= value.keys(),
-    ),
-    ("a Grok transcript", _typed("available_commands", "commands")),
-    ("a Grok transcript", _typed("tool_call|tool_call_update", "toolCallId")),
     ("events of a ledger, for `rightful ingest`", lambda value: _typed(r"\w+\.\w+")(value) and "producer" in value),
 )
 
