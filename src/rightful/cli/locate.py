@@ -107,10 +107,11 @@ def _session(args: argparse.Namespace) -> int:
         with tables.progress("reading transcripts", None, "files") as told:
             answer, scan = locating.locate(known, name, where, told)
         bound = binding.bind(ledger.log, [answer], now_us) if ledger is not None and args.bind else ()
+    before = known.bindings.of(name)
     if args.json:
-        common.print_json(located.answer_document(answer, scan, bound))
+        common.print_json(located.answer_document(answer, scan, before, bound))
     else:
-        located.show_answer(answer, scan, bound)
+        located.show_answer(answer, scan, before, bound)
     return common.worst([located.failed(bound), common.CHECK_SAID_NO if answer.owner is None else common.DONE])
 
 
@@ -151,7 +152,7 @@ def _check(args: argparse.Namespace) -> int:
         known = locating.known(None if ledger is None else ledger.log)
         name = None if args.session is None else locating.named(known, args.session)
         with tables.progress("looking at transcripts", None, "files") as told:
-            found = checking.check(known.bindings, _places(args), name, told)
+            found = checking.check(known, _places(args), name, told)
         split = {one: uris for one, uris in known.bindings.split().items() if name in {None, one}}
     if args.json:
         common.print_json(located.check_document(found, split))

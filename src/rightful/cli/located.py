@@ -9,6 +9,7 @@ from rightful.cli import common
 
 if TYPE_CHECKING:
     from rightful.producers.scanning import Scan
+    from rightful.projections.bindings import Binding
     from rightful.reports.backfill.references import Repaired
     from rightful.reports.locate.binding import Bound
     from rightful.reports.locate.checking import Checked
@@ -32,13 +33,16 @@ def failed(bound: tuple[Bound, ...]) -> int:
 # -- one session -------------------------------------------------------------------------------
 
 
-def answer_document(answer: Answer, scan: Scan, bound: tuple[Bound, ...]) -> dict[str, Any]:
-    """Return what was found for one session."""
+def answer_document(
+    answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: tuple[Bound, ...]
+) -> dict[str, Any]:
+    """Return what was found for one session, and what was bound to it before."""
     return {
         **_answer(answer),
         "claims": [_claim(one) for one in answer.judged],
         "lost": list(answer.lost),
         "searched": _searched(scan),
+        "bound_before": [{"uri": one.uri, "evidence": one.evidence, "position": one.position} for one in before],
         "bound": [_bound(one) for one in bound],
     }
 
@@ -86,7 +90,7 @@ def _bound(one: Bound) -> dict[str, Any]:
     }
 
 
-def show_answer(answer: Answer, scan: Scan, bound: tuple[Bound, ...]) -> None:
+def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: tuple[Bound, ...]) -> None:
     """Print what was found for one session."""
     from rightful.cli import tables
     from rightful.reports.locate.wanted import shown
@@ -114,10 +118,12 @@ def show_answer(answer: Answer, scan: Scan, bound: tuple[Bound, ...]) -> None:
         rest = len(answer.judged) - len(rows)
         note = f"{rest} more are in --json" if rest else None
         tables.show_table(columns, rows, note=note, drop=("evidence",))
-        for place, one in enumerate(answer.judged[:_CANDIDATES], 1):
-            common.tell(f"{place}. {one.claim.words}{f'; but {one.why}' if one.why else ''}.")
+        for place, judged in enumerate(answer.judged[:_CANDIDATES], 1):
+            common.tell(f"{place}. {judged.claim.words}{f'; but {judged.why}' if judged.why else ''}.")
     common.tell(*(f"{one}." for one in answer.lost))
     _tell_search(scan)
+    for one in before:
+        common.tell(f"Bound before, by {one.evidence}: {one.uri}. `rightful locate --check` looks at it.")
     _tell_bound(bound)
 
 

@@ -9,10 +9,12 @@ from typing import Literal
 import msgspec
 
 from rightful import limits
+from rightful.identity import split_session
 from rightful.producers import scanning
 from rightful.producers.evidence import hashed
-from rightful.projections.bindings import Binding, Bindings
-from rightful.reports.locate.locating import Places, path_of
+from rightful.projections.bindings import Binding
+from rightful.reports.locate.locating import Known, Places, path_of
+from rightful.reports.locate.wanted import NATIVES
 
 State = Literal["good", "grown", "changed", "moved", "deleted", "unreadable"]
 
@@ -42,26 +44,39 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(
-    of: Bindings, where: Places, session: str | None = None, told: Callable[[int], object] = int
+    of: Known, where: Places, session: str | None = None, told: Callable[[int], object] = int
 ) -> tuple[Checked, ...]:
     """Look at every transcript that is bound, or at those of one session.
 
     Transcripts that are gone are sought by hash in the folders of a search, within its limits.
 
     Args:
-        of: What is bound.
+        of: What the ledger knows.
         where: The folders.
         session: Only this session's.
         told: Is told how many files were read since the last call.
     """
-    bound = of.all() if session is None else of.of(session)
-    disputed = of.disputed()
-    found = [_looked(one, tuple(name for name in disputed.get(one.uri, ()) if name != one.session)) for one in bound]
+    bound = of.bindings.all() if session is None else of.bindings.of(session)
+    disputed = of.bindings.disputed()
+    found = [_looked(one, _others(of, one, disputed.get(one.uri, ()))) for one in bound]
     gone = [one for one in found if one.state == "deleted"]
     if not gone:
         return tuple(found)
     moved = _moved([one.binding for one in gone], where, told)
     return tuple(_as_moved(one, moved) if one.state == "deleted" else one for one in found)
+
+
+def _others(of: Known, one: Binding, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the sessions that a transcript is bound to too; a run and its tool's name for it are one."""
+    mine = of.sessions[one.session].natives if one.session in of.sessions else {}
+    native = split_session(one.session)[0] in NATIVES
+    others = []
+    for name in names:
+        theirs = of.sessions[name].natives if name in of.sessions else {}
+        is_level = native == (split_session(name)[0] in NATIVES)
+        if name != one.session and name not in mine and one.session not in theirs and is_level:
+            others.append(name)
+    return tuple(others)
 
 
 def _as_moved(one: Checked, moved: dict[tuple[str, int], str]) -> Checked:

@@ -103,7 +103,7 @@ class Index:
         best: dict[str, Claim] = {}
         for claim in self._claims(one):
             last = best.get(claim.file.path)
-            if last is None or _order(claim) < _order(last):
+            if last is None or (claim.rank < Rank.WEAK and _order(claim) < _order(last)):
                 best[claim.file.path] = claim
         return tuple(sorted(best.values(), key=lambda claim: (*_order(claim), claim.file.path)))
 

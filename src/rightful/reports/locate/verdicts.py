@@ -13,10 +13,11 @@ from typing import Literal
 
 import msgspec
 
+from rightful.identity import split_session
 from rightful.producers.evidence import FileEvidence
 from rightful.reports.locate.claims import Claim, Index, group_of
 from rightful.reports.locate.ranks import Rank
-from rightful.reports.locate.wanted import Wanted
+from rightful.reports.locate.wanted import NATIVES, Wanted
 
 Verdict = Literal["owner", "candidate", "contradicted"]
 Same = Callable[[FileEvidence, FileEvidence], bool]
@@ -87,7 +88,7 @@ class Court:
                         self._claimed[claim.group].append((name, claim.rank))
         for path, holders in bound.items():
             if (file := index.scan.files.get(path)) is not None:
-                self._claimed[group_of(file)].extend(holders)
+                self._claimed[group_of(file)] += [one for one in holders if split_session(one[0])[0] not in NATIVES]
 
     def answer(self, name: str) -> Answer:
         """Return what is known of a session's transcript."""
