@@ -73,7 +73,8 @@ def write_back(path: str, looked: Seen, rows: tuple[Row, ...], owners: Mapping[s
             seen = target.stands(real)
             if seen.sha256 != looked.sha256:
                 raise TargetChangedError(real, "it was written by somebody else while it was searched for", _AGAIN)
-            if not edits:
+            if data == (seen.data or b""):
+                target.sync(real)
                 return Repaired(path=real, glued=glued, sha256=looked.sha256 or "", left=left)
             target.check_writable(real, seen)
             target.check_alone(real, seen)
@@ -119,29 +120,27 @@ def _edited(data: bytes, edits: list[tuple[Row, str]]) -> bytes:
     for row, path in edits:
         assert row.span is not None
         start, end = row.span
-        parts += [data[at:start], repaired(data[start:end], path)]
+        parts += [data[at:start], repaired(data[start:end], reference_of(row.value)[0], path)]
         at = end
     return b"".join([*parts, data[at:]])
 
 
-def repaired(line: bytes, path: str) -> bytes:
+def repaired(line: bytes, field: str, path: str) -> bytes:
     """Return a row's line with its reference to a transcript replaced, and every other byte as it was.
 
     Args:
         line: One JSON object, with whatever stands around it.
+        field: The member that holds the reference; added behind the last one where there is none.
         path: Where the transcript stands.
     """
     text = line.decode("utf-8", "surrogateescape")
     value = json.dumps(os.fspath(path))
-    start = text.index("{")
-    field = reference_of(json.loads(text[start : text.rindex("}") + 1], parse_int=str))[0]
-    spans, end = _members(text, start)
+    spans, end = _members(text, text.index("{"))
     if field in spans:
         first, last = spans[field]
         text = text[:first] + value + text[last:]
     else:
-        comma = ", " if '", "' in text or ", " in text[:end] else ","
-        colon = ": " if '": ' in text else ":"
+        comma, colon = (", ", ": ") if '": ' in text else (",", ":")
         text = f'{text[:end]}{comma * bool(spans)}"{field}"{colon}{value}{text[end:]}'
     return text.encode("utf-8", "surrogateescape")
 
