@@ -171,9 +171,11 @@ def missing_document(
 
 def _missing_row(row: Row, found: Missing) -> dict[str, Any]:
     if row.wanted is None:
-        return {"line": row.line, "session": None, "found": False, "owner": None, "why": _nobody(row), "claims": []}
+        nobody = {"session": None, "found": False, "owner": None, "why": _nobody(row)}
+        return {"line": row.line, **nobody, "claims": [], "lost": []}
     answer = found.answers[row.wanted.name]
-    return {"line": row.line, **_answer(answer), "claims": [_claim(one) for one in answer.judged]}
+    claims = [_claim(one) for one in answer.judged]
+    return {"line": row.line, **_answer(answer), "claims": claims, "lost": list(answer.lost)}
 
 
 def _nobody(row: Row) -> str:
