@@ -106,3 +106,21 @@ def test_one_folder_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
     read: list[int] = []
     scan([Root(str(tmp_path), 8), Root(f"{tmp_path}/.", 8)], told=read.append)
     assert sum(read) == 1
+
+
+def test_a_pointer_to_a_link_or_to_a_part_of_a_conversation_leads_nowhere(tmp_path: Path) -> None:
+    path = write.gptme(tmp_path / "far", "fox", AT)
+    (tmp_path / "far" / "link.jsonl").symlink_to(path)
+    branch = write.lines(path.parent / "branches" / "main-undo-0.jsonl", path.read_text().splitlines()[0])
+    for number, target in enumerate((tmp_path / "far" / "link.jsonl", branch)):
+        (tmp_path / f"gptme-traj-{number}.path").write_text(str(target))
+    found = search(tmp_path, 1)
+    assert [one.found for one in found.pointers] == [None, None]
+
+
+def test_a_name_that_two_transcripts_have_means_neither(tmp_path: Path) -> None:
+    (tmp_path / "gptme-traj-x.path").write_text("/gone/fox/conversation.jsonl")
+    write.gptme(tmp_path / "a", "fox", AT)
+    assert search(tmp_path).pointers[0].found == f"{tmp_path}/a/fox/conversation.jsonl"
+    write.gptme(tmp_path / "b", "fox", AT)
+    assert search(tmp_path).pointers[0].found is None

@@ -324,3 +324,11 @@ def test_no_files_time_is_looked_at(tmp_path: Path) -> None:
     for path in tmp_path.rglob("*.jsonl"):
         os.utime(path, (times.us_from(LATER) / 1e6,) * 2)
     assert answers(tmp_path, run("41c2", START, tool="codex", cwd=write.CWD))[0].judged == ()
+
+
+def test_a_pointer_of_one_tool_to_a_transcript_of_another_is_contradicted(tmp_path: Path) -> None:
+    pointer(tmp_path, f"gptme-traj-{ITEM}.path", write.codex(tmp_path, A, LATER))
+    [found] = answers(tmp_path, run(ITEM, START))
+    assert [(one.verdict, one.why) for one in found.judged] == [
+        ("contradicted", "the pointer is one of gptme, and this is a transcript of codex")
+    ]
