@@ -196,3 +196,33 @@ ASIDE_FILES = 100
 
 ASIDE_BYTES = 65_536
 """How much of such an input is kept; bytes."""
+
+EVIDENCE_BYTES = 4 * 1024 * 1024
+"""How much of a transcript is read to tell whose it is; bytes. System prompts before the first turn have kilobytes."""
+
+EVIDENCE_OBJECTS = 50
+"""Objects that are still read behind a transcript's first user turn, for other ids in it. They take 1 ms."""
+
+EVIDENCE_BROKEN = 1_000
+"""Broken lines before the first whole object after which a file is no transcript. They take 10 ms."""
+
+EVIDENCE_TAIL_BYTES = 65_536
+"""How much of a transcript's end is read for its own id, where its beginning was copied from another; bytes."""
+
+LOCATE_DEPTH = 8
+"""How deep a folder is searched for transcripts; levels. Below a home Codex has 6, and gptme's runs have 7."""
+
+LOCATE_FILES = 100_000
+"""Transcripts that one search reads; files. It takes 5 minutes; somebody wrote of 40,000 on one machine."""
+
+LOCATE_POINTER_BYTES = 8_192
+"""How much of a pointer file is read; bytes. It holds one path, and PATH_MAX is 4,096."""
+
+LOCATE_WINDOW_S = 60
+"""How long after a run's start its transcript begins at the latest, where only folder and time tell; seconds."""
+
+LOCATE_CLAIMS = 20
+"""Candidates that are named for one session. More are a search that should be narrowed."""
+
+LOCATE_HASHED_BYTES = 4 * 1024 * 1024 * 1024
+"""How much is hashed to find again transcripts that were moved; bytes. It takes 10 s."""

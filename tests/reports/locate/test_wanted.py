@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rightful
+from rightful import times
+from rightful.errors import UsageError
+from rightful.reports.locate import locating
+from rightful.reports.locate.locating import Known
+from rightful.reports.locate.ranks import Rank
+from rightful.reports.locate.wanted import tool_of, wanted
+
+AT = "2026-08-01T10:15:00Z"
+UUID = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
+
+
+def event(kind: str, session: str, key: str, at: str = AT, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "producer": "t", "key": key, "session": session, "at": at, **more}
+
+
+def known(folder: Path, *events: dict[str, Any]) -> Known:
+    with rightful.open(folder / "ledger", create=True) as ledger:
+        assert {one.outcome for one in ledger.append(events)} == {"appended"}
+        return locating.known(ledger.log)
+
+
+def test_a_ledger_tells_start_end_folder_tool_and_the_names_that_are_joined(tmp_path: Path) -> None:
+    name = f"workspace:41c2@{AT}"
+    of = known(
+        tmp_path,
+        event("session.started", name, "1", harness="Codex CLI", cwd="/ws"),
+        event("session.linked", name, "2", other=f"codex:{UUID}", evidence="sentinel", **{"as": "native"}),
+        event("session.linked", name, "3", other="codex:sub", evidence="native-id", **{"as": "subagent"}),
+        event("session.linked", name, "4", other="codex:not", evidence="native-id", **{"as": "native"}),
+        event("session.unlinked", name, "5", other="codex:not"),
+        event("session.ended", name, "6", "2026-08-01T10:30:00Z", extra={"session_label": "36d9"}),
+    )
+    one = of.sessions[name]
+    assert (one.tool, one.cwd, one.ids) == ("codex", "/ws", {"41c2", "36d9"})
+    assert (one.start_us, one.end_us) == (times.us_from(AT), times.us_from("2026-08-01T10:30:00Z"))
+    assert one.natives == {f"codex:{UUID}": Rank.SENTINEL}
+
+
+def test_a_record_that_was_imported_without_a_start_has_none(tmp_path: Path) -> None:
+    """It is named by the time at which it was written, which is its end."""
+    name = f"workspace:41c2@{AT}"
+    started, ended = event("session.started", name, "1"), event("session.ended", name, "2", exit_code=0)
+    assert known(tmp_path / "a", started, ended).sessions[name].start_us is None
+    ended["extra"] = {"duration_seconds": 60}
+    one = known(tmp_path / "b", started, ended).sessions[name]
+    assert (one.start_us, one.is_exact) == (times.us_from("2026-08-01T10:14:00Z"), False)
+
+
+def test_a_files_time_is_no_start(tmp_path: Path) -> None:
+    of = known(tmp_path, event("session.started", "workspace:a", "1", at_basis="file"))
+    assert of.sessions["workspace:a"].start_us is None
+
+
+def test_a_session_is_named_in_full_by_its_value_or_by_its_label(tmp_path: Path) -> None:
+    full = f"workspace:41c2@{AT}"
+    of = known(
+        tmp_path,
+        event("session.started", full, "1"),
+        event("session.started", "workspace:36d9@2026-08-01T10:15:00Z", "2"),
+        event("session.started", "workspace:36d9@2026-08-02T10:15:00Z", "3"),
+    )
+    assert locating.named(of, full) == full
+    assert locating.named(of, "41c2") == full
+    assert locating.named(of, f"codex:{UUID}") == f"codex:{UUID}"
+    with pytest.raises(UsageError, match="'36d9' is the value of 2 sessions"):
+        locating.named(of, "36d9")
+    with pytest.raises(UsageError, match="no session is named 'nobody'"):
+        locating.named(of, "nobody")
+
+
+@pytest.mark.parametrize(
+    ("harness", "tool"),
+    [("claude-code", "claude-code"), ("Claude", "claude-code"), ("codex_exec", "codex"), ("github-copilot", "copilot"),
+     ("gptme", "gptme"), ("grok-build", "grok"), ("aider", None), (None, None)],
+)  # fmt: skip
+def test_a_harness_is_a_tool_whatever_it_is_called(harness: str | None, tool: str | None) -> None:
+    assert tool_of(harness) == tool
+
+
+def test_a_label_ends_where_a_time_begins() -> None:
+    assert wanted(f"workspace:41c2@{AT}").ids == {"41c2"}
+    assert wanted("workspace:me@home").ids == {"me@home"}
+    assert wanted("run:x@2026-08-01T10:15:00Z").ids == {"x@2026-08-01T10:15:00Z"}
+    assert wanted(f"codex:{UUID}").natives == {f"codex:{UUID}": Rank.NATIVE}
