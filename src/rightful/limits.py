@@ -96,6 +96,9 @@ LOOKUP_EVIDENCE = 3
 IMPORT_EVENTS = 1_000
 """Events that an import writes in one transaction. One sync is shared; others wait for milliseconds."""
 
+BESIDE_BYTES = 65_536
+"""Size of a small file that is read beside another (settings, a manifest); bytes. Real ones have 2 kB."""
+
 PROBLEMS_COUNT = 1_000
 """Problems that an import reports of one file; the rest is counted. A foreign file has one a line."""
 

@@ -1,0 +1,156 @@
+"""What stands beside a file of a gptme conversation: its settings, and the conversation itself.
+
+A backup or a view says what it holds, and not what the conversation has beside it; so the reader of
+one looks there. gptme writes `conversation.jsonl` first, and each branch and view behind it
+(`LogManager.write` in gptme's logmanager), so what a later file holds stands in it already.
+
+That file is written in place. One that is being written says nothing of what is not in it: it counts
+only when it ends with a whole line, and is the same after it was read as before.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rightful import limits
+from rightful.errors import InvalidEventError
+from rightful.producers.files import Found, Problem, opened
+from rightful.producers.gptme_messages import Messages, Said
+from rightful.producers.growing import Lines
+
+MAIN = "conversation.jsonl"
+"""The file that holds a conversation."""
+
+_CONFIG = "config.toml"
+
+
+class _Stamp(NamedTuple):
+    """What tells that a file is still the same."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+
+
+class Main:
+    """The messages of a conversation as its file has them now.
+
+    Args:
+        path: The conversation's folder.
+        folder: Its name.
+    """
+
+    def __init__(self, path: Path, folder: str) -> None:
+        self._path = path / MAIN
+        self._folder = folder
+        self._stamp: _Stamp | None = None
+        self.standing: list[Said] = []
+        self._places: dict[tuple[str, int], int] = {}
+        self._items: frozenset[str] = frozenset()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the file is there and whole; it is read when that is first asked."""
+        if self._stamp is None:
+            self._read()
+        return self._stamp is not None
+
+    def place_of(self, mark: str, occurrence: int) -> int | None:
+        """Return where a message stands in it; None where it does not, however late it was written."""
+        found = self._places.get((mark, occurrence))
+        if found is None and self._is_newer():
+            self._read()
+            found = self._places.get((mark, occurrence))
+        return found
+
+    def without(self, said: Said) -> list[str]:
+        """Return which of a message's items it has not; none while it is being written."""
+        if all(item in self._items for item in said.items):
+            return []
+        if self._is_newer():
+            self._read()
+        return [item for item in said.items if item not in self._items] if self._stamp is not None else []
+
+    def _is_newer(self) -> bool:
+        return _stamp_of(self._path) != self._stamp
+
+    def _read(self) -> None:
+        before = _stamp_of(self._path)
+        messages = Messages(self._folder, None)
+        whole = before is not None and before.size > 0
+        try:
+            with opened(str(self._path), follow=False) as file:
+                for item in Lines(file.stream):
+                    whole = whole and _taken(messages, item)
+        except OSError:
+            whole = False
+        self._stamp = before if whole and before == _stamp_of(self._path) else None
+        self.standing = messages.standing
+        self._items = frozenset(item for said in self.standing for item in said.items)
+        self._places = {}
+        counts: dict[str, int] = {}
+        for place, said in enumerate(self.standing):
+            counts[said.mark] = counts.get(said.mark, 0) + 1
+            self._places[said.mark, counts[said.mark]] = place
+
+
+def _taken(messages: Messages, item: Found | Problem) -> bool:
+    """Take a message; say whether there was one to take."""
+    if isinstance(item, Problem):
+        return False
+    try:
+        for _ in messages.take(item):
+            pass
+    except InvalidEventError:
+        return True  # its own import says what is wrong with it
+    return True
+
+
+def _stamp_of(path: Path) -> _Stamp | None:
+    try:
+        facts = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - a stat that must not follow a link
+    except OSError:
+        return None
+    return _Stamp(facts.st_ino, facts.st_size, facts.st_mtime_ns)
+
+
+def is_settled(path: Path, mtime_us: int | None) -> bool:
+    """Say whether a file is whole, and is what it was when it was opened.
+
+    Args:
+        path: The file.
+        mtime_us: When it was last written, as it was opened; microseconds since 1970.
+    """
+    try:
+        with opened(str(path)) as file:
+            file.stream.seek(max(file.size - 1, 0))
+            return file.mtime_us == mtime_us and file.stream.read() == b"\n"
+    except OSError:
+        return False
+
+
+def settings_of(path: Path) -> Iterator[dict[str, Any] | Problem]:
+    """Yield the `[chat]` part of a conversation's settings, if it has any, or what is wrong with them.
+
+    Args:
+        path: The conversation's folder.
+    """
+    try:
+        with opened(str(path / _CONFIG), follow=False) as file:
+            data = file.stream.read(limits.BESIDE_BYTES + 1)
+    except OSError:
+        return
+    if len(data) > limits.BESIDE_BYTES:
+        yield Problem(None, f"`{_CONFIG}` beside it is longer than {limits.BESIDE_BYTES:,} bytes; not read", lost=False)
+        return
+    try:
+        chat = tomllib.loads(data.decode()).get("chat", {})
+    except (ValueError, RecursionError) as error:
+        yield Problem(None, f"`{_CONFIG}` beside it was not read: {error}", lost=False)
+        return
+    if isinstance(chat, dict):
+        yield chat
