@@ -14,6 +14,8 @@ from rightful.app import Ledger
 from rightful.producers.bandit_state import BanditState
 from rightful.producers.file_reports import FileReport
 from rightful.producers.gptme import Gptme
+from rightful.producers.gptme_manifest import GptmeManifest
+from rightful.producers.gptme_receipts import GptmeReceipts
 from rightful.producers.importing import Kind, import_paths
 from rightful.producers.lesson_hook import LessonHook
 from rightful.producers.session_records import SessionRecords
@@ -26,7 +28,9 @@ KINDS: dict[str, list[Kind]] = {
     "session-records": [SessionRecords()],
     "bandit-state": [BanditState()],
     "gptme": [Gptme()],
-    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme()],
+    "manifest": [GptmeManifest()],
+    "receipts": [GptmeReceipts()],
+    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme(), GptmeManifest(), GptmeReceipts()],
 }
 
 Importer = Callable[..., list[FileReport]]

@@ -2,12 +2,12 @@
 
 KIND says what the files are: `lesson-hook` (the four artifacts of the Claude Code lesson hook,
 told apart by their shape), `session-records` (gptme-sessions), `bandit-state` (a bandit's
-state file, of whichever tool), `gptme` (the lessons that its conversations show), or `auto`,
-which tells each file by its content and says what it passed over. A PATH is a file, a folder
-(its .json and .jsonl files, links not followed) or `-`. What is broken is reported with its
-file and line, and its neighbours are imported. A file that you name must be of the KIND; in a
-folder, files of other kinds are passed over. Importing again adds nothing; what has grown adds
-its growth.
+state file, of whichever tool), `gptme` (its conversations, with the lessons that they show),
+`manifest` and `receipts` (gptme's records of single tool calls), or `auto`, which tells each file
+by its content and says what it passed over. A PATH is a file, a folder (its .json and .jsonl
+files, links not followed) or `-`. What is broken is reported with its file and line, and its
+neighbours are imported. A file that you name must be of the KIND; in a folder, files of other
+kinds are passed over. Importing again adds nothing; what has grown adds its growth.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ KINDS = {
     "session-records": "rightful.producers.session_records:SessionRecords",
     "bandit-state": "rightful.producers.bandit_state:BanditState",
     "gptme": "rightful.producers.gptme:Gptme",
+    "manifest": "rightful.producers.gptme_manifest:GptmeManifest",
+    "receipts": "rightful.producers.gptme_receipts:GptmeReceipts",
 }
 """Where each kind is, loaded when it is asked for."""
 
