@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import resource
 import sys
 import threading
 import time
@@ -41,6 +43,26 @@ def replay(path: str) -> dict[str, float]:
     return {"seconds": seconds, "arms": len(found.arms), "anonymous_mb": peak.kb * 1024 / 1e6}
 
 
+def transcripts(path: str, folder: str) -> dict[str, float]:
+    """Import a folder of Claude Code's transcripts; return seconds, counts and the peak of resident memory in MB."""
+    from rightful.cli.import_ import kinds
+    from rightful.producers.checkpoints import FOLDER, Checkpoints
+    from rightful.producers.importing import import_paths
+
+    begin = time.perf_counter()
+    with rightful.open(path) as ledger:
+        kept = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
+        found = import_paths(ledger.log, kinds("claude-code"), [folder], stdin=io.BytesIO(), checkpoints=kept)
+        reports = [report for report in found if report.is_read]
+    return {
+        "seconds": time.perf_counter() - begin,
+        "appended": sum(report.appended for report in reports),
+        "lost": sum(report.lost for report in reports),
+        "files": len(reports),
+        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
+    }
+
+
 class Peak:
     """The highest anonymous memory of this process while it is entered; kB, from /proc."""
 
@@ -76,6 +98,8 @@ if __name__ == "__main__":
             answer = append(path, int(seed), int(count))
         case ["replay", path]:
             answer = replay(path)
+        case ["transcripts", path, folder]:
+            answer = transcripts(path, folder)
         case words:
             sys.exit(f"there is no work {words}")
     print(json.dumps(answer))

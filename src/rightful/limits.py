@@ -99,6 +99,15 @@ IMPORT_EVENTS = 1_000
 BESIDE_BYTES = 65_536
 """Size of a small file that is read beside another (settings, a manifest); bytes. Real ones have 2 kB."""
 
+IMPORT_BYTES = 4 * 1024 * 1024
+"""Size of the lines whose events an import writes in one transaction; bytes. Their events are held in memory."""
+
+CHECKPOINT_BYTES = 8 * 1024 * 1024
+"""Size of what is kept of one file's import; bytes. A few bytes a turn; what is longer is read again instead."""
+
+CHECKPOINT_EVERY_BYTES = 64 * 1024 * 1024
+"""How much of a file is read before how far that came is kept; bytes. A killed import repeats two seconds of work."""
+
 PROBLEMS_COUNT = 1_000
 """Problems that an import reports of one file; the rest is counted. A foreign file has one a line."""
 

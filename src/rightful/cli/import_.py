@@ -7,7 +7,9 @@ state file, of whichever tool), `gptme` (its conversations, with the lessons tha
 by its content and says what it passed over. A PATH is a file, a folder (its .json and .jsonl
 files, links not followed) or `-`. What is broken is reported with its file and line, and its
 neighbours are imported. A file that you name must be of the KIND; in a folder, files of other
-kinds are passed over. Importing again adds nothing; what has grown adds its growth.
+kinds are passed over. Importing again adds nothing; what has grown adds its growth. Of a
+transcript, which its tool appends to, only what grew is read; its last line may be torn, and waits
+for the next import.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ KINDS = {
     "session-records": "rightful.producers.session_records:SessionRecords",
     "bandit-state": "rightful.producers.bandit_state:BanditState",
     "gptme": "rightful.producers.gptme:Gptme",
+    "claude-code": "rightful.producers.claude_code:ClaudeCode",
     "manifest": "rightful.producers.gptme_manifest:GptmeManifest",
     "receipts": "rightful.producers.gptme_receipts:GptmeReceipts",
 }
@@ -60,10 +63,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
     parser.add_argument("kind", metavar="KIND", choices=[*KINDS, AUTO], help=f"one of: {', '.join([*KINDS, AUTO])}")
     parser.add_argument("paths", metavar="PATH", nargs="+", help="a file, a folder, or `-` for stdin")
+    parser.add_argument(
+        "--again", action="store_true", help="read transcripts from their beginning, whatever was read of them before"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Import all paths and answer for each file."""
+    from rightful.producers.checkpoints import FOLDER, Checkpoints
     from rightful.producers.importing import STDIN, import_paths
 
     if args.paths.count(STDIN) > 1:
@@ -74,7 +81,11 @@ def run(args: argparse.Namespace) -> int:
     broken: BrokenPipeError | StorageError | None = None
     log = logs.of(args)
     with common.opened(args) as ledger, _progress() as progress:
-        for report in import_paths(ledger.log, kinds(args.kind), args.paths, stdin=stdin, progress=progress):
+        checkpoints = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log, again=args.again)
+        wanted = kinds(args.kind)
+        for report in import_paths(
+            ledger.log, wanted, args.paths, stdin=stdin, progress=progress, checkpoints=checkpoints
+        ):
             reports.append(report)
             log.step("imported", **report.as_dict())
             if not args.json and broken is None:

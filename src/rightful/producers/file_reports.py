@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,20 @@ NOTE, PASSED_OVER = "note: ", "passed over: "
 """How the words of a problem begin that is none: what is worth knowing, and what is not meant for us."""
 
 _SUFFIXES_SHOWN = 8
+
+
+class Span(NamedTuple):
+    """What was read of a file that grows; bytes.
+
+    Attributes:
+        begin: Where the reading began: what stands before it was imported earlier.
+        end: Where it stopped: behind the last whole object.
+        size: The file's size.
+    """
+
+    begin: int
+    end: int
+    size: int
 
 
 class FileReport(msgspec.Struct):
@@ -33,6 +47,7 @@ class FileReport(msgspec.Struct):
         is_read: Whether the file could be opened and is of a kind that was asked for.
         passed: How many files it says were passed over.
         kinds: How many events of each type were appended.
+        span: What was read of a file that grows; None of any other, which is read whole.
     """
 
     path: str
@@ -46,6 +61,7 @@ class FileReport(msgspec.Struct):
     is_read: bool = True
     passed: int = 0
     kinds: dict[str, int] = {}
+    span: Span | None = None
 
     @classmethod
     def unread(cls, path: str, problem: Problem, *, files: int = 1) -> FileReport:
@@ -70,7 +86,8 @@ class FileReport(msgspec.Struct):
     def as_dict(self) -> dict[str, Any]:
         """Return the report with the keys of `import --json`."""
         problems = [{"line": one.line, "what": one.what} for one in self.problems]
-        return {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
+        document = {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
+        return document if self.span is None else document | {"bytes": self.span._asdict()}
 
     @property
     def exit_code(self) -> int:

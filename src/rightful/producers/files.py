@@ -104,6 +104,16 @@ def opened(path: str, *, follow: bool = True) -> Iterator[OpenFile]:
         yield OpenFile(path, stream, facts.st_size, facts.st_mtime_ns // 1_000)
 
 
+def is_lines(stream: BinaryIO) -> bool:
+    """Say whether a file, open at its beginning, can be read on later from the middle: JSON lines in UTF-8.
+
+    Not so is one indented document, and text in UTF-16 or UTF-32.
+    """
+    head = os.pread(stream.fileno(), _CHUNK, 0)
+    first, newline, _ = head.partition(b"\n")
+    return _wide(head[:4]) is None and not (newline and first.strip() in _BRACKETS)
+
+
 def objects_of(stream: BinaryIO, *, limit: int = limits.EVENT_BYTES) -> Iterator[Found | Problem]:
     """Yield the JSON objects of JSON lines, or of one indented JSON document, and the problems.
 

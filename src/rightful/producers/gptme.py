@@ -34,7 +34,8 @@ from rightful.producers.gptme_eventlog import EVENTS, EventLogReader
 from rightful.producers.gptme_lessons import is_lessons
 from rightful.producers.gptme_main import MainReader, Place
 from rightful.producers.gptme_views import ViewReader
-from rightful.producers.importing import REWRITTEN, STDIN, End, GrowingReader, Grows, Origin, Wire
+from rightful.producers.importing import STDIN
+from rightful.producers.readers import REWRITTEN, End, GrowingReader, Grows, Origin, Wire
 
 _KINDS = {MAIN: "main", EVENTS: "events", "conv-checkpoints.jsonl": "checkpoints"}
 _COPIES = frozenset({"branches", "views"})

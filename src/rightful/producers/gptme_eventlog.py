@@ -31,7 +31,7 @@ from rightful.producers.files import Found, Problem
 from rightful.producers.gptme_beside import Main
 from rightful.producers.gptme_main import Place
 from rightful.producers.gptme_messages import Messages, Said
-from rightful.producers.importing import GrowingReader, Origin, Wire
+from rightful.producers.readers import GrowingReader, Origin, Wire
 
 EVENTS = "events.jsonl"
 """The file's name."""

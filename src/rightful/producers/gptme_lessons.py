@@ -22,7 +22,7 @@ from rightful.errors import InvalidEventError
 from rightful.producers.fields import digest, key_of, shaped, unfit
 from rightful.producers.files import Found, Problem
 from rightful.producers.gptme_times import local_us
-from rightful.producers.importing import Wire
+from rightful.producers.readers import Wire
 
 PRODUCER = "gptme-lessons"
 """The producer of the exposures."""

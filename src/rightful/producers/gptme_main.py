@@ -26,7 +26,7 @@ from rightful.producers.files import Found, Problem
 from rightful.producers.gptme_beside import is_settled, settings_of
 from rightful.producers.gptme_messages import NAMESPACE, Messages
 from rightful.producers.gptme_times import local_us
-from rightful.producers.importing import End, GrowingReader, Origin, Wire
+from rightful.producers.readers import End, GrowingReader, Origin, Wire
 
 _COMPACTED = re.compile(r"(?P<of>.+?)(?:-compacted-\d{8}-\d{6})+\Z")
 

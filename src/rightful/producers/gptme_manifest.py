@@ -34,7 +34,8 @@ from rightful import content, limits, times
 from rightful.errors import InvalidEventError
 from rightful.producers.fields import key_of, moment_us, session_of, shaped
 from rightful.producers.files import Found, Problem, opened
-from rightful.producers.importing import STDIN, Origin, Reader, Wire
+from rightful.producers.importing import STDIN
+from rightful.producers.readers import Origin, Reader, Wire
 
 PRODUCER = "gptme-manifest"
 """The producer of what a record says."""

@@ -34,7 +34,7 @@ from rightful.producers.files import Found, Problem
 from rightful.producers.gptme_calls import calls_in
 from rightful.producers.gptme_lessons import exposed, is_lessons
 from rightful.producers.gptme_times import local_us
-from rightful.producers.importing import Wire
+from rightful.producers.readers import Wire
 
 PRODUCER = "gptme"
 """The producer of all but the exposures."""

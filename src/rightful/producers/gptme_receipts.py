@@ -29,7 +29,7 @@ from rightful.errors import InvalidEventError
 from rightful.producers.fields import key_of, moment_us, session_of, shaped
 from rightful.producers.files import Found, Problem
 from rightful.producers.gptme_manifest import NAMESPACE, hash_of
-from rightful.producers.importing import APPENDED, GrowingReader, Grows, Origin, Wire
+from rightful.producers.readers import APPENDED, GrowingReader, Grows, Origin, Wire
 
 PRODUCER = "gptme-receipts"
 """The producer of the receipts."""

@@ -30,7 +30,7 @@ from rightful.producers.gptme_lessons import exposed, is_lessons
 from rightful.producers.gptme_main import Place
 from rightful.producers.gptme_messages import PRODUCER, Messages
 from rightful.producers.growing import Lines
-from rightful.producers.importing import End, GrowingReader, Origin, Wire
+from rightful.producers.readers import End, GrowingReader, Origin, Wire
 
 _NAME = re.compile(r"(?P<series>.+)-(?P<number>\d+)\Z")
 

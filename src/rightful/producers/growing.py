@@ -12,7 +12,7 @@ with msgspec where that is certain to say the same as `content.parse_json`, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Protocol
 
 import msgspec
 
@@ -25,6 +25,13 @@ WAITS = "the last line is torn or still being written; it waits for the next imp
 _CHUNK = 1 << 20
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+
+
+class Readable(Protocol):
+    """Bytes that come one after the other."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most so many bytes, and none at the end."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -49,14 +56,24 @@ class Lines:
         place: The place.
         limit: The longest line that is read; bytes. Of a longer one the whole objects within the
             limit are taken, and the rest is a problem.
+
+    Attributes:
+        limit: The longest line that is read; bytes.
+        ended: The end was met.
     """
 
-    def __init__(self, stream: BinaryIO, place: Place | None = None, *, limit: int = limits.EVENT_BYTES) -> None:
+    def __init__(self, stream: Readable, place: Place | None = None, *, limit: int = limits.EVENT_BYTES) -> None:
         self._stream = stream
-        self._limit = limit
+        self.limit = limit
         place = place or Place()
         self._offset, self._line, self._start = place.offset, place.line, place.start
         self._settled = True
+        self.ended = False
+
+    @property
+    def offset(self) -> int:
+        """How much of the file is behind what was yielded; bytes."""
+        return self._offset
 
     @property
     def place(self) -> Place | None:
@@ -64,9 +81,10 @@ class Lines:
         return Place(self._offset, self._line, self._start) if self._settled else None
 
     def __iter__(self) -> Iterator[Found | Problem]:
-        """Yield objects and problems. An object counts as read once the next one is asked for or the end is met."""
+        """Yield objects and problems; `place` is behind what was yielded last."""
         try:
             yield from self._items()
+            self.ended = True
         except OSError as error:
             yield Problem(self._line, f"could not be read: {error.strerror}")
 
@@ -88,12 +106,12 @@ class Lines:
     def _kept(self, begun: bytes, more: bytes, over: int) -> tuple[bytes, int]:
         """Return as much of a line as is within the limit, and how many bytes are beyond it."""
         length = len(begun) + len(more) + over
-        room = max(self._limit - (self._offset - self._start), 0)
+        room = max(self.limit - (self._offset - self._start), 0)
         return (begun if over else (begun + more)[:room]), max(length - room, 0)
 
     def _of_whole(self, line: bytes, over: int) -> Iterator[Found | Problem]:
         number, end = self._line, self._offset + len(line) + over + 1
-        room = max(self._limit - (self._offset - self._start), 0)
+        room = max(self.limit - (self._offset - self._start), 0)
         is_long = over > 0 or len(line) > room
         if not is_long and (value := _certain(line)) is not None:
             self._offset, self._line, self._start = end, number + 1, end
@@ -101,7 +119,7 @@ class Lines:
             return
         if is_long:
             items = [item for item, _ in leading(line[:room], number)]
-            items.append(Problem(number, f"longer than {self._limit} bytes; not read"))
+            items.append(Problem(number, f"longer than {self.limit} bytes; not read"))
         else:
             items = list(of_line(line, number))
         self._settled = False
