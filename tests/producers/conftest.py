@@ -12,6 +12,7 @@ import pytest
 from rightful import app
 from rightful.app import Ledger
 from rightful.producers.bandit_state import BanditState
+from rightful.producers.claude_code import ClaudeCode
 from rightful.producers.file_reports import FileReport
 from rightful.producers.gptme import Gptme
 from rightful.producers.gptme_manifest import GptmeManifest
@@ -28,9 +29,10 @@ KINDS: dict[str, list[Kind]] = {
     "session-records": [SessionRecords()],
     "bandit-state": [BanditState()],
     "gptme": [Gptme()],
+    "claude-code": [ClaudeCode()],
     "manifest": [GptmeManifest()],
     "receipts": [GptmeReceipts()],
-    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme(), GptmeManifest(), GptmeReceipts()],
+    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme(), ClaudeCode(), GptmeManifest(), GptmeReceipts()],
 }
 
 Importer = Callable[..., list[FileReport]]

@@ -42,6 +42,15 @@ def test_a_walk_counts_what_it_does_not_look_at_by_suffix(tmp_path: Path) -> Non
     assert others == {".md": 3, ".log": 1, "": 2, ".gz": 1}
 
 
+def test_a_walk_looks_at_the_stream_logs_of_claude_code(tmp_path: Path) -> None:
+    for name in ("cc-session-20260801.log", "cc-session-x.txt", "other.log", "x-cc-session-1.log"):
+        (tmp_path / name).write_text("{}")
+    others: Counter[str] = Counter()
+
+    assert list(walk(str(tmp_path), others=others)) == [f"{tmp_path}/cc-session-20260801.log"]
+    assert others == {".txt": 1, ".log": 2}
+
+
 def test_a_walk_passes_over_what_no_agent_tool_writes_into(tmp_path: Path) -> None:
     for name in (".git/x.json", "a/node_modules/p/package.json", ".rightful/store/x.json", "a/store/y.json", "z.json"):
         path = tmp_path / name

@@ -22,6 +22,7 @@ only a line that says why the answer stopped counts.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -42,12 +43,22 @@ from rightful.producers.claude_code_facts import Facts, described, error_of, res
 from rightful.producers.claude_code_files import NAMESPACE, Owner, Owners, Place, place_of
 from rightful.producers.fields import digest, key_of, moment_us
 from rightful.producers.files import Found, Problem
-from rightful.producers.importing import End, Origin, Reader, Wire
+from rightful.producers.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
 
 _TYPE = re.compile(r"[a-z][a-z0-9_-]*\Z")
 _ITEMS = frozenset({"message.recorded", "thought.recorded", "tool_call.snapshotted", "tool_result.snapshotted"})
 _ENVELOPE = frozenset(
-    {"type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "timestamp", "isSidechain", "agentId"}
+    {
+        "type",
+        "uuid",
+        "parentUuid",
+        "logicalParentUuid",
+        "sessionId",
+        "session_id",
+        "timestamp",
+        "isSidechain",
+        "agentId",
+    }
     | {"userType", "cwd", "version", "gitBranch", "slug", "entrypoint", "parent_tool_use_id"}
 )
 _DIGITS = 16  # of a digest, by which repeats of a line are counted
@@ -57,7 +68,7 @@ class ClaudeCode:
     """The kind `claude-code`."""
 
     NAME = NAMESPACE
-    GROWS = "appended"
+    GROWS: Grows = APPENDED
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Say whether an object is a line of a transcript or of a stream log, or describes a subagent."""
@@ -75,7 +86,7 @@ class ClaudeCode:
         return ClaudeCodeReader(origin)
 
 
-class ClaudeCodeReader(Reader):
+class ClaudeCodeReader(GrowingReader):
     """Reads one file.
 
     Args:
@@ -172,9 +183,7 @@ class ClaudeCodeReader(Reader):
         if text is None:
             return None
         try:
-            if not isinstance(text, str):
-                raise InvalidEventError("Expected a time as text", "$.timestamp")
-            self._at_us = moment_us(text, "$.timestamp")[0]
+            self._at_us = moment_us(text if isinstance(text, str) else json.dumps(text), "$.timestamp")[0]
         except InvalidEventError as error:
             return Problem(number, f"{error}; the time of the line before was taken", lost=False)
         return None
@@ -299,5 +308,5 @@ def _is_at_rest(kind: str, message: Mapping[str, Any], event: Wire) -> bool | No
             return True if str(event["content"]).startswith(AT_REST) else None
         return False
     if event["type"] == "message.recorded":
-        return message.get("stop_reason") not in {"tool_use", "pause_turn"}
-    return event["type"] == "error.recorded"
+        return message.get("stop_reason") not in ("tool_use", "pause_turn")
+    return bool(event["type"] == "error.recorded")

@@ -15,7 +15,7 @@ from rightful.errors import InvalidEventError
 from rightful.producers.claude_code_files import Owner
 from rightful.producers.fields import digest, key_of
 from rightful.producers.files import Problem
-from rightful.producers.importing import Wire
+from rightful.producers.readers import Wire
 
 AT_REST = ("[Request interrupted by user", "<local-command-stdout>", "<local-command-stderr>")
 """How messages begin that Claude Code writes in the user's name while the model does not work."""
@@ -83,7 +83,7 @@ def of_assistant(line: Line, message: Mapping[str, Any]) -> Iterator[Wire | Prob
             yield Problem(line.number, str(error))
 
 
-def _block(line: Line, place: int, block: object, extra: Wire) -> Wire:
+def _block(line: Line, place: int, block: Any, extra: Wire) -> Wire:  # noqa: ANN401 - a JSON value, checked here
     where = f"$.message.content[{place}]"
     match block:
         case {"type": "text", "text": str() as text}:
@@ -115,9 +115,7 @@ def _call(line: Line, place: int, block: Mapping[str, Any], extra: Wire, where: 
         raise InvalidEventError(f"Expected `str`, got `{_kind(name)}`", f"{where}.name")
     call = _word(block.get("id"), f"{where}.id")
     arguments = _object(block.get("input"))
-    return line.event(
-        "tool_call.snapshotted", place, call=call, name=name, arguments=arguments, complete=True, **extra
-    )
+    return line.event("tool_call.snapshotted", place, call=call, name=name, arguments=arguments, complete=True, **extra)
 
 
 def _object(arguments: object) -> object:

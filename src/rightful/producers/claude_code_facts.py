@@ -8,7 +8,7 @@ from typing import Any
 from rightful import limits
 from rightful.producers.claude_code_blocks import SYNTHETIC, Line
 from rightful.producers.claude_code_files import NAMESPACE
-from rightful.producers.importing import Wire
+from rightful.producers.readers import Wire
 
 _BESIDE = (("version", "version"), ("claude_code_version", "version"), ("gitBranch", "git_branch"))
 
@@ -120,5 +120,7 @@ def error_of(line: Line) -> Wire:
     message = error.get("message") if isinstance(error, dict) else error
     content = line.value.get("content")
     text = next((said for said in (message, content) if isinstance(said, str) and said), None)
-    extra = {name: line.value[name] for name in ("error", "retryAttempt", "maxRetries", "retryInMs") if name in line.value}
+    extra = {
+        name: line.value[name] for name in ("error", "retryAttempt", "maxRetries", "retryInMs") if name in line.value
+    }
     return line.event("error.recorded", "error", message=text, **({"extra": extra} if extra else {}))

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from rightful.errors import InvalidEventError
 from rightful.producers.fields import session_of
-from rightful.producers.importing import Origin
+from rightful.producers.readers import Origin
 
 NAMESPACE = "claude-code"
 """The namespace of the sessions, their producer and their harness."""
