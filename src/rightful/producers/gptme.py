@@ -28,7 +28,7 @@ from typing import Any
 from rightful.errors import InvalidEventError
 from rightful.producers.file_reports import PASSED_OVER
 from rightful.producers.files import Found, Problem
-from rightful.producers.gptme_beside import MAIN
+from rightful.producers.gptme_beside import MAIN, Main
 from rightful.producers.gptme_copies import BranchReader, CheckpointsReader
 from rightful.producers.gptme_eventlog import EVENTS, EventLogReader
 from rightful.producers.gptme_lessons import is_lessons
@@ -61,14 +61,21 @@ class Gptme:
 
         Raises:
             InvalidEventError: Its path does not say whose conversation it is; of a file that nobody
-                named, only where it must be a conversation's.
+                named, only where it must be a conversation's. Or it is a branch or a view, and the
+                conversation that it must be held against is being written.
         """
         try:
-            return _reader(_place_of(origin), origin)
+            place = _place_of(origin)
+            reader = _reader(place, origin)
         except InvalidEventError as error:
             if origin.is_named:
                 raise
             return _ReaderOfNobodys(error.what)
+        if place.kind in _COPIES and Main(place.path, place.folder).is_torn:
+            raise InvalidEventError(
+                f"the `{MAIN}` beside it is torn or being written; import it again once that is whole"
+            )
+        return reader
 
 
 def _reader(place: Place, origin: Origin) -> GrowingReader:

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rightful import limits
 from rightful.errors import InvalidEventError
-from rightful.producers.files import Found, Problem, opened
+from rightful.producers.files import Found, OpenFile, Problem, opened
 from rightful.producers.gptme_messages import Messages, Said
 from rightful.producers.growing import Lines
 
@@ -37,77 +39,82 @@ class _Stamp(NamedTuple):
 
 
 class Main:
-    """The messages of a conversation as its file has them now.
+    """The messages of a conversation as its file has them now; read when first asked, and again when it grew.
 
     Args:
         path: The conversation's folder.
         folder: Its name.
+
+    Attributes:
+        standing: Its messages, in order.
     """
 
     def __init__(self, path: Path, folder: str) -> None:
         self._path = path / MAIN
         self._folder = folder
         self._stamp: _Stamp | None = None
+        self._tried: _Stamp | None = None
         self.standing: list[Said] = []
         self._places: dict[tuple[str, int], int] = {}
         self._items: frozenset[str] = frozenset()
 
     @property
     def is_known(self) -> bool:
-        """Whether the file is there and whole; it is read when that is first asked."""
+        """Whether the file is there and was whole when it was read."""
         if self._stamp is None:
-            self._read()
+            self._look()
         return self._stamp is not None
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether the file is there and cannot be read as a whole now."""
+        return not self.is_known and self._tried is not None
 
     def place_of(self, mark: str, occurrence: int) -> int | None:
         """Return where a message stands in it; None where it does not, however late it was written."""
-        found = self._places.get((mark, occurrence))
-        if found is None and self._is_newer():
-            self._read()
-            found = self._places.get((mark, occurrence))
-        return found
+        if (mark, occurrence) not in self._places:
+            self._look()
+        return self._places.get((mark, occurrence))
 
     def without(self, said: Said) -> list[str]:
-        """Return which of a message's items it has not; none while it is being written."""
-        if all(item in self._items for item in said.items):
-            return []
-        if self._is_newer():
-            self._read()
-        return [item for item in said.items if item not in self._items] if self._stamp is not None else []
+        """Return which of a message's items it has not."""
+        if not self._items.issuperset(said.items):
+            self._look()
+        return [item for item in said.items if item not in self._items]
 
-    def _is_newer(self) -> bool:
-        return _stamp_of(self._path) != self._stamp
-
-    def _read(self) -> None:
+    def _look(self) -> None:
+        """Read the file, unless it is what it was when it was last tried; what is not whole changes nothing."""
         before = _stamp_of(self._path)
-        messages = Messages(self._folder, None)
-        whole = before is not None and before.size > 0
-        try:
-            with opened(str(self._path), follow=False) as file:
-                for item in Lines(file.stream):
-                    whole = whole and _taken(messages, item)
-        except OSError:
-            whole = False
-        self._stamp = before if whole and before == _stamp_of(self._path) else None
-        self.standing = messages.standing
+        if before == self._tried:
+            return
+        self._tried = before
+        messages = self._whole()
+        if messages is None or before != _stamp_of(self._path):
+            return
+        self._stamp, self.standing = before, messages.standing
         self._items = frozenset(item for said in self.standing for item in said.items)
+        counts: Counter[str] = Counter()
         self._places = {}
-        counts: dict[str, int] = {}
         for place, said in enumerate(self.standing):
-            counts[said.mark] = counts.get(said.mark, 0) + 1
+            counts[said.mark] += 1
             self._places[said.mark, counts[said.mark]] = place
 
-
-def _taken(messages: Messages, item: Found | Problem) -> bool:
-    """Take a message; say whether there was one to take."""
-    if isinstance(item, Problem):
-        return False
-    try:
-        for _ in messages.take(item):
-            pass
-    except InvalidEventError:
-        return True  # its own import says what is wrong with it
-    return True
+    def _whole(self) -> Messages | None:
+        """Return the messages of the file; None where it is not there, is empty, or does not end with a whole line."""
+        messages = Messages(self._folder, None)
+        try:
+            with opened(str(self._path), follow=False) as file:
+                if not _ends(file):
+                    return None
+                file.stream.seek(0)
+                for item in Lines(file.stream):
+                    if isinstance(item, Found):
+                        with suppress(InvalidEventError):  # its own import says what is wrong with it
+                            for _ in messages.take(item):
+                                pass
+        except OSError:
+            return None
+        return messages
 
 
 def _stamp_of(path: Path) -> _Stamp | None:
@@ -127,10 +134,14 @@ def is_settled(path: Path, mtime_us: int | None) -> bool:
     """
     try:
         with opened(str(path)) as file:
-            file.stream.seek(max(file.size - 1, 0))
-            return file.mtime_us == mtime_us and file.stream.read() == b"\n"
+            return file.mtime_us == mtime_us and _ends(file)
     except OSError:
         return False
+
+
+def _ends(file: OpenFile) -> bool:
+    file.stream.seek(max(file.size - 1, 0))
+    return file.stream.read() == b"\n"
 
 
 def settings_of(path: Path) -> Iterator[dict[str, Any] | Problem]:

@@ -25,7 +25,7 @@ from rightful.producers.gptme_main import Place
 from rightful.producers.gptme_messages import Messages
 from rightful.producers.readers import End, GrowingReader, Origin, Wire
 
-ALONE = "no whole `conversation.jsonl` stands beside it; its messages are taken as they are"
+ALONE = "no `conversation.jsonl` stands beside it; its messages are taken as they are"
 """What is said of a branch or a view that cannot be held against its conversation."""
 
 

@@ -25,6 +25,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -44,6 +45,7 @@ NAMESPACE = "workspace"
 """The namespace of the sessions, as in the session records of a workspace."""
 
 _MADE_UP = re.compile(r"anon-[0-9a-f]{8}\Z")
+_TAKEN = frozenset({"session_id", "tool", "timestamp"})
 _MARKS = frozenset({"session_id", "sequence", "phase", "prev_hash", "hash"})
 
 
@@ -64,11 +66,13 @@ class _Link(NamedTuple):
         session_id: Its id.
         previous: The hash of the record before it.
         timestamp: Its time as it is written.
+        value: All of it.
     """
 
     session_id: str
     previous: str | None
     timestamp: str
+    value: Mapping[str, Any]
 
 
 class GptmeManifest:
@@ -117,14 +121,21 @@ class _ManifestReader(Reader):
         self._chain = chain
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield the call or the result of a record.
+        """Yield the call or the result of a record; before a result its call, since `post` is read before `pre`.
 
         Raises:
             InvalidEventError: It is none, it was changed, or nobody can say whose it is.
         """
         record: _Record = shaped(found.value, _Record)
+        if record.phase == "post" and (before := self._chain.get(record.prev_hash or "")) is not None:
+            with suppress(InvalidEventError):  # its own import says what is wrong with it
+                if before.value["phase"] == "pre":
+                    yield self._event(shaped(before.value, _Record), before.value)
+        yield self._event(record, found.value)
+
+    def _event(self, record: _Record, value: Mapping[str, Any]) -> Wire:
         at_us, _ = moment_us(record.timestamp, "$.timestamp")
-        _intact(found.value, record)
+        _intact(value, record)
         if _MADE_UP.match(record.session_id):
             what = (
                 f"Expected a session id, got {record.session_id!r}: gptme makes up such a one where it knows no session"
@@ -132,24 +143,21 @@ class _ManifestReader(Reader):
             raise InvalidEventError(f"{what}, so it names nobody", "$.session_id")
         began = self._began(record)
         moment_us(began, "$.timestamp")
-        session = session_of(NAMESPACE, record.session_id, "$.session_id", suffix=f"@{began}")
-        head: Wire = {
+        kind = "tool_call.snapshotted" if record.phase == "pre" else "tool_result.snapshotted"
+        return {
+            "type": kind,
             "producer": PRODUCER,
             "key": key_of(record.session_id, record.hash),
-            "session": session,
+            "session": session_of(NAMESPACE, record.session_id, "$.session_id", suffix=f"@{began}"),
             "at": times.text_of(at_us),
             "call": f"{record.sequence:04d}-{record.tool}",
             "complete": True,
-        }
-        rest = {name: item for name, item in found.value.items() if name not in {"session_id", "tool", "timestamp"}}
-        if record.phase == "pre":
-            yield {"type": "tool_call.snapshotted", "name": record.tool} | head | {"extra": rest}
-        else:
-            yield {"type": "tool_result.snapshotted"} | head | {"extra": rest}
+            "extra": {name: item for name, item in value.items() if name not in _TAKEN},
+        } | ({"name": record.tool} if record.phase == "pre" else {})
 
     def _began(self, record: _Record) -> str:
         """Return the time of the first record of the chain, as it is written there."""
-        link = _Link(record.session_id, record.prev_hash, record.timestamp)
+        link = _Link(record.session_id, record.prev_hash, record.timestamp, {})
         for _ in range(len(self._chain) + 1):
             if link.previous is None:
                 return link.timestamp
@@ -187,7 +195,8 @@ def _links(folder: Path) -> Iterator[tuple[str, _Link]]:
                 data = file.stream.read(limits.BESIDE_BYTES + 1)
             if len(data) > limits.BESIDE_BYTES:
                 continue
-            record = msgspec.convert(content.parse_json(data.decode("utf-8", "surrogateescape")), _Record)
+            value = content.parse_json(data.decode("utf-8", "surrogateescape"))
+            record = msgspec.convert(value, _Record)
         except (OSError, InvalidEventError, msgspec.ValidationError):
             continue
-        yield record.hash, _Link(record.session_id, record.prev_hash, record.timestamp)
+        yield record.hash, _Link(record.session_id, record.prev_hash, record.timestamp, value)
