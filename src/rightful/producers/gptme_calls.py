@@ -30,6 +30,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from rightful import limits
+from rightful.content import escape
+from rightful.errors import InvalidEventError
 
 TOOLS = {name: name for name in (
     "append", "choice", "complete", "elicit", "form", "gh", "hashline_edit", "ipython", "mcp", "morph", "patch",
@@ -79,10 +81,12 @@ def _of_tool_form(content: str) -> Iterator[Call]:
 def _object(content: str, at: int) -> tuple[Any, int]:
     """Return the JSON object that begins at a place, or its text, and where it ends; None where nothing closes it."""
     try:
-        return _JSON.raw_decode(content, at)
-    except (ValueError, RecursionError):
-        end = _closed(content, at)
-        return (None, at) if end is None else (content[at:end], end)
+        value, end = _JSON.raw_decode(content, at)
+        escape(value)  # nested too deep for an event
+    except (ValueError, RecursionError, InvalidEventError):
+        closed = _closed(content, at)
+        return (None, at) if closed is None else (content[at:closed], closed)
+    return value, end
 
 
 def _closed(content: str, at: int) -> int | None:
