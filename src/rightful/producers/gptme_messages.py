@@ -11,7 +11,8 @@
 A message has no id of its own. Its key is the folder, the digest of its role, time and content, and
 how often that stands in the file before it, so that the same message in the conversation, a branch
 or the event log is the same fact, and twice in one file it is two. `metadata` may come later than
-the message, or be missing in one of the files; so its event has a key of its own, with its digest.
+the message, or be missing in one of the files; so its event has a key of its own, with its digest
+and what it is of.
 
 A call in the `tool` form has an id, and its result names it. Calls of the other forms have none;
 theirs is made of the message's digest and their place, and each is answered by the next system
@@ -193,7 +194,7 @@ class Messages:
         return None
 
     def _metadata(self, metadata: object, content: str, occurrence: int, of: str) -> Wire:
-        key = key_of(self.folder, content, occurrence, "metadata", digest(metadata))
+        key = key_of(self.folder, content, occurrence, "metadata", digest(metadata), of)
         counts, rest = _counted(metadata) if isinstance(metadata, dict) else ({}, metadata)
         if counts:
             return (
