@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -81,7 +81,8 @@ class GptmeManifest:
     NAME = "manifest"
 
     def __init__(self) -> None:
-        self._chains: dict[Path, tuple[int, dict[str, _Link]]] = {}
+        self._folder: Path | None = None
+        self._chain: dict[str, _Link] = {}
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Say whether an object is a record of a manifest."""
@@ -95,30 +96,26 @@ class GptmeManifest:
         """
         if origin.path == STDIN:
             raise InvalidEventError("Expected a file: a record says whose it is only with those beside it")
-        return _ManifestReader(self._chain(Path(origin.path).parent))
+        folder = Path(origin.path).parent
+        return _ManifestReader(lambda record: self._beside(folder, record))
 
-    def _chain(self, folder: Path) -> dict[str, _Link]:
-        """Return the records of a folder by their hashes; read once while nothing is written there."""
-        try:
-            changed_ns = folder.stat().st_mtime_ns
-        except OSError:
-            return {}
-        known = self._chains.get(folder)
-        if known is None or known[0] != changed_ns:
-            known = (changed_ns, dict(_links(folder)))
-            self._chains = {folder: known}
-        return known[1]
+    def _beside(self, folder: Path, record: str) -> Mapping[str, _Link]:
+        """Return the records of a folder by their hashes; read again where one stands there that was not there."""
+        if self._folder != folder or record not in self._chain:
+            self._folder, self._chain = folder, dict(_links(folder))
+        return self._chain
 
 
 class _ManifestReader(Reader):
     """Reads one record.
 
     Args:
-        chain: The records beside it, by their hashes.
+        beside: Returns the records beside it, by their hashes, as they are when that one is there.
     """
 
-    def __init__(self, chain: Mapping[str, _Link]) -> None:
-        self._chain = chain
+    def __init__(self, beside: Callable[[str], Mapping[str, _Link]]) -> None:
+        self._beside = beside
+        self._chain: Mapping[str, _Link] = {}
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield the call or the result of a record; before a result its call, since `post` is read before `pre`.
@@ -127,6 +124,7 @@ class _ManifestReader(Reader):
             InvalidEventError: It is none, it was changed, or nobody can say whose it is.
         """
         record: _Record = shaped(found.value, _Record)
+        self._chain = self._beside(record.hash)
         if record.phase == "post" and (before := self._chain.get(record.prev_hash or "")) is not None:
             with suppress(InvalidEventError):  # its own import says what is wrong with it
                 if before.value["phase"] == "pre":
