@@ -65,6 +65,7 @@ class MainReader(GrowingReader):
         self._place, self._origin = place, origin
         self._messages = Messages(place.folder, origin.mtime_us)
         self._began_us: int | None = None
+        self._zone: str | None = None
         self._model: str | None = None
         self._told: list[str] = []
         self._gone: list[str] = []
@@ -78,13 +79,13 @@ class MainReader(GrowingReader):
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on behind the last message, and what is still to be said to be gone."""
-        own = {"began_us": self._began_us, "model": self._model, "told": self._told, "gone": self._gone}
-        return self._messages.state() | own
+        own = {"began_us": self._began_us, "zone": self._zone, "model": self._model}
+        return self._messages.state() | own | {"told": self._told, "gone": self._gone}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on behind the last message."""
         self._messages.restore(state)
-        self._began_us, self._model = state["began_us"], state["model"]
+        self._began_us, self._zone, self._model = state["began_us"], state["zone"], state["model"]
         self._told, self._gone = list(state["told"]), list(state["gone"])
 
     def restart(self, state: Mapping[str, Any]) -> None:
@@ -100,10 +101,7 @@ class MainReader(GrowingReader):
         self._model = self._model or _model_of(found.value)
         if self._began_us is None and isinstance(text := found.value.get("timestamp"), str):
             with suppress(InvalidEventError):
-                self._began_us, zone = local_us(text)
-                if zone is not None:
-                    what = f"the times have no offset; they were read as the local time of this machine ({zone})"
-                    yield Problem(None, what, lost=False)
+                self._began_us, self._zone = local_us(text)
         if self._began_us is not None:
             yield from self._starts(self._began_us)
         yield from self._messages.take(found)
@@ -112,6 +110,9 @@ class MainReader(GrowingReader):
         """Yield what was taken back, where the file is not what it was."""
         del end
         yield from self._notes
+        if self._zone is not None:
+            what = f"the times have no offset; they were read as the local time of this machine ({self._zone})"
+            yield Problem(None, what, lost=False)
         standing = {item for said in self._messages.standing for item in said.items}
         gone = [item for item in self._gone if item not in standing]
         if not gone:
