@@ -96,6 +96,9 @@ LOOKUP_EVIDENCE = 3
 IMPORT_EVENTS = 1_000
 """Events that an import writes in one transaction. One sync is shared; others wait for milliseconds."""
 
+BESIDE_BYTES = 65_536
+"""Size of a small file that is read beside another (settings, a manifest); bytes. Real ones have 2 kB."""
+
 IMPORT_BYTES = 4 * 1024 * 1024
 """Size of the lines whose events an import writes in one transaction; bytes. Their events are held in memory."""
 

@@ -44,13 +44,6 @@ PASSED_OVER: Said = {
     ],
     "a Copilot CLI transcript": ["copilot/session-state/be6aa57a-2f5f-4831-9583-727114d79be7/events.jsonl"],
     "a Grok transcript": ["grok/grok-trajectories/41c2.jsonl"],
-    "action receipts of gptme": ["gptme/receipts.jsonl"],
-    "the checkpoints of a gptme conversation": [f"gptme/logs/{FOX}/conv-checkpoints.jsonl"],
-    "an event log of gptme": [f"gptme/logs/{FOX}/events.jsonl"],
-    "a tool manifest of gptme": [
-        *(f"manifest/41c2-0001-shell-{phase}.json" for phase in ("post", "pre")),
-        *(f"manifest/41c2-0002-save-{phase}.json" for phase in ("post", "pre")),
-    ],
     "a prediction model of the lesson hook": ["ws/state/lesson-predictions/prediction-model.json"],
     "results of leaving lessons out one by one": ["ws/state/lesson-thompson/loo-results.json"],
     "a log of credited sessions (lesson-thompson)": ["ws/state/lesson-thompson/sessions.jsonl"],
@@ -122,20 +115,21 @@ def test_one_command_imports_everything(
     assert Counter(row.type for row in ledger.read()) == {
         "exposure.recorded": 14,
         "grade.recorded": 7,
-        "session.started": 8 + 8,
+        "session.started": 8 + 8 + 5,
         "session.ended": 3 + 1,
         "session.linked": 2 + 1,
         "balance.opened": 5,
-        "message.recorded": 8,
+        "message.recorded": 8 + 25,
         "thought.recorded": 1,
-        "tool_call.snapshotted": 3,
-        "tool_result.snapshotted": 3,
-        "usage.recorded": 9,
-        "data.recorded": 9,
-        "history.compacted": 2,
+        "tool_call.snapshotted": 3 + 9,
+        "tool_result.snapshotted": 3 + 6,
+        "usage.recorded": 9 + 12,
+        "data.recorded": 9 + 1,
+        "history.compacted": 2 + 1,
+        "history.popped": 1,
     }
-    assert sum(report["appended"] for report in reports.values()) == 39 + 45
-    assert sum(report["duplicate"] for report in reports.values()) == 7 + 24
+    assert sum(report["appended"] for report in reports.values()) == 39 + 45 + 60
+    assert sum(report["duplicate"] for report in reports.values()) == 7 + 24 + 43
 
 
 def test_the_same_command_again_adds_nothing_and_says_the_same(

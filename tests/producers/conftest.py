@@ -17,6 +17,8 @@ from rightful.producers.codex import Codex
 from rightful.producers.copilot import Copilot
 from rightful.producers.file_reports import FileReport
 from rightful.producers.gptme import Gptme
+from rightful.producers.gptme_manifest import GptmeManifest
+from rightful.producers.gptme_receipts import GptmeReceipts
 from rightful.producers.grok import Grok
 from rightful.producers.importing import Kind, import_paths
 from rightful.producers.lesson_hook import LessonHook
@@ -34,8 +36,10 @@ KINDS: dict[str, list[Kind]] = {
     "codex": [Codex()],
     "copilot": [Copilot()],
     "grok": [Grok()],
-    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme(), ClaudeCode(), Codex(), Copilot(), Grok()],
+    "manifest": [GptmeManifest()],
+    "receipts": [GptmeReceipts()],
 }
+KINDS["auto"] = [one for kinds in list(KINDS.values()) for one in kinds]
 
 Importer = Callable[..., list[FileReport]]
 

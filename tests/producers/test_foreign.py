@@ -18,13 +18,6 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
         {"session_id": "41c2", "timestamp": "t", "outcome": "productive", "base_reward": 0.6, "lessons": []},
     ),
     ("the statistics of gptme's lesson tracker", {"lesson_stats": {}}),
-    (
-        "a tool manifest of gptme",
-        {"session_id": "41c2", "sequence": 1, "tool": "shell", "phase": "pre", "prev_hash": None, "hash": "sha256:"},
-    ),
-    ("action receipts of gptme", {"session_id": "41c2", "action_type": "shell", "receipt_hash": "sha256:"}),
-    ("an event log of gptme", {"seq": 1, "ts": "t", "type": "message_append", "payload": {}}),
-    ("the checkpoints of a gptme conversation", {"index": 5, "label": "x", "timestamp": "t"}),
     ("events of a ledger, for `rightful ingest`", {"type": "exposure.recorded", "producer": "p", "arms": []}),
 ]
 

@@ -2,13 +2,14 @@
 
 KIND says what the files are: `lesson-hook` (the four artifacts of the Claude Code lesson hook,
 told apart by their shape), `session-records` (gptme-sessions), `bandit-state` (a bandit's
-state file, of whichever tool), `gptme` (the lessons that its conversations show), `codex`,
-`copilot`, `grok` (transcripts), or `auto`, which tells each file by its content and says what it
-passed over. A PATH is a file, a folder (its .json and .jsonl files, links not followed) or `-`.
-What is broken is reported with its file and line, and its neighbours are imported. A file that
-you name must be of the KIND; in a folder, files of other kinds are passed over. Importing again
-adds nothing; what has grown adds its growth. Of a transcript, which its tool appends to, only what
-grew is read; its last line may be torn, and waits for the next import.
+state file, of whichever tool), a transcript (`gptme`, with the lessons that it shows, `claude-code`,
+`codex`, `copilot`, `grok`), `manifest` and `receipts` (gptme's records of single tool calls), or
+`auto`, which tells each file by its content and says what it passed over. A PATH is a file, a
+folder (its .json and .jsonl files, links not followed) or `-`. What is broken is reported with its
+file and line, and its neighbours are imported. A file that you name must be of the KIND; in a
+folder, files of other kinds are passed over. Importing again adds nothing; what has grown adds its
+growth. Of a transcript, which its tool appends to, only what grew is read; its last line may be
+torn, and waits for the next import.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ KINDS = {
     "codex": "rightful.producers.codex:Codex",
     "copilot": "rightful.producers.copilot:Copilot",
     "grok": "rightful.producers.grok:Grok",
+    "manifest": "rightful.producers.gptme_manifest:GptmeManifest",
+    "receipts": "rightful.producers.gptme_receipts:GptmeReceipts",
 }
 """Where each kind is, loaded when it is asked for."""
 

@@ -48,10 +48,6 @@ _SHAPES: tuple[tuple[str, Shape], ...] = (
     ("results of leaving lessons out one by one", lambda value: _is_loo(value.get("results"))),
     ("a log of credited sessions (lesson-thompson)", _has("session_id", "base_reward", "lessons")),
     ("the statistics of gptme's lesson tracker", _has("lesson_stats")),
-    ("a tool manifest of gptme", _has("session_id", "sequence", "phase", "prev_hash", "hash")),
-    ("action receipts of gptme", _has("action_type", "receipt_hash")),
-    ("an event log of gptme", _has("seq", "ts", "type", "payload")),
-    ("the checkpoints of a gptme conversation", lambda value: value.keys() == {"index", "label", "timestamp"}),
     ("events of a ledger, for `rightful ingest`", lambda value: _typed(r"\w+\.\w+")(value) and "producer" in value),
 )
 

@@ -1,0 +1,317 @@
+"""What was taken back of a gptme conversation: never twice, whoever tells of it, and never too early."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.producers.conftest import Importer
+from tests.producers.gptme_files import SESSION, Message, appended, event, history, rows, said, said_in, write
+from tests.producers.growing import import_once
+from tests.producers.test_gptme import zone  # noqa: F401 - the machine's time is UTC
+
+from rightful.app import Ledger
+from rightful.events import DataRecorded, HistoryPopped
+from rightful.producers.gptme import Gptme
+
+A, B, C, D = (said(n, "user", text) for n, text in enumerate("abcd", 1))
+CALL = said(5, "assistant", '@shell(c1): {"command": "ls"}')
+RESULT = said(6, "system", "ran", call_id="c1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "logs" / "fox"
+
+
+def main_of(folder: Path, *messages: Message) -> Path:
+    return write(folder / "conversation.jsonl", *messages)
+
+
+def popped(ledger: Ledger) -> list[HistoryPopped]:
+    return [row.event for row in ledger.read(session=SESSION) if isinstance(row.event, HistoryPopped)]
+
+
+def again(ledger: Ledger, path: Path) -> list[str]:
+    """Import as the command line does, with what was kept; return what it says."""
+    return [one.what for one in import_once(ledger, Gptme(), path).problems]
+
+
+def test_a_conversation_that_became_shorter_was_undone(ledger: Ledger, folder: Path) -> None:
+    again(ledger, main_of(folder, A, B, CALL, RESULT))
+    again(ledger, main_of(folder, A))
+
+    assert history(ledger) == ["a"]
+    assert said_in(ledger) == ["a", "b", CALL["content"]]
+    assert len(popped(ledger)) == 4
+    assert {one.at_basis for one in popped(ledger)} == {"file"}
+
+
+def test_a_message_that_was_edited_gives_way_to_what_it_became(ledger: Ledger, folder: Path) -> None:
+    again(ledger, main_of(folder, A, B))
+    again(ledger, main_of(folder, A, said(2, "user", "better")))
+
+    assert history(ledger) == ["a", "better"]
+
+
+def test_what_stands_twice_and_then_once_was_taken_back_once(ledger: Ledger, folder: Path) -> None:
+    again(ledger, main_of(folder, A, B, B))
+    again(ledger, main_of(folder, A, B))
+
+    assert history(ledger) == ["a", "b"]
+
+
+def test_a_conversation_that_was_written_anew_and_says_the_same_took_nothing_back(ledger: Ledger, folder: Path) -> None:
+    path = main_of(folder, A, B)
+    again(ledger, path)
+    path.write_text("".join(json.dumps(one, indent=None, separators=(",", ":")) + "\n" for one in (A, B, C)))
+    again(ledger, path)
+
+    assert (history(ledger), popped(ledger)) == (["a", "b", "c"], [])
+
+
+@pytest.mark.parametrize(("cut", "times"), [(0, 1), (10, 1), (100, 1), (-1, 0)])
+def test_a_conversation_that_is_being_written_takes_nothing_back_yet(
+    ledger: Ledger, folder: Path, cut: int, times: int
+) -> None:
+    """gptme empties the file and writes it again from the beginning."""
+    path = main_of(folder, A, B)
+    whole = path.read_bytes()
+    again(ledger, path)
+    path.write_bytes(whole[:cut])
+
+    told = again(ledger, path)
+
+    assert history(ledger) == ["a", "b"]
+    waits = "note: messages that stood in it are missing, and it is being written; that waits for the next import"
+    assert told.count(waits) == times
+    path.write_bytes(whole)
+    again(ledger, path)
+    assert (history(ledger), popped(ledger)) == (["a", "b"], [])
+
+
+def test_what_waited_is_said_by_the_import_that_finds_the_file_whole(ledger: Ledger, folder: Path) -> None:
+    path = main_of(folder, A, B, C)
+    again(ledger, path)
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0] + b'{"role"')
+    again(ledger, path)
+    assert history(ledger) == ["a", "b", "c"]
+
+    again(ledger, main_of(folder, A, D))
+
+    assert history(ledger) == ["a", "d"]
+
+
+def test_the_import_that_says_what_was_taken_back_says_it_once(ledger: Ledger, folder: Path) -> None:
+    again(ledger, main_of(folder, A, B))
+    path = main_of(folder, A)
+    for _ in range(3):
+        again(ledger, path)
+    again(ledger, main_of(folder, A, C))
+
+    assert (len(popped(ledger)), history(ledger)) == (1, ["a", "c"])
+
+
+def test_a_backup_tells_what_was_undone_before_the_first_import(
+    ledger: Ledger, imported: Importer, folder: Path
+) -> None:
+    backup = write(folder / "branches" / "main-undo-0.jsonl", A, B, CALL, RESULT)
+    imported("gptme", main_of(folder, A, C), backup)
+
+    assert history(ledger) == ["a", "c"]
+    assert said_in(ledger) == ["a", "c", "b", CALL["content"]]
+
+
+def test_a_branch_of_a_user_is_no_part_of_the_conversations_history(
+    ledger: Ledger, imported: Importer, folder: Path
+) -> None:
+    imported("gptme", main_of(folder, A, B), write(folder / "branches" / "other.jsonl", A, C))
+
+    assert (history(ledger), said_in(ledger)) == (["a", "b"], ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("name", ["branches/main-undo-0.jsonl", "views/compacted-001.jsonl"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_copy_waits_for_its_conversation_to_be_whole(
+    ledger: Ledger, imported: Importer, folder: Path, name: str, named: bool
+) -> None:
+    main = main_of(folder, A)
+    whole = main.read_bytes()
+    main.write_bytes(whole + b'{"role"')
+    copy = write(folder / name, A, B)
+
+    [report] = imported("gptme", copy if named else copy.parent)
+
+    what = "the `conversation.jsonl` beside it is torn or being written; import it again once that is whole"
+    assert ([one.what for one in report.problems], report.exit_code) == ([what], 2)
+    assert list(ledger.read()) == []
+
+
+def test_a_branch_without_its_conversation_is_taken_as_it_is(ledger: Ledger, imported: Importer, folder: Path) -> None:
+    [report] = imported("gptme", write(folder / "branches" / "other.jsonl", A, B))
+
+    assert [one.what for one in report.problems] == [
+        "note: no `conversation.jsonl` stands beside it; its messages are taken as they are"
+    ]
+    assert (history(ledger), popped(ledger)) == (["a", "b"], [])
+
+
+def test_a_conversation_that_grows_while_its_branch_is_read_takes_nothing_back(ledger: Ledger, folder: Path) -> None:
+    """What was not there when it was read first is looked for again."""
+    from rightful.producers.files import Found
+    from rightful.producers.readers import Origin
+
+    main = main_of(folder, A)
+    reader = Gptme().reader(Origin(str(folder / "branches" / "main-undo-0.jsonl"), 0))
+    first = list(reader.events(Found(1, A)))
+    main_of(folder, A, B)
+    second = list(reader.events(Found(2, B)))
+
+    assert [one["type"] for one in [*first, *second] if isinstance(one, dict)] == ["message.recorded"] * 2
+    assert main.exists()
+
+
+def test_the_event_log_says_what_was_undone(ledger: Ledger, imported: Importer, folder: Path) -> None:
+    log = [appended(1, A), appended(2, B), appended(3, CALL), appended(4, RESULT), event(5, "undo", n=2)]
+    imported("gptme", write(folder / "events.jsonl", *log, appended(6, C)))
+
+    assert history(ledger) == ["a", "b", "c"]
+    assert {one.at.isoformat() for one in popped(ledger)} == {"2026-08-01T10:16:05.000001+00:00"}
+
+
+def test_an_undo_of_an_older_version_takes_back_one(ledger: Ledger, imported: Importer, folder: Path) -> None:
+    imported("gptme", write(folder / "events.jsonl", appended(1, A), appended(2, B), event(3, "undo")))
+
+    assert history(ledger) == ["a"]
+
+
+def test_an_undo_of_more_than_the_log_shows_is_noted(ledger: Ledger, imported: Importer, folder: Path) -> None:
+    [report] = imported("gptme", write(folder / "events.jsonl", appended(1, A), event(2, "undo", n=3)))
+
+    what = "note: it takes back 2 more than the log shows; what the conversation lost, its own import tells"
+    assert [(one.line, one.what) for one in report.problems] == [(2, what)]
+    assert history(ledger) == []
+
+
+def test_the_event_log_says_what_was_edited(ledger: Ledger, imported: Importer, folder: Path) -> None:
+    edited = [A, said(2, "user", "better"), C]
+    log = [appended(1, A), appended(2, B), event(3, "message_edit", messages=edited), event(4, "undo", n=1)]
+    imported("gptme", write(folder / "events.jsonl", *log))
+
+    assert sorted(history(ledger)) == ["a", "better"]
+    assert said_in(ledger) == ["a", "b", "better", "c"]
+
+
+def test_what_the_log_the_backup_and_the_conversation_tell_is_taken_back_once(
+    ledger: Ledger, imported: Importer, folder: Path
+) -> None:
+    again(ledger, main_of(folder, A, B))
+    log = write(folder / "events.jsonl", appended(1, A), appended(2, B), event(3, "undo", n=1))
+    backup = write(folder / "branches" / "main-undo-0.jsonl", A, B)
+    main = main_of(folder, A)
+    again(ledger, main)
+    before = rows(ledger)
+    for path in (log, backup, log, main):
+        again(ledger, path)
+    imported("gptme", folder)
+
+    assert (len(popped(ledger)), rows(ledger)) == (1, before)
+
+
+def test_messages_that_gptme_was_started_with_stand_in_a_checkpoint(
+    ledger: Ledger, imported: Importer, folder: Path
+) -> None:
+    """A checkpoint has a number of its own, which the next event may have again."""
+    log = [appended(50, B), event(51, "checkpoint", messages=[A, B]), appended(51, C), event(52, "undo", n=3)]
+    imported("gptme", write(folder / "events.jsonl", *log))
+
+    assert said_in(ledger) == ["b", "a", "c"]
+    assert history(ledger) == []
+
+
+def test_a_log_that_was_cut_at_a_checkpoint_took_nothing_back(ledger: Ledger, folder: Path) -> None:
+    """Newer versions drop what stands before the latest checkpoint."""
+    path = write(folder / "events.jsonl", appended(1, A), appended(2, B))
+    again(ledger, path)
+    write(path, event(3, "checkpoint", messages=[A, B]), appended(4, C))
+    again(ledger, path)
+
+    assert (history(ledger), popped(ledger)) == (["a", "b", "c"], [])
+
+
+def test_two_processes_that_write_the_same_number_tell_two_things(
+    ledger: Ledger, imported: Importer, folder: Path
+) -> None:
+    other = event(1, "renamed", name="x")
+    imported("gptme", write(folder / "events.jsonl", appended(1, A), appended(1, B), other, other))
+
+    assert history(ledger) == ["a", "b"]
+    data = [row.event for row in ledger.read() if isinstance(row.event, DataRecorded)]
+    assert [(one.name, one.data) for one in data] == [("renamed", other)] * 2
+
+
+def test_the_copied_log_of_a_fork_is_the_forks_own(ledger: Ledger, imported: Importer, folder: Path) -> None:
+    log = [appended(1, A), appended(2, B), event(3, "undo", n=1)]
+    paths = [write(folder.parent / name / "events.jsonl", *log) for name in ("fox", "fork")]
+    reports = imported("gptme", *paths)
+
+    assert [(one.appended, one.conflicts) for one in reports] == [(3, 0), (3, 0)]
+    assert (history(ledger), history(ledger, "gptme:fork")) == (["a"], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        (event(1, "undo", n="1"), "Expected `int`, got `str` - at `$.payload.n`"),
+        (event(1, "message_append"), "Object missing required field `message` - at `$.payload`"),
+        (event(1, "message_append", message={}), "Object missing required field `role` - at `$.payload.message`"),
+        (
+            event(1, "message_edit", messages=[A, {}]),
+            "Object missing required field `role` - at `$.payload.messages[1]`",
+        ),
+        ({**appended(1, A), "ts": "now"}, "Expected a time, got 'now' - at `$.ts`"),
+        ({**appended(1, A), "seq": None}, "Expected `int`, got `null` - at `$.seq`"),
+    ],
+)
+def test_an_event_of_another_form_is_a_problem_and_its_neighbours_are_read(
+    ledger: Ledger, imported: Importer, folder: Path, row: object, what: str
+) -> None:
+    [report] = imported("gptme", write(folder / "events.jsonl", appended(1, B), row, appended(2, C)))
+
+    assert [(one.line, one.what) for one in report.problems] == [(2, what)]
+    assert {"b", "c"} <= set(said_in(ledger))
+
+
+def test_a_message_of_a_view_that_a_checkpoint_holds_is_left_to_the_view(
+    ledger: Ledger, imported: Importer, folder: Path
+) -> None:
+    summary = said(3, "system", "summary")
+    main = main_of(folder, A, B, C)
+    view = write(folder / "views" / "compacted-001.jsonl", A, summary, C)
+    log = write(folder / "events.jsonl", appended(1, B), event(2, "checkpoint", messages=[A, summary, C]))
+    for path in (log, main, view):
+        imported("gptme", path)
+
+    assert said_in(ledger) == ["b", "a", "c"]
+    assert [text for text in history(ledger) if text == "summary"] == ["summary"]
+
+
+def test_a_time_of_the_file_that_moved_while_it_was_read_waits(ledger: Ledger, folder: Path) -> None:
+    from rightful.producers.files import Found
+    from rightful.producers.readers import End, Origin
+
+    path = main_of(folder, A, B)
+    first = Gptme().reader(Origin(str(path), 0))
+    for line, one in enumerate((A, B), 1):
+        list(first.events(Found(line, one)))
+    main_of(folder, A)
+    mtime_us = os.stat(path).st_mtime_ns // 1_000  # noqa: PTH116 - a time is read
+
+    for opened_us, count in ((mtime_us - 1, 0), (mtime_us, 1)):
+        second = Gptme().reader(Origin(str(path), opened_us))
+        second.restart(first.state())
+        list(second.events(Found(1, A)))
+        told = list(second.finish(End("", is_whole=True)))
+        assert [one["type"] for one in told if isinstance(one, dict)] == ["history.popped"] * count
