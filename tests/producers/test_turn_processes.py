@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.producers.recording import completeness, events, turn
 
+from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import ForkedError
+from rightful.producers.outbox import Outbox, _drain_all
 from rightful.projections.completeness import Hole
 
 ROOT = Path(__file__).parents[2]
@@ -85,3 +88,12 @@ late = "rightful.producers.turns", "rightful.producers.outbox", "concurrent.futu
 print([name for name in late if name in sys.modules])
 """
     assert run(script).stdout == "[]\n"
+
+
+def test_what_the_end_of_a_program_waits_for_is_limited(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float | None] = []
+    monkeypatch.setattr(Outbox, "flush", lambda _, timeout_s: waited.append(timeout_s))
+    with turn(ledger):
+        _drain_all()
+
+    assert waited[0] == limits.OUTBOX_EXIT_S
