@@ -196,6 +196,7 @@ class _Turn:
         self.is_transcript = False
         self.previous: dict[str, None] = {}
         self._seen: dict[int, list[int]] = {}  # where the rows of each index stand, but for ends
+        self._has_unindexed = False
         self._unindexed_count = 0
         self._closed_at = 0
         self._counts: list[int] = []
@@ -209,8 +210,9 @@ class _Turn:
             places = self._seen.setdefault(envelope.index, [])
             if envelope.type != TERMINAL:
                 places.append(row.position)
-        elif envelope.type in COUNTED and is_first(row):
-            self._unindexed_count += 1
+        elif envelope.type in COUNTED:
+            self._has_unindexed = True
+            self._unindexed_count += is_first(row)
         if envelope.type == TERMINAL:
             self._end(row.position, end_of(row))
 
@@ -227,7 +229,7 @@ class _Turn:
         missing = self._missing() if gaps else ()
         lacking = sum(last - first + 1 for first, last in missing) - self._unindexed_count
         if lacking > 0:
-            yield Hole(name, "missing", () if self._unindexed_count else missing, lacking)
+            yield Hole(name, "missing", () if self._has_unindexed else missing, lacking)
         if self._dropped_count:
             yield Hole(name, "dropped", (), self._dropped_count)
         if self._seen and not self._closed_at:
@@ -237,7 +239,7 @@ class _Turn:
 
     def doubts(self, *, gaps: bool) -> Iterator[str]:
         """Yield why it is not known to be whole."""
-        if self._unindexed_count or not (self._seen or self._counts):
+        if self._has_unindexed or not (self._seen or self._counts):
             yield "its producer gives no index"
         elif self._closed_at and not self._counts:
             yield "its turns end without a count, so a lost tail would not show"

@@ -19,7 +19,6 @@ from rightful.projections.columns import Table
 from rightful.projections.completeness import (
     COUNTED,
     DATA,
-    ENDED_OR_COUNTED,
     TERMINAL,
     TRANSCRIPT,
     End,
@@ -74,7 +73,7 @@ class _Group:
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}
         self._beside: dict[int, int] = {}
-        self._loose_count = 0
+        self._loose_count: int | None = None
         self._others: list[tuple[int, int, int, int]] = []
         self._previous: set[str] = set()
 
@@ -92,8 +91,8 @@ class _Group:
         elif index is not None:
             seen = self._seen if kind in TRANSCRIPT else self._beside
             seen[index] = position
-        elif kind in ENDED_OR_COUNTED:
-            self._loose_count += is_first(row)
+        elif kind in COUNTED:
+            self._loose_count = (self._loose_count or 0) + is_first(row)
 
     def _end(self, row: Stored) -> None:
         try:
@@ -113,7 +112,7 @@ class _Group:
             for first, last in ranges(sorted(seen)):
                 pos = max(seen[index] for index in range(first, last + 1))
                 turns.append(name, producer, turn, kind, first, last, pos)
-        if self._loose_count:
+        if self._loose_count is not None:
             turns.append(name, producer, turn, LOOSE, self._loose_count, 0, 0)
         for kind, first, last, pos in dict.fromkeys(self._others):
             turns.append(name, producer, turn, kind, first, last, pos)
@@ -169,7 +168,7 @@ class _Turn:
 
     def __init__(self) -> None:
         self.is_overwritten = self.is_turnless = False
-        self._is_transcript = self._is_dropped = self._is_named = self._is_beside = False
+        self._is_transcript = self._is_dropped = self._is_named = self._is_beside = self._is_loose = False
         self._spans: list[_Span] = []
         self._own: list[int] = []
         self._loose_count = 0
@@ -184,7 +183,7 @@ class _Turn:
                 self._is_beside = True
                 self._spans.append(_Span(first, last, pos))
             case 2:  # LOOSE
-                self._is_transcript = True
+                self._is_transcript = self._is_loose = True
                 self._loose_count += first
             case 3:  # END
                 self._end(first, last, pos)
@@ -214,7 +213,7 @@ class _Turn:
         is_open = bool(self._spans or self._own) and not self._closed_at
         if is_lacking or is_open or self._is_dropped or self._is_late():
             return "incomplete"
-        has_index = bool(self._spans or self._own or self._counts) and not self._loose_count
+        has_index = bool(self._spans or self._own or self._counts) and not self._is_loose
         is_known = has_index and bool(self._counts or not self._closed_at) and not missing_count
         return "complete" if is_known else "unknown"
 

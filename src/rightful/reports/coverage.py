@@ -70,8 +70,8 @@ class Alarm(msgspec.Struct, frozen=True):
     """Something that looks wrong.
 
     Attributes:
-        kind: `exposure-drop`, `grade-drop`, `binding-drop`, `transcript-drop`, `only-decays`, `no-rewards`, `withheld-but-shown`,
-            `doubtful-grades`.
+        kind: `exposure-drop`, `grade-drop`, `binding-drop`, `transcript-drop`, `only-decays`, `no-rewards`,
+            `withheld-but-shown`, `doubtful-grades`.
         what: A sentence.
         producer: Whose sessions, of a drop.
         day: Which day, of a drop.
