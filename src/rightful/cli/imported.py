@@ -42,6 +42,10 @@ _NOUNS = {
 }
 
 
+_OUTCOMES = ("refined", "reemitted", "stale")
+"""What is stored beside what is appended; told apart for kinds that answer for each record."""
+
+
 class Alike:
     """Counts what is said in one form, and says it a few times only."""
 
@@ -170,7 +174,10 @@ def _place(report: FileReport, problem: Problem) -> str:
 
 def _events(report: FileReport) -> dict[str, int]:
     there = report.duplicate - report.repeated
-    return {"appended": report.appended, "there": there, "repeated": report.repeated}
+    counts = Counter[str]() if report.answers is None else report.answers.counts
+    others = {outcome: counts[outcome] for outcome in _OUTCOMES}
+    appended = report.appended - sum(others.values())
+    return {"appended": appended, **others, "there": there, "repeated": report.repeated}
 
 
 def _words(counts: Mapping[str, int]) -> str:
@@ -178,6 +185,7 @@ def _words(counts: Mapping[str, int]) -> str:
     return common.counted(
         {
             "appended": counts["appended"],
+            **{outcome: counts[outcome] for outcome in _OUTCOMES if counts[outcome]},
             "there already": counts["there"],
             "repeated in this import": counts["repeated"],
         }

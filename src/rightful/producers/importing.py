@@ -73,6 +73,7 @@ def import_paths(
     stdin: BinaryIO,
     progress: Progress | None = None,
     checkpoints: Checkpoints | None = None,
+    receipts: bool = False,
 ) -> Iterator[FileReport]:
     """Import files, the JSON files below folders, or standard input; yield a report for each.
 
@@ -85,11 +86,12 @@ def import_paths(
         stdin: What `-` means.
         progress: Told how far it is.
         checkpoints: Where the reading of growing files stopped; without it each is read from its beginning.
+        receipts: Whether the reports of kinds that answer for each record hold the receipts.
 
     Raises:
         StorageError: The ledger cannot be written. What was reported before is in it.
     """
-    importing = Import(log, list(kinds), log.head(), progress, checkpoints)
+    importing = Import(log, list(kinds), log.head(), progress, checkpoints, receipts)
     for path in paths:
         yield from importing.reports(path, stdin)
 
@@ -103,13 +105,15 @@ class Import(NamedTuple):
         began: The last position when the import began.
         progress: Told how far it is.
         checkpoints: Where reading stopped the last time.
+        receipts: Whether receipts are kept, of kinds that answer for each record.
     """
 
     log: Log
     kinds: list[Kind]
     began: int
     progress: Progress | None
-    checkpoints: Checkpoints | None
+    checkpoints: Checkpoints | None = None
+    receipts: bool = False
 
     def reports(self, path: str, stdin: BinaryIO) -> Iterator[FileReport]:
         """Import what stands at a path, or standard input where it is `-`."""
@@ -173,7 +177,7 @@ class Import(NamedTuple):
         return self._read_on(kind, origin, Reading(file, kept, is_rewritten=kind.GROWS == REWRITTEN), kept)
 
     def _run(self, origin: Origin, file: OpenFile | None) -> Run:
-        return Run(self.log, self.began, origin.path, lambda: _tell(self.progress, file))
+        return Run(self.log, self.began, origin.path, lambda: _tell(self.progress, file), receipts=self.receipts)
 
     def _kept(self, kind: GrowingKind, origin: Origin) -> Checkpoint | None:
         return None if self.checkpoints is None else self.checkpoints.load(kind, origin.path)
@@ -204,6 +208,8 @@ class Import(NamedTuple):
         if found is None:
             return run.report
         kind, items = found
+        if getattr(kind, "ANSWERS", False):
+            run.answer()
         try:
             reader = kind.reader(origin)
         except InvalidEventError as error:
