@@ -1,13 +1,13 @@
-"""Import exposures, grades and opening balances from the files that agent tools leave.
+"""Import exposures, grades, opening balances and session records from what agent tools leave.
 
 KIND says what the files are: `lesson-hook` (the four artifacts of the Claude Code lesson hook,
 told apart by their shape), `session-records` (gptme-sessions), `bandit-state` (a bandit's
-state file, of whichever tool), `gptme` (the lessons that its conversations show), or `auto`,
-which tells each file by its content and says what it passed over. A PATH is a file, a folder
-(its .json and .jsonl files, links not followed) or `-`. What is broken is reported with its
-file and line, and its neighbours are imported. A file that you name must be of the KIND; in a
-folder, files of other kinds are passed over. Importing again adds nothing; what has grown adds
-its growth.
+state file, of whichever tool), `gptme` (the lessons that its conversations show), `agenta` (the
+bodies of its ingest endpoint; --json has a receipt for each), or `auto`, which tells each file by
+its content and says what it passed over. A PATH is a file, a folder (its .json and .jsonl files,
+links not followed) or `-`. What is broken is reported with its file and line, and its neighbours
+are imported. A file that you name must be of the KIND; in a folder, files of other kinds are
+passed over. Importing again adds nothing; what has grown adds its growth.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 import sys
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rightful.cli import common, logs
 from rightful.errors import StorageError, UsageError
@@ -35,6 +35,7 @@ KINDS = {
     "session-records": "rightful.producers.session_records:SessionRecords",
     "bandit-state": "rightful.producers.bandit_state:BanditState",
     "gptme": "rightful.producers.gptme:Gptme",
+    "agenta": "rightful.producers.agenta:Agenta",
 }
 """Where each kind is, loaded when it is asked for."""
 
@@ -49,6 +50,9 @@ _NOUNS = {
     "session.linked": "link",
     "balance.opened": "opening balance",
 }
+
+_OUTCOMES = ("refined", "reemitted", "stale")
+"""What is stored beside what is appended; told apart for kinds that answer for each record."""
 
 AUTO = "auto"
 """The kind that tells by content."""
@@ -72,9 +76,10 @@ def run(args: argparse.Namespace) -> int:
     broken: BrokenPipeError | StorageError | None = None
     log = logs.of(args)
     with common.opened(args) as ledger, _progress() as progress:
-        for report in import_paths(ledger.log, kinds(args.kind), args.paths, stdin=stdin, progress=progress):
+        options: dict[str, Any] = {"stdin": stdin, "progress": progress, "receipts": args.json}
+        for report in import_paths(ledger.log, kinds(args.kind), args.paths, **options):
             reports.append(report)
-            log.step("imported", **report.as_dict())
+            log.step("imported", **{key: value for key, value in report.as_dict().items() if key != "receipts"})
             if not args.json and broken is None:
                 broken = _told(report, notes)
     if broken is not None:
@@ -159,8 +164,11 @@ def _place(report: FileReport, problem: Problem) -> str:
 def _counts(reports: list[FileReport], *, kinds: bool = False) -> str:
     """Return how many events of some files are new, and of what kind, and how many were there."""
     repeated = sum(report.repeated for report in reports)
+    others = sum((report.answers.counts for report in reports if report.answers is not None), Counter[str]())
+    told = {outcome: others[outcome] for outcome in _OUTCOMES if others[outcome]}
     counts = {
-        "appended": sum(report.appended for report in reports),
+        "appended": sum(report.appended for report in reports) - sum(told.values()),
+        **told,
         "there already": sum(report.duplicate for report in reports) - repeated,
         "repeated in this import": repeated,
     }

@@ -9,12 +9,57 @@ from typing import Any
 import msgspec
 
 from rightful import limits
+from rightful.ledger.recorded import Receipt
 from rightful.producers.files import Problem
 
 NOTE, PASSED_OVER = "note: ", "passed over: "
 """How the words of a problem begin that is none: what is worth knowing, and what is not meant for us."""
 
 _SUFFIXES_SHOWN = 8
+
+
+class Answers:
+    """The ledger's answer for each record of a file, in the order of the file.
+
+    Args:
+        keeps: Whether the receipts are kept; else only how many there were of each outcome.
+
+    Attributes:
+        counts: How many receipts there were of each outcome.
+    """
+
+    def __init__(self, *, keeps: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self._keeps = keeps
+        self._receipts: list[dict[str, Any] | None] = []
+        self._next = 0
+
+    def expect(self) -> None:
+        """Keep a place for the answer for a record that waits."""
+        if self._keeps:
+            self._receipts.append(None)
+
+    def give(self, line: int, receipt: Receipt) -> None:
+        """Take the answer for the first record that waits."""
+        self.counts[receipt.outcome] += 1
+        if self._keeps:
+            self._next = self._receipts.index(None, self._next)
+            self._receipts[self._next] = _receipt(line, receipt)
+
+    def refuse(self, problem: Problem) -> None:
+        """Take note that a record is not imported."""
+        self.counts["invalid"] += 1
+        if self._keeps:
+            self._receipts.append(_receipt(problem.line, Receipt(None, "invalid", None, None, problem.what)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the receipts and counts with the keys of `ingest --json`."""
+        return {"receipts": self._receipts, "counts": dict(self.counts)}
+
+
+def _receipt(line: int | None, receipt: Receipt) -> dict[str, Any]:
+    said = receipt._asdict() | {"line": line}
+    return said if receipt.reason is not None else {name: said[name] for name in said if name != "reason"}
 
 
 class FileReport(msgspec.Struct):
@@ -33,6 +78,7 @@ class FileReport(msgspec.Struct):
         is_read: Whether the file could be opened and is of a kind that was asked for.
         passed: How many files it says were passed over.
         kinds: How many events of each type were appended.
+        answers: What the ledger answered for each record, of a kind that says so.
     """
 
     path: str
@@ -46,6 +92,7 @@ class FileReport(msgspec.Struct):
     is_read: bool = True
     passed: int = 0
     kinds: dict[str, int] = {}
+    answers: Answers | None = None
 
     @classmethod
     def unread(cls, path: str, problem: Problem, *, files: int = 1) -> FileReport:
@@ -70,7 +117,8 @@ class FileReport(msgspec.Struct):
     def as_dict(self) -> dict[str, Any]:
         """Return the report with the keys of `import --json`."""
         problems = [{"line": one.line, "what": one.what} for one in self.problems]
-        return {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
+        said = {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
+        return said if self.answers is None else said | self.answers.as_dict()
 
     @property
     def exit_code(self) -> int:

@@ -11,12 +11,13 @@ import io
 import os
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from rightful import limits
 from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
-from rightful.producers.file_reports import PASSED_OVER, FileReport, Told
+from rightful.ledger.classify import STANDS
+from rightful.producers.file_reports import PASSED_OVER, Answers, FileReport, Told
 from rightful.producers.files import NO_OBJECT, Digested, Found, OpenFile, Problem, objects_of, opened
 from rightful.producers.folders import walk
 from rightful.producers.foreign import described
@@ -112,6 +113,11 @@ class Reader(Protocol):
         del log
         return Plan(events)
 
+    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
+        """Return what is to be recorded of how events were received; nothing for most kinds."""
+        del log, events, receipts
+        return []
+
 
 class Kind(Protocol):
     """One kind of source.
@@ -140,6 +146,7 @@ def import_paths(
     *,
     stdin: BinaryIO,
     progress: Progress | None = None,
+    receipts: bool = False,
 ) -> Iterator[FileReport]:
     """Import files, the JSON files below folders, or standard input; yield a report for each.
 
@@ -151,11 +158,12 @@ def import_paths(
         paths: Files, folders, or `-`.
         stdin: What `-` means.
         progress: Told how far it is.
+        receipts: Whether the reports of kinds that answer for each record hold the receipts.
 
     Raises:
         StorageError: The ledger cannot be written. What was reported before is in it.
     """
-    importing = _Import(log, list(kinds), log.head(), progress)
+    importing = _Import(log, list(kinds), log.head(), progress, receipts)
     for path in paths:
         if path == STDIN:
             yield importing.stream(Origin(path, None), stdin)
@@ -177,12 +185,14 @@ class _Import(NamedTuple):
         kinds: The kinds that may come.
         began: The last position when the import began.
         progress: Told how far it is.
+        receipts: Whether receipts are kept, of kinds that answer for each record.
     """
 
     log: Log
     kinds: list[Kind]
     began: int
     progress: Progress | None
+    receipts: bool
 
     def file(self, path: str, *, named: bool) -> FileReport:
         """Import one file."""
@@ -219,6 +229,8 @@ def _imported(
     if kind is None:
         run.pass_over(items, kinds, named=origin.is_named)
         return run.report
+    if getattr(kind, "ANSWERS", False):
+        run.answer()
     try:
         reader = kind.reader(origin)
     except InvalidEventError as error:
@@ -242,15 +254,20 @@ class _Run:
         self._began = shared.began
         self._written = written
         self._is_whole = True
+        self._keeps = shared.receipts
         self.waiting: list[tuple[int, Wire]] = []
         self.report = FileReport(path, problems=[], kinds={})
         self._tell = Told(self.report).tell
+
+    def answer(self) -> None:
+        """Answer for each record, since the file's kind does."""
+        self.report.answers = Answers(keeps=self._keeps)
 
     def take(self, reader: Reader, item: Found | Problem) -> None:
         """Turn an object into events that wait; append them when they are enough."""
         if isinstance(item, Problem):
             self._is_whole = self._is_whole and not item.lost
-            self._tell(item)
+            self._refuse(item)
             return
         self._gather(item.line, lambda: reader.events(item))
         if len(self.waiting) >= limits.IMPORT_EVENTS:
@@ -265,22 +282,30 @@ class _Run:
         try:
             for event in events():
                 if isinstance(event, Problem):
-                    self._tell(event)
+                    self._refuse(event)
                     if event.what.startswith(PASSED_OVER):
                         self.report.is_read, self.report.passed = False, 1
                 else:
                     self.waiting.append((line, event))
+                    if self.report.answers is not None:
+                        self.report.answers.expect()
         except InvalidEventError as error:
-            self._tell(Problem(line, str(error)))
+            self._refuse(Problem(line, str(error)))
         except (RightfulError, OSError, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001 - one odd object must not end an import of many files
             self.mistake(line, error)
 
+    def _refuse(self, problem: Problem) -> None:
+        """Tell of a problem, and answer `invalid` for a record that is not imported."""
+        self._tell(problem)
+        if self.report.answers is not None and problem.lost:
+            self.report.answers.refuse(problem)
+
     def mistake(self, line: int | None, error: Exception) -> None:
         """Say that we did not foresee something: loudly, since it is lost, and without an end of the import."""
         what = f"a mistake of ours ({type(error).__name__}: {error}, in {_raised_in(error)})"
-        self._tell(Problem(line, f"{what}: what stands here was not imported whole; please report it"))
+        self._refuse(Problem(line, f"{what}: what stands here was not imported whole; please report it"))
 
     def flush(self, reader: Reader) -> None:
         """Append what waits, and close the report's list of problems when it is too long."""
@@ -292,7 +317,16 @@ class _Run:
                 self._tell(note)
             for (line, event), receipt in zip(part, receipts, strict=True):
                 self._count(line, event["type"], receipt)
+                if self.report.answers is not None:
+                    self.report.answers.give(line, receipt)
+            self._follow(reader, part, receipts)
             self._written()
+
+    def _follow(self, reader: Reader, part: list[tuple[int, Wire]], receipts: list[Receipt]) -> None:
+        """Append what is to be recorded of how a part was received."""
+        more = reader.after(self._log, [event for _, event in part], receipts)
+        for event, receipt in zip(more, self._log.append(more) if more else (), strict=True):
+            self._count(part[0][0], event["type"], receipt)
 
     def pass_over(self, items: Iterator[Found | Problem], kinds: list[Kind], *, named: bool) -> None:
         """Say why a file is not imported: what is wrong with it, or that nobody knows its form.
@@ -323,8 +357,8 @@ class _Run:
             case "duplicate":
                 self.report.duplicate += 1
                 self.report.repeated += receipt.position is not None and receipt.position > self._began
-            case "stale" if receipt.position is None:
-                pass  # an older copy, which the reader's plan left out and told of
+            case "stale" if receipt.position is None or (receipt.reason or "").startswith(STANDS):
+                pass  # an older copy, which the reader's plan left out and told of; or one that stands there
             case "invalid":
                 self._tell(Problem(line, receipt.reason or "Expected an event"))
             case "conflict":

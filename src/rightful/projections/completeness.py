@@ -19,7 +19,7 @@ An index out of order is not late: the count says that it belongs to the turn. O
 `complete` is what is proven to be whole. Without indexes or without a count it is `unknown`, since
 a lost tail would not show. So is a gap in what was read from a store that overwrites: there the
 index of a repaired row is never stored (Agenta's records). A producer says that its source is
-one by `data.recorded` with the name `OVERWRITING`.
+one by a `data.recorded` whose name is `OVERWRITING`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,10 @@ from msgspec import Struct
 from rightful.envelope import body_of
 from rightful.ledger.recorded import Stored
 from rightful.transcript_errors import IncompleteTranscriptError
+from rightful.transcript_events import OVERWRITING
 
 State = Literal["complete", "incomplete", "unknown"]
 HoleKind = Literal["missing", "dropped", "open", "late"]
-
-OVERWRITING = "overwriting-store"
-"""The name of a `data.recorded` by which a producer says that its source overwrites records by their id."""
 
 COUNTED = frozenset(
     {
