@@ -31,7 +31,9 @@ def rows_of(log: Log, session: str = SESSION) -> list[Stored]:
     return [row for page in log.of_session(session) for row in page]
 
 
-def folded(events: Sequence[dict[str, Any]], session: str = SESSION, sizes: Iterable[int] = (), **how: Any) -> Transcript:
+def folded(
+    events: Sequence[dict[str, Any]], session: str = SESSION, sizes: Iterable[int] = (), **how: Any
+) -> Transcript:
     return fold(session, rows_of(log_of(events, sizes), session), **how)
 
 

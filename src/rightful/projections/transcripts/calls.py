@@ -261,10 +261,9 @@ def _laid(told: list[list[Call]]) -> list[Call]:
     """Lay what several producers tell of one call id upon each other."""
     if len(told) == 1:
         return told[0]
-    found: list[Call] = list(min(told, key=lambda calls: calls[0].first.at))
-    for calls in told:
-        if calls[0] is found[0]:
-            continue
+    lead = {calls[0].first.at: calls for calls in told}
+    found = list(lead.pop(min(lead)))
+    for calls in lead.values():
         waiting: dict[str | None, deque[Call]] = {}
         for one in found:
             waiting.setdefault(one.name, deque()).append(one)

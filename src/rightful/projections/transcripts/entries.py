@@ -82,6 +82,7 @@ class Entry(Struct, kw_only=True):
         producer: Who told it first.
         session: Whose entry it is, where a transcript is of several names.
         extra: What its producer says beside.
+        result_extra: What it says beside the result.
         hidden: The tool did not show it, or it was withdrawn.
         meta: The tool wrote it, nobody said it.
         summary: It sums up what came before.
@@ -131,6 +132,7 @@ class Entry(Struct, kw_only=True):
     producer: str
     session: str | UnsetType = UNSET
     extra: Any = UNSET
+    result_extra: Any = UNSET
     hidden: bool | UnsetType = UNSET
     meta: bool | UnsetType = UNSET
     summary: bool | UnsetType = UNSET

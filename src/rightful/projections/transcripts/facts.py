@@ -17,6 +17,7 @@ from rightful.errors import UpgradeError
 from rightful.events import TYPES
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.recorded import Stored
+from rightful.transcript_events import OVERWRITING, REPEATED
 
 TOLD = {
     "message.recorded": "message",
@@ -101,6 +102,22 @@ def _lowest(rows: list[Stored], turn: str | None) -> int | None:
     return min((index for index in indexes if index is not None), default=None)
 
 
+def _place_again(found: dict[str, Fact], repeat: Fact) -> None:
+    """Let a repeat that was not stored twice count for the place of its fact."""
+    data = getattr(repeat.body, "data", None)
+    fact = found.get(data["id"]) if isinstance(data, dict) and "id" in data else None
+    if fact is not None and fact.turn == repeat.turn and None not in {fact.index, repeat.index}:
+        fact.index = min(one for one in (fact.index, repeat.index) if one is not None)
+
+
+def _is_ours(fact: Fact) -> bool:
+    """Say whether a `data.recorded` tells of records, and nothing of the session."""
+    body = fact.body
+    if body is None or body.name not in {REPEATED, OVERWRITING}:
+        return False
+    return body.name == OVERWRITING or (isinstance(body.data, dict) and isinstance(body.data.get("id"), str))
+
+
 def said(row: Stored) -> Any:  # noqa: ANN401 - the body's struct
     """Return what a row says, its content as it was recorded; None once it is erased.
 
@@ -152,8 +169,11 @@ class Gathered:
     def facts(self) -> list[Fact]:
         """Return the facts in the order of the conversation."""
         nothing: frozenset[int] = frozenset()
-        found = [Fact(rows, self._withdrawn.get(id_, nothing)) for id_, rows in self._rows.items()]
-        return self._ordered(found)
+        found = {id_: Fact(rows, self._withdrawn.get(id_, nothing)) for id_, rows in self._rows.items()}
+        for fact in [one for one in found.values() if one.kind == "data" and _is_ours(one)]:
+            del found[fact.id]
+            _place_again(found, fact)
+        return self._ordered(list(found.values()))
 
     def _ordered(self, facts: list[Fact]) -> list[Fact]:
         """Turns by their first row; within one by index, and what has none behind what came before it."""

@@ -11,7 +11,8 @@ import numpy as np
 from rightful.errors import UsageError
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
-from rightful.projections.completeness import Completeness, State, require_complete as _require
+from rightful.projections.completeness import Completeness, State
+from rightful.projections.completeness import require_complete as refuse_holes
 from rightful.projections.facts import RELATIONS, Facts
 from rightful.projections.projected import Projected
 from rightful.projections.runs import IN_FORCE, link_states, quarantined, runs_of
@@ -43,7 +44,7 @@ def transcript_of(
         transcript = _joined(projected, transcript, revisions=revisions)
     if require_complete:
         holes = tuple(transcript.holes)
-        _require(session, Completeness(_state(transcript.completeness), holes, transcript.why))
+        refuse_holes(session, Completeness(_state(transcript.completeness), holes, transcript.why))
     return transcript
 
 
@@ -63,7 +64,9 @@ def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transc
         raise UsageError(f"no session is named {own.session!r} in this ledger; nothing was shown. Name it in full.")
     others, own.ambiguous = _others(facts, known[0])
     told = [fold(name, _rows(projected.log, name), revisions=revisions) for name in others]
-    told = sorted((one for one in told if one.entries), key=lambda one: (min(e.at_us for e in one.entries), one.session))
+    told = sorted(
+        (one for one in told if one.entries), key=lambda one: (min(e.at_us for e in one.entries), one.session)
+    )
     if not told:
         return own
     for one in told:
@@ -83,6 +86,10 @@ def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transc
         subagents=sorted({name for one in [own, *told] for name in one.subagents}),
         left_out={producer: count for one in told for producer, count in one.left_out.items()},
     )
+
+
+def _beginning(one: Transcript) -> tuple[int, str]:
+    return min(entry.at_us for entry in one.entries), one.session
 
 
 def _others(facts: Facts, number: int) -> tuple[list[str], str | None]:

@@ -105,6 +105,7 @@ class Telling:
         if shown.said:
             entry.output, entry.is_error = shown.said["output"], bool(shown.said["is_error"])
             entry.placeholder = True if shown.is_placeholder else UNSET
+            entry.result_extra = (_extra(shown.fact) if shown.ordinal is None else None) or UNSET
         else:
             entry.result_erased = True if shown.fact.erased else UNSET
         entry.result_late = True if shown.fact.row.position in self._late else UNSET
@@ -132,7 +133,7 @@ class Telling:
 
     def _mark(self, entry: Entry, shown: Part) -> None:
         fact = shown.fact
-        extra = getattr(fact.body, "extra", None) if shown.ordinal is None else None
+        extra = _extra(fact) if shown.ordinal is None else None
         if extra:
             for mark in _MARKS:
                 if extra.get(mark) is True:
@@ -227,8 +228,9 @@ def _says_again(part: Part, before: Part) -> bool:
     return part.said == before.said and _extra(part.fact) == _extra(before.fact)
 
 
-def _extra(fact: Fact) -> object:
-    return getattr(fact.body, "extra", None)
+def _extra(fact: Fact) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = getattr(fact.body, "extra", None)
+    return found
 
 
 def _unnamed(payload: object) -> object:
