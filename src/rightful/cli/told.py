@@ -165,15 +165,19 @@ def _who(entry: Entry) -> str:
 
 def _event(entry: Entry) -> str:
     """Return in words what happened, of an entry that nobody says."""
-    what = {
-        "turn_ended": "turn ended",
-        "history_compacted": "history compacted: what stands above stays here, the model saw this in its place",
-        "history_popped": "history taken back: what was undone stays here",
-        "history_cleared": "history cleared: what stands above stays here",
-        "history_appended": "items of a history",
-    }.get(entry.kind, entry.kind)
+    what, meaning = _EVENTS.get(entry.kind, (entry.kind, ""))
     more = next((one for one in (entry.stop_reason, entry.mode, entry.name, entry.of) if one is not UNSET), None)
-    return what if more is None else f"{what} ({more})"
+    return (what if more is None else f"{what} ({more})") + meaning
+
+
+_EVENTS = {
+    "turn_ended": ("turn ended", ""),
+    "history_compacted": ("history compacted", ": what stands above stays here, though the model saw less"),
+    "history_popped": ("history taken back", ": what was undone stays here"),
+    "history_cleared": ("history cleared", ": what stands above stays here"),
+    "history_appended": ("items of a history", ""),
+}
+"""What each kind of entry is called, and what it means for what stands above."""
 
 
 def _or(value: Any) -> str:  # noqa: ANN401 - a field that may not apply
