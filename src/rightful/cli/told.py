@@ -223,7 +223,7 @@ def _arguments(value: Any) -> str:  # noqa: ANN401 - content is any JSON value
 
 def _member(value: Any) -> str:  # noqa: ANN401 - content is any JSON value
     text = _value(value)
-    return text if "\n" not in text else "\n" + "\n".join(f"  {line}" for line in text.split("\n"))
+    return text if "\n" not in text else "\n" + "\n".join(f"  {line.expandtabs(_TAB)}" for line in text.split("\n"))
 
 
 def _value(value: Any) -> str:  # noqa: ANN401 - content is any JSON value
