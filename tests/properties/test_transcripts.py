@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.transcripts import model
-from tests.transcripts.folding import SESSION, cut, folded, log_of, rows_of
-from tests.transcripts.sequences import Record, called, conversation, done, gave, said, shuffled, used, wires
+from tests.transcripts.folding import SESSION, conversation, cut, folded, log_of, rows_of
+from tests.transcripts.sequences import Record, called, done, gave, said, shuffled, used, wires
 
 from rightful.events import Event
 from rightful.ledger.recorded import recorded

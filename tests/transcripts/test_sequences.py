@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.transcripts.folding import cut, folded
-from tests.transcripts.sequences import CASES, NAME, Case, conversation, shuffled, wires
+from tests.transcripts.folding import conversation, cut, folded
+from tests.transcripts.sequences import CASES, NAME, Case, shuffled, wires
 
 EACH = pytest.mark.parametrize("case", CASES, ids=[case.number for case in CASES])
 
