@@ -252,6 +252,30 @@ def test_a_text_is_folded_at_spaces_where_it_can(run: Run, ledger: Path, monkeyp
     assert run("transcript", "t:a").out.splitlines()[-2:] == ["    some words that are longer", "    than the room"]
 
 
+def test_a_text_that_just_fits_is_not_folded(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    fill(ledger, said("1", "a" * 17 + " " + "b" * 18 + "\n" + "c" * 36 + "\n" + "d" * 37))
+
+    assert run("transcript", "t:a").out.splitlines()[-4:] == [
+        f"    {'a' * 17} {'b' * 18}",
+        f"    {'c' * 36}",
+        f"    {'d' * 36}",
+        "    d",
+    ]
+
+
+def test_a_heading_that_does_not_fit_goes_on_indented(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    turn = "t" * 30 + " #9  2026-08-01 10:15:00Z  user"
+    fill(ledger, said("1", "hi", turn=turn, index=1))
+    lines = run("transcript", "t:a").out.splitlines()
+
+    assert [line for line in lines if line.startswith("#")] == [f"#1  2026-08-01 10:15:00Z  {'t' * 30}"]
+    assert "     #9  2026-08-01 10:15:00Z  user  user" in lines
+    assert "    2026-08-01 10:15:00Z  user was not closed" in lines
+    assert max(map(len, lines)) <= 60
+
+
 def test_marks_are_words(run: Run, ledger: Path) -> None:
     fill(
         ledger,

@@ -48,13 +48,13 @@ def show(transcript: Transcript, shown: Shown) -> None:
     """Print a transcript."""
     _head(transcript)
     if shown.before:
-        common.tell(f"\n{many(shown.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
+        _put("", f"{many(shown.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
     hidden: Counter[str] = Counter()
     for entry in transcript.entries:
         if not shown.all and (why := _hidden(entry)):
             hidden[why] += 1
             continue
-        common.put("\n" + "".join(f"{line}\n" for line in _lines(entry, shown)))
+        _put("", *_lines(entry, shown))
     _tail(transcript, hidden)
 
 
@@ -65,36 +65,47 @@ def _hidden(entry: Entry) -> str | None:
     return next((mark for mark in ("withdrawn", "hidden", "meta") if getattr(entry, mark) is True), None)
 
 
+def _put(*lines: str) -> None:
+    """Print lines of ours: made safe, and folded so that what does not fit is indented like what a session said."""
+    room = _room()
+    common.put("".join(f"{part}\n" for line in lines for part in _hung(safe(line), room)))
+
+
+def _room() -> int | None:
+    """Return how wide a text may be; None where nothing limits it."""
+    width = common.columns(sys.stdout)
+    return None if width is None else max(width - len(_INDENT), _NARROWEST)
+
+
+def _hung(line: str, room: int | None) -> list[str]:
+    if room is None or cell_len(line) <= room + len(_INDENT):
+        return [line]
+    first, *rest = _folded(line, room)
+    return [first, *(f"{_INDENT}{part}" for part in rest)]
+
+
 def _head(transcript: Transcript) -> None:
-    common.say(f"transcript of {transcript.session}")
+    _put(f"transcript of {transcript.session}")
     if transcript.names not in ([], [transcript.session]):
-        common.tell(
-            f"It has no records of its own; these are of {', '.join(transcript.names)}, which links join to it."
-        )
+        _put(f"It has no records of its own; these are of {', '.join(transcript.names)}, which links join to it.")
     if transcript.ambiguous:
-        common.tell(f"It has no records of its own, and those of other names are not shown: {transcript.ambiguous}.")
-    why = f": {transcript.why}" if transcript.why else ""
-    common.tell(f"{transcript.completeness}{why}")
-    for hole in transcript.holes:
-        common.tell(f"hole: {words(hole)}")
+        _put(f"It has no records of its own, and those of other names are not shown: {transcript.ambiguous}.")
+    _put(transcript.completeness + (f": {transcript.why}" if transcript.why else ""))
+    _put(*(f"hole: {words(hole)}" for hole in transcript.holes))
     for producer, count in transcript.left_out.items():
-        common.tell(
+        _put(
             f"left out: {many(count, 'item')} of the history that {producer} wrote, since another producer tells "
             f"this session and nothing shows which of them are the same."
         )
-    if transcript.started is not None:
-        started = transcript.started
-        facts = [
-            f"{name} {value}"
-            for name in ("harness", "model", "cwd", "work_item")
-            if (value := getattr(started, name)) is not UNSET
-        ]
-        common.tell(", ".join([f"started {_time(started.at_us)}", *facts]))
+    if (started := transcript.started) is not None:
+        facts = {name: getattr(started, name) for name in ("harness", "model", "cwd", "work_item")}
+        told = [f"{name} {value}" for name, value in facts.items() if value is not UNSET]
+        _put(", ".join([f"started {_time(started.at_us)}", *told]))
 
 
 def _tail(transcript: Transcript, hidden: Counter[str]) -> None:
     if not transcript.entries:
-        common.tell("\nNothing that was said or done is recorded of it.")
+        _put("", "Nothing that was said or done is recorded of it.")
     lines = []
     if hidden:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
@@ -109,8 +120,7 @@ def _tail(transcript: Transcript, hidden: Counter[str]) -> None:
     if transcript.subagents:
         lines.append(f"subagents, each with a transcript of its own: {', '.join(transcript.subagents)}")
     if lines:
-        common.put("\n")
-        common.tell(*lines)
+        _put("", *lines)
 
 
 def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
@@ -123,11 +133,11 @@ def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
         places = ", ".join(f"#{row.position}" for row in entry.conflicts)
         is_are = "row contradicts" if len(entry.conflicts) == 1 else "rows contradict"
         hint = "" if shown.all else "; --all shows what it says" if len(entry.conflicts) == 1 else "; --all shows them"
-        yield safe(f"  in quarantine: {len(entry.conflicts)} {is_are} this ({places}){hint}")
+        yield f"  in quarantine: {len(entry.conflicts)} {is_are} this ({places}){hint}"
         if shown.all:
             yield from _rows(entry.conflicts, shown)
     if entry.rows is not UNSET:
-        yield safe(f"  told by {many(len(entry.rows), 'row')}:")
+        yield f"  told by {many(len(entry.rows), 'row')}:"
         yield from _rows(entry.rows, shown)
 
 
@@ -142,7 +152,7 @@ def _heading(entry: Entry) -> str:
     if entry.revisions > 1:
         marks.append(f"{entry.revisions} revisions")
     parts.append(_who(entry) + (f"  [{', '.join(marks)}]" if marks else ""))
-    return safe("  ".join(parts))
+    return "  ".join(parts)
 
 
 def _who(entry: Entry) -> str:
@@ -239,7 +249,7 @@ def _result(entry: Entry, shown: Shown) -> Iterator[str]:
     marks += ["late: its turn was closed before"] if entry.result_late is True else []
     marks += ["erased"] if entry.result_erased is True else []
     marks += [f"{entry.result_revisions} revisions"] if (entry.result_revisions or 1) > 1 else []
-    yield safe(f"  result #{entry.result_position}" + (f"  [{', '.join(marks)}]" if marks else ""))
+    yield f"  result #{entry.result_position}" + (f"  [{', '.join(marks)}]" if marks else "")
     if entry.output is not UNSET:
         text = text_of(entry.output)
         yield from _text(text if text is not None else _arguments(entry.output), shown)
@@ -247,19 +257,19 @@ def _result(entry: Entry, shown: Shown) -> Iterator[str]:
 
 def _rows(rows: Iterable[Row], shown: Shown) -> Iterator[str]:
     for row in rows:
-        yield safe(f"  #{row.position}  {_time(row.at_us)}  {row.producer}: {row.outcome}")
+        yield f"  #{row.position}  {_time(row.at_us)}  {row.producer}: {row.outcome}"
         said = "erased" if row.said is None else _arguments({k: v for k, v in row.said.items() if v is not None})
         yield from _text(said, shown)
 
 
 def _text(text: str, shown: Shown) -> Iterator[str]:
-    """Yield a text's lines, safe and indented; of a long one the beginning, and how much is left."""
+    """Yield a text's lines, indented and folded; of a long one the beginning, and how much is left."""
+    text = text.replace("\r\n", "\n").rstrip("\n")
     if not text:
         return
     kept = text if shown.full else "\n".join(text[:_CHARS].split("\n")[:_LINES])
-    width = common.columns(sys.stdout)
-    room = None if width is None else max(width - len(_INDENT), _NARROWEST)
-    for line in kept.replace("\r\n", "\n").split("\n"):
+    room = _room()
+    for line in kept.split("\n"):
         for part in _folded(safe(line.expandtabs(_TAB)), room):
             yield f"{_INDENT}{part}".rstrip()
     if len(kept) < len(text):
@@ -268,16 +278,16 @@ def _text(text: str, shown: Shown) -> Iterator[str]:
 
 def _folded(line: str, room: int | None) -> list[str]:
     """Return a line cut to the room, at spaces where it can."""
-    if room is None or cell_len(line) <= room:
+    if room is None:
         return [line]
-    found, rest = [], line
-    while cell_len(rest) > room:
-        head = chop_cells(rest[: room + 1], room)[0]
-        at = head.rfind(" ")
-        cut = at + 1 if at > room // 2 else len(head)
-        found.append(rest[:cut].rstrip())
-        rest = rest[cut:]
-    return [*found, rest]
+    found, at = [], 0
+    while len(line) - at > room or cell_len(line[at:]) > room:
+        head = chop_cells(line[at : at + room + 1], room)[0]
+        space = head.rfind(" ")
+        cut = space + 1 if space > room // 2 else len(head)
+        found.append(line[at : at + cut].rstrip())
+        at += cut
+    return [*found, line[at:]]
 
 
 def _time(at_us: int, *, is_bound: bool = False) -> str:
