@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.producers.agenta_records import Taker
+from tests.producers.recording import Gate
 
 from rightful import app
 from rightful.app import Ledger
@@ -84,3 +85,8 @@ def take(ledger: Ledger) -> Taker:
         return report
 
     return take
+
+
+@pytest.fixture
+def gate(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return Gate(ledger.log, monkeypatch)

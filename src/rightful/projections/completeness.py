@@ -52,8 +52,9 @@ COUNTED = frozenset(
 """The types that make a transcript: of one without an index nobody can say whether it is all there."""
 
 TERMINAL, DATA = "turn.ended", "data.recorded"
+ENDED_OR_COUNTED = COUNTED | {TERMINAL}
 TRANSCRIPT = COUNTED | {TERMINAL, DATA}
-"""The types of which a turn consists."""
+"""The types of which a turn consists. Others fill the index that their producer gave them, and make no turn."""
 
 
 class Hole(Struct, frozen=True):
@@ -101,7 +102,7 @@ def completeness_of(rows: Iterable[Stored]) -> Completeness:
     told: dict[str, _Told] = {}
     for row in rows:
         told.setdefault(row.envelope.producer, _Told()).take(row)
-    judged = [one.judged() for one in told.values() if one.has_transcript]
+    judged = [one.judged() for one in told.values() if one.has_transcript()]
     if not judged:
         return Completeness("unknown", why="it has no transcript")
     worst = min(judged, key=lambda one: _WORST.index(one.state))
@@ -150,35 +151,33 @@ class _Told:
     """What one producer told of a session."""
 
     def __init__(self) -> None:
-        self.turns: dict[str, _Turn] = {}
-        self.has_transcript = False
+        self._turns: dict[str, _Turn] = {}
         self._is_overwritten = False
         self._has_turnless = False
-        self._met: set[str] = set()
 
     def take(self, row: Stored) -> None:
         """Take a row."""
         envelope = row.envelope
         kind, turn = envelope.type, envelope.turn
-        if turn is not None:
-            self._met.add(turn)
-            if kind in TRANSCRIPT or envelope.index is not None:
-                self.turns.setdefault(turn, _Turn()).take(row)
-        elif kind == DATA:
-            self._is_overwritten = self._is_overwritten or overwrites(row)
-        if kind in COUNTED or kind == TERMINAL:
-            self.has_transcript = True
-            self._has_turnless = self._has_turnless or turn is None
+        if turn is None:
+            self._has_turnless = self._has_turnless or kind in COUNTED
+            self._is_overwritten = self._is_overwritten or (kind == DATA and overwrites(row))
+        elif envelope.index is not None or kind in ENDED_OR_COUNTED:
+            self._turns.setdefault(turn, _Turn()).take(row)
+
+    def has_transcript(self) -> bool:
+        """Say whether anything of what it told belongs to a transcript."""
+        return self._has_turnless or any(turn.is_transcript for turn in self._turns.values())
 
     def judged(self) -> Completeness:
         """Return what is so of what it told."""
-        turns = {name: turn for name, turn in self.turns.items() if turn.is_transcript}
+        turns = {name: turn for name, turn in self._turns.items() if turn.is_transcript}
         doubts = ["its events have no turn"] * self._has_turnless
         holes: list[Hole] = []
         for name, turn in turns.items():
             holes += turn.holes(name, gaps=not self._is_overwritten)
             doubts += turn.doubts(gaps=self._is_overwritten)
-        lost = {one: None for turn in turns.values() for one in turn.previous if one not in self._met}
+        lost = {one: None for turn in turns.values() for one in turn.previous if one not in self._turns}
         holes += [Hole(name, "missing") for name in lost]
         state: State = "incomplete" if holes else "unknown" if doubts else "complete"
         late = frozenset(at for turn in turns.values() for at in turn.late_positions())
@@ -197,7 +196,8 @@ class _Turn:
         self.is_transcript = False
         self.previous: dict[str, None] = {}
         self._seen: dict[int, list[int]] = {}  # where the rows of each index stand, but for ends
-        self._unindexed: set[str] = set()
+        self._has_unindexed = False
+        self._unindexed_count = 0
         self._closed_at = 0
         self._counts: list[int] = []
         self._dropped_count = 0
@@ -211,7 +211,8 @@ class _Turn:
             if envelope.type != TERMINAL:
                 places.append(row.position)
         elif envelope.type in COUNTED:
-            self._unindexed.add(envelope.id)
+            self._has_unindexed = True
+            self._unindexed_count += is_first(row)
         if envelope.type == TERMINAL:
             self._end(row.position, end_of(row))
 
@@ -226,9 +227,9 @@ class _Turn:
     def holes(self, name: str, *, gaps: bool) -> Iterator[Hole]:
         """Yield what it lacks; whether an index that never came is a hole depends on the source."""
         missing = self._missing() if gaps else ()
-        lacking = sum(last - first + 1 for first, last in missing) - len(self._unindexed)
+        lacking = sum(last - first + 1 for first, last in missing) - self._unindexed_count
         if lacking > 0:
-            yield Hole(name, "missing", () if self._unindexed else missing, lacking)
+            yield Hole(name, "missing", () if self._has_unindexed else missing, lacking)
         if self._dropped_count:
             yield Hole(name, "dropped", (), self._dropped_count)
         if self._seen and not self._closed_at:
@@ -238,7 +239,7 @@ class _Turn:
 
     def doubts(self, *, gaps: bool) -> Iterator[str]:
         """Yield why it is not known to be whole."""
-        if self._unindexed or not (self._seen or self._counts):
+        if self._has_unindexed or not (self._seen or self._counts):
             yield "its producer gives no index"
         elif self._closed_at and not self._counts:
             yield "its turns end without a count, so a lost tail would not show"
@@ -286,6 +287,11 @@ def end_of(row: Stored) -> End:
     body = body_of(row.envelope, row.body, row.position)
     count = max((one for one in (own, body.event_count) if one is not None), default=None)
     return End(count, body.dropped_count or 0, body.previous)
+
+
+def is_first(row: Stored) -> bool:
+    """Say whether a row is the first of its id, or the first of it in another turn: its states count once."""
+    return row.envelope.revision == 1 or row.envelope.outcome == "reemitted"
 
 
 def overwrites(row: Stored) -> bool:
