@@ -181,3 +181,15 @@ ASIDE_FILES = 100
 
 ASIDE_BYTES = 65_536
 """How much of such an input is kept; bytes."""
+
+EVIDENCE_BYTES = 4 * 1024 * 1024
+"""How much of a transcript is read to tell whose it is; bytes. System prompts before the first turn have kilobytes."""
+
+EVIDENCE_OBJECTS = 50
+"""Objects that are still read behind a transcript's first user turn, for other ids in it. They take 1 ms."""
+
+EVIDENCE_BROKEN = 1_000
+"""Broken lines before the first whole object after which a file is no transcript. They take 10 ms."""
+
+EVIDENCE_TAIL_BYTES = 65_536
+"""How much of a transcript's end is read for its own id, where its beginning was copied from another; bytes."""
