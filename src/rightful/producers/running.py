@@ -6,13 +6,17 @@ that fails where something stands. So two runs share nothing, in two containers 
 
 What each tool lets a run have for its own:
 
-| tool | how | why so |
-|---|---|---|
-| gptme | `GPTME_LOGS_HOME` (gptme/dirs.py) and `GPTME_LOGS_DIR` (gptme-contrib's discovery) lead to the run's own folder | only conversations are there; configuration and credentials are elsewhere. Left alone where a conversation is resumed, which is in the user's own folder |
-| Claude Code | `--session-id <UUID>` (code.claude.com/docs/en/cli-reference) | `CLAUDE_CONFIG_DIR` also holds credentials, settings and hooks |
-| Codex | nothing; found afterwards | `CODEX_HOME` is the root of configuration, authentication and sessions (developers.openai.com/codex/environment-variables) |
-| Copilot CLI | nothing; found afterwards | its home also holds the configuration and the permissions that were given |
-| Grok | nothing; its stream names nobody | |
+- gptme: `GPTME_LOGS_HOME` (gptme/dirs.py) and `GPTME_LOGS_DIR` (gptme-contrib's discovery) lead to the
+  run's own folder. Only conversations are there; configuration and credentials are elsewhere. Left alone
+  where a conversation is resumed: that one is in the user's own folder.
+- Claude Code: `--session-id <UUID>` (code.claude.com/docs/en/cli-reference). Its folder cannot be the
+  run's own: `CLAUDE_CONFIG_DIR` also holds credentials, settings and hooks.
+- Codex: nothing. `CODEX_HOME` is the root of configuration, authentication and sessions alike
+  (developers.openai.com/codex/environment-variables).
+- Copilot CLI: nothing. Its home also holds the configuration and the permissions that were given.
+- Grok: nothing. Its stream names nobody.
+
+What a tool does not give for the run's own is looked for afterwards, by evidence (`running_transcripts`).
 """
 
 from __future__ import annotations
@@ -145,7 +149,7 @@ def own_of(command: Sequence[str], harness: str | None, folder: Path, entropy: E
 
 def _takes_session(words: Sequence[str]) -> bool:
     """Say whether these words of Claude Code's begin a session that can be given an id."""
-    return not (_names(words) & (_RESUMES_CLAUDE | _TELLS_CLAUDE) or words[:1] and words[0] in _CLAUDE_COMMANDS)
+    return not (_names(words) & (_RESUMES_CLAUDE | _TELLS_CLAUDE) or (words[:1] and words[0] in _CLAUDE_COMMANDS))
 
 
 def _names(words: Sequence[str]) -> set[str]:
@@ -154,9 +158,7 @@ def _names(words: Sequence[str]) -> set[str]:
     return {word.partition("=")[0] for word in ours if word.startswith("-")}
 
 
-def environment_of(
-    base: Mapping[str, str], identity: Identity, *, ledger: str, temp: Path, own: Own
-) -> dict[str, str]:
+def environment_of(base: Mapping[str, str], identity: Identity, *, ledger: str, temp: Path, own: Own) -> dict[str, str]:
     """Return the environment of a run's command.
 
     Args:

@@ -19,7 +19,7 @@ _MADE = re.compile(
     r"commit\b|cherry-pick\b|revert\b|am\b|(?:pull|merge|rebase)\b.*\((?:pick|reword|edit|squash|fixup|amend|"
     r"continue|merge|finish squash)\)|(?:merge|pull)\b.*: Merge made\b"
 )
-"""How git's own entries in a log of HEAD begin where a commit was made (builtin/commit.c, sequencer.c, builtin/merge.c)."""
+"""How entries in a log of HEAD begin where a commit was made (git's builtin/commit.c, sequencer.c, builtin/merge.c)."""
 
 _SLACK_S = 1
 

@@ -37,7 +37,7 @@ def git(folder: Path, *words: str, given: str | None = None) -> str:
         done = subprocess.run(  # noqa: S603 - git itself, with words of ours
             ["git", "-C", str(folder), *words],  # noqa: S607 - the one that the caller's shell would start
             input=(given or "").encode("utf-8", "surrogateescape"), capture_output=True, check=False, env=environment,
-            preexec_fn=released,  # noqa: PLW1509 - no thread of ours holds a lock that it would need
+            preexec_fn=released,
         )  # fmt: skip
     except OSError as error:
         raise GitError(f"git could not be started: {error.strerror}") from None
@@ -74,6 +74,10 @@ class Repository(NamedTuple):
     def folder(self) -> Path:
         """Where git can be asked."""
         return self.top or self.common
+
+    def main(self) -> Repository:
+        """Return it as it is seen from no work tree, which outlives each."""
+        return Repository(self.common, self.common, None)
 
 
 def repository_of(folder: Path) -> Repository:

@@ -114,7 +114,7 @@ def _locked(folder: Path, name: str, life: Life) -> int:
 def _living(folder: Path) -> Iterator[tuple[str, Life]]:
     """Yield the runs that a folder tells of, and remove the files of those that are gone."""
     try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(_SUFFIX) and name[:1] != ".")
+        names = sorted(path.name for path in folder.glob(f"[!.]*{_SUFFIX}"))
     except OSError:
         return
     for name in names:

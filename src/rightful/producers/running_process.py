@@ -1,7 +1,7 @@
-"""Starting a command and waiting for it as a shell does: terminal, signals, exit code.
+r"""Starting a command and waiting for it as a shell does: terminal, signals, exit code.
 
 The command stays in our process group, so that it has the terminal as if we were not there: what the
-terminal sends (Ctrl-C, Ctrl-\\, Ctrl-Z, a hangup, a new size) reaches the command directly, and once.
+terminal sends (Ctrl-C, Ctrl-\, Ctrl-Z, a hangup, a new size) reaches the command directly, and once.
 We wait with all these signals blocked. One that somebody sent to us alone is passed on; one that the
 kernel sent to the whole group is not, unless the command has left the group. Where the system does not
 say who sent it (macOS), one is taken for the terminal's if we are in its foreground.
@@ -65,7 +65,7 @@ def held() -> Iterator[set[signal.Signals]]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
     child_handler = signal.signal(signal.SIGCHLD, lambda *_: None)  # one that is ignored is never pending
     try:
-        yield before
+        yield {signal.Signals(number) for number in before}
     finally:
         while pending := signal.sigpending() & _WAITED:
             signal.sigwait(pending)
@@ -102,9 +102,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], cwd: Path, mask:
     return Ended(_wait(child))
 
 
-def _start(
-    command: Sequence[str], environment: Mapping[str, str], cwd: Path, mask: set[signal.Signals]
-) -> int:
+def _start(command: Sequence[str], environment: Mapping[str, str], cwd: Path, mask: set[signal.Signals]) -> int:
     """Start the command and return its process id.
 
     Raises:
@@ -121,7 +119,11 @@ def _start(
 
     # One thread only by now: the ledger is closed, and nothing else was started.
     process = subprocess.Popen(  # noqa: S603 - what the caller asked for
-        list(command), env=dict(environment), cwd=cwd, close_fds=False, preexec_fn=prepare  # noqa: PLW1509 - see above
+        list(command),
+        env=dict(environment),
+        cwd=cwd,
+        close_fds=False,
+        preexec_fn=prepare,  # noqa: PLW1509 - see above
     )
     process.returncode = 0  # it is we who wait for it
     return process.pid
