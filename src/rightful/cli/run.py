@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         return running_process.NOT_FOUND
     session = _session(args)
     with running_process.held() as mask:
-        from rightful.cli import running
+        from rightful.cli import run_end, running
 
         with common.opened(args) as ledger:
             place = running.begin(args, ledger, command, cwd, session)
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             ended = running_process.run(place.own.command, place.environment, place.cwd, mask)
         if ended.why is not None:
             common.complain(f"{command[0]} could not be started: {ended.why}.")
-        return running.end(args, place, ended.code)
+        return run_end.end(args, place, ended.code)
 
 
 def _command(args: argparse.Namespace) -> list[str]:

@@ -6,19 +6,25 @@ it elsewhere (a hook of git sets some) are not handed on. Nothing that has work 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from rightful.errors import UsageError
 from rightful.producers.running import GIT_LOCATIONS
+from rightful.producers.running_lives import IN_GIT
 from rightful.producers.running_process import released
 
 BRANCHES = "rightful/"
 """How the branch of a run's own work tree begins; its mark follows."""
+
+_TRIES = 5
+_HALF_MADE = "commondir"  # the file that git writes last of a new work tree's own
 
 
 class GitError(Exception):
@@ -131,13 +137,11 @@ def add_worktree(repository: Repository, path: Path, mark: str) -> Worktree:
             f"was started. Commit first, or leave --worktree out."
         )
     branch = f"{BRANCHES}{mark}"
-    words = ("-c", "core.logAllRefUpdates=true", "worktree", "add", "--quiet", "--no-track", "-b", branch)
-    stood = path.exists()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        git(repository.folder, *words, str(path), base)
+        with _alone(repository):
+            _add(repository, path, branch, base)
     except (GitError, OSError) as error:
-        _undo(repository, path, branch, base, stood=stood)
         raise UsageError(
             f"no work tree could be made at {path}: {error}. Nothing was started; name another place with "
             f"--worktree=PATH, or leave it out."
@@ -150,11 +154,46 @@ def add_worktree(repository: Repository, path: Path, mark: str) -> Worktree:
     )  # fmt: skip
 
 
-def _undo(repository: Repository, path: Path, branch: str, base: str, *, stood: bool) -> None:
-    if not stood:
-        shutil.rmtree(path, ignore_errors=True)
-    answer(repository.folder, "worktree", "prune")
-    answer(repository.folder, "update-ref", "-d", f"refs/heads/{branch}", base)
+def _add(repository: Repository, path: Path, branch: str, base: str) -> None:
+    """Make a work tree; again, if git met one that another program was just making.
+
+    Raises:
+        GitError: It cannot be made; nothing was left behind.
+    """
+    words = ("-c", "core.logAllRefUpdates=true", "worktree", "add", "--quiet", "--no-track", "-b", branch)
+    stood = path.exists()
+    for left in reversed(range(_TRIES)):
+        try:
+            git(repository.folder, *words, str(path), base)
+        except GitError as error:
+            if not stood:  # git clears up behind itself, unless it was killed
+                answer(repository.folder, "worktree", "remove", "--force", str(path))
+                shutil.rmtree(path, ignore_errors=True)
+            answer(repository.folder, "update-ref", "-d", f"refs/heads/{branch}", base)
+            if left == 0 or _HALF_MADE not in str(error):
+                raise
+        else:
+            return
+
+
+@contextmanager
+def _alone(repository: Repository) -> Iterator[None]:
+    """Let one run at a time make or remove a work tree of a repository.
+
+    git reads what it knows of all work trees while it makes one, and fails where another is half made.
+    """
+    try:
+        folder = repository.common / IN_GIT
+        folder.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(folder / "worktrees.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:  # it cannot be written; then git says so itself
+        yield
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def _changes(repository: Repository) -> int:
@@ -186,7 +225,8 @@ def end_worktree(repository: Repository, tree: Worktree, *, keep: bool) -> str |
     if keep:
         return "--keep asks for it"
     try:
-        git(repository.folder, "worktree", "remove", str(tree.path))
+        with _alone(repository):
+            git(repository.folder, "worktree", "remove", str(tree.path))
     except GitError as error:
         return str(error)
     answer(repository.folder, "update-ref", "-d", f"refs/heads/{tree.branch}", tree.base)
