@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rightful.projections.projected import Projected
     from rightful.projections.store import Store
     from rightful.reports.audit import Audit
+    from rightful.reports.locate.verdicts import Answer
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -232,6 +233,23 @@ class Ledger:
         from rightful.projections.store import Store
 
         return Store(self.path / "projections", self.id, writable=not self._readonly)
+
+    def locate(self, session: str, *, roots: Iterable[str | os.PathLike[str]] = ()) -> Answer:
+        """Search for a session's transcript, and tell whether it is its own.
+
+        Args:
+            session: The session: a full name, or a value over all namespaces.
+            roots: Folders to search and nothing else; those that the tools use here if none is given.
+
+        Raises:
+            UsageError: No session has that name, or several have that value; or a folder does not exist.
+            UpgradeError: A row was written by a newer program.
+        """
+        from rightful.reports.locate import locating
+
+        known = locating.known(self.log)
+        where = locating.places([os.fspath(one) for one in roots], os.environ, Path.home(), [Path.cwd()])
+        return locating.locate(known, locating.named(known, session), where)[0]
 
     def posteriors(
         self,

@@ -202,3 +202,21 @@ RUN_FILES = 100_000
 
 RUN_WAIT_S = 10.0
 """How long a run waits for other writers, at its start and at its end; seconds. What could not be written is kept."""
+
+LOCATE_DEPTH = 8
+"""How deep a folder is searched for transcripts; levels. Below a home Codex has 6, and gptme's runs have 7."""
+
+LOCATE_FILES = 100_000
+"""Transcripts that one search reads; files. It takes 5 minutes; somebody wrote of 40,000 on one machine."""
+
+LOCATE_POINTER_BYTES = 8_192
+"""How much of a pointer file is read; bytes. It holds one path, and PATH_MAX is 4,096."""
+
+LOCATE_WINDOW_S = 60
+"""How long after a run's start its transcript begins at the latest, where only folder and time tell; seconds."""
+
+LOCATE_CLAIMS = 20
+"""Candidates that are named for one session. More are a search that should be narrowed."""
+
+LOCATE_HASHED_BYTES = 4 * 1024 * 1024 * 1024
+"""How much is hashed to find again transcripts that were moved; bytes. It takes 10 s."""

@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "audit": "rightful.cli.audit",
     "policy": "rightful.cli.policy",
     "backfill": "rightful.cli.backfill",
+    "locate": "rightful.cli.locate",
     "status": "rightful.cli.status",
     "demo": "rightful.cli.demo",
 }

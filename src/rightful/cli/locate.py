@@ -1,0 +1,161 @@
+"""Find a session's transcript, and tell whose it is; find the transcripts that records miss; check what is bound.
+
+With SESSION, two questions are answered apart: whether a transcript can be found, and whether it is
+that session's. The claims are shown by rank: the id that a tool wrote into the file, the marker in
+the first turn that a user gave, a pointer file, the run's own folder, folder and time. What is
+weaker, and what two sessions claim, is a candidate. A file's time of modification is never looked at.
+
+With --missing, every record of a `session-records.jsonl` whose transcript is not where it says is
+sought in one search. --bind records `transcript.bound` for those that have an owner, and
+--write-back writes their paths into the file, of which every other byte stays.
+
+With --check, what is bound is held against its hash: it may have grown, changed, moved or gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rightful.cli import common
+from rightful.errors import LedgerNotFoundError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from rightful.app import Ledger
+    from rightful.reports.locate.locating import Places
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what is sought, where, and what is recorded."""
+    parser.add_argument(
+        "session", metavar="SESSION", nargs="?",
+        help="the session: a full name, or a value over all namespaces; a tool's own name need not be in the ledger",
+    )  # fmt: skip
+    parser.add_argument(
+        "--missing", metavar="FILE", help="seek the transcripts of all records of a session-records.jsonl that miss one"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="hold what is bound against its hash; of SESSION, or of every session"
+    )
+    parser.add_argument(
+        "--root", metavar="DIR", action="append", default=[],
+        help="search this folder and nothing else; may be given again; default the folders that the tools use here",
+    )  # fmt: skip
+    parser.add_argument("--bind", action="store_true", help="record what has an owner as transcript.bound")
+    parser.add_argument(
+        "--write-back", action="store_true",
+        help="with --missing: write the paths that have an owner into the file; the old one is kept beside it",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer what was asked.
+
+    Raises:
+        UsageError: Nothing was asked, or what does not go together.
+    """
+    if sum((args.missing is not None, args.check)) > 1 or (args.missing is not None and args.session is not None):
+        raise UsageError("SESSION, --missing FILE and --check are three questions; nothing was searched. Ask one.")
+    if args.missing is None and not args.check and args.session is None:
+        raise UsageError("nothing was asked. Name a SESSION, or give --missing FILE or --check.")
+    if args.write_back and args.missing is None:
+        raise UsageError("--write-back needs --missing FILE, the file to write to; nothing was searched.")
+    if args.check and args.bind:
+        raise UsageError("--check binds nothing; nothing was searched. Locate the session with --bind.")
+    if args.check:
+        return _check(args)
+    return _session(args) if args.missing is None else _missing(args)
+
+
+@contextlib.contextmanager
+def _ledger(args: argparse.Namespace) -> Iterator[Ledger | None]:
+    """Open the ledger; None where there is none and nothing has to be written to it."""
+    try:
+        opened = common.opened(args, readonly=not args.bind)
+    except LedgerNotFoundError:
+        if args.bind or args.check or args.ledger is not None:
+            raise
+        yield None
+        return
+    with opened:
+        yield opened
+
+
+def _places(args: argparse.Namespace, *more: str | None) -> Places:
+    from rightful.reports.locate import locating
+
+    here = Path.cwd()
+    workspaces = [here, common.home(here), *(Path(one) for one in more if one is not None)]
+    return locating.places(args.root, os.environ, Path.home(), workspaces)
+
+
+def _session(args: argparse.Namespace) -> int:
+    from rightful.cli import located, tables
+    from rightful.ledger.log import now_us
+    from rightful.reports.locate import binding, locating
+
+    with _ledger(args) as ledger:
+        known = locating.known(None if ledger is None else ledger.log)
+        name = locating.named(known, args.session)
+        one = known.sessions.get(name)
+        where = _places(args, None if one is None else one.folder)
+        with tables.progress("reading transcripts", None, "files") as told:
+            answer, scan = locating.locate(known, name, where, told)
+        bound = binding.bind(ledger.log, [answer], now_us) if ledger is not None and args.bind else ()
+    before = known.bindings.of(name)
+    if args.json:
+        common.print_json(located.answer_document(answer, scan, before, bound))
+    else:
+        located.show_answer(answer, scan, before, bound)
+    return common.worst([located.failed(bound), common.CHECK_SAID_NO if answer.owner is None else common.DONE])
+
+
+def _missing(args: argparse.Namespace) -> int:
+    from rightful import limits
+    from rightful.cli import located, tables
+    from rightful.ledger.log import now_us
+    from rightful.reports.backfill import references, target
+    from rightful.reports.locate import binding, locating, records
+
+    real = target.resolved(args.missing)
+    looked = target.look(real, limits.REPLACED_BYTES)
+    if looked.data is None:
+        raise UsageError(f"--missing {args.missing}: there is no such file; nothing was searched.")
+    read = records.rows_of(looked.data, real)
+    with _ledger(args) as ledger:
+        known = locating.known(None if ledger is None else ledger.log)
+        where = _places(args, records.workspace_of(real))
+        with tables.progress("reading transcripts", None, "files") as told:
+            found = locating.missing(known, read.rows, where, told)
+        answers = list(found.answers.values())
+        bound = binding.bind(ledger.log, answers, now_us) if ledger is not None and args.bind else ()
+    owners = {one.session: one.owner.file.path for one in answers if one.owner is not None}
+    written = references.write_back(real, looked, found.rows, owners) if args.write_back else None
+    if args.json:
+        common.print_json(located.missing_document(real, read, found, bound, written))
+    else:
+        located.show_missing(real, read, found, bound, written)
+    unowned = any(row.wanted is None or row.wanted.name not in owners for row in found.rows)
+    return common.worst([located.failed(bound), common.CHECK_SAID_NO if unowned else common.DONE])
+
+
+def _check(args: argparse.Namespace) -> int:
+    from rightful.cli import located, tables
+    from rightful.reports.locate import checking, locating
+
+    with _ledger(args) as ledger:
+        known = locating.known(None if ledger is None else ledger.log)
+        name = None if args.session is None else locating.named(known, args.session)
+        with tables.progress("looking at transcripts", None, "files") as told:
+            found = checking.check(known, _places(args), name, told)
+        split = {one: uris for one, uris in known.bindings.split().items() if name in {None, one}}
+    if args.json:
+        common.print_json(located.check_document(found, split))
+    else:
+        located.show_check(found, split)
+    return common.DONE if all(one.is_good for one in found) else common.CHECK_SAID_NO

@@ -1,0 +1,186 @@
+"""A bounded search for transcripts: what stands in the folders of the tools, read once for every question.
+
+Nothing depends on the order in which a folder lists its files, nor on any file's time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from rightful import limits
+from rightful.producers import layouts
+from rightful.producers.evidence import FileEvidence, evidence_of
+from rightful.producers.files import opened
+from rightful.producers.layouts import Root
+
+_WHOLE = frozenset({"transcript", "stream", "rollout", "events", "conversation"})
+
+
+class Pointer(NamedTuple):
+    """A small file that says where a session's transcript stands.
+
+    Attributes:
+        path: The pointer file.
+        tool: Whose transcript it points at.
+        session: The session that its name names, in its launcher's word.
+        target: The path that it holds; None where it holds none.
+        found: The path of the transcript that it means; None where that does not exist.
+        moved: What it names is gone, and this has the same name.
+    """
+
+    path: str
+    tool: str
+    session: str
+    target: str | None
+    found: str | None = None
+    moved: bool = False
+
+
+class Scan(NamedTuple):
+    """What a search found.
+
+    Attributes:
+        files: The transcripts, by path.
+        pointers: The pointer files, in the order of their paths.
+        problems: Folders that could not be read, each with why.
+        is_partial: A limit ended the search, so there may be more.
+    """
+
+    files: dict[str, FileEvidence]
+    pointers: tuple[Pointer, ...]
+    problems: tuple[str, ...]
+    is_partial: bool
+
+
+def scan(
+    roots: Iterable[Root], *, extra: Iterable[str] = (), elsewhere: bool = False, told: Callable[[int], object] = int
+) -> Scan:
+    """Search folders for transcripts and pointers.
+
+    Symbolic links below a root are not followed, and no file is waited for.
+
+    Args:
+        roots: The folders.
+        extra: Transcripts that somebody names, wherever they stand.
+        elsewhere: The folders stand for others, as those of a copy do: what a pointer or a record names is
+            sought among them, by the end of its path, and nowhere else.
+        told: Is told how many files were read since the last call.
+    """
+    problems: list[str] = []
+    paths, pointing, is_partial = _listed(roots, problems)
+    files: dict[str, FileEvidence] = {}
+
+    def take(path: str) -> None:
+        told(1)
+        if path not in files and (found := evidence_of(path, follow=False)) is not None and found.form in _WHOLE:
+            files[path] = found
+
+    for path in sorted(paths):
+        take(path)
+    pointers = [pointer for path in sorted(pointing) if (pointer := _pointer(path)) is not None]
+    targets = [one.target for one in pointers if one.target is not None]
+    if not elsewhere:
+        for target in sorted({os.path.normpath(one) for one in (*targets, *extra)}):
+            if os.path.isabs(target):  # noqa: PTH117 - text, as everywhere here
+                take(target)
+    ends = _Ends(files)
+    led = (_led(one, files, ends, elsewhere=elsewhere) for one in pointers)
+    return Scan(files, tuple(led), tuple(problems), is_partial)
+
+
+class _Ends:
+    """Transcripts by the end of their paths, for names that come from another machine or another place."""
+
+    def __init__(self, files: dict[str, FileEvidence]) -> None:
+        self._files = files
+        self._by_name: dict[str, list[str]] = {}
+        for path in files:
+            self._by_name.setdefault(_end(path), []).append(path)
+
+    def find(self, target: str, tool: str) -> str | None:
+        """Return the only transcript whose path ends like this one; None where there is none, or several."""
+        alike = [path for path in self._by_name.get(_end(target), ()) if self._files[path].tool == tool]
+        return alike[0] if len(alike) == 1 else None
+
+
+def _end(path: str) -> str:
+    """Return what of a path names its session: a conversation is called by its folder, the others by their file."""
+    folder, name = os.path.split(path)
+    own = name in {"conversation.jsonl", "events.jsonl"}
+    return f"{os.path.basename(folder)}/{name}" if own else name  # noqa: PTH119 - text
+
+
+def _pointer(path: str) -> Pointer | None:
+    named = layouts.pointer_of(path)
+    if named is None:
+        return None
+    try:
+        with opened(path, follow=False) as file:
+            data = file.stream.read(limits.LOCATE_POINTER_BYTES + 1)
+    except OSError:
+        return None
+    text = os.fsdecode(data).strip()
+    is_path = len(data) <= limits.LOCATE_POINTER_BYTES and text and "\0" not in text and "\n" not in text
+    return Pointer(path, *named, text if is_path else None)
+
+
+def _led(pointer: Pointer, files: dict[str, FileEvidence], ends: _Ends, *, elsewhere: bool) -> Pointer:
+    """Return a pointer with the transcript that it leads to."""
+    if pointer.target is None:
+        return pointer
+    normal = os.path.normpath(pointer.target)
+    if normal in files:
+        return pointer._replace(found=normal)
+    found = ends.find(normal, pointer.tool)
+    return pointer._replace(found=found, moved=found is not None and not elsewhere)
+
+
+def _listed(roots: Iterable[Root], problems: list[str]) -> tuple[set[str], set[str], bool]:
+    """Return the paths that look like transcripts, those of pointers, and whether a limit ended the listing."""
+    paths: set[str] = set()
+    pointing: set[str] = set()
+    seen: set[str] = set()
+    budget = limits.WALK_ENTRIES
+    is_partial = False
+    for root in roots:
+        real = os.path.realpath(root.path)
+        if real in seen or not os.path.isdir(real):  # noqa: PTH112 - text
+            continue
+        seen.add(real)
+        for path in _walk(real, root.depth, budget, problems):
+            budget -= 1
+            if budget <= 0:
+                is_partial = True
+                problems.append(f"{root.path}: more than {limits.WALK_ENTRIES} entries; the rest was not looked at")
+                break
+            if layouts.pointer_of(path) is not None:
+                pointing.add(path)
+            elif layouts.is_transcript(path):
+                paths.add(path)
+    if len(paths) > limits.LOCATE_FILES:
+        is_partial = True
+        problems.append(
+            f"more than {limits.LOCATE_FILES} transcripts; {len(paths) - limits.LOCATE_FILES} were not read"
+        )
+        paths = set(sorted(paths)[: limits.LOCATE_FILES])
+    return paths, pointing, is_partial
+
+
+def _walk(folder: str, depth: int, limit: int, problems: list[str]) -> Iterator[str]:
+    """Yield the regular files of a folder and below; links are passed over."""
+    waiting = [(folder, depth)]
+    while waiting:
+        current, left = waiting.pop()
+        try:
+            with os.scandir(current) as listing:
+                entries = sorted(islice(listing, limit), key=lambda entry: entry.name)
+            folders = [one.path for one in entries if one.is_dir(follow_symlinks=False)]
+            yield from (one.path for one in entries if one.is_file(follow_symlinks=False))
+        except OSError as error:
+            problems.append(f"{current} could not be read: {error.strerror}")
+            continue
+        if left > 1:
+            waiting.extend((path, left - 1) for path in reversed(folders))

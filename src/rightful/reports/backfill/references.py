@@ -1,0 +1,166 @@
+"""Writing repaired references into a file of session records, all other bytes as they are.
+
+The order, under the lock that gptme-sessions takes (`<file>.lock`): the file is held against what
+was searched for, its bytes are kept beside it under their hash, the new bytes are exchanged with
+it in one step. A kill at any moment leaves the old file or the new one, and the same call again
+goes on. Only the value of a row's reference is replaced, or added before its last brace.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from rightful.errors import StorageError, TargetChangedError
+from rightful.reports.backfill import target
+from rightful.reports.backfill.target import Seen
+from rightful.reports.locate.records import Row
+from rightful.reports.locate.wanted import reference_of
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder(parse_int=str)
+_AGAIN = "Nothing was written. Run the command again."
+_NAME_DIGITS = 16
+
+
+class Repaired(Struct, frozen=True, kw_only=True):
+    """What writing references back did.
+
+    Attributes:
+        path: The file.
+        rows: The lines that were repaired, from 1.
+        glued: Lines with an owner that were left, since they hold several objects and no reader sees them.
+        backup: Where the bytes of before are kept; None where nothing was written.
+        sha256: Of the bytes that stand there now.
+        left: Where bytes are kept that an interrupted write left beside the file and nobody else had.
+    """
+
+    path: str
+    rows: tuple[int, ...] = ()
+    glued: tuple[int, ...] = ()
+    backup: str | None = None
+    sha256: str = ""
+    left: str | None = None
+
+
+def write_back(path: str, looked: Seen, rows: tuple[Row, ...], owners: Mapping[str, str]) -> Repaired:
+    """Write the transcripts that have an owner into the rows that miss them.
+
+    Args:
+        path: The file of session records.
+        looked: The file as it was searched for.
+        rows: Its rows that miss their transcript.
+        owners: The path of the transcript, by session.
+
+    Raises:
+        TargetChangedError: The file is not what was searched for any more. Nothing was written.
+        BackfillRefusedError: It has hard links, which would keep the old bytes. Nothing was written.
+        StorageError: The system failed. The file is the old one or the new one; the same call goes on.
+    """
+    real = target.resolved(path)
+    able = [row for row in rows if row.wanted is not None and row.wanted.name in owners]
+    edits = [(row, owners[row.wanted.name]) for row in able if row.span is not None and row.wanted is not None]
+    glued = tuple(sorted({row.line for row in able if row.span is None}))
+    data = _edited(looked.data or b"", edits)
+    try:
+        with target.locked(real, as_tool=True):
+            left = _settled(real, data)
+            seen = target.stands(real)
+            if seen.sha256 != looked.sha256:
+                raise TargetChangedError(real, "it was written by somebody else while it was searched for", _AGAIN)
+            if not edits:
+                return Repaired(path=real, glued=glued, sha256=looked.sha256 or "", left=left)
+            target.check_writable(real, seen)
+            target.check_alone(real, seen)
+            backup = _kept(real, seen.data or b"", seen)
+            target.place(real, data, seen, lambda other: _kept(real, other, seen))
+    except OSError as error:
+        raise StorageError(
+            f"{real} could not be written ({error.strerror or error}); it is what it was, or what was repaired",
+            "Mend it and repeat the command: it goes on where it ended.",
+        ) from error
+    lines = tuple(row.line for row, _ in edits)
+    return Repaired(path=real, rows=lines, glued=glued, backup=backup, sha256=target.sha256(data), left=left)
+
+
+def _settled(real: str, new: bytes) -> str | None:
+    """Deal with what a kill left beside the file, and return where it is kept if nobody else has it."""
+    left = target.stands(target.beside(real))
+    if left.data is None:
+        return None
+    where = None
+    if not new.startswith(left.data) and not Path(_backup_name(real, left.data)).is_file():
+        where = _kept(real, left.data, left)
+    target.drop(target.beside(real))
+    return where
+
+
+def _backup_name(real: str, data: bytes) -> str:
+    return f"{real}.{target.sha256(data)[:_NAME_DIGITS]}.bak"
+
+
+def _kept(real: str, data: bytes, like: Seen) -> str:
+    """Keep bytes beside the file, durable, under their hash; keeping them again is nothing."""
+    name = _backup_name(real, data)
+    if target.stands(name).data != data:
+        target.write_aside(name, data, like)
+        target.sync(name)
+    return name
+
+
+def _edited(data: bytes, edits: list[tuple[Row, str]]) -> bytes:
+    parts: list[bytes] = []
+    at = 0
+    for row, path in edits:
+        assert row.span is not None
+        start, end = row.span
+        parts += [data[at:start], repaired(data[start:end], path)]
+        at = end
+    return b"".join([*parts, data[at:]])
+
+
+def repaired(line: bytes, path: str) -> bytes:
+    """Return a row's line with its reference to a transcript replaced, and every other byte as it was.
+
+    Args:
+        line: One JSON object, with whatever stands around it.
+        path: Where the transcript stands.
+    """
+    text = line.decode("utf-8", "surrogateescape")
+    value = json.dumps(os.fspath(path))
+    start = text.index("{")
+    field = reference_of(json.loads(text[start : text.rindex("}") + 1], parse_int=str))[0]
+    spans, end = _members(text, start)
+    if field in spans:
+        first, last = spans[field]
+        text = text[:first] + value + text[last:]
+    else:
+        comma = ", " if '", "' in text or ", " in text[:end] else ","
+        colon = ": " if '": ' in text else ":"
+        text = f'{text[:end]}{comma * bool(spans)}"{field}"{colon}{value}{text[end:]}'
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _members(text: str, start: int) -> tuple[dict[str, tuple[int, int]], int]:
+    """Return where the value of each member of an object stands, and where its last one ends."""
+    spans: dict[str, tuple[int, int]] = {}
+    at = end = _after(text, start + 1)
+    while text[at] != "}":
+        name, at = _DECODER.raw_decode(text, at)
+        first = _after(text, _after(text, at) + 1)  # behind the colon
+        _, end = _DECODER.raw_decode(text, first)
+        spans[name] = (first, end)
+        at = _after(text, end)
+        if text[at] == ",":
+            at = _after(text, at + 1)
+    return spans, end
+
+
+def _after(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return at if space is None else space.end()

@@ -1,0 +1,1 @@
+"""Finding the transcript of a session, and telling whose a transcript is."""

@@ -1,0 +1,82 @@
+"""Recording whose a transcript is: `transcript.bound`, and only for owners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rightful import times
+from rightful.identity import composite_key
+from rightful.ledger.log import Clock, Log
+from rightful.ledger.recorded import Receipt
+from rightful.producers.evidence import evidence_of, hashed
+from rightful.reports.locate.ranks import WORDS
+from rightful.reports.locate.verdicts import Answer
+
+PRODUCER = "locate"
+"""The producer of bindings that were found by searching."""
+
+
+class Bound(NamedTuple):
+    """What became of one binding.
+
+    Attributes:
+        session: The session.
+        path: The transcript.
+        receipt: The ledger's answer; None where nothing was recorded.
+        why: Why nothing was recorded.
+    """
+
+    session: str
+    path: str
+    receipt: Receipt | None
+    why: str | None = None
+
+
+def bind(log: Log, answers: list[Answer], clock: Clock) -> tuple[Bound, ...]:
+    """Bind each transcript that has an owner to it; doing it again writes nothing twice.
+
+    What stands in the file is looked at once more after it was hashed: a transcript that became
+    another's meanwhile is not bound.
+
+    Args:
+        log: The ledger's log.
+        answers: What was found; those without an owner are passed over.
+        clock: Tells when it was found out; microseconds since 1970, UTC.
+    """
+    done: list[Bound] = []
+    events: list[dict[str, Any]] = []
+    for answer in answers:
+        if answer.owner is None:
+            continue
+        path = answer.owner.file.path
+        try:
+            events.append(_event(answer, clock()))
+            done.append(Bound(answer.session, path, None))
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            done.append(Bound(answer.session, path, None, why))
+    receipts = iter(log.append(events) if events else [])
+    return tuple(one if one.why is not None else one._replace(receipt=next(receipts)) for one in done)
+
+
+def _event(answer: Answer, now_us: int) -> dict[str, Any]:
+    assert answer.owner is not None
+    file, evidence = answer.owner.file, WORDS[answer.owner.rank]
+    found = hashed(file.path)
+    again = evidence_of(file.path, follow=False)
+    if again is None or (again.native_id, again.sentinel) != (file.native_id, file.sentinel):
+        raise ValueError("it was replaced while it was looked at; search again")
+    uri = Path(file.path).absolute().as_uri()
+    at = None if file.started_at_us is None else times.text_of(file.started_at_us)
+    return {
+        "type": "transcript.bound",
+        "producer": PRODUCER,
+        "key": composite_key(answer.session, "bound", uri, found.sha256, found.bytes, evidence, at),
+        "session": answer.session,
+        "at": times.text_of(now_us),
+        "uri": uri,
+        "bytes": found.bytes,
+        "sha256": found.sha256,
+        "evidence": evidence,
+    } | ({} if at is None else {"started_at": at})

@@ -1,0 +1,137 @@
+"""What became of transcripts that are bound: the hash of what was bound, held against what stands there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import msgspec
+
+from rightful import limits
+from rightful.identity import split_session
+from rightful.producers import scanning
+from rightful.producers.evidence import hashed
+from rightful.projections.bindings import Binding
+from rightful.reports.locate.locating import Known, Places, path_of
+from rightful.reports.locate.wanted import NATIVES
+
+State = Literal["good", "grown", "changed", "moved", "deleted", "unreadable"]
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one transcript.
+
+    Attributes:
+        binding: What was bound.
+        state: `good`; `grown`, which is as good: what was bound still begins it; `changed`; `moved`; `deleted`;
+            `unreadable`.
+        path: Where it stands now, or stood.
+        why: The same for people.
+        others: Other sessions that it is bound to.
+    """
+
+    binding: Binding
+    state: State
+    path: str
+    why: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """What was bound stands there, and it is nobody else's."""
+        return self.state in {"good", "grown"} and not self.others
+
+
+def check(
+    of: Known, where: Places, session: str | None = None, told: Callable[[int], object] = int
+) -> tuple[Checked, ...]:
+    """Look at every transcript that is bound, or at those of one session.
+
+    Transcripts that are gone are sought by hash in the folders of a search, within its limits.
+
+    Args:
+        of: What the ledger knows.
+        where: The folders.
+        session: Only this session's.
+        told: Is told how many files were read since the last call.
+    """
+    bound = of.bindings.all() if session is None else of.bindings.of(session)
+    disputed = of.bindings.disputed()
+    found = [_looked(one, _others(of, one, disputed.get(one.uri, ()))) for one in bound]
+    gone = [one for one in found if one.state == "deleted"]
+    if not gone:
+        return tuple(found)
+    moved = _moved([one.binding for one in gone], where, told)
+    return tuple(_as_moved(one, moved) if one.state == "deleted" else one for one in found)
+
+
+def _others(of: Known, one: Binding, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the sessions that a transcript is bound to too; a run and its tool's name for it are one."""
+    mine = of.sessions[one.session].natives if one.session in of.sessions else {}
+    native = split_session(one.session)[0] in NATIVES
+    others = []
+    for name in names:
+        theirs = of.sessions[name].natives if name in of.sessions else {}
+        is_level = native == (split_session(name)[0] in NATIVES)
+        if name != one.session and name not in mine and one.session not in theirs and is_level:
+            others.append(name)
+    return tuple(others)
+
+
+def _as_moved(one: Checked, moved: dict[tuple[str, int], str]) -> Checked:
+    path = moved.get((one.binding.sha256, one.binding.bytes))
+    if path is None:
+        return one
+    return msgspec.structs.replace(one, state="moved", path=path, why=f"it was moved; it stood at {one.path}")
+
+
+def _looked(one: Binding, others: tuple[str, ...]) -> Checked:
+    path = path_of(one.uri)
+    if path is None:
+        why = "it is no file of this machine"
+        return Checked(binding=one, state="unreadable", path=one.uri, why=why, others=others)
+    state, why = _state(one, path)
+    if others:
+        why = f"{why}; it is bound to {', '.join(others)} too"
+    return Checked(binding=one, state=state, path=path, why=why, others=others)
+
+
+def _state(one: Binding, path: str) -> tuple[State, str]:
+    try:
+        size = os.stat(path).st_size  # noqa: PTH116 - text, as a URI has it
+        there = hashed(path, one.bytes)
+    except (FileNotFoundError, NotADirectoryError):
+        return "deleted", "no file stands there any more"
+    except OSError as error:
+        return "unreadable", f"it cannot be read: {error.strerror}"
+    if there.bytes < one.bytes:
+        return "changed", f"it has {there.bytes} bytes, and had {one.bytes}"
+    if there.sha256 != one.sha256:
+        return "changed", "its beginning is not what was bound"
+    if size > one.bytes:
+        return "grown", f"{size - one.bytes} bytes were added"
+    return "good", "it is what was bound"
+
+
+def _moved(gone: Iterable[Binding], where: Places, told: Callable[[int], object]) -> dict[tuple[str, int], str]:
+    """Return where what was bound stands now, by hash and length; the likeliest file first, so that little is read."""
+    scan = scanning.scan(where.roots, elsewhere=True, told=told)
+    left = limits.LOCATE_HASHED_BYTES
+    found: dict[tuple[str, int], str] = {}
+    for one in gone:
+        name = os.path.basename(path_of(one.uri) or "")  # noqa: PTH119 - text, as a URI has it
+        able = [file for file in scan.files.values() if file.size >= one.bytes]
+        able.sort(key=lambda file: (os.path.basename(file.path) != name, file.size - one.bytes, file.path))  # noqa: PTH119
+        for file in able:
+            if one.bytes > left:
+                break
+            left -= one.bytes
+            try:
+                there = hashed(file.path, one.bytes)
+            except OSError:
+                continue
+            if there == (one.bytes, one.sha256):
+                found[one.sha256, one.bytes] = file.path
+                break
+    return found

@@ -1,0 +1,321 @@
+"""What speaks for and against a transcript being a session's, one session at a time.
+
+A claim is found through an index, so a search for twenty thousand sessions reads each file once.
+It has *doubts* where it cannot make an owner, and is *contradicted* where something that the
+file or another record says is incompatible with it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from rightful import limits
+from rightful.producers import layouts
+from rightful.producers.evidence import FileEvidence
+from rightful.producers.scanning import Pointer, Scan
+from rightful.reports.locate.ranks import Rank
+from rightful.reports.locate.wanted import Wanted, shown, tool_of
+
+_SECOND_US = 1_000_000
+_WINDOW_US = limits.LOCATE_WINDOW_S * _SECOND_US
+_UNIQUE = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|\S{16,}")
+_REUSED = "is a label that is used again and again, and no time shows that this use of it is meant"
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a transcript may be a session's.
+
+    Attributes:
+        file: What the transcript says.
+        rank: What the claim rests on.
+        words: The same for people.
+        doubts: Why it makes no owner.
+        against: What contradicts it.
+    """
+
+    file: FileEvidence
+    rank: Rank
+    words: str
+    doubts: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+
+    @property
+    def is_solid(self) -> bool:
+        """Nothing speaks against it."""
+        return not self.doubts and not self.against
+
+    @property
+    def group(self) -> str:
+        """The session that the transcript is of, in its tool's own word; its path where it has none."""
+        return group_of(self.file)
+
+
+def group_of(file: FileEvidence) -> str:
+    """Return what files of one session have in common."""
+    return f"{file.tool}:{file.native_id}" if file.native_id is not None else file.path
+
+
+class Index:
+    """The transcripts of a search, by all that a session can be known by.
+
+    Args:
+        scan: The search.
+        sessions: Every session that is known, which tells whose a marker is.
+    """
+
+    def __init__(self, scan: Scan, sessions: Iterable[Wanted]) -> None:
+        self.scan = scan
+        self._files = scan.files
+        self._by_native: dict[str, list[FileEvidence]] = defaultdict(list)
+        self._by_id: dict[str, list[FileEvidence]] = defaultdict(list)
+        self._by_mark: dict[str, list[FileEvidence]] = defaultdict(list)
+        self._by_place: dict[str, list[FileEvidence]] = defaultdict(list)
+        self._by_folder: dict[tuple[str, str | None], list[tuple[int, str]]] = defaultdict(list)
+        self._by_pointer: dict[str, list[Pointer]] = defaultdict(list)
+        self._known = Counter(label for one in sessions if not one.is_native for label in one.ids)
+        for file in scan.files.values():
+            self._add(file)
+        for pointer in scan.pointers:
+            self._by_pointer[pointer.session].append(pointer)
+        for starts in self._by_folder.values():
+            starts.sort()
+
+    def _add(self, file: FileEvidence) -> None:
+        if file.native_id is not None:
+            self._by_native[f"{file.tool}:{file.native_id}"].append(file)
+            self._by_id[file.native_id].append(file)
+        if file.sentinel is not None:
+            self._by_mark[file.sentinel.session].append(file)
+        if (place := layouts.own_session(file.path)) is not None:
+            self._by_place[place].append(file)
+        if file.started_at_us is not None:
+            self._by_folder[file.tool, file.cwd].append((file.started_at_us, file.path))
+
+    def of(self, one: Wanted) -> tuple[Claim, ...]:
+        """Return the claims of a session, the best of each transcript, the strongest first."""
+        best: dict[str, Claim] = {}
+        for claim in self._claims(one):
+            last = best.get(claim.file.path)
+            if last is None or (claim.rank < Rank.WEAK and _order(claim) < _order(last)):
+                best[claim.file.path] = claim
+        return tuple(sorted(best.values(), key=lambda claim: (*_order(claim), claim.file.path)))
+
+    def lost(self, one: Wanted) -> tuple[str, ...]:
+        """Return sentences on pointers and paths that lead nowhere any more."""
+        told = [
+            f"{pointer.path} points at {pointer.target}, which does not exist any more"
+            if pointer.target is not None
+            else f"{pointer.path} holds no path"
+            for label in sorted(one.ids)
+            for pointer in self._by_pointer.get(label, ())
+            if pointer.found is None
+        ]
+        gone = [path for path in sorted(one.paths) if os.path.normpath(path) not in self._files]
+        return (*told, *(f"its record names {path}, where no transcript stands" for path in gone))
+
+    def _claims(self, one: Wanted) -> Iterator[Claim]:
+        yield from self._native(one)
+        for label in sorted(one.ids):
+            for file in self._by_mark.get(label, ()):
+                yield self._marked(one, label, file)
+            for pointer in self._by_pointer.get(label, ()):
+                yield from self._pointed(one, label, pointer)
+            for file in self._by_place.get(label, ()):
+                yield self._placed(one, label, file)
+        for path in sorted(one.paths):
+            if (named := self._files.get(os.path.normpath(path))) is not None:
+                yield self._claim(one, named, Rank.POINTER, "its record names this path", [])
+        yield from self._in_window(one)
+
+    def _native(self, one: Wanted) -> Iterator[Claim]:
+        for native, rank in sorted(one.natives.items()):
+            for file in self._by_native.get(native, ()):
+                known = "" if native == one.name else f", which is joined to {one.name} by {_JOINED[rank]}"
+                yield self._claim(one, file, rank, f"{_embedded(file)} {native}{known}", [])
+        if one.is_native:
+            return
+        for label in sorted(one.ids):
+            for file in self._by_id.get(label, ()) if _UNIQUE.fullmatch(label) else ():
+                yield self._claim(one, file, Rank.NATIVE, f"{_embedded(file)} {label}, the run's own id", [])
+
+    def _marked(self, one: Wanted, label: str, file: FileEvidence) -> Claim:
+        """Return the claim of a marker; one that was copied or quoted is no more than a clue."""
+        mark, doubts = file.sentinel, []
+        if mark is not None and not mark.leads:
+            doubts.append("words stand before the marker, as where somebody quotes it")
+        rank = Rank.WEAK if doubts or file.inherits is not None else Rank.SENTINEL
+        claim = self._claim(one, file, rank, f"its first turn is marked for session {label}", doubts, label)
+        backend = None if mark is None else mark.backend
+        if backend is not None and tool_of(backend) not in {None, file.tool}:
+            return _contradicted(claim, f"the marker was given to {backend}, and this is a transcript of {file.tool}")
+        return claim
+
+    def _pointed(self, one: Wanted, label: str, pointer: Pointer) -> Iterator[Claim]:
+        """Yield the transcript that a pointer names, and the tool's own one where that is a printed log."""
+        named = None if pointer.found is None else self._files.get(pointer.found)
+        if named is None:
+            return
+        words = f"{Path(pointer.path).name} points at it"
+        doubts = [f"{pointer.target}, which it names, is gone, and this has the same name"] * pointer.moved
+        for file in self._siblings(named):
+            via = words if file is named else f"{Path(pointer.path).name} points at a log of its session"
+            claim = self._claim(one, file, Rank.POINTER, via, doubts, label)
+            if file.tool != pointer.tool:
+                why = f"the pointer is one of {pointer.tool}, and this is a transcript of {file.tool}"
+                claim = _contradicted(claim, why)
+            yield claim
+
+    def _siblings(self, file: FileEvidence) -> list[FileEvidence]:
+        return self._by_native[group_of(file)] if file.native_id is not None else [file]
+
+    def _placed(self, one: Wanted, label: str, file: FileEvidence) -> Claim:
+        doubts = []
+        if len(groups := {group_of(other) for other in self._by_place[label]}) > 1:
+            doubts.append(f"the folder of session {label} holds {len(groups)} transcripts")
+        doubts += _not_after(one, file)
+        return self._claim(one, file, Rank.DIRECTORY, f"it stands in the place of session {label}", doubts, label)
+
+    def _in_window(self, one: Wanted) -> Iterator[Claim]:
+        """Yield transcripts that only fit by working folder and start."""
+        if one.start_us is None or one.is_native:
+            return
+        fitting = [file for file in self._started(one) if one.tool in {None, file.tool}]
+        there = [file for file in fitting if one.folder is not None and file.cwd == one.folder]
+        rivals = {group_of(file) for file in there if not _foreign(one, file)}
+        for file in there:
+            doubts = _not_after(one, file)
+            if one.tool is None:
+                doubts.append("which tool the run used is not known")
+            if len(rivals) > 1:
+                doubts.append(f"{len(rivals)} transcripts began in that folder at that time")
+            words = f"it began in {one.folder}, {_behind(one, file)} after the run's start"
+            yield self._claim(one, file, Rank.CWD, words, doubts)
+        for file in [file for file in fitting if file not in there][: limits.LOCATE_CLAIMS]:
+            if (claim := self._weak(one, file)) is not None:
+                yield claim
+
+    def _weak(self, one: Wanted, file: FileEvidence) -> Claim | None:
+        words = f"it began {_behind(one, file)} after the run's start"
+        slug, folder = Path(file.path).parent.name, one.folder
+        if file.cwd is None and folder is not None and file.form == "transcript" and layouts.slug_fits(slug, folder):
+            doubt = f"only the name of its folder fits {folder}, and those of other folders look the same"
+        elif file.cwd is None or folder is None:
+            doubt = "only the time fits"
+        else:
+            return None
+        return self._claim(one, file, Rank.WEAK, words, [doubt])
+
+    def _started(self, one: Wanted) -> Iterator[FileEvidence]:
+        """Yield the transcripts that began soon after a run's start, before its end, the earliest first."""
+        first = (one.start_us or 0) // _SECOND_US * _SECOND_US
+        last = first + _WINDOW_US if one.end_us is None else min(first + _WINDOW_US, one.end_us)
+        for starts in self._by_folder.values():
+            for at_us, path in starts[bisect_left(starts, (first, "")) :]:
+                if at_us > last:
+                    break
+                yield self._files[path]
+
+    def _claim(
+        self, one: Wanted, file: FileEvidence, rank: Rank, words: str, doubts: list[str], label: str | None = None
+    ) -> Claim:
+        against = list(_against(one, file, rank))
+        other = _foreign(one, file) if rank > Rank.SENTINEL else None
+        if other is not None and (label is not None or rank >= Rank.DIRECTORY or self._known[other]):
+            against.append(f"its first turn is marked for session {other}")
+        more = list(doubts)
+        if label is not None and not _UNIQUE.fullmatch(label) and not self._timed(one, file):
+            more.append(f"{label} {_REUSED}")
+        if file.is_stub:
+            more.append("nobody said anything in it")
+        if file.inherits is not None and rank is not Rank.NATIVE and not _names(one, file):
+            more.append(f"its beginning was copied from {file.inherits}")
+        if self.scan.is_partial and rank > Rank.NATIVE:
+            more.append("the search was cut off, so another file may fit as well")
+        return Claim(file=file, rank=rank, words=words, doubts=tuple(more), against=tuple(against))
+
+    def _timed(self, one: Wanted, file: FileEvidence) -> bool:
+        """Say whether times show that a reused label means this run: its start, and that of the transcript."""
+        return one.start_us is not None and any(other.started_at_us is not None for other in self._siblings(file))
+
+
+_JOINED = {
+    Rank.NATIVE: "a link",
+    Rank.SENTINEL: "a marker",
+    Rank.POINTER: "a path in its record",
+    Rank.DIRECTORY: "its folder",
+    Rank.CWD: "folder and time",
+}
+
+
+def _contradicted(claim: Claim, why: str) -> Claim:
+    return msgspec.structs.replace(claim, against=(*claim.against, why))
+
+
+def _order(claim: Claim) -> tuple[bool, bool, Rank]:
+    return bool(claim.against), bool(claim.doubts), claim.rank
+
+
+def _embedded(file: FileEvidence) -> str:
+    return "its folder is" if file.tool == "gptme" else "inside it is"
+
+
+def _names(one: Wanted, file: FileEvidence) -> bool:
+    """Say whether a session is known to be exactly what a file that copies another says that it is."""
+    return f"{file.tool}:{file.native_id}" in one.natives
+
+
+def _foreign(one: Wanted, file: FileEvidence) -> str | None:
+    """Return the session that a file's own first turn is marked for, where that is not this one."""
+    mark = file.sentinel
+    if mark is None or not mark.leads or file.inherits is not None or mark.session in one.ids:
+        return None
+    return mark.session
+
+
+def _against(one: Wanted, file: FileEvidence, rank: Rank) -> Iterator[str]:
+    """Yield what contradicts a claim: the file's own words, the tool, the folder, the times."""
+    if file.agrees is False:
+        yield f"its name says {file.native_id}, and its lines say {', '.join(file.ids[:2])}"
+    if rank is Rank.NATIVE:
+        return
+    if one.tool is not None and one.tool != file.tool:
+        yield f"the run used {one.tool}, and this is a transcript of {file.tool}"
+    if rank in {Rank.POINTER, Rank.DIRECTORY} and not _related(one.cwd, file.cwd):
+        yield f"it ran in {file.cwd}, and the run in {one.cwd}"
+    at_us = file.started_at_us
+    if at_us is None or file.inherits is not None:
+        return
+    if one.start_us is not None and at_us // _SECOND_US < one.start_us // _SECOND_US - (not one.is_exact):
+        yield f"it began at {shown(at_us)}, before the run's start at {shown(one.start_us)}"
+    if one.end_us is not None and at_us // _SECOND_US > one.end_us // _SECOND_US:
+        yield f"it began at {shown(at_us)}, after the run's end at {shown(one.end_us)}"
+
+
+def _related(one: str | None, other: str | None) -> bool:
+    """Say whether two working folders can be those of one run: they are equal, or one lies in the other."""
+    if one is None or other is None or one.startswith("~") or other.startswith("~"):
+        return True
+    first, second = Path(os.path.normpath(one)), Path(os.path.normpath(other))
+    return first.is_relative_to(second) or second.is_relative_to(first)
+
+
+def _not_after(one: Wanted, file: FileEvidence) -> list[str]:
+    """Return why it is not shown that a transcript began after its run's start second."""
+    if file.started_at_us is None:
+        return ["no time stands in it"]
+    if one.start_us is None:
+        return ["when the run started is not known"]
+    if file.started_at_us // _SECOND_US <= one.start_us // _SECOND_US + (not one.is_exact):
+        return ["it began in the second in which the run started, as that of another run may have"]
+    return []
+
+
+def _behind(one: Wanted, file: FileEvidence) -> str:
+    return f"{((file.started_at_us or 0) - (one.start_us or 0)) / _SECOND_US:.1f} s"

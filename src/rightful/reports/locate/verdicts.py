@@ -1,0 +1,196 @@
+"""Whose a transcript is: the claims of all sessions held against each other.
+
+The strongest claim that nothing speaks against makes an owner, if it is the only one of its rank
+for its session, and no other session claims the same transcript as strongly. Everything else is
+a candidate, and the answer says why. The answer depends on no order and on no file's time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from rightful.identity import split_session
+from rightful.producers.evidence import FileEvidence
+from rightful.reports.locate.claims import Claim, Index, group_of
+from rightful.reports.locate.ranks import Rank
+from rightful.reports.locate.wanted import NATIVES, Wanted
+
+Verdict = Literal["owner", "candidate", "contradicted"]
+Same = Callable[[FileEvidence, FileEvidence], bool]
+
+_FORMS = {"transcript": 0, "rollout": 0, "events": 0, "conversation": 0, "stream": 1}
+_SHOWN = 3
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim and what became of it.
+
+    Attributes:
+        claim: The claim.
+        verdict: `owner`, `candidate` or `contradicted`.
+        why: Why it is no owner; "" where it is.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    why: str
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The two answers about a session.
+
+    Attributes:
+        session: The session.
+        found: Transcripts that may be its own were found.
+        owner: The claim of the one that is; None where that is not shown.
+        judged: Every claim, the strongest first.
+        why: Why there is no owner, or what makes the one that there is.
+        lost: Pointers and paths that lead nowhere any more.
+    """
+
+    session: str
+    found: bool
+    owner: Claim | None
+    judged: tuple[Judged, ...]
+    why: str
+    lost: tuple[str, ...] = ()
+
+
+class Court:
+    """Holds what every session claims.
+
+    Args:
+        index: The transcripts.
+        sessions: Every session that is known, by name.
+        bound: The sessions to which a transcript is bound already, each with the evidence, by path.
+        same: Says whether two files hold the same bytes.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        sessions: Mapping[str, Wanted],
+        bound: Mapping[str, Iterable[tuple[str, Rank]]],
+        same: Same,
+    ) -> None:
+        self._index, self._same = index, same
+        self._sessions = sessions
+        self._claims = {name: index.of(one) for name, one in sessions.items()}
+        self._claimed: dict[str, list[tuple[str, Rank]]] = defaultdict(list)
+        for name, claims in self._claims.items():
+            if not sessions[name].is_native:
+                for claim in claims:
+                    if not claim.against and claim.rank < Rank.WEAK:
+                        self._claimed[claim.group].append((name, claim.rank))
+        for path, holders in bound.items():
+            if (file := index.scan.files.get(path)) is not None:
+                self._claimed[group_of(file)] += [one for one in holders if split_session(one[0])[0] not in NATIVES]
+
+    def answer(self, name: str) -> Answer:
+        """Return what is known of a session's transcript."""
+        one = self._sessions[name]
+        claims = self._claims[name]
+        owner, whys = self._owner(one, claims)
+        judged = tuple(self._judged(claim, owner, whys) for claim in claims)
+        found = any(one.verdict != "contradicted" for one in judged)
+        why = _summary(owner, judged)
+        return Answer(session=name, found=found, owner=owner, judged=judged, why=why, lost=self._index.lost(one))
+
+    def _owner(self, one: Wanted, claims: tuple[Claim, ...]) -> tuple[Claim | None, dict[str, str]]:
+        """Return the claim that owns, and why each group of files that could does not."""
+        able = [claim for claim in claims if not claim.against and claim.rank < Rank.WEAK]
+        groups: dict[str, list[Claim]] = defaultdict(list)
+        for claim in able:
+            groups[claim.group].append(claim)
+        heads = {group: _head(of, self._same) for group, of in groups.items()}
+        whys: dict[str, str] = {}
+        if not able:
+            return None, whys
+        rank = min(claim.rank for claim in able)
+        first = sorted(group for group, of in groups.items() if min(claim.rank for claim in of) == rank)
+        for group in groups:
+            if group not in first:
+                whys[group] = "a stronger claim stands before it"
+        if len(first) > 1:
+            for group in first:
+                whys[group] = f"{len(first)} transcripts fit it equally well"
+            return None, whys
+        [group] = first
+        head = heads[group]
+        if head is None:
+            whys[group] = "its tool's file stands in two places, with different content"
+            return None, whys
+        if head.doubts:
+            whys[group] = "; ".join(head.doubts)
+            return None, whys
+        if rivals := self._rivals(one, head):
+            whys[group] = (
+                f"{_listed(rivals)} claims it as strongly"
+                if len(rivals) == 1
+                else (f"{_listed(rivals)} claim it as strongly")
+            )
+            return None, whys
+        return head, whys
+
+    def _rivals(self, one: Wanted, head: Claim) -> list[str]:
+        """Return the other sessions that claim a transcript at least as strongly."""
+        if one.is_native:
+            return []
+        mine = {one.name, *one.natives}
+        return sorted(
+            {
+                name
+                for name, rank in self._claimed[head.group]
+                if name not in mine and rank <= head.rank and one.name not in self._names_of(name)
+            }
+        )
+
+    def _names_of(self, name: str) -> Iterable[str]:
+        other = self._sessions.get(name)
+        return () if other is None else other.natives
+
+    def _judged(self, claim: Claim, owner: Claim | None, whys: Mapping[str, str]) -> Judged:
+        if claim.against:
+            return Judged(claim=claim, verdict="contradicted", why="; ".join(claim.against))
+        if owner is not None and claim.file.path == owner.file.path:
+            return Judged(claim=claim, verdict="owner", why="")
+        if owner is not None and claim.group == owner.group:
+            why = "; ".join(claim.doubts) or "another form or copy of the transcript that is its own"
+        else:
+            why = "; ".join(dict.fromkeys((*claim.doubts, *([whys[claim.group]] if claim.group in whys else []))))
+        return Judged(claim=claim, verdict="candidate", why=why)
+
+
+def _head(claims: list[Claim], same: Same) -> Claim | None:
+    """Return the claim of the file that stands for a session's; None where two copies differ.
+
+    What its tool wrote comes before what it printed, and a stub after both.
+    """
+    ranked = sorted(claims, key=lambda one: (bool(one.doubts), _FORMS[one.file.form], one.rank, one.file.path))
+    first = ranked[0]
+    alike = [
+        one
+        for one in ranked[1:]
+        if _FORMS[one.file.form] == _FORMS[first.file.form] and one.file.is_stub == first.file.is_stub
+    ]
+    return first if all(same(first.file, one.file) for one in alike) else None
+
+
+def _summary(owner: Claim | None, judged: tuple[Judged, ...]) -> str:
+    if owner is not None:
+        return owner.words
+    if not judged:
+        return "no transcript was found that anything joins to it"
+    best = next((one for one in judged if one.verdict == "candidate"), None)
+    if best is None:
+        return f"what was found is contradicted: {judged[0].why}"
+    return best.why
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

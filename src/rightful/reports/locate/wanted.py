@@ -1,0 +1,241 @@
+"""The sessions whose transcripts are sought: what a ledger and a file of session records say of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from rightful import limits, times
+from rightful.errors import InvalidEventError
+from rightful.events import SessionEnded, SessionLinked, SessionStarted, SessionUnlinked
+from rightful.identity import split_session
+from rightful.ledger.recorded import Recorded
+from rightful.producers.fields import moment_us, session_of
+from rightful.producers.native_names import native_name
+from rightful.producers.session_records import NAMESPACE, started_text
+from rightful.reports.locate.ranks import EVIDENCE, Rank
+
+TYPES = ("session.started", "session.ended", "session.linked", "session.unlinked")
+"""The rows of a ledger that are read for it."""
+
+NATIVES = frozenset({"claude-code", "codex", "copilot", "gptme"})
+"""Namespaces that are a tool's own names for its sessions."""
+
+_UNUSED = frozenset({"stale", "conflict"})
+_JOURNAL = re.compile(r"autonomous-session-(\w+)")
+_WORKSPACE = re.compile(r"\A(?P<path>/.*?)/journal/")
+_TOOLS = (("claude", "claude-code"), ("codex", "codex"), ("copilot", "copilot"), ("gptme", "gptme"), ("grok", "grok"))
+_SECOND_US = 1_000_000
+
+
+class Wanted(msgspec.Struct, kw_only=True):
+    """What is known of a session, apart from any transcript.
+
+    Attributes:
+        name: The session's name.
+        ids: The words under which launchers may know it: its own value, its label, its journal's.
+        natives: The tools' own names for it, each with what says so.
+        tool: The tool that it ran; None if not known.
+        start_us: When it was started; microseconds since 1970, UTC.
+        end_us: When it ended.
+        is_exact: The start was written down; otherwise it was computed from whole seconds.
+        cwd: Its working folder, as it was recorded.
+        workspace: The folder that its records belong to; it may have worked in another.
+        paths: Where its records say that its transcript stands.
+    """
+
+    name: str
+    ids: set[str] = msgspec.field(default_factory=set)
+    natives: dict[str, Rank] = msgspec.field(default_factory=dict)
+    tool: str | None = None
+    start_us: int | None = None
+    end_us: int | None = None
+    is_exact: bool = True
+    cwd: str | None = None
+    workspace: str | None = None
+    paths: set[str] = msgspec.field(default_factory=set)
+
+    @property
+    def folder(self) -> str | None:
+        """The folder in which its transcript may have begun."""
+        return self.cwd or self.workspace
+
+    @property
+    def is_native(self) -> bool:
+        """The name is a tool's own."""
+        return split_session(self.name)[0] in NATIVES
+
+    def add_native(self, name: str, rank: Rank) -> None:
+        """Take a tool's name for it; the strongest reason counts."""
+        self.natives[name] = min(rank, self.natives.get(name, rank))
+
+    def add_path(self, fields: Mapping[str, Any]) -> None:
+        """Take where a record says that the transcript stands, and the tool's name that the path shows."""
+        path = reference_of(fields)[1]
+        if path is None:
+            return
+        self.paths.add(path)
+        native = native_name({"trajectory_path": path})
+        if native is not None:
+            self.add_native(native, Rank.POINTER)
+
+    def add_fields(self, fields: Mapping[str, Any]) -> None:
+        """Take what a session record says beside its times."""
+        self.add_path(fields)
+        label, journal = fields.get("session_label"), fields.get("journal_path")
+        if isinstance(label, str) and label:
+            self.ids.add(label)
+        if isinstance(journal, str) and journal.endswith(".md"):
+            self.ids.update(_JOURNAL.findall(journal)[-1:])
+            if (hit := _WORKSPACE.match(journal)) is not None:
+                self.workspace = hit["path"]
+
+
+def wanted(name: str) -> Wanted:
+    """Return a session of which nothing but its name is known."""
+    space, value = split_session(name)
+    found = Wanted(name=name)
+    if space in NATIVES:
+        found.add_native(name, Rank.NATIVE)
+        found.tool = space
+        return found
+    label, at, start = value.rpartition("@")
+    if space == NAMESPACE and at and _moment(start) is not None:
+        found.ids.add(label)
+    else:
+        found.ids.add(value.removesuffix("@"))
+    return found
+
+
+def tool_of(harness: object) -> str | None:
+    """Return the tool that a harness's name means; None if it is none that is known."""
+    if not isinstance(harness, str):
+        return None
+    low = harness.lower()
+    return next((tool for word, tool in _TOOLS if word in low), None)
+
+
+def reference_of(row: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return in which field a session record names its transcript, and the path; None where it names none.
+
+    Old rows keep it in `journal_path`, which is a journal where it ends in `.md`.
+    """
+    path = row.get("trajectory_path")
+    if isinstance(path, str) and path:
+        return "trajectory_path", path
+    old = row.get("journal_path")
+    if isinstance(old, str) and old and not old.endswith(".md"):
+        return "journal_path", old
+    return "trajectory_path", None
+
+
+def of_row(row: Mapping[str, Any], workspace: str | None = None) -> Wanted:
+    """Return what a session record says of its session.
+
+    Args:
+        row: The record.
+        workspace: The folder that the file of records belongs to.
+
+    Raises:
+        InvalidEventError: It names no session.
+    """
+    session_id = row.get("session_id")
+    if not isinstance(session_id, str):
+        raise InvalidEventError("Expected a session id, got none", "$.session_id")
+    start = started_text(row)
+    found = wanted(session_of(NAMESPACE, session_id, "$.session_id", suffix=f"@{start}" if start else ""))
+    found.ids = {session_id}
+    found.tool = tool_of(row.get("harness"))
+    found.start_us = _moment(row.get("start_time"))
+    ends = [at for field in ("end_time", "timestamp") if (at := _moment(row.get(field))) is not None]
+    found.end_us = max(ends, default=None)
+    _compute_start(found, row.get("duration_seconds"))
+    found.add_fields(row)
+    found.workspace = found.workspace or workspace
+    return found
+
+
+def of_ledger(rows: Iterable[Recorded]) -> dict[str, Wanted]:
+    """Return the sessions that rows of `TYPES` tell of, by name."""
+    found: dict[str, Wanted] = {}
+    durations: dict[str, Any] = {}
+    for row in rows:
+        if row.outcome in _UNUSED or row.session is None:
+            continue
+        match row.event:
+            case SessionStarted() as event:
+                _start(_of(found, event.session), event)
+            case SessionEnded() as event:
+                one, extra = _of(found, event.session), event.extra or {}
+                if event.at_basis != "file":
+                    one.end_us = max(times.us_of(event.at), one.end_us or 0)
+                durations.setdefault(event.session, extra.get("duration_seconds"))
+                one.add_fields(extra)
+            case SessionLinked(as_="native") as event:
+                _of(found, event.session).add_native(event.other, EVIDENCE[event.evidence])
+            case SessionUnlinked() as event:
+                _of(found, event.session).natives.pop(event.other, None)
+            case _:
+                pass
+    for one in found.values():
+        if split_session(one.name)[0] == NAMESPACE and one.start_us == one.end_us:
+            one.start_us = None  # a record without a start is named by the time at which it was written
+        _compute_start(one, durations.get(one.name))
+    return found
+
+
+def merged(one: Wanted, other: Wanted) -> Wanted:
+    """Return what two sources say of one session; what the first one knows stays."""
+    for native, rank in other.natives.items():
+        one.add_native(native, rank)
+    one.ids |= other.ids
+    one.paths |= other.paths
+    one.tool, one.cwd = one.tool or other.tool, one.cwd or other.cwd
+    one.workspace = one.workspace or other.workspace
+    if one.start_us is None:
+        one.start_us, one.is_exact = other.start_us, other.is_exact
+    if one.end_us is None or (other.end_us is not None and other.end_us > one.end_us):
+        one.end_us = other.end_us
+    return one
+
+
+def _of(found: dict[str, Wanted], name: str) -> Wanted:
+    if name not in found:
+        found[name] = wanted(name)
+    return found[name]
+
+
+def _start(one: Wanted, event: SessionStarted) -> None:
+    one.tool = one.tool or tool_of(event.harness)
+    one.cwd = event.cwd or one.cwd
+    if event.at_basis != "file":
+        at_us = times.us_of(event.at)
+        one.start_us = at_us if one.start_us is None else min(one.start_us, at_us)
+
+
+def _compute_start(one: Wanted, duration_s: object) -> None:
+    if one.start_us is not None or one.end_us is None or isinstance(duration_s, bool):
+        return
+    if isinstance(duration_s, int | float) and 0 <= duration_s * _SECOND_US <= one.end_us:
+        one.start_us, one.is_exact = one.end_us - round(duration_s * _SECOND_US), False
+
+
+def _moment(value: object) -> int | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        return moment_us(value, "$")[0]
+    except InvalidEventError:
+        return None
+
+
+def shown(at_us: int | None) -> str:
+    """Return a time for people, to the millisecond; `-` for none."""
+    if at_us is None or not limits.AT_MIN_US <= at_us <= limits.AT_MAX_US:
+        return "-"
+    at: datetime = times.EPOCH + timedelta(microseconds=at_us)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
