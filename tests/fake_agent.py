@@ -4,7 +4,7 @@
 
 What it does beside that, the variables `FAKE_*` say: `FAKE_SAYS` is its prompt, `FAKE_COMMITS` how many
 commits it makes, `FAKE_SHELL` what it runs in a shell, `FAKE_EXIT` how it ends, `FAKE_TELLS` a file that
-gets its environment as JSON.
+gets its environment as JSON. What it runs finds Claude Code's id of the session in `FAKE_NATIVE`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def write(path: Path, *lines: dict[str, object]) -> None:
 
 def claude() -> None:
     known = WORDS[WORDS.index("--session-id") + 1] if "--session-id" in WORDS else str(uuid.uuid4())
+    os.environ["FAKE_NATIVE"] = known
     folder = Path(os.environ.get("CLAUDE_CONFIG_DIR", HOME / ".claude"))
     slug = "".join(char if char.isalnum() else "-" for char in CWD)
     common = {"sessionId": known, "cwd": CWD, "version": "2.1.30", "isSidechain": False, "userType": "external"}

@@ -40,7 +40,7 @@ def temporary(environment: Mapping[str, str]) -> Path:
 
 def _callers(environment: Mapping[str, str]) -> str:
     named = environment.get("TMPDIR", "")
-    return named if os.path.isabs(named) and os.path.isdir(named) else tempfile.gettempdir()  # noqa: PTH112, PTH117
+    return named if os.path.isabs(named) and os.path.isdir(named) else tempfile.gettempdir()  # noqa: PTH112, PTH117 - text of the environment
 
 
 def end(temp: Path, environment: Mapping[str, str], needed: list[str], *, keep: bool) -> str | None:

@@ -26,13 +26,10 @@ from rightful import limits, times
 from rightful.identity import is_session
 from rightful.parts import Evidence, Relation
 from rightful.producers.evidence import FileEvidence, Hashed, evidence_of, hashed, sentinel_in
+from rightful.producers.layouts import pointer_of
 from rightful.producers.running import Own
 
-_POINTERS = ("cc-session-log-ref-*.txt", "gptme-traj-*.path", "grok-build-session-log-ref-*.txt")
-"""Pointer files that launchers leave among temporary files (gptme-contrib, `run_item.py`)."""
-
 _MAIN = frozenset({"transcript", "rollout", "events", "conversation"})
-_POINTER_BYTES = 8_192
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _DAY_US = 86_400_000_000
 _CLOCKS_US = 2_000_000  # how coarse a file system's times may be
@@ -161,9 +158,8 @@ def _by_id(span: Span) -> Sought | None:
 
 def _pointed(span: Span) -> Sought | None:
     """Return what pointer files in the run's private folder lead to; None if there are none."""
-    paths = dict.fromkeys(
-        path for pattern in _POINTERS for pointer in sorted(span.temp.glob(pattern)) if (path := _target(pointer))
-    )
+    pointers = sorted(path for path in span.temp.iterdir() if pointer_of(str(path)) is not None)
+    paths = dict.fromkeys(path for pointer in pointers if (path := _target(pointer)))
     files = [file for file in map(evidence_of, paths) if file is not None]
     fitting = [file for file in files if not _contradicts(span, file)]
     if len(fitting) == 1:
@@ -177,7 +173,7 @@ def _pointed(span: Span) -> Sought | None:
 def _target(pointer: Path) -> str | None:
     try:
         with pointer.open("rb") as file:
-            path = os.fsdecode(file.read(_POINTER_BYTES)).strip()
+            path = os.fsdecode(file.read(limits.LOCATE_POINTER_BYTES)).strip()
     except OSError:
         return None
     return path if os.path.isabs(path) and "\0" not in path else None  # noqa: PTH117 - text of a file
@@ -218,6 +214,8 @@ def _in_window(span: Span, files: list[FileEvidence]) -> Sought:
         return Sought(None, candidates, f"other runs were in this folder meanwhile: {', '.join(span.others)}")
     if fitting[0].inherits is not None:
         return Sought(None, candidates, "it begins with a copy of another session's lines")
+    if (fitting[0].started_at_us or 0) > span.began_us + limits.LOCATE_WINDOW_S * 1_000_000:
+        return Sought(None, candidates, f"it began more than {limits.LOCATE_WINDOW_S} s after the run")
     return _owned(fitting[0], "cwd-window")
 
 
