@@ -224,6 +224,15 @@ EVIDENCE_BROKEN = 1_000
 EVIDENCE_TAIL_BYTES = 65_536
 """How much of a transcript's end is read for its own id, where its beginning was copied from another; bytes."""
 
+RUN_COMMITS = 1_000
+"""Commits of one run that are recorded, and candidates; the rest is counted. A session makes dozens."""
+
+RUN_FILES = 100_000
+"""Transcripts of a tool that are looked at after a run. A busy year leaves some ten thousand; each takes 0.1 ms."""
+
+RUN_WAIT_S = 10.0
+"""How long a run waits for other writers, at its start and at its end; seconds. What could not be written is kept."""
+
 LOCATE_DEPTH = 8
 """How deep a folder is searched for transcripts; levels. Below a home Codex has 6, and gptme's runs have 7."""
 

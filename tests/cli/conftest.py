@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.running import Place
 
 from rightful.cli import main
 
@@ -65,3 +66,9 @@ def home(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(here / "home"))
     monkeypatch.setenv("TMPDIR", str(here / "temp"))
     return here / "home"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A home, fake agents and a ledger, for runs in processes of their own."""
+    return Place(tmp_path)

@@ -6,6 +6,7 @@ import argparse
 import importlib
 import inspect
 import re
+import subprocess
 import uuid
 from pathlib import Path
 
@@ -206,7 +207,7 @@ def test_no_command_is_described_that_does_not_exist() -> None:
     assert re.findall(r"^## `(.+)`$", page("cli.md"), re.MULTILINE) == list(cli.COMMANDS)
 
 
-def test_every_file_of_a_ledger_is_listed(tmp_path: Path) -> None:
+def test_every_file_of_a_ledger_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "ledger"
     line = tmp_path / "line"
     line.write_text('{"type":"session.ended","producer":"p","key":"1","session":"t:a","at":"2026-08-01T10:15:00Z"}')
@@ -220,6 +221,11 @@ def test_every_file_of_a_ledger_is_listed(tmp_path: Path) -> None:
     assert spool.keep_events([{}], 1) is not None
     assert spool.set_aside(b"x", "why", 1) is not None
     Cursor(str(folder), "a").save({"/x": Known(1)})
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    script = "git init -q r && cd r && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x"
+    subprocess.run(["sh", "-c", script], check=True, cwd=tmp_path)
+    inside = ["run", "--cwd", str(tmp_path / "r"), "--worktree", "--harness", "gptme", "--", "sh", "-c"]
+    assert cli.main([*words[:2], *inside, 'touch new; touch "$GPTME_LOGS_HOME/x"']) == 0
     listed = set(rows(page("files.md")))
 
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}

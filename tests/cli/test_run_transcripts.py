@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.running import Place, meeting, told
+
+from rightful.producers.evidence import hashed
+
+
+def test_claude_code_is_given_an_id_and_its_transcript_is_bound_by_it(place: Place, tmp_path: Path) -> None:
+    done = place.run("--", "claude", "-p", "hello", FAKE_TELLS=str(tmp_path / "told"))
+
+    words = told(tmp_path / "told")["words"]
+    [native] = (place.root / "home" / ".claude" / "projects").glob("*/*.jsonl")
+    assert list(words) == ["--session-id", native.stem, "-p", "hello"]
+    [link], [bound] = place.events("session.linked"), place.events("transcript.bound")
+    assert (link.session, link.other, link.as_, link.evidence) == (
+        done.report["session"], f"claude-code:{native.stem}", "native", "native-id",
+    )  # fmt: skip
+    assert (bound.uri, bound.bytes, bound.sha256) == (native.as_uri(), native.stat().st_size, hashed(native).sha256)
+    assert (bound.evidence, bound.session) == ("native-id", done.report["session"])
+    assert done.report["transcript"]["uri"] == native.as_uri()
+
+
+@pytest.mark.parametrize("words", [("-c",), ("--resume=x",), ("mcp", "list"), ("--version",), ("--session-id", "u")])
+def test_claude_code_is_given_no_id_where_it_begins_no_session_of_its_own(
+    place: Place, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    place.run("--", "claude", *words, FAKE_TELLS=str(tmp_path / "told"))
+
+    assert list(told(tmp_path / "told")["words"]) == list(words)
+
+
+def test_gptme_writes_into_a_folder_of_the_runs_own_that_stays(place: Place) -> None:
+    done = place.run("--", "gptme", "hello")
+
+    mark = done.report["session"].removeprefix("run:")
+    [file] = (place.ledger / "runs" / mark / "logs" / "gptme").glob("*/conversation.jsonl")
+    [link], [bound] = place.events("session.linked"), place.events("transcript.bound")
+    assert (link.other, link.evidence) == (f"gptme:{file.parent.name}", "directory")
+    assert (bound.uri, bound.evidence) == (file.as_uri(), "directory")
+    assert not (place.root / "home" / ".local").exists()
+
+
+def test_a_resumed_conversation_of_gptme_stays_where_the_others_are(place: Place, tmp_path: Path) -> None:
+    place.run("--", "gptme", "--resume", FAKE_TELLS=str(tmp_path / "told"))
+
+    assert "GPTME_LOGS_HOME" not in told(tmp_path / "told")["env"]
+
+
+def test_two_conversations_in_the_runs_own_folder_are_candidates(place: Place) -> None:
+    done = place.run("--harness", "gptme", "--", "sh", "-c", "gptme a; gptme b")
+
+    [lack] = place.events("data.recorded")
+    assert lack.name == "transcript-candidates"
+    assert len(lack.data["candidates"]) == 2
+    assert lack.data["why"] == done.report["why"] == "2 conversations began in the run's own log folder"
+    assert place.events("session.linked", "transcript.bound") == []
+
+
+def test_a_name_that_another_run_is_linked_to_is_not_taken_from_it(place: Place) -> None:
+    first = place.run("--", "gptme", "--name", "task")
+
+    second = place.run("--", "gptme", "--name", "task")
+
+    assert [link.session for link in place.events("session.linked")] == [first.report["session"]]
+    assert second.report["why"] == f"{first.report['session']} is linked to gptme:task already"
+    assert second.report["transcript"] is None
+    assert len(second.report["candidates"]) == 1
+
+
+@pytest.mark.parametrize("tool", ["codex", "copilot"])
+def test_a_session_that_alone_began_here_is_the_runs_by_folder_and_time(place: Place, tool: str) -> None:
+    place.run("--", tool, cwd=place.root)  # of another folder
+
+    done = place.run("--", tool)
+
+    link = place.events("session.linked", session=done.report["session"])[0]
+    assert link.evidence == "cwd-window"
+    assert link.other.startswith(f"{tool}:")
+    assert done.report["transcript"]["evidence"] == "cwd-window"
+
+
+def test_a_session_that_began_before_the_run_is_not_its_own(place: Place) -> None:
+    subprocess.run(["codex"], env=place.env(), cwd=place.project, check=True)
+
+    done = place.run("--harness", "codex", "--", "true")
+
+    assert done.report["transcript"] is None
+    assert done.report["candidates"] == []
+    assert "no session of codex began in this folder" in done.report["why"]
+
+
+def test_the_marker_of_the_commands_own_words_tells_which_of_two_sessions_it_is(place: Place) -> None:
+    mark = "<!-- BOB_SESSION_SENTINEL=789183b7-e986-46c1-9d5f-0544c8f3c4c9 session_id=41c2 -->\nFix"
+
+    done = place.run("--harness", "codex", "--", "sh", "-c", 'codex; FAKE_SAYS="$0" codex', mark)
+
+    assert done.report["transcript"]["evidence"] == "sentinel"
+    assert "BOB_SESSION_SENTINEL" in Path(done.report["transcript"]["uri"].removeprefix("file://")).read_text()
+
+
+def test_a_pointer_in_the_private_folder_leads_to_the_transcript(place: Place) -> None:
+    script = 'printf %s "$PWD/x/conversation.jsonl" > "$TMPDIR/gptme-traj-1.path"'
+
+    done = place.run("--harness", "gptme", "--", "sh", "-c", f"GPTME_LOGS_HOME=$PWD gptme --name x; {script}")
+
+    assert done.report["transcript"]["evidence"] == "pointer"
+    assert done.report["transcript"]["session"] == "gptme:x"
+
+
+def test_twenty_runs_of_one_item_share_nothing(place: Place, tmp_path: Path) -> None:
+    place.repository()
+    script = 'env > "$OUT/$RIGHTFUL_RUN_NONCE"; pwd >> "$OUT/$RIGHTFUL_RUN_NONCE"'
+    (tmp_path / "out").mkdir()
+    words = ("--item", "same", "--harness", "gptme", "--worktree", "--")
+
+    met = meeting(
+        place, *words, "sh", "-c", f"{script}; gptme; FAKE_COMMITS=1 none", count=20, OUT=str(tmp_path / "out")
+    )
+
+    told = [path.read_text().splitlines() for path in (tmp_path / "out").iterdir()]
+    for name in ("RIGHTFUL_SESSION", "RIGHTFUL_RUN_NONCE", "TMPDIR", "GPTME_LOGS_HOME", "PWD"):
+        assert len({line for env in told for line in env if line.startswith(f"{name}=")}) == 20, name
+    for key in ("session", "run_nonce", "worktree", "branch"):
+        assert len({str(one[key]) for one in met}) == 20, key
+    assert len({one["transcript"]["uri"] for one in met}) == 20
+    assert {one["transcript"]["evidence"] for one in met} == {"directory"}
+    assert len({sha for one in met for sha in one["commits"]}) == 20
+    assert {len(one["commits"]) for one in met} == {1}
+    assert {tuple(one["commit_candidates"]) for one in met} == {()}
+    links = place.events("session.linked")
+    assert len({link.session for link in links}) == len({link.other for link in links}) == 20
+
+
+def test_of_two_runs_of_codex_in_one_folder_neither_takes_the_others_transcript(place: Place) -> None:
+    met = meeting(place, "--harness", "codex", "--", "codex", count=2)
+
+    assert [one["transcript"] for one in met] == [None, None]
+    assert place.events("session.linked", "transcript.bound") == []
+    lacks = place.events("data.recorded")
+    assert len(lacks) == 2
+    assert all("began in this folder" in one.data["why"] or "other runs" in one.data["why"] for one in lacks)
+
+
+def test_a_run_that_leaves_no_transcript_does_not_take_that_of_one_that_was_there_meanwhile(place: Place) -> None:
+    outer = place.run("--harness", "codex", "--", sys.executable, "-m", "rightful", "run", "--", "codex")
+
+    assert outer.report["transcript"] is None
+    assert "other runs were in this folder meanwhile" in outer.report["why"]
+
+
+def test_two_runs_of_claude_code_in_one_second_have_each_its_own_transcript(place: Place) -> None:
+    gate = [place.start("--report", place.root / f"r{number}", "--", "claude") for number in range(2)]
+    for process in gate:
+        process.communicate(timeout=60)
+
+    reports = [json.loads((place.root / f"r{number}").read_text()) for number in range(2)]
+    assert {one["transcript"]["evidence"] for one in reports} == {"native-id"}
+    assert len({one["transcript"]["uri"] for one in reports}) == 2

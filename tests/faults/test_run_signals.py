@@ -1,0 +1,177 @@
+"""Signals, with real terminals: each reaches the command once, and its end is the run's."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.running import Place
+
+COUNTS = """
+import os, signal, sys
+def got(number, frame):
+    print("got", signal.Signals(number).name, flush=True)
+    if number == signal.SIGUSR1:
+        sys.exit(7)
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGWINCH):
+    signal.signal(number, got)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+"""Says which signals it gets, and ends with SIGUSR1."""
+
+SHELL = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = subprocess.Popen(sys.argv[1:], process_group=0)
+os.tcsetpgrp(0, job.pid)
+_, status = os.waitpid(job.pid, os.WUNTRACED)
+os.tcsetpgrp(0, os.getpgrp())
+print("stopped" if os.WIFSTOPPED(status) else "not stopped", flush=True)
+os.tcsetpgrp(0, job.pid)
+os.killpg(job.pid, signal.SIGCONT)
+_, status = os.waitpid(job.pid, 0)
+os.tcsetpgrp(0, os.getpgrp())
+print("ended", os.waitstatus_to_exitcode(status), flush=True)
+"""
+"""Runs a job as a shell with job control does: it is stopped once, and then brought to the foreground."""
+
+
+class Terminal:
+    """A process on a terminal of its own, whose session it leads."""
+
+    def __init__(self, place: Place, words: list[str]) -> None:
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            try:
+                os.chdir(place.project)
+                os.execve(words[0], words, place.env())  # noqa: S606 - a session leader is no child of a shell
+            finally:
+                os._exit(99)
+        self.seen = ""
+
+    def until(self, text: str) -> None:
+        """Read until a text was printed."""
+        while text not in self.seen:
+            self.seen += os.read(self.fd, 4096).decode()
+
+    def rest(self) -> str:
+        """Read to the end; return all that was printed."""
+        try:
+            while chunk := os.read(self.fd, 4096):
+                self.seen += chunk.decode()
+        except OSError:  # a terminal without a process
+            pass
+        os.close(self.fd)
+        return self.seen
+
+    def code(self) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def counting(place: Place) -> list[str]:
+    return place.words("--quiet", "--", sys.executable, "-c", COUNTS)
+
+
+@pytest.mark.parametrize(("key", "name"), [(b"\x03", "SIGINT"), (b"\x1c", "SIGQUIT")])
+def test_a_key_of_the_terminal_reaches_the_command_once(place: Place, key: bytes, name: str) -> None:
+    terminal = Terminal(place, counting(place))
+    terminal.until("ready")
+
+    os.write(terminal.fd, key)
+    terminal.until(f"got {name}")
+    os.kill(terminal.pid, signal.SIGUSR1)  # is dealt with after it, since its number is higher
+
+    assert terminal.rest().count("got SIGUSR1") == 1
+    assert terminal.seen.count(f"got {name}") == 1
+    assert terminal.code() == 7
+    assert [event.exit_code for event in place.events("session.ended")] == [7]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGWINCH])
+def test_a_signal_that_only_the_run_gets_is_passed_on_once(place: Place, number: signal.Signals) -> None:
+    terminal = Terminal(place, counting(place))
+    terminal.until("ready")
+
+    os.kill(terminal.pid, number)
+    terminal.until(f"got {number.name}")
+    os.kill(terminal.pid, signal.SIGUSR1)
+
+    assert terminal.rest().count(f"got {number.name}") == 1
+    assert terminal.code() == 7
+
+
+def test_a_signal_of_the_terminal_reaches_a_command_that_left_the_group(place: Place) -> None:
+    script = f"import os; os.setpgid(0, 0)\n{COUNTS}"
+    terminal = Terminal(place, place.words("--quiet", "--", sys.executable, "-c", script))
+    terminal.until("ready")
+
+    os.write(terminal.fd, b"\x03")
+    terminal.until("got SIGINT")
+    os.kill(terminal.pid, signal.SIGUSR1)
+
+    terminal.rest()
+    assert terminal.code() == 7
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
+def test_a_command_that_a_signal_ended_gives_the_code_of_a_shell(place: Place, number: signal.Signals) -> None:
+    done = place.run("--", "sh", "-c", f"kill -{int(number)} $$")
+
+    assert done.code == 128 + number
+    assert [event.exit_code for event in place.events("session.ended")] == [128 + number]
+
+
+def test_the_command_gets_the_signals_that_we_held_back(place: Place) -> None:
+    script = "import signal; print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))"
+
+    assert place.run("--", sys.executable, "-c", script).out == "[]\n"
+
+
+def test_a_signal_that_the_caller_ignores_is_ignored_by_the_command(place: Place) -> None:
+    script = "import signal; print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
+
+    process = subprocess.Popen(
+        place.words("--", sys.executable, "-c", script), env=place.env(), cwd=place.project, text=True,
+        stdout=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # noqa: PLW1509 - as `nohup` does
+    )  # fmt: skip
+
+    assert process.communicate(timeout=60)[0] == "True\n"
+
+
+def test_the_command_can_be_stopped_and_brought_back_as_a_job(place: Place) -> None:
+    shell = [sys.executable, "-c", SHELL, *counting(place)]
+    terminal = Terminal(place, shell)
+    terminal.until("ready")
+
+    os.write(terminal.fd, b"\x1a")
+    terminal.until("stopped")
+    os.write(terminal.fd, b"\x03")
+    terminal.until("got SIGINT")
+    job = int(subprocess.run(["pgrep", "-P", str(terminal.pid)], capture_output=True, check=True).stdout)
+    os.kill(job, signal.SIGUSR1)
+
+    assert "ended 7" in terminal.rest()
+    assert "not stopped" not in terminal.seen
+    assert terminal.code() == 0
+
+
+def test_a_command_that_stops_itself_stops_the_job(place: Place) -> None:
+    script = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('back', flush=True)"
+    words = place.words("--quiet", "--", sys.executable, "-c", script)
+    terminal = Terminal(place, [sys.executable, "-c", SHELL, *words])
+
+    assert "ended 0" in terminal.rest()
+    assert terminal.seen.index("stopped") < terminal.seen.index("back")
+    assert terminal.code() == 0

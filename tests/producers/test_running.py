@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rightful import limits, times
+from rightful.identity import is_session
+from rightful.producers import running, running_lives, running_records, running_transcripts
+from rightful.producers.running import Own
+from rightful.producers.running_lives import Held, Life
+from rightful.producers.running_transcripts import Span
+
+AT_US = 1_785_579_400_000_000
+
+
+def bits(*drawn: bytes) -> running.Entropy:
+    left = list(drawn)
+    return lambda count: left.pop(0)[:count]
+
+
+def test_an_identity_is_made_of_nothing_but_the_second_and_random_bits() -> None:
+    one = running.drawn(AT_US, entropy=bits(b"\x01" * 16, b"\x02" * 16))
+
+    assert one == ("20260801T101640Z-0101010101010101", "run:20260801T101640Z-0101010101010101", "02" * 16)
+    assert is_session(one.session)
+    assert len({running.drawn(AT_US).session for _ in range(1_000)}) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["claude", "--resume", "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"], "resume"),
+        (["claude", "-r", "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"], "resume"),
+        (["claude", "--session-id=7fbe4341-0d57-4016-8374-1ed5e8da4b1b"], "native"),
+        (["claude", "--resume", "7fbe4341-0d57-4016-8374-1ed5e8da4b1b", "--fork-session"], None),
+        (["claude", "--resume", "fix-bug"], None),
+        (["claude", "-p", "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"], None),
+    ],
+)
+def test_the_session_that_the_words_name_is_known(words: list[str], told: str | None) -> None:
+    found = running_transcripts.told_id("claude-code", words)
+
+    assert found == (None if told is None else ("7fbe4341-0d57-4016-8374-1ed5e8da4b1b", told))
+
+
+def test_words_behind_two_dashes_are_the_prompts_and_change_nothing(tmp_path: Path) -> None:
+    own = running.own_of(["/bin/claude", "-p", "--", "--resume"], "claude-code", tmp_path)
+
+    assert own.command == ("/bin/claude", "--session-id", own.native_id, "-p", "--", "--resume")
+
+
+def test_nothing_is_added_to_the_words_of_a_wrapper(tmp_path: Path) -> None:
+    assert running.own_of(["npx", "claude"], "claude-code", tmp_path) == Own(("npx", "claude"))
+
+
+def test_others_are_known_that_were_there_before_and_that_came_and_went(tmp_path: Path) -> None:
+    lives = [Life(f"run:{name}", "/w", "/w", is_apart=False) for name in "abc"]
+    first = Held([tmp_path], "a", lives[0])
+    second = Held([tmp_path], "b", lives[1])
+    second.close()
+    third = Held([tmp_path], "c", lives[2])
+
+    assert (first.before, first.others()) == ([], lives[1:])
+    assert (second.before, third.before, third.others()) == ([lives[0]], [lives[0]], [lives[0]])
+    first.close()
+    third.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_told_and_no_reason_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    held = Held([tmp_path / "file", tmp_path / "folder"], "a", Life("run:a", "/", None, is_apart=False))
+
+    assert held.refused == [tmp_path / "file"]
+    assert len(list((tmp_path / "folder").iterdir())) == 1
+    held.close()
+
+
+def test_what_stands_among_the_files_of_runs_and_is_none_hurts_nobody(tmp_path: Path) -> None:
+    (tmp_path / "x.run").mkdir()
+    (tmp_path / "y.run").symlink_to("/dev/zero")
+
+    held = Held([tmp_path], "a", Life("run:a", "/", None, is_apart=False))
+
+    assert held.others() == []
+    held.close()
+    assert running_lives.LIVE == "live"
+
+
+def test_no_more_transcripts_are_looked_at_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RUN_FILES", 2)
+    own = Own(("gptme",), None, tmp_path)
+    span = Span("gptme", own, ["gptme"], {}, tmp_path, tmp_path, 0, 2**52, [])
+    line = '{"role": "user", "content": "x", "timestamp": "2026-08-01T10:15:00"}\n'
+    counts = []
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "conversation.jsonl").write_text(line)
+        found = running_transcripts.sought(span)
+        counts.append(1 if found.owned is not None else len(found.candidates))
+
+    assert counts == [1, 2, 2]
+
+
+def test_a_run_waits_for_other_writers_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = []
+
+    class Log:
+        def head(self) -> int:
+            return 0
+
+        def read(self, **_: object) -> list[object]:
+            return []
+
+        def append(self, events: list[object], *, timeout_s: float, **_: object) -> list[object]:
+            waited.append(timeout_s)
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        running_records.begin(Log(), {"session": "run:a", "run_nonce": "1"}, timeout_s=limits.RUN_WAIT_S)  # type: ignore[arg-type]
+
+    assert waited == [limits.RUN_WAIT_S]
+
+
+@pytest.mark.parametrize(("late_s", "is_own"), [(0, True), (60, True), (60.001, False)])
+def test_only_a_session_that_began_soon_after_the_run_is_its_own_by_folder_and_time(
+    tmp_path: Path, late_s: float, is_own: bool
+) -> None:
+    began_us = AT_US
+    at = times.text_of(began_us + round(late_s * 1_000_000))
+    meta = {"id": "7fbe4341-0d57-4016-8374-1ed5e8da4b1b", "timestamp": at, "cwd": str(tmp_path)}
+    folder = tmp_path / "codex" / "sessions" / "2026" / "08" / "01"
+    folder.mkdir(parents=True)
+    line = json.dumps({"timestamp": at, "type": "session_meta", "payload": meta})
+    (folder / "rollout-x-7fbe4341-0d57-4016-8374-1ed5e8da4b1b.jsonl").write_text(line + "\n")
+    home = {"CODEX_HOME": str(tmp_path / "codex")}
+    span = Span("codex", Own(("codex",)), ["codex"], home, tmp_path, tmp_path, began_us, began_us + 10**9, [])
+
+    found = running_transcripts.sought(span)
+
+    assert (found.owned is not None) == is_own
+    assert found.why == (None if is_own else "it began more than 60 s after the run")
