@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from rightful import limits
+from rightful import limits, times
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError, RightfulError, UsageError
-from rightful.events import HandoffTaken, HandoffWritten
+from rightful.events import HandoffTaken, HandoffWritten, MessageRecorded
+from rightful.ledger.log import Log
+from rightful.ledger.recorded import Receipt
 from rightful.producers.handoff_facts import HandoffMismatchError, SameRun, facts_of
 from rightful.producers.handoffs import Handoffs, NothingToTakeError
 
@@ -139,7 +141,7 @@ def test_a_key_that_stands_for_another_payload_is_refused(step: Step, ledger: Le
 def test_both_sides_keep_what_was_found_of_them(step: Step, ledger: Ledger) -> None:
     writer = {"RIGHTFUL_SESSION": A, "RIGHTFUL_RUN_NONCE": "n1", "CLAUDE_CODE_SESSION_ID": "a"}
     step(**writer, GPTME_SESSION_ID="41c2").put("meta", "x", session=A)
-    step(cwd="/w/sub dir", CODEX_THREAD_ID="t").take("meta", session=A, key="k")
+    step(cwd="/w/sub dir", CODEX_THREAD_ID="t", GPTME_SESSION_ID="41c2").take("meta", session=A, key="k")
 
     written, taken = (row.event for row in ledger.read())
 
@@ -150,7 +152,7 @@ def test_both_sides_keep_what_was_found_of_them(step: Step, ledger: Ledger) -> N
     assert (written.found.run_nonce, written.found.native_id, written.found.cwd) == ("n1", "claude-code:a", "file:///w")
     assert written.extra == {"form": "text", "natives": ["claude-code:a", "gptme-session:41c2"]}
     assert (taken.found.run_nonce, taken.found.native_id, taken.found.cwd) == (None, "codex:t", "file:///w/sub%20dir")
-    assert taken.extra == {"key": "k"}
+    assert taken.extra == {"key": "k", "natives": ["codex:t", "gptme-session:41c2"]}
     assert (taken.session, taken.name) == (A, "meta")
 
 
@@ -328,6 +330,86 @@ def test_a_payload_that_is_none_or_too_long_is_refused(step: Step, ledger: Ledge
             step().put("meta", payload, session=A)
 
     assert rows(ledger) == []
+
+
+class Overtaken(Log):
+    """A log to which another writes just before the first append."""
+
+    def __init__(self, ledger: Ledger, other: Callable[[], object]) -> None:
+        super().__init__(ledger.log.recorder)
+        self._other: Callable[[], object] | None = other
+
+    def append(self, *args: Any, **more: Any) -> list[Receipt]:
+        """Let the other one be faster once."""
+        other, self._other = self._other, None
+        if other is not None:
+            other()
+        return super().append(*args, **more)
+
+
+def overtaken(ledger: Ledger, other: Callable[[], object], **environ: str) -> Handoffs:
+    return Handoffs(Overtaken(ledger, other), clock=lambda: AT_US, environ=environ, cwd=Path("/w"))
+
+
+def test_a_put_never_takes_the_place_of_anothers_that_came_meanwhile(step: Step, ledger: Ledger) -> None:
+    other = step(RIGHTFUL_RUN_NONCE="n2")
+    mine = overtaken(ledger, lambda: other.put("meta", "theirs", session="t:shared"), RIGHTFUL_RUN_NONCE="n1")
+
+    with pytest.raises(HandoffMismatchError, match="it waits already"):
+        mine.put("meta", "mine", session="t:shared")
+
+    assert rows(ledger) == [("handoff.written", "appended")]
+
+
+def test_the_same_put_from_another_folder_meanwhile_is_stored_once(step: Step, ledger: Ledger) -> None:
+    mine = overtaken(ledger, lambda: step(cwd="/elsewhere").put("meta", "x", session=A, key="k"))
+
+    assert mine.put("meta", "x", session=A, key="k").outcome == "duplicate"
+    assert rows(ledger) == [("handoff.written", "appended")]
+
+
+def test_a_take_gets_what_was_put_meanwhile(step: Step, ledger: Ledger) -> None:
+    step().put("meta", "old", session=A)
+    mine = overtaken(ledger, lambda: step().put("meta", "new", session=A))
+
+    assert mine.take("meta", session=A).payload == "new"
+
+
+@pytest.mark.parametrize("cwd", ["/w", "/elsewhere"])
+def test_the_same_take_meanwhile_gets_the_same(step: Step, ledger: Ledger, cwd: str) -> None:
+    step().put("meta", "x", session=A)
+    mine = overtaken(ledger, lambda: step(cwd=cwd).take("meta", session=A, key="k"))
+
+    assert mine.take("meta", session=A, key="k")[3:] == ("x", times.at_of(AT_US), 1, mine_id(ledger), True)
+    assert rows(ledger) == [("handoff.written", "appended"), ("handoff.taken", "appended")]
+
+
+def mine_id(ledger: Ledger) -> str:
+    [row] = ledger.read(types=["handoff.taken"])
+    return row.id
+
+
+def test_a_take_that_another_one_wins_meanwhile_gets_nothing(step: Step, ledger: Ledger) -> None:
+    step().put("meta", "x", session=A)
+    mine = overtaken(ledger, lambda: step().take("meta", session=B, put_by=A))
+
+    with pytest.raises(NothingToTakeError, match=f"was taken at {AT} by {B}"):
+        mine.take("meta", session=A)
+    assert rows(ledger) == [("handoff.written", "appended"), ("handoff.taken", "appended")]
+
+
+@pytest.mark.parametrize("between", [0, 63, 64, 600])
+def test_what_was_put_last_is_found_however_much_was_written_since(step: Step, ledger: Ledger, between: int) -> None:
+    step().put("meta", "old", session=A)
+    step().put("meta", "x", session=A)
+    step().put("other", "y", session=A)
+    others = [
+        MessageRecorded(producer="p", key=str(at), session=A, at=times.at_of(AT_US), role="user")
+        for at in range(between)
+    ]
+    ledger.append(others)
+
+    assert step().take("meta", session=A).payload == "x"
 
 
 def test_a_list_says_what_waits_what_was_taken_and_what_was_replaced(step: Step) -> None:
