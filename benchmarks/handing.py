@@ -22,7 +22,7 @@ import rightful
 ROUNDS, SESSIONS, COSTS = 50, (2, 4, 8), 300
 """Rounds of a race, how many sessions it has, and handoffs of a turn."""
 
-SESSION = "claude-code:7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
+SESSION = "bench:cost"
 
 
 def handoff(setting: Setting) -> Iterator[Result]:
