@@ -113,6 +113,15 @@ def test_a_key_is_of_one_session_and_one_name(step: Step) -> None:
         step().take("meta", session=B, key="k", put_by=A)
 
 
+def test_one_key_of_a_taker_is_for_each_session_that_it_takes_from(step: Step) -> None:
+    for session, payload in ((A, "of a"), (B, "of b")):
+        step().put("meta", payload, session=session)
+
+    taken = [step().take("meta", session="t:c", put_by=session, key="k").payload for session in (A, B, A)]
+
+    assert taken == ["of a", "of b", "of a"]
+
+
 def test_a_put_with_a_key_is_stored_once(step: Step, ledger: Ledger) -> None:
     first = step().put("meta", {"t": (1, float("nan"))}, session=A, key="k")
     again = step(cwd="/elsewhere").put("meta", {"t": (1, float("nan"))}, session=A, key="k")
