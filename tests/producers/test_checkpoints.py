@@ -347,14 +347,14 @@ def test_what_stands_behind_the_place_of_a_rewritten_file_is_held_up_to_the_limi
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.jsonl"
-    put(path, lines("a") + b'{"say')
+    put(path, lines("a") + b"x" * 500)
 
-    monkeypatch.setattr(limits, "EVENT_BYTES", 4)
+    monkeypatch.setattr(limits, "EVENT_BYTES", 499)
     import_once(ledger, Draft(), path)
     assert kept(ledger) == []
-    monkeypatch.setattr(limits, "EVENT_BYTES", 5)
+    monkeypatch.setattr(limits, "EVENT_BYTES", 500)
     import_once(ledger, Draft(), path)
-    put(path, lines("a", "b"))
+    put(path, lines("a") + b"x" * 500 + b"\n" + lines("b"))
 
     assert begin(import_once(ledger, Draft(), path)) == 13
     assert said(ledger) == ["a", "b"]
