@@ -11,8 +11,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.producers.diary import Diary
+from tests.producers.growing import import_once
 
-from rightful import cli, envelope, errors, events, identity, limits, policies
+from rightful import app, cli, envelope, errors, events, identity, limits, policies
 from rightful.producers.claude_hook_cursor import Cursor, Known
 from rightful.producers.spool import Spool
 from rightful.projections.facts import Facts
@@ -220,6 +222,9 @@ def test_every_file_of_a_ledger_is_listed(tmp_path: Path) -> None:
     assert spool.keep_events([{}], 1) is not None
     assert spool.set_aside(b"x", "why", 1) is not None
     Cursor(str(folder), "a").save({"/x": Known(1)})
+    (tmp_path / "diary.jsonl").write_text('{"say":"a"}\n')
+    with app.open(folder) as ledger:
+        assert import_once(ledger, Diary(), tmp_path / "diary.jsonl").appended == 1
     listed = set(rows(page("files.md")))
 
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
