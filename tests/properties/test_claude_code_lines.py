@@ -28,10 +28,9 @@ NAMES = [
     "s/subagents/agent-1.meta.json",
 ]
 
-ODD = st.sampled_from(
-    [None, True, 0, -1, 2**70, 1.5, float("nan"), "", "x", "\ud800", "\x00", "y" * 600, "unknown", [], [None], {}]
-    + [{"type": "text"}, [{"type": "tool_result"}], [{"type": "tool_use", "id": "x"}], "2026-08-01T10:15:00Z"]
-)
+TEXTS = ["", "x", "\ud800", "\x00", "y" * 600, "unknown", "2026-08-01T10:15:00Z"]
+BLOCKS = [{}, {"type": "text"}, [{"type": "tool_result"}], [{"type": "tool_use", "id": "x"}], [], [None]]
+ODD = st.sampled_from([None, True, 0, -1, 2**70, 1.5, float("nan"), *TEXTS, *BLOCKS])
 
 
 def places(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
