@@ -120,6 +120,9 @@ CHECKPOINT_BYTES = 8 * 1024 * 1024
 CHECKPOINT_EVERY_BYTES = 64 * 1024 * 1024
 """How much of a file is read before how far that came is kept; bytes. A killed import repeats two seconds of work."""
 
+CHECKPOINT_DAYS = 90
+"""How long it is kept how far a file was read that did not grow since; days. Tools delete transcripts after 30."""
+
 WATCH_LOOK_S = 60.0
 """How often a watch looks at everything, whatever its watcher told; seconds. A walk of 10,000 files takes 0.1."""
 

@@ -131,6 +131,7 @@ def test_a_list_shows_what_waits_and_who_took_what(ledger: Path, run: Run, here:
         run("handoff", "list", "--session", A, "--json").document,
     )
 
+    assert {one["form"] for one in document} == {"text"}
     assert [(one["name"], one["state"], one["taken_by"]) for one in document] == [
         ("one", "taken", B),
         ("two", "waits", None),

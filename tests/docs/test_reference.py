@@ -12,8 +12,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.producers.diary import Diary
+from tests.producers.growing import import_once
 
-from rightful import cli, envelope, errors, events, identity, limits, policies
+from rightful import app, cli, envelope, errors, events, identity, limits, policies
 from rightful.producers.claude_hook_cursor import Cursor, Known
 from rightful.producers.spool import Spool
 from rightful.projections.facts import Facts
@@ -226,6 +228,9 @@ def test_every_file_of_a_ledger_is_listed(tmp_path: Path, monkeypatch: pytest.Mo
     subprocess.run(["sh", "-c", script], check=True, cwd=tmp_path)
     inside = ["run", "--cwd", str(tmp_path / "r"), "--worktree", "--harness", "gptme", "--", "sh", "-c"]
     assert cli.main([*words[:2], *inside, 'touch new; touch "$GPTME_LOGS_HOME/x"']) == 0
+    (tmp_path / "diary.jsonl").write_text('{"say":"a"}\n')
+    with app.open(folder) as ledger:
+        assert import_once(ledger, Diary(), tmp_path / "diary.jsonl").appended == 1
     listed = set(rows(page("files.md")))
 
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}

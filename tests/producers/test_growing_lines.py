@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rightful import content, limits
@@ -81,6 +81,21 @@ def test_the_limit_is_that_of_an_event() -> None:
     assert [isinstance(item, Found) for item in items(fits + longer)] == [True, False]
 
 
+def test_what_was_read_of_a_line_earlier_counts_for_its_limit() -> None:
+    def rest(data: bytes) -> list[Found | Problem]:
+        return items(data, place=Place(13, 1, 0), limit=20)
+
+    assert rest(b'{"b":1}\n{"c":1}') == [Found(1, {"b": 1}), Found(2, {"c": 1})]
+    assert rest(b'{"b":12}\n{"c":1}') == [Problem(1, "longer than 20 bytes; not read"), Found(2, {"c": 1})]
+
+
+def test_a_line_that_is_at_its_limit_may_go_on_for_long() -> None:
+    longer = Problem(1, "longer than 20 bytes; not read")
+
+    assert items(b"x" * (1 << 20) + b"\n{}", place=Place(20, 1, 0), limit=20) == [longer, Found(2, {})]
+    assert items(b"x" * (1 << 20), place=Place(20, 1, 0), limit=20) == [TORN]
+
+
 def test_an_open_line_beyond_the_limit_waits() -> None:
     lines = Lines(io.BytesIO(b'{"a":1}{"b":"' + b"x" * 50), limit=20)
 
@@ -93,7 +108,6 @@ def test_the_place_is_behind_whole_lines_and_whole_objects() -> None:
 
     assert [item for item in lines if isinstance(item, Found)] == [Found(1, {"a": 1}), Found(2, {"b": 2})]
     assert lines.place == Place(15, 2, 8)
-    assert lines.ended
 
 
 def test_there_is_no_place_in_the_midst_of_a_whole_line() -> None:
@@ -112,7 +126,6 @@ def test_what_cannot_be_read_any_more_is_a_problem_and_no_end() -> None:
     lines = Lines(Broken(b'{"a":1}\n'))
 
     assert list(lines) == [Found(1, {"a": 1}), Problem(2, "could not be read: Input/output error")]
-    assert not lines.ended
 
 
 def test_a_whole_object_without_newline_waits_for_nothing() -> None:
@@ -127,6 +140,7 @@ leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_s
 trees = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3))
 
 
+@settings(deadline=None)
 @given(st.dictionaries(keys, trees, max_size=3), st.booleans(), st.sampled_from([None, (",", ":")]))
 def test_the_fast_way_reads_what_the_slow_one_reads_or_nothing(
     value: dict[str, Any], is_ascii: bool, separators: tuple[str, str] | None
@@ -138,6 +152,7 @@ def test_the_fast_way_reads_what_the_slow_one_reads_or_nothing(
     assert fast is None or repr(fast) == repr(content.parse_json(line))
 
 
+@settings(deadline=None)
 @given(st.text('{}[]",:ab1 \\n', max_size=12))
 def test_what_is_no_json_is_read_by_neither(text: str) -> None:
     fast = _certain(text.encode())
@@ -149,6 +164,7 @@ def test_what_is_no_json_is_read_by_neither(text: str) -> None:
     assert fast is None or fast == slow
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([b'{"a":1}', b'{"b":"\xc3\xa9"}', b"\n", b"x", b"[1]", b'{"t":"', b" ", b"\x00"])),
     st.data(),

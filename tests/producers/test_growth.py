@@ -151,13 +151,17 @@ def test_all_is_read_again_when_that_is_asked_for(ledger: Ledger, tmp_path: Path
     import_once(ledger, Diary(), path)
 
     rest = import_once(ledger, Diary(), path)
+    put(path, lines("a", "b") + b"broken\nbroken\n")
+    import_once(ledger, Diary(), path)
+    more = import_once(ledger, Diary(), path)
     again = import_once(ledger, Diary(), path, again=True)
 
     assert (rest.duplicate, rest.exit_code) == (0, 0)
     assert [problem.what for problem in rest.problems] == [
         "note: 1 problem in what was read before is not told again; `--again` reads all of it"
     ]
-    assert (again.duplicate, again.exit_code, again.span) == (2, 2, (0, 33, 33))
+    assert more.problems[0].what.startswith("note: 2 problems in what was read before are not told again")
+    assert (again.duplicate, again.lost, again.span) == (2, 2, (0, 40, 40))
 
 
 def test_a_file_named_by_a_link_and_by_itself_is_one_file(ledger: Ledger, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from rightful.producers.claude_code_blocks import (
     message_of,
     of_assistant,
     of_user,
+    text_of,
 )
 from rightful.producers.claude_code_chain import Chain
 from rightful.producers.claude_code_facts import Facts, described, error_of, result_of, usage_of
@@ -308,7 +309,7 @@ def _is_at_rest(kind: str, message: Mapping[str, Any], event: Wire) -> bool | No
     """Say whether the model works no more behind an event; None where the event does not tell."""
     if kind == "user":
         if event["type"] == "message.recorded":
-            return True if str(event["content"]).startswith(AT_REST) else None
+            return True if text_of(event["content"]).startswith(AT_REST) else None
         return False
     if event["type"] == "message.recorded":
         return message.get("stop_reason") not in ("tool_use", "pause_turn")

@@ -143,7 +143,7 @@ def has_failed(value: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
     """Say whether a line in the model's name says that the model could not be reached."""
     if value.get("isApiErrorMessage") is True:
         return True
-    return message.get("model") == SYNTHETIC and _text_of(message.get("content")).startswith(_FAILED)
+    return message.get("model") == SYNTHETIC and text_of(message.get("content")).startswith(_FAILED)
 
 
 def _failure(line: Line, place: int, block: object) -> Wire:
@@ -197,7 +197,7 @@ def _told(line: Line, place: int, result: Wire) -> Iterator[Wire]:
     told = line.value.get("toolUseResult")
     if not isinstance(told, dict | list) or place != 0 or len(line.value["message"]["content"]) > 1:
         return  # a text repeats the output; of several results nobody knows which one it is
-    output = _text_of(result["output"])
+    output = text_of(result["output"])
     rest = _beyond_text(told, output)
     if rest is not None:
         data = {"call": result["call"], "result": rest}
@@ -233,10 +233,10 @@ def is_prompt(event: Wire) -> bool:
     """Say whether an event is what the user themselves asked."""
     if event["type"] != "message.recorded" or event["role"] != "user" or "extra" in event:
         return False
-    return not _text_of(event["content"]).startswith(AT_REST)
+    return not text_of(event["content"]).startswith(AT_REST)
 
 
-def _text_of(content: object) -> str:
+def text_of(content: object) -> str:
     """Return the text of a message's or a result's content, whatever its form."""
     if isinstance(content, str):
         return content

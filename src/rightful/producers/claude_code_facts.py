@@ -101,7 +101,7 @@ def result_of(line: Line) -> Iterator[Wire]:
     turns = value.get("num_turns")
     stated = {"type", "uuid", "session_id", "sessionId", "num_turns", "usage", "result", "timestamp"}
     extra = {name: item for name, item in value.items() if name not in stated}
-    fields: Wire = {"turns": turns} if isinstance(turns, int) and 0 <= turns <= limits.SEQ_MAX else {}
+    fields: Wire = {"turns": turns} if type(turns) is int and 0 <= turns <= limits.SEQ_MAX else {}
     usage = value.get("usage")
     if isinstance(usage, dict):
         counts, rest = _counted(usage)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import base64
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,28 +32,20 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
 from rightful import content, times
 from rightful.errors import ConditionFailedError, RightfulError, UsageError
-from rightful.events import HandoffTaken, HandoffWritten
 from rightful.identity import event_id
-from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.log import Clock, Log, now_us
-from rightful.ledger.recorded import Receipt, Recorded, recorded
+from rightful.ledger.recorded import Receipt
+from rightful.producers import handoff_rows as rows
 from rightful.producers.fields import key_of
 from rightful.producers.handoff_facts import (
-    Facts,
     HandoffMismatchError,
     SameRun,
     check_caller,
     check_session,
     contradiction,
     facts_of,
-    recorded_facts,
 )
 from rightful.producers.regrading import ATTEMPTS, valid
-
-PRODUCER = "handoff"
-"""The producer of its events."""
-
-WRITTEN, TAKEN = "handoff.written", "handoff.taken"
 
 _OWN_STEP = "Give the session that this step runs in; two runs that use one name must not meet."
 _OTHER_KEY = "Give another key, or none; a key stands for one handoff for ever."
@@ -133,21 +125,6 @@ class Listed(NamedTuple):
     taken_at: datetime | None
 
 
-class _Row(NamedTuple):
-    """A recorded event of one of the two types."""
-
-    row: Recorded
-    event: Any
-
-    @property
-    def facts(self) -> Facts:
-        return recorded_facts(self.event.found, self.event.extra)
-
-    @property
-    def key(self) -> str | None:
-        return (self.event.extra or {}).get("key")
-
-
 class Handoffs:
     """Puts and takes handoffs of one ledger, on behalf of one caller.
 
@@ -190,15 +167,15 @@ class Handoffs:
         """
         self._check(name, session, key)
         head = 0
-        event = self._event(WRITTEN, session, name) | _stored(payload)
+        event = self._event(rows.WRITTEN, session, name) | _stored(payload)
         event["extra"] |= self._facts.extra()
         event["key"] = key_of(session, "put", name, key or uuid.uuid4().hex)
         for _ in range(ATTEMPTS):
             head = self._log.head()
             if (again := self._put_again(event, name, session)) is not None:
                 return again
-            if puts := list(self._puts(session, name, head)):
-                self._check_waiting(puts[-1], name, session)
+            if (last := rows.last_put(self._log, session, name, head)) is not None:
+                self._check_waiting(last, name, session)
             try:
                 return self._append(event, _query(session), head)
             except ConditionFailedError:
@@ -227,17 +204,16 @@ class Handoffs:
         mark = key or uuid.uuid4().hex
         for _ in range(ATTEMPTS):
             head = self._log.head()
-            puts = list(self._puts(owner, name, head))
-            if key is not None and (again := self._again(puts, session, key)) is not None:
+            if key is not None and (again := self._again(owner, name, session, key)) is not None:
                 return again
-            last = self._waiting(puts, name, owner)
+            last = self._waiting(owner, name, head)
             if owner == session:
                 self._check_same(last, name, session, "was put")
-            event = self._event(TAKEN, session, name)
+            event = self._event(rows.TAKEN, session, name)
             event |= {"key": key_of("taken", last.row.id), "written_id": last.row.id}
             event["extra"] = {"key": mark} | self._facts.extra()
             try:
-                receipt = self._append(event, _query(owner, _taken_id(last.row.id)), head)
+                receipt = self._append(event, _query(owner, rows.taken_id(last.row.id)), head)
             except ConditionFailedError:
                 continue
             return _handed(last, receipt.id or "", repeated=receipt.outcome == "duplicate")
@@ -245,55 +221,44 @@ class Handoffs:
 
     def listed(self, session: str) -> list[Listed]:
         """Return the handoffs that a session put, by ascending position."""
-        puts = list(self._puts(session, None, self._log.head()))
+        puts = list(rows.puts(self._log, session, None, self._log.head()))
         last = {put.event.name: put.row.id for put in puts}
         return [self._listed(put, is_last=last[put.event.name] == put.row.id) for put in puts]
 
-    def _listed(self, put: _Row, *, is_last: bool) -> Listed:
-        taken = self._taken(put.row.id)
+    def _listed(self, put: rows.Row, *, is_last: bool) -> Listed:
+        taken = self._taken(put)
         by, at = (None, None) if taken is None else (taken.row.session, taken.event.at)
         state = "taken" if taken is not None else "waits" if is_last else "replaced"
-        form = (put.event.extra or {}).get("form", "json")
-        return Listed(put.row.id, put.event.name, put.event.at, put.row.position, form, state, by, at)
+        return Listed(put.row.id, put.event.name, put.event.at, put.row.position, put.form, state, by, at)
 
     # -- what stands -------------------------------------------------------------------------
 
-    def _puts(self, session: str, name: str | None, until: int) -> Iterator[_Row]:
-        """Yield what a session put under a name, by ascending position."""
-        for row in self._log.read(session=session, types=[WRITTEN], until=until):
-            event = row.event
-            if isinstance(event, HandoffWritten) and row.outcome in ACCEPTED and name in {None, event.name}:
-                yield _Row(row, event)
+    def _taken(self, put: rows.Row) -> rows.Row | None:
+        return rows.found(self._log, rows.taken_id(put.row.id))
 
-    def _taken(self, written_id: str) -> _Row | None:
-        for stored in self._log.of_id(_taken_id(written_id)):
-            row = recorded(stored, self._log.path)
-            if isinstance(row.event, HandoffTaken) and row.outcome in ACCEPTED:
-                return _Row(row, row.event)
-        return None
-
-    def _waiting(self, puts: list[_Row], name: str, owner: str) -> _Row:
+    def _waiting(self, owner: str, name: str, until: int) -> rows.Row:
         """Return the put that waits, which is the last one or none.
 
         Raises:
             NothingToTakeError: There is none, or it was taken. What was put before it is older.
         """
-        if not puts:
+        last = rows.last_put(self._log, owner, name, until)
+        if last is None:
             raise NothingToTakeError(name, owner, "that session put nothing under this name")
-        taken = self._taken(puts[-1].row.id)
+        taken = self._taken(last)
         if taken is None:
-            return puts[-1]
+            return last
         when = f"at {_time(taken.event.at)} by {taken.row.session} (position {taken.row.position})"
-        why = f"what was put last, at {_time(puts[-1].event.at)} (position {puts[-1].row.position}), was taken {when}"
-        older = ", and all that was put before is older" if len(puts) > 1 else ""
-        raise NothingToTakeError(name, owner, why + older)
+        why = f"what was put last, at {_time(last.event.at)} (position {last.row.position}), was taken {when}"
+        is_only = next(rows.puts(self._log, owner, name, until)).row.id == last.row.id
+        raise NothingToTakeError(name, owner, why + ("" if is_only else ", and all that was put before is older"))
 
-    def _again(self, puts: list[_Row], session: str, key: str) -> Handoff | None:
+    def _again(self, owner: str, name: str, session: str, key: str) -> Handoff | None:
         """Return what the same take got before."""
-        for put in reversed(puts):
-            taken = self._taken(put.row.id)
-            if taken is not None and taken.row.session == session and taken.key == key:
-                self._check_same(taken, put.event.name, session, "was taken with this key")
+        for taken in rows.takes(self._log, session, name, key):
+            put = rows.found(self._log, taken.event.written_id)
+            if put is not None and put.row.session == owner:
+                self._check_same(taken, name, session, "was taken with this key")
                 return _handed(put, taken.row.id, repeated=True)
         return None
 
@@ -304,15 +269,15 @@ class Handoffs:
             raise UsageError("the key is empty; nothing was handed over. Give one, or leave it out.")
         check_caller(name, session, self._facts, self._same_run)
 
-    def _check_same(self, other: _Row, name: str, session: str, what: str) -> None:
+    def _check_same(self, other: rows.Row, name: str, session: str, what: str) -> None:
         why = contradiction(self._facts, other.facts, self._same_run)
         if why is not None:
             where = f"at {_time(other.event.at)} (position {other.row.position})"
             raise HandoffMismatchError(name, session, f"it {what} {where} by a step {why}", _OWN_STEP)
 
-    def _check_waiting(self, last: _Row, name: str, session: str) -> None:
+    def _check_waiting(self, last: rows.Row, name: str, session: str) -> None:
         """Refuse to take the place of what another run left and nobody took."""
-        if self._taken(last.row.id) is None:
+        if self._taken(last) is None:
             self._check_same(last, name, session, "waits already, and was put")
 
     def _put_again(self, event: Mapping[str, Any], name: str, session: str) -> Receipt | None:
@@ -321,23 +286,20 @@ class Handoffs:
         Raises:
             HandoffMismatchError: Another payload was put, or another run put it.
         """
-        for stored in self._log.of_id(event_id(PRODUCER, event["key"])):
-            row = recorded(stored, self._log.path)
-            if not isinstance(row.event, HandoffWritten) or row.outcome not in ACCEPTED:
-                continue
-            self._check_same(_Row(row, row.event), name, session, "was put with this key")
-            form = (row.event.extra or {}).get("form")
-            if form != event["extra"]["form"] or not _equal(row.event.payload, event["payload"]):
-                why = f"another payload was put with this key at position {row.position}"
-                raise HandoffMismatchError(name, session, why, _OTHER_KEY)
-            return Receipt(row.id, "duplicate", row.position, row.first)
-        return None
+        before = rows.found(self._log, event_id(rows.PRODUCER, event["key"]))
+        if before is None:
+            return None
+        self._check_same(before, name, session, "was put with this key")
+        if before.form != event["extra"]["form"] or not _equal(before.event.payload, event["payload"]):
+            why = f"another payload was put with this key at position {before.row.position}"
+            raise HandoffMismatchError(name, session, why, _OTHER_KEY)
+        return Receipt(before.row.id, "duplicate", before.row.position, before.row.first)
 
     # -- writing -----------------------------------------------------------------------------
 
     def _event(self, kind: str, session: str, name: str) -> dict[str, Any]:
         at = times.at_of(self._clock())
-        common = {"type": kind, "producer": PRODUCER, "session": session, "at": at}
+        common = {"type": kind, "producer": rows.PRODUCER, "session": session, "at": at}
         return common | {"name": name, "found": self._facts.found()}
 
     def _append(self, event: Mapping[str, Any], unless: DCBQuery, after: int) -> Receipt:
@@ -368,24 +330,19 @@ def _equal(one: object, other: object) -> bool:
     return bool(content.escape(one)[0] == content.escape(other)[0])
 
 
-def _handed(put: _Row, taken_id: str, *, repeated: bool) -> Handoff:
+def _handed(put: rows.Row, taken_id: str, *, repeated: bool) -> Handoff:
     event = put.event
     payload = event.payload
-    if (event.extra or {}).get("form") == "bytes":
+    if put.form == "bytes":
         payload = base64.b64decode(payload)
     return Handoff(put.row.id, event.name, event.session, payload, event.at, put.row.position, taken_id, repeated)
 
 
-def _taken_id(written_id: str) -> str:
-    """Return the id of the one take that what was written can have."""
-    return event_id(PRODUCER, key_of("taken", written_id))
-
-
 def _query(session: str, taken_id: str | None = None) -> DCBQuery:
     """Return what must not be written meanwhile: a put of the session, and the take, whoever makes it."""
-    items = [DCBQueryItem(types=[WRITTEN], tags=[f"session:{session}"])]
+    items = [DCBQueryItem(types=[rows.WRITTEN], tags=[f"session:{session}"])]
     if taken_id is not None:
-        items.append(DCBQueryItem(types=[TAKEN], tags=[f"id:{taken_id}"]))
+        items.append(DCBQueryItem(types=[rows.TAKEN], tags=[f"id:{taken_id}"]))
     return DCBQuery(items=items)
 
 

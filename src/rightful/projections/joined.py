@@ -23,8 +23,6 @@ def same_run(facts: Facts, one: str, other: str) -> bool | None:
         return False if number is not None and _is_joined(facts, number) else None
     first, second = (number for number in numbers if number is not None)
     runs = _runs_among(facts, first, second)
-    if runs.ambiguous[first] or runs.ambiguous[second]:
-        return None
     if runs.of[first] == runs.of[second]:
         return True
     return False if runs.joined()[second] else None
@@ -32,7 +30,7 @@ def same_run(facts: Facts, one: str, other: str) -> bool | None:
 
 def _is_joined(facts: Facts, number: int) -> bool:
     runs = _runs_among(facts, number)
-    return bool(runs.joined()[number]) and not runs.ambiguous[number]
+    return bool(runs.joined()[number])
 
 
 def _runs_among(facts: Facts, *numbers: int) -> Runs:
