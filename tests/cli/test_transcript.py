@@ -63,6 +63,15 @@ def test_a_session_is_found_by_its_value(run: Run, ledger: Path) -> None:
     assert run("transcript", "b").code == 2
 
 
+def test_only_a_name_that_is_not_whole_folds_the_ledger(run: Run, ledger: Path) -> None:
+    fill(ledger, said("1", "hi"))
+
+    assert run("transcript", "t:a").code == 0
+    assert run("status", "--json").document["watermark"] == 0
+    assert run("transcript", "a").code == 0
+    assert run("status", "--json").document["watermark"] == 1
+
+
 def test_json_has_the_keys_that_others_rely_on(run: Run, ledger: Path) -> None:
     fill(ledger, *wires(case("2.14")), fact("tool_call.snapshotted", "c", session="agenta:s1", call="c", name="n"))
     document = run("transcript", "s1", "--json").document

@@ -145,6 +145,15 @@ def test_a_call_that_a_resume_raises_anew_is_one_where_its_interaction_names_bot
     assert raised(*asked, *again) == [("a", ["a", "b"], "x")]
 
 
+def test_a_call_that_is_raised_anew_twice_is_one_by_whichever_interactions() -> None:
+    first = [call("1", LS, id_="a"), gate("1", "requested", "g", "a", "1")]
+    second = [call("2", LS, "2", id_="b"), gate("2", "requested", "g", "b", "2"), gate("3", "requested", "h", "b", "2")]
+    third = [call("3", LS, "3", id_="d"), gate("4", "answered", "h", "d", "3"), result("3", "x", "3", id_="d")]
+
+    assert raised(*first, *second, *third) == [("a", ["a", "b", "d"], "x")]
+    assert raised(*third[:2], *second, *first) == [("d", ["d", "b", "a"], None)]
+
+
 def test_a_call_raised_anew_is_another_where_no_interaction_names_both() -> None:
     asked = [call("1", LS, id_="a"), gate("1", "requested", "g", "a", "1")]
     again = [call("2", LS, "2", id_="b"), gate("2", "answered", "h", "b", "2"), result("2", "x", "2", id_="b")]

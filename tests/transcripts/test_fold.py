@@ -126,7 +126,7 @@ def test_a_turn_ends_once_with_the_last_word_on_each_fact() -> None:
 def test_a_row_in_quarantine_is_marked_on_the_entry_that_it_contradicts_and_is_not_its_content() -> None:
     [entry] = folded([said("1", "yes"), said("1", "no")]).as_dict()["entries"]
 
-    assert entry["text"] == "yes"
+    assert (entry["text"], entry["revisions"]) == ("yes", 1)
     assert [(one["position"], one["outcome"], one["said"]["content"]) for one in entry["conflicts"]] == [
         (2, "conflict", "no")
     ]

@@ -41,6 +41,13 @@ def test_a_session_with_records_of_its_own_tells_those_alone(ledger: rightful.Le
     assert transcript.names == ["t:w"]
 
 
+def test_a_session_with_records_of_its_own_needs_no_projection(ledger: rightful.Ledger) -> None:
+    ledger.append([said("t:w", "own")])
+    ledger.transcript("t:w")
+
+    assert ledger.projected().facts.watermark == 0
+
+
 def test_a_session_without_records_is_told_by_the_names_of_its_run_in_the_order_in_which_they_began(
     ledger: rightful.Ledger,
 ) -> None:

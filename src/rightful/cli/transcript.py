@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rightful.cli import asking, common
-from rightful.errors import UsageError
+from rightful.errors import ReadOnlyStoreError, UsageError
 
 if TYPE_CHECKING:
     import argparse
 
+    from rightful.app import Ledger
     from rightful.projections.transcripts.entries import Transcript
 
 READERS = ("agenta-runner", "agenta-api")
@@ -54,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "--as gives all messages; leave out --turn, --limit, --revisions and --all. Nothing was shown."
         )
-    with asking.folded(args) as ledger:
-        session = asking.session_named(ledger, args.session)
+    with _opened(args) as ledger:
+        session = _named(ledger, args.session)
         transcript = ledger.transcript(session, require_complete=args.require_complete, revisions=args.revisions)
     if args.reader:
         _note(transcript)
@@ -69,6 +70,21 @@ def run(args: argparse.Namespace) -> int:
 
     told.show(transcript, told.Shown(before, all=args.all, full=args.full))
     return common.DONE
+
+
+def _opened(args: argparse.Namespace) -> Ledger:
+    try:
+        return common.opened(args)
+    except ReadOnlyStoreError:
+        return common.opened(args, readonly=True)
+
+
+def _named(ledger: Ledger, asked: str) -> str:
+    """Return the session's full name; one that has rows is not sought, so the rest of the ledger is not folded."""
+    if ":" in asked and any(ledger.log.of_session(asked)):
+        return asked
+    asking.catch_up(ledger)
+    return asking.session_named(ledger, asked)
 
 
 def _cut(transcript: Transcript, args: argparse.Namespace) -> int:

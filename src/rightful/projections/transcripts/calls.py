@@ -114,16 +114,22 @@ def calls_of(parts: Iterable[Part]) -> list[Call]:
 def _raised_again(parts: Iterable[Part]) -> dict[str, str]:
     """Return for each call id that an interaction names second the one that it named first."""
     first: dict[str, str] = {}
-    alias: dict[str, str] = {}
+    raised: dict[str, str] = {}
+
+    def root(call: str) -> str:
+        while call in raised:
+            call = raised[call]
+        return call
+
     for part in parts:
         if part.kind in {"interaction_requested", "interaction_answered"}:
             own, call = part.said.get("interaction"), named_call(part.said.get("payload"))
             if own is None or call is None:
                 continue
-            named = alias.get(first.setdefault(own, call), first[own])
-            if named != call and call not in alias:
-                alias[call] = named
-    return {call: named for call, named in alias.items() if named not in alias}
+            again, known = root(call), root(first.setdefault(own, call))
+            if again != known:
+                raised[again] = known
+    return {call: root(call) for call in raised}
 
 
 def named_call(payload: object) -> str | None:
