@@ -50,6 +50,18 @@ def test_the_same_result_told_in_another_turn_is_shown_once() -> None:
     assert told(call("1", LS), result("1", "x"), result("2", "x", "2")) == [(LS, "x", False)]
 
 
+def test_a_result_that_says_again_what_answered_its_turns_call_does_not_answer_another_turns() -> None:
+    events = [call("1", LS), call("2", CAT, "2"), result("1", "x", "2"), result("2", "x", "2")]
+
+    assert told(*events) == [(LS, None, False), (CAT, "x", False)]
+
+
+def test_a_result_of_a_turn_without_the_call_answers_the_one_that_waits_and_not_the_last_one() -> None:
+    events = [call("1", LS), call("2", CAT, "2"), result("1", "x", "2"), result("2", "y", "3")]
+
+    assert told(*events) == [(LS, "y", False), (CAT, "x", False)]
+
+
 def test_the_same_id_with_another_name_is_another_call() -> None:
     events = [call("1", LS), result("1", "x"), call("2", LS, name="read"), result("2", "y")]
 
@@ -118,7 +130,15 @@ def test_a_result_before_a_call_that_has_its_own_answer_stands_alone() -> None:
 
 
 def test_a_second_real_result_that_contradicts_the_first_is_not_lost() -> None:
-    assert told(call("1", LS), result("1", "x"), result("2", "y")) == [(LS, "x", False), (None, "y", True)]
+    events = [call("1", LS), result("1", "x"), result("2", "y"), result("3", "z")]
+
+    assert told(*events) == [(LS, "x", False), (None, "y", True), (None, "z", True)]
+
+
+def test_a_call_told_again_waits_for_its_real_result_behind_a_placeholder() -> None:
+    again = [call("2", LS, "2"), result("2", WAITS, "2", is_error=True), result("3", "y", "2")]
+
+    assert told(call("1", LS), result("1", "x"), *again) == [(LS, "x", False), (LS, "y", False)]
 
 
 def test_calls_without_turns_pair_in_the_order_in_which_they_stand() -> None:

@@ -253,9 +253,7 @@ class _Stream:
                 waiting.setdefault(call.calls[0].turn, deque()).append(call)
         left = []
         for alone in self._alone:
-            behind = waiting.get(alone.results[0].turn)
-            while behind and behind[0].calls[-1].at < alone.results[0].at:
-                behind.popleft()
+            behind = waiting.get(alone.results[0].turn)  # what waited before it, it would have answered
             if behind:
                 behind.popleft().take_all(alone)
             else:
