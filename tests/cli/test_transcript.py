@@ -309,7 +309,7 @@ def test_whose_records_are_shown_is_said(run: Run, ledger: Path) -> None:
     fill(ledger, said("1", "hi"), fact("session.linked", "2", **link), fact("session.linked", "3", **sub))
     out = run("transcript", "t:w").out
 
-    assert "It has no records of its own; these are of t:a, which links join to it." in out
+    assert "Nothing was said under this name itself; what was is of t:a, by its links." in out
     assert "#1  2026-08-01 10:15:00Z  t:a  user" in out
     assert "subagents, each with a transcript of its own: t:sub" in out
 

@@ -61,6 +61,16 @@ def test_a_session_without_records_is_told_by_the_names_of_its_run_in_the_order_
     assert ledger.transcript("u:none").names == ["u:a", "u:b"]
 
 
+def test_data_under_a_runs_own_name_stands_behind_what_its_names_tell(ledger: rightful.Ledger) -> None:
+    """`rightful run` records which commits a run made under the run's own name."""
+    commits = fact("data.recorded", "c", session="t:w", name="commits", data=["1"])
+    ledger.append([commits, said("u:a", "first"), linked("t:w", "u:a")])
+    transcript = ledger.transcript("t:w")
+
+    assert [(one.session, one.kind) for one in transcript.entries] == [("u:a", "message"), ("t:w", "data")]
+    assert transcript.names == ["u:a"]
+
+
 def test_subagents_are_named_and_not_mixed_in(ledger: rightful.Ledger) -> None:
     links = [linked("t:w", "u:a"), linked("u:a", "u:sub", "subagent")]
     ledger.append([said("u:a", "first"), said("u:sub", "inner"), *links])

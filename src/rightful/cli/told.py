@@ -87,9 +87,9 @@ def _hung(line: str, room: int | None) -> list[str]:
 def _head(transcript: Transcript) -> None:
     _put(f"transcript of {transcript.session}")
     if transcript.names not in ([], [transcript.session]):
-        _put(f"It has no records of its own; these are of {', '.join(transcript.names)}, which links join to it.")
+        _put(f"Nothing was said under this name itself; what was is of {', '.join(transcript.names)}, by its links.")
     if transcript.ambiguous:
-        _put(f"It has no records of its own, and those of other names are not shown: {transcript.ambiguous}.")
+        _put(f"Nothing was said under this name itself, and no other name's is shown: {transcript.ambiguous}.")
     _put(transcript.completeness + (f": {transcript.why}" if transcript.why else ""))
     _put(*(f"hole: {words(hole)}" for hole in transcript.holes))
     for producer, count in transcript.left_out.items():

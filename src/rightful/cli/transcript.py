@@ -1,7 +1,7 @@
 """Show everything that a session said and did: each thing once, in order, with what is missing marked.
 
-SESSION is its name, or the value behind the namespace. A session that has no records of its own is shown by the
-names that links join to it. Above all stands what is missing; on each entry, what contradicts it. Text is
+SESSION is its name, or the value behind the namespace. A session under which nothing was said is shown
+by the names that links join to it. Above all stands what is missing; on each entry, what contradicts it. Text is
 indented and cannot steer the terminal: a line that begins at the margin is ours.
 """
 
@@ -115,4 +115,4 @@ def _note(transcript: Transcript) -> None:
     if transcript.completeness == "incomplete":
         common.note(f"the transcript is incomplete: {'; '.join(map(words, transcript.holes))}.")
     if transcript.ambiguous:
-        common.note(f"{transcript.session} has no records of its own, and {transcript.ambiguous}.")
+        common.note(f"nothing was said under {transcript.session} itself: {transcript.ambiguous}.")
