@@ -106,6 +106,16 @@ def test_a_hole_is_marked_above_all(run: Run, ledger: Path) -> None:
     assert run("transcript", "s1").out.splitlines()[1:3] == ["incomplete", "hole: turn turn-1 lacks index 1"]
 
 
+def test_of_many_holes_the_first_are_named_and_the_rest_is_counted(run: Run, ledger: Path) -> None:
+    fill(ledger, *(said(str(n), "hi", turn=str(n), index=0) for n in range(22)))
+
+    lines = run("transcript", "t:a").out.splitlines()
+    assert [line for line in lines if line.startswith("hole: ")][-1] == "hole: turn 19 was not closed"
+    assert "and 2 holes more; --full shows all." in lines
+    assert "hole: turn 21 was not closed" in run("transcript", "t:a", "--full").out
+    assert run("transcript", "t:a", "--as", "agenta-api").err.endswith("turn 4 was not closed; and 17 holes more.\n")
+
+
 def test_a_transcript_that_must_be_complete_is_refused_with_what_it_lacks(run: Run, ledger: Path) -> None:
     fill(ledger, *wires(case("2.14")))
 

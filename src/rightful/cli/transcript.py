@@ -23,6 +23,7 @@ READERS = ("agenta-runner", "agenta-api")
 
 _ENTRIES = 200
 _TURNS = 5
+_HOLES = 5
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,6 +114,11 @@ def _note(transcript: Transcript) -> None:
     from rightful.projections.completeness import words
 
     if transcript.completeness == "incomplete":
-        common.note(f"the transcript is incomplete: {'; '.join(map(words, transcript.holes))}.")
+        more = len(transcript.holes) - _HOLES
+        holes = [
+            *map(words, transcript.holes[:_HOLES]),
+            *([f"and {common.many(more, 'hole')} more"] if more > 0 else []),
+        ]
+        common.note(f"the transcript is incomplete: {'; '.join(holes)}.")
     if transcript.ambiguous:
         common.note(f"nothing was said under {transcript.session} itself: {transcript.ambiguous}.")
