@@ -196,6 +196,14 @@ def test_an_interaction_id_that_is_used_again_does_not_join_a_call_that_was_answ
     assert kinds.count("interaction_requested") == 2
 
 
+def test_a_request_about_another_call_of_the_same_id_is_another_request() -> None:
+    first = [call("1", LS), gate("1", "requested", "g", "c", "1"), result("1", "x")]
+    second = [call("2", CAT, "2"), gate("2", "requested", "g", "c", "2"), gate("3", "requested", "g", "c", "2")]
+
+    kinds = [one.kind for one in folded([*first, *second]).entries]
+    assert kinds == ["tool_call", "interaction_requested"] * 2
+
+
 def test_an_interaction_id_does_not_join_calls_of_different_arguments() -> None:
     asked = [call("1", LS, id_="a"), gate("1", "requested", "g", "a", "1")]
     again = [call("2", CAT, "2", id_="b"), gate("2", "answered", "g", "b", "2"), result("2", "x", "2", id_="b")]

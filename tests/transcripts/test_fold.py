@@ -109,6 +109,7 @@ def test_two_messages_are_two_where_anything_differs(other: dict[str, Any]) -> N
 
 def test_without_a_turn_or_an_index_nothing_is_collapsed() -> None:
     assert texts(said("1", "a"), said("2", "a"), said("3", "a", turn="1"), said("4", "a", turn="1")) == ["a"] * 4
+    assert texts(said("1", "a", index=0), said("2", "a", index=0)) == ["a"] * 2
 
 
 def test_a_turn_ends_once_with_the_last_word_on_each_fact() -> None:
@@ -162,6 +163,14 @@ def test_what_was_withdrawn_altogether_is_hidden_and_marked() -> None:
     [entry] = folded([said("1", "yes"), fact("event.withdrawn", "w", id=id_, revision=1)]).entries
 
     assert (entry.text, entry.withdrawn, entry.hidden) == ("yes", True, True)
+
+
+def test_what_was_withdrawn_does_not_hide_what_was_said_again() -> None:
+    one, again = said("1", "yes", turn="1", index=0), said("2", "yes", turn="1", index=0)
+    id_ = rows_of(log_of([one]))[0].envelope.id
+    entries = folded([one, again, fact("event.withdrawn", "w", id=id_, revision=1)]).entries
+
+    assert [(one.text, one.hidden) for one in entries] == [("yes", True), ("yes", UNSET)]
 
 
 def test_a_contradiction_whose_first_row_is_another_sessions_shows_nothing_as_content() -> None:
