@@ -135,14 +135,15 @@ def test_a_row_in_quarantine_is_marked_in_words_and_shown_on_demand(run: Run, le
 
 
 def test_revisions_are_shown_where_they_are_asked_for(run: Run, ledger: Path) -> None:
-    fill(ledger, said("1", "on"), said("1", "one more"))
+    fill(ledger, said("1", "on"), said("1", "one more"), said("2", "only once"))
 
     assert "told by 2 rows" not in run("transcript", "t:a").out
     lines = run("transcript", "t:a", "--revisions").out.splitlines()
     at = lines.index("  told by 2 rows:")
     assert lines[at + 1].endswith("hook: appended")
     assert lines[at + 3] == "    content: on"
-    assert [len(one["rows"]) for one in run("transcript", "t:a", "--revisions", "--json").document["entries"]] == [2]
+    assert lines[-1] == "    only once"
+    assert [len(one["rows"]) for one in run("transcript", "t:a", "--revisions", "--json").document["entries"]] == [2, 1]
 
 
 def test_what_is_hidden_is_counted_and_shown_on_demand(run: Run, ledger: Path) -> None:
@@ -219,6 +220,7 @@ def everywhere(text: str) -> list[dict[str, Any]]:
         said("1", text, turn=None, extra={"summary": True}),
         said("2", [{"type": text, "text": text}, {"type": text}]),
         fact("thought.recorded", "3", content=text),
+        fact("thought.recorded", "3", content=f"{text} and more"),
         fact("error.recorded", "4", message=text),
         fact("tool_call.snapshotted", "5", call=word, name=text, arguments={text: text, "b": [text]}),
         fact("tool_result.snapshotted", "6", call=word, output=text),

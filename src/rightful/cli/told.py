@@ -140,7 +140,7 @@ def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
         yield f"  in quarantine: {len(entry.conflicts)} {is_are} this ({places}){hint}"
         if shown.all:
             yield from _rows(entry.conflicts, shown)
-    if entry.rows is not UNSET:
+    if entry.rows is not UNSET and (entry.revisions > 1 or (entry.result_revisions or 1) > 1):
         yield f"  told by {many(len(entry.rows), 'row')}:"
         yield from _rows(entry.rows, shown)
 
