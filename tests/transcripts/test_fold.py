@@ -305,7 +305,7 @@ def test_a_compaction_hides_nothing_of_what_it_covers() -> None:
 def test_how_a_session_began_and_ended_and_its_subagents_stand_beside_the_entries() -> None:
     link = {"other": "t:sub", "as": "subagent", "evidence": "native-id"}
     events = [
-        fact("session.started", "1", harness="codex", model="m"),
+        fact("session.started", "1", harness="codex", model="m", extra={"forked_from": "t:y"}),
         fact("session.started", "2", model="n", extra={"resumes": "t:z"}),
         fact("session.linked", "3", **link),
         fact("session.linked", "4", **(link | {"other": "t:gone"})),
@@ -315,7 +315,12 @@ def test_how_a_session_began_and_ended_and_its_subagents_stand_beside_the_entrie
     ]
     document = folded(events).as_dict()
 
-    assert document["started"] == {"at": AT, "harness": "codex", "model": "n", "extra": {"resumes": "t:z"}}
+    assert document["started"] == {
+        "at": AT,
+        "harness": "codex",
+        "model": "n",
+        "extra": {"forked_from": "t:y", "resumes": "t:z"},
+    }
     assert document["ended"] == {"at": AT, "turns": 3, "exit_code": -9}
     assert document["subagents"] == ["t:sub"]
     assert document["entries"] == []
