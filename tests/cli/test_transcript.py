@@ -161,6 +161,37 @@ def test_what_is_hidden_is_counted_and_shown_on_demand(run: Run, ledger: Path) -
     assert "user  [hidden]" in everything
 
 
+def test_what_the_tool_wrote_itself_and_what_was_withdrawn_is_hidden(run: Run, ledger: Path) -> None:
+    fill(ledger, said("1", "tool speaking", extra={"meta": True}), said("2", "taken back"))
+    with rightful.open(ledger) as opened:
+        [_, second] = opened.read()
+    fill(ledger, fact("event.withdrawn", "w", id=second.id, revision=1))
+
+    plain, everything = run("transcript", "t:a").out, run("transcript", "t:a", "--all").out
+    assert "2 entries not shown (1 meta, 1 withdrawn)" in plain
+    assert "tool speaking" not in plain
+    assert "user  [hidden, withdrawn]\n    taken back" in everything
+
+
+def test_ends_of_lines_are_laid_out_and_none_is_left_over(run: Run, ledger: Path) -> None:
+    fill(ledger, said("1", "a\r\nb\n\n"), said("2", "c"))
+
+    assert run("transcript", "t:a").out.splitlines()[-5:] == [
+        "    a",
+        "    b",
+        "",
+        "#2  2026-08-01 10:15:00Z  user",
+        "    c",
+    ]
+
+
+def test_wide_letters_count_as_wide(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    fill(ledger, said("1", "世" * 30))
+
+    assert run("transcript", "t:a").out.splitlines()[-2:] == ["    " + "世" * 18, "    " + "世" * 12]
+
+
 def test_a_long_text_is_shortened_with_a_note(run: Run, ledger: Path) -> None:
     fill(ledger, said("1", "\n".join(f"line {n}" for n in range(30))), said("2", "x" * 5000))
 

@@ -52,13 +52,13 @@ def test_a_session_without_records_is_told_by_the_names_of_its_run_in_the_order_
     ledger: rightful.Ledger,
 ) -> None:
     later = said("u:b", "second", "2026-08-02T10:00:00Z")
-    links = [linked("t:w", "u:a"), linked("t:w", "u:b", "resume"), linked("t:w", "u:none", "retry")]
-    ledger.append([later, *links, said("u:a", "first")])
+    links = [linked("t:w", "u:z"), linked("t:w", "u:b", "resume"), linked("t:w", "u:none", "retry")]
+    ledger.append([later, *links, said("u:z", "first")])
     transcript = ledger.transcript("t:w")
 
-    assert texts(transcript) == [("u:a", "first"), ("u:b", "second")]
-    assert transcript.as_dict()["names"] == ["u:a", "u:b"]
-    assert ledger.transcript("u:none").names == ["u:a", "u:b"]
+    assert texts(transcript) == [("u:z", "first"), ("u:b", "second")]
+    assert transcript.as_dict()["names"] == ["u:z", "u:b"]
+    assert ledger.transcript("u:none").names == ["u:z", "u:b"]
 
 
 def test_data_under_a_runs_own_name_stands_behind_what_its_names_tell(ledger: rightful.Ledger) -> None:
@@ -107,6 +107,16 @@ def test_what_several_names_used_is_added_up_and_the_worst_completeness_counts(l
     assert transcript.usage.total == {"n": 3, "x": 0.75}
     assert transcript.completeness == "incomplete"
     assert {hole.kind for hole in transcript.holes} == {"missing", "open"}
+
+
+def test_what_is_left_out_of_several_names_is_added_up(ledger: rightful.Ledger) -> None:
+    def batch(session: str) -> dict[str, Any]:
+        return fact("history.appended", session, session=session, producer="agents", items=["a", "b"])
+
+    ledger.append([said("u:a", "1"), batch("u:a"), said("u:b", "2"), batch("u:b")])
+    ledger.append([linked("t:w", "u:a"), linked("t:w", "u:b", "resume")])
+
+    assert ledger.transcript("t:w").left_out == {"agents": 4}
 
 
 def test_a_name_that_no_row_bears_is_refused(ledger: rightful.Ledger) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -64,9 +65,7 @@ def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transc
         raise UsageError(f"no session is named {own.session!r} in this ledger; nothing was shown. Name it in full.")
     others, own.ambiguous = _others(facts, known[0])
     told = [fold(name, _rows(projected.log, name), revisions=revisions) for name in others]
-    told = sorted(
-        (one for one in told if one.entries), key=lambda one: (min(e.at_us for e in one.entries), one.session)
-    )
+    told = sorted((one for one in told if one.entries), key=_beginning)
     if not told:
         return own
     for one in told:
@@ -86,7 +85,7 @@ def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transc
         started=own.started or told[0].started,
         ended=own.ended or told[-1].ended,
         subagents=sorted({name for one in [own, *told] for name in one.subagents}),
-        left_out={producer: count for one in told for producer, count in one.left_out.items()},
+        left_out=dict(sum((Counter(one.left_out) for one in told), Counter[str]())),
     )
 
 
