@@ -2,7 +2,7 @@
 
 The numbers are those of section 2 of the notes on session records that this project rests on. A sequence is a
 list of records in that store's own words; `bodies` gives them as its ingest endpoint takes them, `wires` as
-events of ours. `conversation` brings a transcript's JSON into the form in which a sequence says what is right.
+events of ours.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Case:
     Attributes:
         number: Which one of section 2.
         records: The records in the order in which they arrive.
-        right: What was really said; see `conversation`.
+        right: What was really said, in the form of `folding.conversation`.
         missing: The indexes of each turn that never arrived.
         late: The indexes of each turn that arrived after its end.
         ordered: The order of arrival within a turn decides, because two contents contradict each other.
@@ -379,28 +379,3 @@ def shuffled(records: Sequence[Record], random_: random.Random) -> list[Record]:
     for of_turn in turns.values():
         random_.shuffle(of_turn)
     return [turns[one.turn].pop() for one in records]
-
-
-def conversation(document: Mapping[str, Any]) -> list[Told]:
-    """Return what a transcript's JSON tells, in the form of `Case.right`."""
-    return [_told(one) for one in document["entries"]]
-
-
-def _told(entry: Mapping[str, Any]) -> Told:
-    marks = tuple(mark for mark in ("late", "conflicts", "unpaired") if entry.get(mark))
-    match entry["kind"]:
-        case "message":
-            return (entry["role"], entry["text"], *marks)
-        case "tool_call":
-            shown = (entry.get("name"), entry.get("arguments"), entry.get("output"), entry.get("is_error", False))
-            return ("call", entry["call"], *shown, *marks)
-        case "interaction_requested":
-            return ("asked", entry["interaction"], *marks)
-        case "interaction_answered":
-            return ("answered", entry["interaction"], entry["payload"]["approved"], *marks)
-        case "usage":
-            return ("usage", entry["counts"], *marks)
-        case "turn_ended":
-            return ("ended", entry["turn"], entry.get("stop_reason"), *marks)
-        case other:
-            return (other, entry.get("text"), *marks)
