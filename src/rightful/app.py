@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rightful.projections.posteriors import Posteriors
     from rightful.projections.projected import Projected
     from rightful.projections.store import Store
+    from rightful.projections.transcripts.entries import Transcript
     from rightful.reports.audit import Audit
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -283,6 +284,26 @@ class Ledger:
         from rightful.reports.audit import audit
 
         return audit(self.projected(), _named(policy), _named(against), as_of=as_of, decay_at=decay_at)
+
+    def transcript(self, session: str, *, require_complete: bool = False, revisions: bool = False) -> Transcript:
+        """Return everything that a session said and did, each thing once and in order.
+
+        A session that has no records of its own is told by the names that links join to it.
+
+        Args:
+            session: Its name in full.
+            require_complete: Refuse a transcript that is not known to be whole.
+            revisions: Give each entry every row that told it.
+
+        Raises:
+            UsageError: No row names the session.
+            IncompleteTranscriptError: It is not known to be whole; the error says what it lacks.
+            UpgradeError: A row of it was written by a newer program. Upgrade and ask again.
+            DamagedRowError: A row does not fit its checksum.
+        """
+        from rightful.projections.transcripts.named import transcript_of
+
+        return transcript_of(self.projected(), session, require_complete=require_complete, revisions=revisions)
 
 
 def _named(asked: str | Mapping[str, Any] | Policy) -> tuple[str, Policy]:

@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "audit": "rightful.cli.audit",
     "policy": "rightful.cli.policy",
     "backfill": "rightful.cli.backfill",
+    "transcript": "rightful.cli.transcript",
     "status": "rightful.cli.status",
     "demo": "rightful.cli.demo",
 }
