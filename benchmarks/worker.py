@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import resource
@@ -63,6 +64,34 @@ def transcripts(path: str, folder: str) -> dict[str, float]:
     }
 
 
+def handing(way: str, place: str, me: str) -> None:
+    """Put and take as told, one step a line; say whose what was taken is: `own`, `other` or `none`."""
+    with contextlib.ExitStack() as stack:
+        ledger = stack.enter_context(rightful.open(place)) if way == "ledger" else None
+        for line in sys.stdin:
+            act, number = line.split()
+            mine = {"session": me, "number": number}
+            if act == "put":
+                _put(ledger, Path(place), me, mine)
+            said = "put" if act == "put" else _whose(ledger, Path(place), me, mine)
+            print(said, flush=True)
+
+
+def _put(ledger: rightful.Ledger | None, file: Path, me: str, mine: dict[str, str]) -> None:
+    if ledger is None:
+        file.write_text(json.dumps(mine))
+    else:
+        ledger.put_handoff("meta", mine, session=me)
+
+
+def _whose(ledger: rightful.Ledger | None, file: Path, me: str, mine: dict[str, str]) -> str:
+    try:
+        found = json.loads(file.read_text()) if ledger is None else ledger.take_handoff("meta", session=me).payload
+    except ValueError:  # cut short: another one is writing it
+        return "none"
+    return "own" if found == mine else "other"
+
+
 class Peak:
     """The highest anonymous memory of this process while it is entered; kB, from /proc."""
 
@@ -100,6 +129,9 @@ if __name__ == "__main__":
             answer = replay(path)
         case ["transcripts", path, folder]:
             answer = transcripts(path, folder)
+        case ["handing", way, place, me]:
+            handing(way, place, me)
+            sys.exit(0)
         case words:
             sys.exit(f"there is no work {words}")
     print(json.dumps(answer))
