@@ -172,8 +172,10 @@ def _place(report: FileReport, problem: Problem) -> str:
 
 
 def _events(report: FileReport) -> dict[str, int]:
-    told = {} if report.answers is None else {outcome: report.answers.counts[outcome] for outcome in _OUTCOMES}
-    there = report.duplicate - report.repeated
+    told, there = dict.fromkeys(_OUTCOMES, 0), report.duplicate - report.repeated
+    if report.answers is not None:
+        told = {outcome: report.answers.stored[outcome] for outcome in _OUTCOMES}
+        there += report.answers.counts["stale"] - told["stale"]
     return told | {"appended": report.appended - sum(told.values()), "there": there, "repeated": report.repeated}
 
 
@@ -182,7 +184,7 @@ def _words(counts: Mapping[str, int]) -> str:
     return common.counted(
         {
             "appended": counts["appended"],
-            **{outcome: counts.get(outcome, 0) for outcome in _OUTCOMES},
+            **{outcome: counts[outcome] for outcome in _OUTCOMES},
             "there already": counts["there"],
             "repeated in this import": counts["repeated"],
         }

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from rightful import limits
 from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
-from rightful.ledger.classify import STANDS
-from rightful.producers.file_reports import PASSED_OVER, Answers, FileReport, Told
+from rightful.producers.file_reports import PASSED_OVER, Answers, FileReport, Told, is_stored
 from rightful.producers.files import NO_OBJECT, Found, Problem
 from rightful.producers.foreign import described
 from rightful.producers.recognising import ONLY, foreign
@@ -150,7 +149,7 @@ class Run:
             case "duplicate":
                 self.report.duplicate += 1
                 self.report.repeated += receipt.position is not None and receipt.position > self._began
-            case "stale" if receipt.position is None or (receipt.reason or "").startswith(STANDS):
+            case "stale" if not is_stored(receipt):
                 pass  # an older copy, which the reader's plan left out and told of; or one that stands there
             case "invalid":
                 self.tell(Problem(line, receipt.reason or "Expected an event"))
