@@ -108,6 +108,24 @@ LOOKUP_EVIDENCE = 3
 IMPORT_EVENTS = 1_000
 """Events that an import writes in one transaction. One sync is shared; others wait for milliseconds."""
 
+IMPORT_BYTES = 4 * 1024 * 1024
+"""Size of the lines whose events an import writes in one transaction; bytes. Their events are held in memory."""
+
+CHECKPOINT_BYTES = 8 * 1024 * 1024
+"""Size of what is kept of one file's import; bytes. A few bytes a turn; what is longer is read again instead."""
+
+CHECKPOINT_EVERY_BYTES = 64 * 1024 * 1024
+"""How much of a file is read before how far that came is kept; bytes. A killed import repeats two seconds of work."""
+
+CHECKPOINT_DAYS = 90
+"""How long it is kept how far a file was read that did not grow since; days. Tools delete transcripts after 30."""
+
+WATCH_LOOK_S = 60.0
+"""How often a watch looks at everything, whatever its watcher told; seconds. A walk of 10,000 files takes 0.1."""
+
+WATCH_AGAIN_S = 5.0
+"""How soon a watch tries again what others' writing kept from the ledger; seconds. They hold it for milliseconds."""
+
 PROBLEMS_COUNT = 1_000
 """Problems that an import reports of one file; the rest is counted. A foreign file has one a line."""
 

@@ -38,15 +38,6 @@ NOBODY = (
 Said = dict[str, list[str]]
 
 PASSED_OVER: Said = {
-    "a Claude Code transcript": [
-        "claude/projects/-home-dev-my-proj/203a971d-e91f-4c53-bc91-065beaa5b283.jsonl",
-        f"claude/projects/-home-dev-my-proj/{CC}.jsonl",
-        "claude/projects/-home-dev-my-proj/e8f65fd8-d973-4998-9dc7-ea3cf1614ae1.jsonl",
-        f"claude/projects/-home-dev-my-proj/{CC}/subagents/agent-a1b2c3d4e5f6a7b8.jsonl",
-    ],
-    "the description of a Claude Code subagent": [
-        f"claude/projects/-home-dev-my-proj/{CC}/subagents/agent-a1b2c3d4e5f6a7b8.meta.json"
-    ],
     "a Codex transcript": [
         "codex/sessions/2026/08/01/rollout-2026-08-01T10-15-00-019fbcd1-e4a0-7bdc-9da7-2ed83980ed9b.jsonl",
         "codex/sessions/2026/08/01/rollout-2026-08-01T12-15-00-019fbd3f-c1a0-7c4d-881b-c6bee1919a76.jsonl",
@@ -131,13 +122,20 @@ def test_one_command_imports_everything(
     assert Counter(row.type for row in ledger.read()) == {
         "exposure.recorded": 14,
         "grade.recorded": 7,
-        "session.started": 8,
-        "session.ended": 3,
-        "session.linked": 2,
+        "session.started": 8 + 8,
+        "session.ended": 3 + 1,
+        "session.linked": 2 + 1,
         "balance.opened": 5,
+        "message.recorded": 8,
+        "thought.recorded": 1,
+        "tool_call.snapshotted": 3,
+        "tool_result.snapshotted": 3,
+        "usage.recorded": 9,
+        "data.recorded": 9,
+        "history.compacted": 2,
     }
-    assert sum(report["appended"] for report in reports.values()) == 39
-    assert sum(report["duplicate"] for report in reports.values()) == 7
+    assert sum(report["appended"] for report in reports.values()) == 39 + 45
+    assert sum(report["duplicate"] for report in reports.values()) == 7 + 24
 
 
 def test_the_same_command_again_adds_nothing_and_says_the_same(
@@ -157,7 +155,7 @@ def test_every_file_that_is_passed_over_is_said_to_be_what_it_is(
     _, reports = imported(ledger, folder, capsys)
 
     told = {path: [f"{what}; not imported by this version"] for what, paths in PASSED_OVER.items() for path in paths}
-    others = "7 files with other suffixes were not looked at: 2 .toml, 2 .yaml, 1 .log, 1 .path, 1 .txt"
+    others = "6 files with other suffixes were not looked at: 2 .toml, 2 .yaml, 1 .path, 1 .txt"
     assert said(reports, "passed over: ") == told | {".": [others]}
 
 
@@ -179,9 +177,9 @@ def test_every_file_of_the_workspace_has_its_answer(
     _, reports = imported(ledger, folder, capsys)
 
     files = [path for path in folder.rglob("*") if path.is_file()]
-    listed = {str(path.relative_to(folder)) for path in files if path.suffix in {".json", ".jsonl"}}
+    listed = {str(path.relative_to(folder)) for path in files if path.suffix in {".json", ".jsonl", ".log"}}
     assert reports.keys() == listed | {"."}
-    assert len(files) - len(listed) == 7
+    assert len(files) - len(listed) == 6
 
 
 def test_each_exposure_is_of_the_session_that_its_file_names(

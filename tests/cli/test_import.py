@@ -152,17 +152,17 @@ def test_lines_that_are_wrong_alike_are_told_a_few_times_and_listed_all(ledger: 
 def test_notes_that_are_alike_are_told_a_few_times_over_all_files(ledger: Path, run: Run, here: Path) -> None:
     for at in range(5):
         write(here / "ws" / f"{at}.jsonl", {"session_id": f"g{at}", "harness": "x"})
-        write(here / "ws" / "in" / f"{at}.jsonl", {"type": "summary", "leafUuid": str(at)})
+        write(here / "ws" / "in" / f"{at}.jsonl", {"lesson_stats": {}})
 
     done = run("import", "auto", here / "ws")
 
     timeless = "note: the row gives no time: the file's was taken, and the session's name has no start in it"
-    claude = "passed over: a Claude Code transcript; not imported by this version"
+    stats = "passed over: the statistics of gptme's lesson tracker; not imported by this version"
     assert done.err.splitlines() == [
         *(f"rightful: {here}/ws/{at}.jsonl:1: {timeless}" for at in range(3)),
-        *(f"rightful: {here}/ws/in/{at}.jsonl:1: {claude}" for at in range(3)),
+        *(f"rightful: {here}/ws/in/{at}.jsonl:1: {stats}" for at in range(3)),
         f"rightful: 2 more like this: {timeless}; --json lists them.",
-        f"rightful: 2 more like this: {claude}; --json lists them.",
+        f"rightful: 2 more like this: {stats}; --json lists them.",
     ]
     assert done.out.splitlines()[-1] == "5 files: 5 appended (5 starts); 0 problems, 5 notes, 5 passed over."
     assert len(run("import", "auto", here / "ws", "--json").document) == 10

@@ -16,6 +16,7 @@ from rightful import app
 from rightful.app import Ledger
 from rightful.producers.agenta import Agenta
 from rightful.producers.bandit_state import BanditState
+from rightful.producers.claude_code import ClaudeCode
 from rightful.producers.file_reports import FileReport
 from rightful.producers.gptme import Gptme
 from rightful.producers.importing import Kind, import_paths
@@ -30,7 +31,8 @@ KINDS: dict[str, list[Kind]] = {
     "session-records": [SessionRecords()],
     "bandit-state": [BanditState()],
     "gptme": [Gptme()],
-    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme()],
+    "claude-code": [ClaudeCode()],
+    "auto": [LessonHook(), SessionRecords(), BanditState(), Gptme(), ClaudeCode()],
 }
 
 Importer = Callable[..., list[FileReport]]

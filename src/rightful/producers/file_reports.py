@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rightful import limits
+from rightful.ledger.classify import STANDS
 from rightful.ledger.recorded import Receipt
 from rightful.producers.files import Problem
 
@@ -16,6 +17,20 @@ NOTE, PASSED_OVER = "note: ", "passed over: "
 """How the words of a problem begin that is none: what is worth knowing, and what is not meant for us."""
 
 _SUFFIXES_SHOWN = 8
+
+
+class Span(NamedTuple):
+    """What was read of a file that grows; bytes.
+
+    Attributes:
+        begin: Where the reading began: what stands before it was imported earlier.
+        end: Where it stopped: behind the last whole object.
+        size: The file's size.
+    """
+
+    begin: int
+    end: int
+    size: int
 
 
 class Answers:
@@ -26,10 +41,12 @@ class Answers:
 
     Attributes:
         counts: How many receipts there were of each outcome.
+        stored: How many of them say of each outcome that a row was stored now.
     """
 
     def __init__(self, *, keeps: bool) -> None:
         self.counts: Counter[str] = Counter()
+        self.stored: Counter[str] = Counter()
         self._keeps = keeps
         self._receipts: list[dict[str, Any] | None] = []
         self._next = 0
@@ -42,6 +59,7 @@ class Answers:
     def give(self, line: int, receipt: Receipt) -> None:
         """Take the answer for the first record that waits."""
         self.counts[receipt.outcome] += 1
+        self.stored[receipt.outcome] += is_stored(receipt)
         if self._keeps:
             self._next = self._receipts.index(None, self._next)
             self._receipts[self._next] = _receipt(line, receipt)
@@ -55,6 +73,13 @@ class Answers:
     def as_dict(self) -> dict[str, Any]:
         """Return the receipts and counts with the keys of `ingest --json`."""
         return {"receipts": self._receipts, "counts": dict(self.counts)}
+
+
+def is_stored(receipt: Receipt) -> bool:
+    """Say whether a receipt is for a row that was stored now, not for one that stood there."""
+    if receipt.position is None or receipt.outcome == "duplicate":
+        return False
+    return not (receipt.reason or "").startswith(STANDS)
 
 
 def _receipt(line: int | None, receipt: Receipt) -> dict[str, Any]:
@@ -78,6 +103,7 @@ class FileReport(msgspec.Struct):
         is_read: Whether the file could be opened and is of a kind that was asked for.
         passed: How many files it says were passed over.
         kinds: How many events of each type were appended.
+        span: What was read of a file that grows; None of any other, which is read whole.
         answers: What the ledger answered for each record, of a kind that says so.
     """
 
@@ -92,6 +118,7 @@ class FileReport(msgspec.Struct):
     is_read: bool = True
     passed: int = 0
     kinds: dict[str, int] = {}
+    span: Span | None = None
     answers: Answers | None = None
 
     @classmethod
@@ -118,7 +145,8 @@ class FileReport(msgspec.Struct):
         """Return the report with the keys of `import --json`."""
         problems = [{"line": one.line, "what": one.what} for one in self.problems]
         said = {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
-        return said if self.answers is None else said | self.answers.as_dict()
+        said |= {} if self.answers is None else self.answers.as_dict()
+        return said if self.span is None else said | {"bytes": self.span._asdict()}
 
     @property
     def exit_code(self) -> int:

@@ -104,6 +104,16 @@ def opened(path: str, *, follow: bool = True) -> Iterator[OpenFile]:
         yield OpenFile(path, stream, facts.st_size, facts.st_mtime_ns // 1_000)
 
 
+def is_lines(stream: BinaryIO) -> bool:
+    """Say whether a file, open at its beginning, can be read on later from the middle: JSON lines in UTF-8.
+
+    Not so is one indented document, and text in UTF-16 or UTF-32.
+    """
+    head = os.pread(stream.fileno(), _CHUNK, 0)
+    first, newline, _ = head.partition(b"\n")
+    return _wide(head[:4]) is None and not (newline and first.strip() in _BRACKETS)
+
+
 def objects_of(stream: BinaryIO, *, limit: int = limits.EVENT_BYTES) -> Iterator[Found | Problem]:
     """Yield the JSON objects of JSON lines, or of one indented JSON document, and the problems.
 
@@ -124,7 +134,7 @@ def objects_of(stream: BinaryIO, *, limit: int = limits.EVENT_BYTES) -> Iterator
             reader = io.BufferedReader(_Source(reader, data))
             first = reader.readline(limit + 1)
         for number, line in enumerate(_lines(first, reader, limit), 1):
-            yield from _of_line(line, number, limit)
+            yield from _within(line, number, limit)
     except OSError as error:
         yield Problem(number + 1, f"could not be read: {error.strerror}")
         return
@@ -153,10 +163,20 @@ def _lines(line: bytes, reader: io.BufferedReader, limit: int) -> Iterator[bytes
         line = reader.readline(limit + 1)
 
 
-def _of_line(line: bytes, number: int, limit: int) -> Iterator[Found | Problem]:
+def _within(line: bytes, number: int, limit: int) -> Iterator[Found | Problem]:
     if len(line) > limit and not line.endswith(b"\n"):
         yield Problem(number, f"longer than {limit} bytes; not read")
         return
+    yield from of_line(line, number)
+
+
+def of_line(line: bytes, number: int) -> Iterator[Found | Problem]:
+    """Yield what a whole line holds: one object, several that are glued, torn ones, or none at all.
+
+    Args:
+        line: Its bytes: UTF-8, bad bytes are kept as lone surrogates.
+        number: Its number, from 1.
+    """
     text = line.decode("utf-8", "surrogateescape").strip(" \t\r\n\ufeff")
     if not text:
         return
@@ -166,6 +186,30 @@ def _of_line(line: bytes, number: int, limit: int) -> Iterator[Found | Problem]:
         yield from _of_pieces(text, number)
     else:
         yield _object(value, number)
+
+
+def leading(line: bytes, number: int) -> Iterator[tuple[Found | Problem, int]]:
+    """Yield the whole objects that a line begins with, however it goes on, each with where it ends in bytes.
+
+    Args:
+        line: Its bytes, or the first of them.
+        number: Its number, from 1.
+    """
+    text = line.decode("utf-8", "surrogateescape")
+    at = end = 0
+    while text.startswith("{", begin := _behind_space(text, at)):
+        try:
+            _, stop = _LITERALS.raw_decode(text, begin)
+        except (json.JSONDecodeError, RecursionError):
+            return
+        end += len(text[at:stop].encode("utf-8", "surrogateescape"))
+        at = stop
+        yield _piece(text[begin:stop], number), end
+
+
+def _behind_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return at if space is None else space.end()
 
 
 def _object(value: object, line: int) -> Found | Problem:
@@ -220,8 +264,7 @@ def _values(text: str, at: int) -> tuple[list[str], _Rest | None]:
             why = f"Expected JSON nested at most {limits.NESTING_DEPTH} levels deep"
             return pieces, _Rest(len(text), why, is_outside=False)
         pieces.append(text[at:end])
-        space = _SPACE.match(text, end)
-        at = end if space is None else space.end()
+        at = _behind_space(text, end)
     return pieces, None
 
 

@@ -9,12 +9,15 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 from rightful import limits
 from rightful.producers.files import Problem
 
 SUFFIXES = (".json", ".jsonl")
 """What a folder is searched for; a file that is named may be called anything."""
+
+_LOG = ("cc-session-", ".log")  # how names begin and end that runners give to the stream logs of Claude Code
 
 _OTHERS = {".git": "the files of git itself", "node_modules": "packages of other people"}
 _LEDGER = frozenset({"ledger.lock", "store"})
@@ -23,7 +26,7 @@ _LEDGER = frozenset({"ledger.lock", "store"})
 def walk(
     folder: str, *, limit: int = limits.WALK_ENTRIES, others: Counter[str] | None = None
 ) -> Iterator[str | tuple[str, Problem]]:
-    """Yield the JSON files below a folder in the order of their names, and what was passed over.
+    """Yield the JSON files and stream logs below a folder in the order of their names, and what was passed over.
 
     Links are not followed, so there are no loops and nothing outside the folder is read.
 
@@ -56,12 +59,35 @@ def walk(
             if entry.is_dir(follow_symlinks=False):
                 if entry.name in _OTHERS:
                     yield entry.path, Problem(None, f"{_OTHERS[entry.name]}; not looked into", lost=False)
-            elif entry.name.endswith(SUFFIXES):
+            elif is_looked_at(entry.name):
                 yield _file(entry)
             elif others is not None:
                 others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
         folders = (one for one in reversed(entries) if one.is_dir(follow_symlinks=False) and one.name not in _OTHERS)
         waiting.extend(entry.path for entry in folders)
+
+
+def is_looked_at(name: str) -> bool:
+    """Say whether a file of a folder is looked at, by its name."""
+    return name.endswith(SUFFIXES) or (name.startswith(_LOG[0]) and name.endswith(_LOG[1]))
+
+
+def holds(folder: str, path: str) -> bool:
+    """Say whether `walk` would yield this file of the folder, or look into this folder in it.
+
+    Args:
+        folder: Where the walk would begin.
+        path: What stands somewhere below it.
+    """
+    own, root = Path(path), Path(folder)
+    if root not in own.parents:
+        return False
+    below = [own, *(above for above in own.parents if root in above.parents)]
+    if any(one.name in _OTHERS or one.is_symlink() for one in below):
+        return False
+    if not own.is_dir() and not (is_looked_at(own.name) and own.is_file()):
+        return False
+    return not any(all((one / name).exists() for name in _LEDGER) for one in (*below, root))
 
 
 def _file(entry: os.DirEntry[str]) -> str | tuple[str, Problem]:

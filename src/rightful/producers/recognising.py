@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from rightful import limits
 from rightful.producers.files import Found, Problem
 from rightful.producers.foreign import described
+from rightful.producers.readers import is_placed
 
 if TYPE_CHECKING:
-    from rightful.producers.importing import Kind
+    from rightful.producers.readers import Kind, Origin
 
 ONLY = "only its first"
 """How it begins to be said that the rest of a file was not read."""
@@ -20,9 +21,9 @@ _PEEK = 32  # objects that are looked at before a file is known by its shape to 
 
 
 def recognised(
-    kinds: list[Kind], name: str, items: Iterator[Found | Problem]
+    kinds: list[Kind], origin: Origin, items: Iterator[Found | Problem]
 ) -> tuple[Kind | None, Iterator[Found | Problem]]:
-    """Return the kind of the first object that any kind recognises, and all items from the first on.
+    """Return the kind of the file's place, or of the first object that any kind recognises, and all items.
 
     A file that is known by its shape to be another tool's is looked at no further than that takes.
     Elsewhere its first objects may be foreign or torn; of those beyond the first few only what is
@@ -30,9 +31,12 @@ def recognised(
 
     Args:
         kinds: The kinds that may come.
-        name: The file's own name.
+        origin: Where the file is; its place may show its kind.
         items: What it holds.
     """
+    for kind in kinds:
+        if is_placed(kind) and kind.knows(origin.path):
+            return kind, items
     head: list[Found | Problem] = []
     for count, item in enumerate(items, 1):
         head.append(item)
@@ -42,7 +46,7 @@ def recognised(
                     return kind, chain(head, items)
             if count > _PEEK:
                 head[-1] = Problem(item.line, foreign(item, kinds))
-        if count == _PEEK and described(name, _values(head)) is not None:
+        if count == _PEEK and described(origin.name, _values(head)) is not None:
             return None, iter(head)
         if count == limits.FOREIGN_OBJECTS:
             what = f"{ONLY} {count:,} objects were looked at"
