@@ -45,13 +45,16 @@ def replay(path: str) -> dict[str, float]:
 
 
 def transcripts(path: str, folder: str) -> dict[str, float]:
-    """Import a folder of Claude Code's transcripts; return seconds, counts and the peak of resident memory in MB."""
+    """Import a folder of Claude Code's transcripts; return seconds, counts and the peaks of memory in MB.
+
+    Resident memory counts the pages of the store's map too, which the system takes back when it needs them.
+    """
     from rightful.cli.import_ import kinds
     from rightful.producers.checkpoints import FOLDER, Checkpoints
     from rightful.producers.importing import import_paths
 
-    begin = time.perf_counter()
-    with rightful.open(path) as ledger:
+    begin, peak = time.perf_counter(), Peak()
+    with peak, rightful.open(path) as ledger:
         kept = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
         found = import_paths(ledger.log, kinds("claude-code"), [folder], stdin=io.BytesIO(), checkpoints=kept)
         reports = [report for report in found if report.is_read]
@@ -60,6 +63,7 @@ def transcripts(path: str, folder: str) -> dict[str, float]:
         "appended": sum(report.appended for report in reports),
         "lost": sum(report.lost for report in reports),
         "files": len(reports),
+        "anonymous_mb": peak.kb * 1024 / 1e6,
         "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
     }
 

@@ -351,7 +351,7 @@ class Ledger:
     def transcript(self, session: str, *, require_complete: bool = False, revisions: bool = False) -> Transcript:
         """Return everything that a session said and did, each thing once and in order.
 
-        A session that has no records of its own is told by the names that links join to it.
+        A session under which nothing was said is told by the names that links join to it.
 
         Args:
             session: Its name in full.

@@ -63,6 +63,15 @@ def test_a_session_is_found_by_its_value(run: Run, ledger: Path) -> None:
     assert run("transcript", "b").code == 2
 
 
+def test_only_a_name_that_is_not_whole_folds_the_ledger(run: Run, ledger: Path) -> None:
+    fill(ledger, said("1", "hi"))
+
+    assert run("transcript", "t:a").code == 0
+    assert run("status", "--json").document["watermark"] == 0
+    assert run("transcript", "a").code == 0
+    assert run("status", "--json").document["watermark"] == 1
+
+
 def test_json_has_the_keys_that_others_rely_on(run: Run, ledger: Path) -> None:
     fill(ledger, *wires(case("2.14")), fact("tool_call.snapshotted", "c", session="agenta:s1", call="c", name="n"))
     document = run("transcript", "s1", "--json").document
@@ -97,6 +106,16 @@ def test_a_hole_is_marked_above_all(run: Run, ledger: Path) -> None:
     assert run("transcript", "s1").out.splitlines()[1:3] == ["incomplete", "hole: turn turn-1 lacks index 1"]
 
 
+def test_of_many_holes_the_first_are_named_and_the_rest_is_counted(run: Run, ledger: Path) -> None:
+    fill(ledger, *(said(str(n), "hi", turn=str(n), index=0) for n in range(22)))
+
+    lines = run("transcript", "t:a").out.splitlines()
+    assert [line for line in lines if line.startswith("hole: ")][-1] == "hole: turn 19 was not closed"
+    assert "and 2 holes more; --full shows all." in lines
+    assert "hole: turn 21 was not closed" in run("transcript", "t:a", "--full").out
+    assert run("transcript", "t:a", "--as", "agenta-api").err.endswith("turn 4 was not closed; and 17 holes more.\n")
+
+
 def test_a_transcript_that_must_be_complete_is_refused_with_what_it_lacks(run: Run, ledger: Path) -> None:
     fill(ledger, *wires(case("2.14")))
 
@@ -116,14 +135,15 @@ def test_a_row_in_quarantine_is_marked_in_words_and_shown_on_demand(run: Run, le
 
 
 def test_revisions_are_shown_where_they_are_asked_for(run: Run, ledger: Path) -> None:
-    fill(ledger, said("1", "on"), said("1", "one more"))
+    fill(ledger, said("1", "on"), said("1", "one more"), said("2", "only once"))
 
     assert "told by 2 rows" not in run("transcript", "t:a").out
     lines = run("transcript", "t:a", "--revisions").out.splitlines()
     at = lines.index("  told by 2 rows:")
     assert lines[at + 1].endswith("hook: appended")
     assert lines[at + 3] == "    content: on"
-    assert [len(one["rows"]) for one in run("transcript", "t:a", "--revisions", "--json").document["entries"]] == [2]
+    assert lines[-1] == "    only once"
+    assert [len(one["rows"]) for one in run("transcript", "t:a", "--revisions", "--json").document["entries"]] == [2, 1]
 
 
 def test_what_is_hidden_is_counted_and_shown_on_demand(run: Run, ledger: Path) -> None:
@@ -139,6 +159,37 @@ def test_what_is_hidden_is_counted_and_shown_on_demand(run: Run, ledger: Path) -
     assert "    context" in everything
     assert "data (title)\n    Fix it" in everything
     assert "user  [hidden]" in everything
+
+
+def test_what_the_tool_wrote_itself_and_what_was_withdrawn_is_hidden(run: Run, ledger: Path) -> None:
+    fill(ledger, said("1", "tool speaking", extra={"meta": True}), said("2", "taken back"))
+    with rightful.open(ledger) as opened:
+        [_, second] = opened.read()
+    fill(ledger, fact("event.withdrawn", "w", id=second.id, revision=1))
+
+    plain, everything = run("transcript", "t:a").out, run("transcript", "t:a", "--all").out
+    assert "2 entries not shown (1 meta, 1 withdrawn)" in plain
+    assert "tool speaking" not in plain
+    assert "user  [hidden, withdrawn]\n    taken back" in everything
+
+
+def test_ends_of_lines_are_laid_out_and_none_is_left_over(run: Run, ledger: Path) -> None:
+    fill(ledger, said("1", "a\r\nb\n\n"), said("2", "c"))
+
+    assert run("transcript", "t:a").out.splitlines()[-5:] == [
+        "    a",
+        "    b",
+        "",
+        "#2  2026-08-01 10:15:00Z  user",
+        "    c",
+    ]
+
+
+def test_wide_letters_count_as_wide(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    fill(ledger, said("1", "世" * 30))
+
+    assert run("transcript", "t:a").out.splitlines()[-2:] == ["    " + "世" * 18, "    " + "世" * 12]
 
 
 def test_a_long_text_is_shortened_with_a_note(run: Run, ledger: Path) -> None:
@@ -200,6 +251,7 @@ def everywhere(text: str) -> list[dict[str, Any]]:
         said("1", text, turn=None, extra={"summary": True}),
         said("2", [{"type": text, "text": text}, {"type": text}]),
         fact("thought.recorded", "3", content=text),
+        fact("thought.recorded", "3", content=f"{text} and more"),
         fact("error.recorded", "4", message=text),
         fact("tool_call.snapshotted", "5", call=word, name=text, arguments={text: text, "b": [text]}),
         fact("tool_result.snapshotted", "6", call=word, output=text),
@@ -300,7 +352,7 @@ def test_whose_records_are_shown_is_said(run: Run, ledger: Path) -> None:
     fill(ledger, said("1", "hi"), fact("session.linked", "2", **link), fact("session.linked", "3", **sub))
     out = run("transcript", "t:w").out
 
-    assert "It has no records of its own; these are of t:a, which links join to it." in out
+    assert "Nothing was said under this name itself; what was is of t:a, by its links." in out
     assert "#1  2026-08-01 10:15:00Z  t:a  user" in out
     assert "subagents, each with a transcript of its own: t:sub" in out
 

@@ -15,7 +15,7 @@ import pytest
 from tests.producers.diary import Diary
 from tests.producers.growing import import_once
 
-from rightful import app, cli, envelope, errors, events, identity, limits, policies
+from rightful import app, cli, envelope, errors, events, identity, limits, policies, transcript_errors
 from rightful.producers.claude_hook_cursor import Cursor, Known
 from rightful.producers.spool import Spool
 from rightful.projections.facts import Facts
@@ -92,7 +92,12 @@ def test_every_limit_is_listed_with_its_value() -> None:
     assert listed == {name: f"{value:,}" for name, value in LIMITS.items()}
 
 
-ERRORS = [error for _, error in inspect.getmembers(errors, inspect.isclass) if issubclass(error, errors.RightfulError)]
+ERRORS = {
+    error
+    for module in (errors, transcript_errors)
+    for _, error in inspect.getmembers(module, inspect.isclass)
+    if issubclass(error, errors.RightfulError)
+}
 
 
 def test_every_error_is_listed_with_its_exit_code() -> None:

@@ -18,23 +18,25 @@ import rightful
 from rightful.ledger.log import Log
 
 at, when = int(sys.argv[2]), sys.argv[3]
-append, calls = Log.append, 0
+append, calls, answers = Log.append, 0, 0
 
-def die(moment):
-    if (calls, when) == (at, moment):
+def die(moment, count):
+    if (count, when) == (at, moment):
         os.kill(os.getpid(), signal.SIGKILL)
 
 def appending(log, events, **more):
     global calls
     calls += 1
-    die("before the commit")
+    die("before the commit", calls)
     receipts = append(log, events, **more)
-    die("after the commit")
+    die("after the commit", calls)
     return receipts
 
 def acknowledged(answer):
+    global answers
+    answers += 1
     os.write(1, f"{answer.result().id}\\n".encode())
-    die("while it acknowledges")
+    die("while it acknowledges", answers)
 
 Log.append = appending
 with rightful.open(sys.argv[1]) as ledger, ledger.producer("my-runner").turn("runner:7f3a", "1") as turn:

@@ -41,7 +41,7 @@ calls = of_type(
     "tool_call.snapshotted",
     st.fixed_dictionaries(
         {
-            "call": st.sampled_from("aab"),
+            "call": st.sampled_from("aabbc"),
             "name": st.sampled_from(["bash", "bash", "read", None]),
             "arguments": st.sampled_from(ARGUMENTS),
         }
@@ -64,7 +64,7 @@ ends = of_type(
         {"turn": st.sampled_from(["1", "2"]), "stop_reason": st.sampled_from([None, "paused", "end"])}
     ),
 )
-payloads = st.fixed_dictionaries({"toolCallId": st.sampled_from("ab")}, optional={"approved": st.booleans()})
+payloads = st.fixed_dictionaries({"toolCallId": st.sampled_from("aabc")}, optional={"approved": st.booleans()})
 interactions = st.sampled_from(["interaction.requested", "interaction.answered"]).flatmap(
     lambda name: of_type(name, st.fixed_dictionaries({"interaction": st.sampled_from("gh"), "payload": payloads}))
 )

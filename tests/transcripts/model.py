@@ -116,17 +116,17 @@ def all_calls(facts: list[Row]) -> list[list[Row]]:
 
 
 def raised_again(facts: list[Row]) -> dict[str, str]:
+    """Every call id by the first that the interactions, taken together, name for its call."""
     first: dict[str, str] = {}
-    alias: dict[str, str] = {}
+    label: dict[str, str] = {}
     for fact in facts:
         named = (fact.get("payload") or {}).get("toolCallId") if fact["type"].startswith("interaction.") else None
         if named is None:
             continue
-        root = first.setdefault(fact["interaction"], named)
-        root = alias.get(root, root)
-        if root != named and named not in alias:
-            alias[named] = root
-    return {call: root for call, root in alias.items() if root not in alias}
+        known = first.setdefault(fact["interaction"], named)
+        old, new = label.setdefault(named, named), label.setdefault(known, known)
+        label = {call: new if one == old else one for call, one in label.items()}
+    return label
 
 
 def name_of(call: Row) -> str | None:

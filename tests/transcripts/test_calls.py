@@ -50,6 +50,18 @@ def test_the_same_result_told_in_another_turn_is_shown_once() -> None:
     assert told(call("1", LS), result("1", "x"), result("2", "x", "2")) == [(LS, "x", False)]
 
 
+def test_a_result_that_says_again_what_answered_its_turns_call_does_not_answer_another_turns() -> None:
+    events = [call("1", LS), call("2", CAT, "2"), result("1", "x", "2"), result("2", "x", "2")]
+
+    assert told(*events) == [(LS, None, False), (CAT, "x", False)]
+
+
+def test_a_result_of_a_turn_without_the_call_answers_the_one_that_waits_and_not_the_last_one() -> None:
+    events = [call("1", LS), call("2", CAT, "2"), result("1", "x", "2"), result("2", "y", "3")]
+
+    assert told(*events) == [(LS, "y", False), (CAT, "x", False)]
+
+
 def test_the_same_id_with_another_name_is_another_call() -> None:
     events = [call("1", LS), result("1", "x"), call("2", LS, name="read"), result("2", "y")]
 
@@ -105,6 +117,12 @@ def test_a_result_that_grows_is_shown_whole() -> None:
     ]
 
 
+def test_a_failure_does_not_become_a_success_by_growing() -> None:
+    [entry] = folded([call("1", LS), result("1", "x", is_error=True), result("2", "xy")]).entries
+
+    assert (entry.output, entry.is_error) == ("x", True)
+
+
 def test_a_result_whose_call_comes_behind_it_in_its_turn_is_paired() -> None:
     assert told(result("1", "x"), call("1", LS)) == [(LS, "x", False)]
 
@@ -118,7 +136,15 @@ def test_a_result_before_a_call_that_has_its_own_answer_stands_alone() -> None:
 
 
 def test_a_second_real_result_that_contradicts_the_first_is_not_lost() -> None:
-    assert told(call("1", LS), result("1", "x"), result("2", "y")) == [(LS, "x", False), (None, "y", True)]
+    events = [call("1", LS), result("1", "x"), result("2", "y"), result("3", "z")]
+
+    assert told(*events) == [(LS, "x", False), (None, "y", True), (None, "z", True)]
+
+
+def test_a_call_told_again_waits_for_its_real_result_behind_a_placeholder() -> None:
+    again = [call("2", LS, "2"), result("2", WAITS, "2", is_error=True), result("3", "y", "2")]
+
+    assert told(call("1", LS), result("1", "x"), *again) == [(LS, "x", False), (LS, "y", False)]
 
 
 def test_calls_without_turns_pair_in_the_order_in_which_they_stand() -> None:
@@ -145,6 +171,15 @@ def test_a_call_that_a_resume_raises_anew_is_one_where_its_interaction_names_bot
     assert raised(*asked, *again) == [("a", ["a", "b"], "x")]
 
 
+def test_a_call_that_is_raised_anew_twice_is_one_by_whichever_interactions() -> None:
+    first = [call("1", LS, id_="a"), gate("1", "requested", "g", "a", "1")]
+    second = [call("2", LS, "2", id_="b"), gate("2", "requested", "g", "b", "2"), gate("3", "requested", "h", "b", "2")]
+    third = [call("3", LS, "3", id_="d"), gate("4", "answered", "h", "d", "3"), result("3", "x", "3", id_="d")]
+
+    assert raised(*first, *second, *third) == [("a", ["a", "b", "d"], "x")]
+    assert raised(*third[:2], *second, *first) == [("d", ["d", "b", "a"], None)]
+
+
 def test_a_call_raised_anew_is_another_where_no_interaction_names_both() -> None:
     asked = [call("1", LS, id_="a"), gate("1", "requested", "g", "a", "1")]
     again = [call("2", LS, "2", id_="b"), gate("2", "answered", "h", "b", "2"), result("2", "x", "2", id_="b")]
@@ -159,6 +194,14 @@ def test_an_interaction_id_that_is_used_again_does_not_join_a_call_that_was_answ
     assert raised(*asked, *again) == [("a", None, "x"), ("b", None, "x")]
     kinds = [one.kind for one in folded([*asked, *again]).entries]
     assert kinds.count("interaction_requested") == 2
+
+
+def test_a_request_about_another_call_of_the_same_id_is_another_request() -> None:
+    first = [call("1", LS), gate("1", "requested", "g", "c", "1"), result("1", "x")]
+    second = [call("2", CAT, "2"), gate("2", "requested", "g", "c", "2"), gate("3", "requested", "g", "c", "2")]
+
+    kinds = [one.kind for one in folded([*first, *second]).entries]
+    assert kinds == ["tool_call", "interaction_requested"] * 2
 
 
 def test_an_interaction_id_does_not_join_calls_of_different_arguments() -> None:

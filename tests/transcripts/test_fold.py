@@ -109,6 +109,7 @@ def test_two_messages_are_two_where_anything_differs(other: dict[str, Any]) -> N
 
 def test_without_a_turn_or_an_index_nothing_is_collapsed() -> None:
     assert texts(said("1", "a"), said("2", "a"), said("3", "a", turn="1"), said("4", "a", turn="1")) == ["a"] * 4
+    assert texts(said("1", "a", index=0), said("2", "a", index=0)) == ["a"] * 2
 
 
 def test_a_turn_ends_once_with_the_last_word_on_each_fact() -> None:
@@ -126,7 +127,7 @@ def test_a_turn_ends_once_with_the_last_word_on_each_fact() -> None:
 def test_a_row_in_quarantine_is_marked_on_the_entry_that_it_contradicts_and_is_not_its_content() -> None:
     [entry] = folded([said("1", "yes"), said("1", "no")]).as_dict()["entries"]
 
-    assert entry["text"] == "yes"
+    assert (entry["text"], entry["revisions"]) == ("yes", 1)
     assert [(one["position"], one["outcome"], one["said"]["content"]) for one in entry["conflicts"]] == [
         (2, "conflict", "no")
     ]
@@ -162,6 +163,14 @@ def test_what_was_withdrawn_altogether_is_hidden_and_marked() -> None:
     [entry] = folded([said("1", "yes"), fact("event.withdrawn", "w", id=id_, revision=1)]).entries
 
     assert (entry.text, entry.withdrawn, entry.hidden) == ("yes", True, True)
+
+
+def test_what_was_withdrawn_does_not_hide_what_was_said_again() -> None:
+    one, again = said("1", "yes", turn="1", index=0), said("2", "yes", turn="1", index=0)
+    id_ = rows_of(log_of([one]))[0].envelope.id
+    entries = folded([one, again, fact("event.withdrawn", "w", id=id_, revision=1)]).entries
+
+    assert [(one.text, one.hidden) for one in entries] == [("yes", True), ("yes", UNSET)]
 
 
 def test_a_contradiction_whose_first_row_is_another_sessions_shows_nothing_as_content() -> None:
@@ -296,7 +305,7 @@ def test_a_compaction_hides_nothing_of_what_it_covers() -> None:
 def test_how_a_session_began_and_ended_and_its_subagents_stand_beside_the_entries() -> None:
     link = {"other": "t:sub", "as": "subagent", "evidence": "native-id"}
     events = [
-        fact("session.started", "1", harness="codex", model="m"),
+        fact("session.started", "1", harness="codex", model="m", extra={"forked_from": "t:y"}),
         fact("session.started", "2", model="n", extra={"resumes": "t:z"}),
         fact("session.linked", "3", **link),
         fact("session.linked", "4", **(link | {"other": "t:gone"})),
@@ -306,7 +315,12 @@ def test_how_a_session_began_and_ended_and_its_subagents_stand_beside_the_entrie
     ]
     document = folded(events).as_dict()
 
-    assert document["started"] == {"at": AT, "harness": "codex", "model": "n", "extra": {"resumes": "t:z"}}
+    assert document["started"] == {
+        "at": AT,
+        "harness": "codex",
+        "model": "n",
+        "extra": {"forked_from": "t:y", "resumes": "t:z"},
+    }
     assert document["ended"] == {"at": AT, "turns": 3, "exit_code": -9}
     assert document["subagents"] == ["t:sub"]
     assert document["entries"] == []

@@ -154,6 +154,26 @@ def test_a_producers_own_history_is_told_beside_its_events() -> None:
     assert told(message, batch("2", {"role": "assistant", "content": "b"})) == [("user", "a"), ("assistant", "b")]
 
 
+def test_the_histories_of_two_producers_that_tell_messages_by_events_too_are_both_told() -> None:
+    messages = [
+        fact("message.recorded", producer, role="user", content=producer, producer=producer) for producer in ("p", "q")
+    ]
+    batches = [
+        batch(f"{producer}2", {"role": "user", "content": f"{producer} too"}, producer=producer)
+        for producer in ("p", "q")
+    ]
+
+    assert [one[1] for one in told(*messages, *batches)] == ["p", "q", "p too", "q too"]
+
+
+def test_a_history_whose_ids_are_its_own_is_left_out() -> None:
+    known = {"type": "message", "role": "assistant", "id": "m", "content": "a"}
+    events = [batch("1", known), batch("2", known | {"id": "n"}, producer="other")]
+
+    assert told(*events) == [("assistant", "a")]
+    assert folded(events).left_out == {"other": 1}
+
+
 def test_of_a_history_that_shares_ids_what_has_an_id_is_told_once() -> None:
     call = {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c", "output": "x"}

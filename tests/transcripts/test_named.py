@@ -41,17 +41,34 @@ def test_a_session_with_records_of_its_own_tells_those_alone(ledger: rightful.Le
     assert transcript.names == ["t:w"]
 
 
+def test_a_session_with_records_of_its_own_needs_no_projection(ledger: rightful.Ledger) -> None:
+    ledger.append([said("t:w", "own")])
+    ledger.transcript("t:w")
+
+    assert ledger.projected().facts.watermark == 0
+
+
 def test_a_session_without_records_is_told_by_the_names_of_its_run_in_the_order_in_which_they_began(
     ledger: rightful.Ledger,
 ) -> None:
     later = said("u:b", "second", "2026-08-02T10:00:00Z")
-    links = [linked("t:w", "u:a"), linked("t:w", "u:b", "resume"), linked("t:w", "u:none", "retry")]
-    ledger.append([later, *links, said("u:a", "first")])
+    links = [linked("t:w", "u:z"), linked("t:w", "u:b", "resume"), linked("t:w", "u:none", "retry")]
+    ledger.append([later, *links, said("u:z", "first")])
     transcript = ledger.transcript("t:w")
 
-    assert texts(transcript) == [("u:a", "first"), ("u:b", "second")]
-    assert transcript.as_dict()["names"] == ["u:a", "u:b"]
-    assert ledger.transcript("u:none").names == ["u:a", "u:b"]
+    assert texts(transcript) == [("u:z", "first"), ("u:b", "second")]
+    assert transcript.as_dict()["names"] == ["u:z", "u:b"]
+    assert ledger.transcript("u:none").names == ["u:z", "u:b"]
+
+
+def test_data_under_a_runs_own_name_stands_behind_what_its_names_tell(ledger: rightful.Ledger) -> None:
+    """`rightful run` records which commits a run made under the run's own name."""
+    commits = fact("data.recorded", "c", session="t:w", name="commits", data=["1"])
+    ledger.append([commits, said("u:a", "first"), linked("t:w", "u:a")])
+    transcript = ledger.transcript("t:w")
+
+    assert [(one.session, one.kind) for one in transcript.entries] == [("u:a", "message"), ("t:w", "data")]
+    assert transcript.names == ["u:a"]
 
 
 def test_subagents_are_named_and_not_mixed_in(ledger: rightful.Ledger) -> None:
@@ -90,6 +107,16 @@ def test_what_several_names_used_is_added_up_and_the_worst_completeness_counts(l
     assert transcript.usage.total == {"n": 3, "x": 0.75}
     assert transcript.completeness == "incomplete"
     assert {hole.kind for hole in transcript.holes} == {"missing", "open"}
+
+
+def test_what_is_left_out_of_several_names_is_added_up(ledger: rightful.Ledger) -> None:
+    def batch(session: str) -> dict[str, Any]:
+        return fact("history.appended", session, session=session, producer="agents", items=["a", "b"])
+
+    ledger.append([said("u:a", "1"), batch("u:a"), said("u:b", "2"), batch("u:b")])
+    ledger.append([linked("t:w", "u:a"), linked("t:w", "u:b", "resume")])
+
+    assert ledger.transcript("t:w").left_out == {"agents": 4}
 
 
 def test_a_name_that_no_row_bears_is_refused(ledger: rightful.Ledger) -> None:

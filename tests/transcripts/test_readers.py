@@ -82,6 +82,9 @@ def test_of_a_result_with_text_and_data_the_runner_takes_the_text_and_the_api_th
 
     assert ran[0]["content"][1] == RESULT
     assert replayed[0]["content"][1] == RESULT | {"output": {"n": 1}}
+    ran, replayed = both(call(), result(output=None, extra={"data": {"n": 1}}))
+    assert ran == replayed
+    assert ran[0]["content"][1] == RESULT | {"output": {"n": 1}}
 
 
 def test_a_result_is_told_behind_its_call_whenever_it_came() -> None:

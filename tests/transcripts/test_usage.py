@@ -21,7 +21,11 @@ def total(*events: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_last_number_of_each_name_counts_for_a_response() -> None:
-    events = [used("1", of="r", input=10, output=1), used("2", of="r", output=5, cost=None), used("3", of="s", input=1)]
+    events = [
+        used("1", of="r", input=10, output=1),
+        used("2", of="r", output=5, input=None, cost=None),
+        used("3", of="s", input=1),
+    ]
     entries = folded(events).entries
 
     assert [(one.of, one.counts) for one in entries] == [

@@ -173,11 +173,11 @@ def _place(report: FileReport, problem: Problem) -> str:
 
 
 def _events(report: FileReport) -> dict[str, int]:
-    there = report.duplicate - report.repeated
-    counts = Counter[str]() if report.answers is None else report.answers.counts
-    others = {outcome: counts[outcome] for outcome in _OUTCOMES}
-    appended = report.appended - sum(others.values())
-    return {"appended": appended, **others, "there": there, "repeated": report.repeated}
+    told, there = dict.fromkeys(_OUTCOMES, 0), report.duplicate - report.repeated
+    if report.answers is not None:
+        told = {outcome: report.answers.stored[outcome] for outcome in _OUTCOMES}
+        there += report.answers.counts["stale"] - told["stale"]
+    return told | {"appended": report.appended - sum(told.values()), "there": there, "repeated": report.repeated}
 
 
 def _words(counts: Mapping[str, int]) -> str:
@@ -185,7 +185,7 @@ def _words(counts: Mapping[str, int]) -> str:
     return common.counted(
         {
             "appended": counts["appended"],
-            **{outcome: counts[outcome] for outcome in _OUTCOMES if counts[outcome]},
+            **{outcome: counts[outcome] for outcome in _OUTCOMES},
             "there already": counts["there"],
             "repeated in this import": counts["repeated"],
         }

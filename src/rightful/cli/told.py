@@ -24,6 +24,7 @@ from rightful.projections.transcripts.parts import text_of
 
 _INDENT = "    "
 _LINES = 20
+_HOLES = 20
 _CHARS = 2_000
 _TAB = 4
 _NARROWEST = 20
@@ -46,7 +47,7 @@ class Shown(NamedTuple):
 
 def show(transcript: Transcript, shown: Shown) -> None:
     """Print a transcript."""
-    _head(transcript)
+    _head(transcript, shown)
     if shown.before:
         _put("", f"{many(shown.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
     hidden: Counter[str] = Counter()
@@ -84,14 +85,17 @@ def _hung(line: str, room: int | None) -> list[str]:
     return [first, *(f"{_INDENT}{part}" for part in rest)]
 
 
-def _head(transcript: Transcript) -> None:
+def _head(transcript: Transcript, shown: Shown) -> None:
     _put(f"transcript of {transcript.session}")
     if transcript.names not in ([], [transcript.session]):
-        _put(f"It has no records of its own; these are of {', '.join(transcript.names)}, which links join to it.")
+        _put(f"Nothing was said under this name itself; what was is of {', '.join(transcript.names)}, by its links.")
     if transcript.ambiguous:
-        _put(f"It has no records of its own, and those of other names are not shown: {transcript.ambiguous}.")
+        _put(f"Nothing was said under this name itself, and no other name's is shown: {transcript.ambiguous}.")
     _put(transcript.completeness + (f": {transcript.why}" if transcript.why else ""))
-    _put(*(f"hole: {words(hole)}" for hole in transcript.holes))
+    holes = transcript.holes if shown.full else transcript.holes[:_HOLES]
+    _put(*(f"hole: {words(hole)}" for hole in holes))
+    if len(holes) < len(transcript.holes):
+        _put(f"and {many(len(transcript.holes) - len(holes), 'hole')} more; --full shows all.")
     for producer, count in transcript.left_out.items():
         _put(
             f"left out: {many(count, 'item')} of the history that {producer} wrote, since another producer tells "
@@ -136,7 +140,7 @@ def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
         yield f"  in quarantine: {len(entry.conflicts)} {is_are} this ({places}){hint}"
         if shown.all:
             yield from _rows(entry.conflicts, shown)
-    if entry.rows is not UNSET:
+    if entry.rows is not UNSET and (entry.revisions > 1 or (entry.result_revisions or 1) > 1):
         yield f"  told by {many(len(entry.rows), 'row')}:"
         yield from _rows(entry.rows, shown)
 

@@ -1,7 +1,7 @@
 """Show everything that a session said and did: each thing once, in order, with what is missing marked.
 
-SESSION is its name, or the value behind the namespace. A session that has no records of its own is shown by the
-names that links join to it. Above all stands what is missing; on each entry, what contradicts it. Text is
+SESSION is its name, or the value behind the namespace. A session under which nothing was said is shown
+by the names that links join to it. Above all stands what is missing; on each entry, what contradicts it. Text is
 indented and cannot steer the terminal: a line that begins at the margin is ours.
 """
 
@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rightful.cli import asking, common
-from rightful.errors import UsageError
+from rightful.errors import ReadOnlyStoreError, UsageError
 
 if TYPE_CHECKING:
     import argparse
 
+    from rightful.app import Ledger
     from rightful.projections.transcripts.entries import Transcript
 
 READERS = ("agenta-runner", "agenta-api")
@@ -22,6 +23,7 @@ READERS = ("agenta-runner", "agenta-api")
 
 _ENTRIES = 200
 _TURNS = 5
+_HOLES = 5
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "--as gives all messages; leave out --turn, --limit, --revisions and --all. Nothing was shown."
         )
-    with asking.folded(args) as ledger:
-        session = asking.session_named(ledger, args.session)
+    with _opened(args) as ledger:
+        session = _named(ledger, args.session)
         transcript = ledger.transcript(session, require_complete=args.require_complete, revisions=args.revisions)
     if args.reader:
         _note(transcript)
@@ -69,6 +71,21 @@ def run(args: argparse.Namespace) -> int:
 
     told.show(transcript, told.Shown(before, all=args.all, full=args.full))
     return common.DONE
+
+
+def _opened(args: argparse.Namespace) -> Ledger:
+    try:
+        return common.opened(args)
+    except ReadOnlyStoreError:
+        return common.opened(args, readonly=True)
+
+
+def _named(ledger: Ledger, asked: str) -> str:
+    """Return the session's full name; one that has rows is not sought, so the rest of the ledger is not folded."""
+    if ":" in asked and any(ledger.log.of_session(asked)):
+        return asked
+    asking.catch_up(ledger)
+    return asking.session_named(ledger, asked)
 
 
 def _cut(transcript: Transcript, args: argparse.Namespace) -> int:
@@ -97,6 +114,11 @@ def _note(transcript: Transcript) -> None:
     from rightful.projections.completeness import words
 
     if transcript.completeness == "incomplete":
-        common.note(f"the transcript is incomplete: {'; '.join(map(words, transcript.holes))}.")
+        more = len(transcript.holes) - _HOLES
+        holes = [
+            *map(words, transcript.holes[:_HOLES]),
+            *([f"and {common.many(more, 'hole')} more"] if more > 0 else []),
+        ]
+        common.note(f"the transcript is incomplete: {'; '.join(holes)}.")
     if transcript.ambiguous:
-        common.note(f"{transcript.session} has no records of its own, and {transcript.ambiguous}.")
+        common.note(f"nothing was said under {transcript.session} itself: {transcript.ambiguous}.")

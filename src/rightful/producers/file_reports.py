@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rightful import limits
+from rightful.ledger.classify import STANDS
 from rightful.ledger.recorded import Receipt
 from rightful.producers.files import Problem
 
@@ -40,10 +41,12 @@ class Answers:
 
     Attributes:
         counts: How many receipts there were of each outcome.
+        stored: How many of them say of each outcome that a row was stored now.
     """
 
     def __init__(self, *, keeps: bool) -> None:
         self.counts: Counter[str] = Counter()
+        self.stored: Counter[str] = Counter()
         self._keeps = keeps
         self._receipts: list[dict[str, Any] | None] = []
         self._next = 0
@@ -56,6 +59,7 @@ class Answers:
     def give(self, line: int, receipt: Receipt) -> None:
         """Take the answer for the first record that waits."""
         self.counts[receipt.outcome] += 1
+        self.stored[receipt.outcome] += is_stored(receipt)
         if self._keeps:
             self._next = self._receipts.index(None, self._next)
             self._receipts[self._next] = _receipt(line, receipt)
@@ -69,6 +73,13 @@ class Answers:
     def as_dict(self) -> dict[str, Any]:
         """Return the receipts and counts with the keys of `ingest --json`."""
         return {"receipts": self._receipts, "counts": dict(self.counts)}
+
+
+def is_stored(receipt: Receipt) -> bool:
+    """Say whether a receipt is for a row that was stored now, not for one that stood there."""
+    if receipt.position is None or receipt.outcome == "duplicate":
+        return False
+    return not (receipt.reason or "").startswith(STANDS)
 
 
 def _receipt(line: int | None, receipt: Receipt) -> dict[str, Any]:
@@ -134,9 +145,8 @@ class FileReport(msgspec.Struct):
         """Return the report with the keys of `import --json`."""
         problems = [{"line": one.line, "what": one.what} for one in self.problems]
         said = {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
-        if self.span is not None:
-            said["bytes"] = self.span._asdict()
-        return said if self.answers is None else said | self.answers.as_dict()
+        said |= {} if self.answers is None else self.answers.as_dict()
+        return said if self.span is None else said | {"bytes": self.span._asdict()}
 
     @property
     def exit_code(self) -> int:

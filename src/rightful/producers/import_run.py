@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from rightful import limits
 from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
-from rightful.ledger.classify import STANDS
-from rightful.producers.file_reports import PASSED_OVER, Answers, FileReport, Told
+from rightful.producers.file_reports import PASSED_OVER, Answers, FileReport, Told, is_stored
 from rightful.producers.files import NO_OBJECT, Found, Problem
 from rightful.producers.foreign import described
 from rightful.producers.recognising import ONLY, foreign
@@ -51,9 +50,13 @@ class Run:
         self.report = FileReport(path, problems=[], kinds={})
         self.tell = Told(self.report).tell
 
-    def answer(self) -> None:
-        """Answer for each record, since the file's kind does."""
-        self.report.answers = Answers(keeps=self._keeps)
+    def answer(self, *, keeps: bool) -> None:
+        """Answer for each record, since the file's kind does.
+
+        Args:
+            keeps: Whether the receipts are kept; else only how many there were of each outcome.
+        """
+        self.report.answers = Answers(keeps=keeps)
 
     def take(self, reader: Reader, item: Found | Problem) -> None:
         """Turn an object into events that wait."""
@@ -148,7 +151,7 @@ class Run:
             case "duplicate":
                 self.report.duplicate += 1
                 self.report.repeated += receipt.position is not None and receipt.position > self._began
-            case "stale" if receipt.position is None or (receipt.reason or "").startswith(STANDS):
+            case "stale" if not is_stored(receipt):
                 pass  # an older copy, which the reader's plan left out and told of; or one that stands there
             case "invalid":
                 self.tell(Problem(line, receipt.reason or "Expected an event"))

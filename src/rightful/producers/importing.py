@@ -112,7 +112,7 @@ class Import(NamedTuple):
     kinds: list[Kind]
     began: int
     progress: Progress | None
-    checkpoints: Checkpoints | None = None
+    checkpoints: Checkpoints | None
     receipts: bool = False
 
     def reports(self, path: str, stdin: BinaryIO) -> Iterator[FileReport]:
@@ -209,7 +209,7 @@ class Import(NamedTuple):
             return run.report
         kind, items = found
         if getattr(kind, "ANSWERS", False):
-            run.answer()
+            run.answer(keeps=self.receipts)
         try:
             reader = kind.reader(origin)
         except InvalidEventError as error:

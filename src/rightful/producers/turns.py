@@ -31,7 +31,7 @@ from typing import Any, Self
 from msgspec import structs
 
 from rightful import content, times, wire
-from rightful.envelope import encode_body
+from rightful.envelope import body_kind, encode_body
 from rightful.errors import RightfulError, UsageError
 from rightful.event_base import Event
 from rightful.identity import composite_key
@@ -269,8 +269,9 @@ class TurnRecorder:
     def _made(self, told: dict[str, Any]) -> tuple[Event, bytes]:
         """Return an event as it can be appended, a copy of what was told, and its body."""
         checked = wire.check(self._common | told)
-        event, body = checked.event, encode_body(checked.event)
+        body = encode_body(checked.event)
+        said = body_kind(type(checked.event)).decode(body)  # what was given may change before it is written
+        kept = {name: getattr(said, name) for name in checked.event.CONTENT}
         if checked.escaped:
-            kept = {name: content.restore(getattr(event, name)) for name in event.CONTENT}
-            event = structs.replace(event, **kept)
-        return event, body
+            kept = {name: content.restore(value) for name, value in kept.items()}
+        return structs.replace(checked.event, **kept), body

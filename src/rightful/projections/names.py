@@ -13,7 +13,6 @@ from itertools import islice
 
 import numpy as np
 
-from rightful.envelope import Envelope
 from rightful.identity import sanitised, split_session
 from rightful.ledger.recorded import Page
 from rightful.projections.columns import Column, Ints, Mask
@@ -91,12 +90,9 @@ class Names:
             out.append(number)
         return out
 
-    def of(self, envelope: Envelope) -> int:
-        """Return the number of the session of a row that was folded."""
-        session = envelope.session or ""
-        number = self.texts.recent.get(session)
-        if number is None:
-            number = self.texts.find(session)
+    def of(self, session: str) -> int:
+        """Return the number of a session that a folded row named, as it was or in a sanitised form."""
+        number = self.texts.find(session)
         found = self.texts.find(f"\0{session}") if number is None else number
         assert found is not None, "a row that was folded mentions its session"
         return found

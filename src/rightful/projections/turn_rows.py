@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rightful.envelope import Envelope
 from rightful.errors import UpgradeError
 from rightful.ledger.recorded import Page, Stored
 from rightful.projections.columns import Table
@@ -43,35 +42,49 @@ def table() -> Table:
     return Table(name="i4", producer="i4", turn="i8", kind="u1", first="i8", last="i8", pos="u4")
 
 
-def collect(turns: Table, page: Page, name: Callable[[Envelope], int], producer: Callable[[str], int]) -> None:
+def collect(turns: Table, page: Page, name: Callable[[str], int], producer: Callable[[str], int]) -> None:
     """Add what a page says of turns.
 
     Args:
         turns: The table.
-        page: Rows that are folded otherwise.
-        name: Gives the number of the name that a row is a fact of.
+        page: Rows that are folded otherwise, some of which may be of a transcript or have an index.
+        name: Gives the number of a session's name.
         producer: Gives a producer's number.
     """
-    indexed = [envelope.index is not None for envelope in page.envelopes]
-    if TRANSCRIPT.isdisjoint([envelope.type for envelope in page.envelopes]) and not any(indexed):
-        return
-    groups: dict[tuple[int, int, str | None], _Group] = {}
-    for row in page.rows():
-        envelope = row.envelope
-        kind = envelope.type
-        if kind not in TRANSCRIPT and (envelope.index is None or envelope.turn is None):
+    groups: dict[tuple[str | None, str, str | None], _Group] = {}
+    for place, envelope in enumerate(page.envelopes):
+        kind, index, turn = envelope.type, envelope.index, envelope.turn
+        if kind not in TRANSCRIPT and (index is None or turn is None):
             continue
-        key = (name(envelope), producer(envelope.producer), envelope.turn)
-        (groups.get(key) or groups.setdefault(key, _Group())).take(row)
-    for (name_, producer_, turn), group in groups.items():
-        group.write(turns, name_, producer_, _hashed(turn))
+        key = (envelope.session, envelope.producer, turn)
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Group()
+        position = page.after + 1 + place
+        if index is not None and turn is not None and kind in COUNTED:
+            group.seen[index] = position
+        else:
+            group.take(Stored(position, envelope, page.payloads[place]))
+    for (session, producer_, turn), group in groups.items():
+        group.write(turns, name(session or ""), producer(producer_), _hashed(turn))
+
+
+def concerns(page: Page) -> bool:
+    """Say whether a page may say anything of turns."""
+    if not TRANSCRIPT.isdisjoint([envelope.type for envelope in page.envelopes]):
+        return True
+    return [envelope.index for envelope in page.envelopes].count(None) < len(page.envelopes)
 
 
 class _Group:
-    """What a page says of one turn, or of what a session has outside of turns."""
+    """What a page says of one turn, or of what a session has outside of turns.
+
+    Attributes:
+        seen: Where the last row of each index stands.
+    """
 
     def __init__(self) -> None:
-        self._seen: dict[int, int] = {}
+        self.seen: dict[int, int] = {}
         self._beside: dict[int, int] = {}
         self._loose_count: int | None = None
         self._others: list[tuple[int, int, int, int]] = []
@@ -89,7 +102,7 @@ class _Group:
         elif kind == TERMINAL:
             self._end(row)
         elif index is not None:
-            seen = self._seen if kind in TRANSCRIPT else self._beside
+            seen = self.seen if kind in TRANSCRIPT else self._beside
             seen[index] = position
         elif kind in COUNTED:
             self._loose_count = (self._loose_count or 0) + is_first(row)
@@ -108,7 +121,7 @@ class _Group:
 
     def write(self, turns: Table, name: int, producer: int, turn: int) -> None:
         """Add its rows to the table."""
-        for kind, seen in ((SEEN, self._seen), (BESIDE, self._beside)):
+        for kind, seen in ((SEEN, self.seen), (BESIDE, self._beside)):
             for first, last in ranges(sorted(seen)):
                 pos = max(seen[index] for index in range(first, last + 1))
                 turns.append(name, producer, turn, kind, first, last, pos)

@@ -114,16 +114,22 @@ def calls_of(parts: Iterable[Part]) -> list[Call]:
 def _raised_again(parts: Iterable[Part]) -> dict[str, str]:
     """Return for each call id that an interaction names second the one that it named first."""
     first: dict[str, str] = {}
-    alias: dict[str, str] = {}
+    raised: dict[str, str] = {}
+
+    def root(call: str) -> str:
+        while call in raised:
+            call = raised[call]
+        return call
+
     for part in parts:
         if part.kind in {"interaction_requested", "interaction_answered"}:
             own, call = part.said.get("interaction"), named_call(part.said.get("payload"))
             if own is None or call is None:
                 continue
-            named = alias.get(first.setdefault(own, call), first[own])
-            if named != call and call not in alias:
-                alias[call] = named
-    return {call: named for call, named in alias.items() if named not in alias}
+            again, known = root(call), root(first.setdefault(own, call))
+            if again != known:
+                raised[again] = known
+    return {call: root(call) for call in raised}
 
 
 def named_call(payload: object) -> str | None:
@@ -247,9 +253,7 @@ class _Stream:
                 waiting.setdefault(call.calls[0].turn, deque()).append(call)
         left = []
         for alone in self._alone:
-            behind = waiting.get(alone.results[0].turn)
-            while behind and behind[0].calls[-1].at < alone.results[0].at:
-                behind.popleft()
+            behind = waiting.get(alone.results[0].turn)  # what waited before it, it would have answered
             if behind:
                 behind.popleft().take_all(alone)
             else:

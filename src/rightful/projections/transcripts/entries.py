@@ -218,7 +218,7 @@ class Transcript(Struct, kw_only=True):
 
     Attributes:
         session: Whose.
-        names: The names whose rows are told: its own, or where it has none those that links join to it.
+        names: The names whose rows are told: its own, or where nothing was said under it those that links join to it.
         ambiguous: Why no other name's rows are told, where links join several and do not say which run it is.
         completeness: `complete`, `incomplete` or `unknown`.
         why: Why that is unknown; None otherwise.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -29,7 +30,7 @@ def transcript_of(
     """Return the transcript of a session; see `Ledger.transcript`.
 
     Args:
-        projected: The projections of the ledger; asked only where the session has no records of its own.
+        projected: The projections of the ledger; asked only where nothing was said under the name itself.
         session: Its name in full.
         require_complete: Refuse a transcript that is not known to be whole.
         revisions: Give each entry every row that told it.
@@ -40,7 +41,7 @@ def transcript_of(
     """
     log = projected.log
     transcript = fold(session, _rows(log, session), revisions=revisions)
-    if not transcript.entries:
+    if all(entry.kind == "data" for entry in transcript.entries):
         transcript = _joined(projected, transcript, revisions=revisions)
     if require_complete:
         holes = tuple(transcript.holes)
@@ -57,21 +58,21 @@ def _rows(log: Log, session: str) -> Iterable[Stored]:
 
 
 def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transcript:
-    """Return what the other names of a session's run tell; the session itself has no records."""
+    """Return what the other names of a session's run tell, and behind it the data that stands under its own."""
     facts = projected.catch_up()
     known = facts.names.numbered(own.session, facts.watermark)
     if not known:
         raise UsageError(f"no session is named {own.session!r} in this ledger; nothing was shown. Name it in full.")
     others, own.ambiguous = _others(facts, known[0])
     told = [fold(name, _rows(projected.log, name), revisions=revisions) for name in others]
-    told = sorted(
-        (one for one in told if one.entries), key=lambda one: (min(e.at_us for e in one.entries), one.session)
-    )
+    told = sorted((one for one in told if one.entries), key=_beginning)
     if not told:
         return own
     for one in told:
         for entry in one.entries:
             entry.session = one.session
+    for entry in own.entries:
+        entry.session = own.session
     worst = min(told, key=lambda one: _WORST.index(_state(one.completeness)))
     return Transcript(
         session=own.session,
@@ -79,12 +80,12 @@ def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transc
         completeness=worst.completeness,
         why=worst.why,
         holes=[hole for one in told for hole in one.holes],
-        entries=[entry for one in told for entry in one.entries],
+        entries=[entry for one in [*told, own] for entry in one.entries],
         usage=_used(told),
         started=own.started or told[0].started,
         ended=own.ended or told[-1].ended,
         subagents=sorted({name for one in [own, *told] for name in one.subagents}),
-        left_out={producer: count for one in told for producer, count in one.left_out.items()},
+        left_out=dict(sum((Counter(one.left_out) for one in told), Counter[str]())),
     )
 
 
