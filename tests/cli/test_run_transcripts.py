@@ -95,6 +95,22 @@ def test_a_session_that_began_before_the_run_is_not_its_own(place: Place) -> Non
     assert "no session of codex began in this folder" in done.report["why"]
 
 
+def test_of_two_sessions_that_began_here_in_one_run_none_is_taken(place: Place) -> None:
+    done = place.run("--harness", "codex", "--", "sh", "-c", "codex; codex")
+
+    assert done.report["transcript"] is None
+    assert len(done.report["candidates"]) == 2
+    assert done.report["why"] == "2 sessions began in this folder while the run was there"
+
+
+def test_a_session_of_another_folder_is_no_candidate(place: Place) -> None:
+    done = place.run("--harness", "codex", "--", "sh", "-c", "cd / && codex; cd - && codex")
+
+    [bound] = place.events("transcript.bound")
+    assert f'"cwd": "{place.project}"' in Path(bound.uri.removeprefix("file://")).read_text()
+    assert done.report["candidates"] == []
+
+
 def test_the_marker_of_the_commands_own_words_tells_which_of_two_sessions_it_is(place: Place) -> None:
     mark = "<!-- BOB_SESSION_SENTINEL=789183b7-e986-46c1-9d5f-0544c8f3c4c9 session_id=41c2 -->\nFix"
 
