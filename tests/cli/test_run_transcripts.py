@@ -123,7 +123,8 @@ def test_the_marker_of_the_commands_own_words_tells_which_of_two_sessions_it_is(
 
 
 def test_a_transcript_that_stands_in_the_private_folder_keeps_it(place: Place) -> None:
-    script = 'GPTME_LOGS_HOME="$TMPDIR" gptme --name x; printf %s "$TMPDIR/x/conversation.jsonl" > "$TMPDIR/gptme-traj-1.path"'
+    pointer = 'printf %s "$TMPDIR/x/conversation.jsonl" > "$TMPDIR/gptme-traj-1.path"'
+    script = f'GPTME_LOGS_HOME="$TMPDIR" gptme --name x; {pointer}'
 
     done = place.run("--harness", "gptme", "--", "sh", "-c", script)
 
