@@ -110,8 +110,11 @@ def meeting(place: Place, *words: str, count: int, **more: str) -> list[dict[str
         place.start("--report", report, *before, "--", "sh", "-c", script, "sh", *command, env=env)
         for report in reports
     ]
-    for process in started:
-        assert process.stdout.readline() == "here\n", process.stderr.read()
+    here = [process.stdout.readline() for process in started]
+    if here != ["here\n"] * count:
+        for process in started:
+            process.kill()  # and with it its command
+        raise AssertionError([process.communicate()[1] for process in started])
     writers = [os.open(gate, os.O_RDWR)]  # each reader takes one line
     os.write(writers[0], b"\n" * count)
     codes = [process.wait(timeout=120) for process in started]

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.hooking import before_tool
 from tests.running import Place, told
 
 
@@ -229,13 +231,27 @@ def test_an_end_that_cannot_be_written_waits_in_the_spool_and_the_exit_code_is_t
 
 
 def test_a_killed_run_leaves_its_start_and_takes_its_command_with_it(place: Place) -> None:
-    process = place.start("--", "sh", "-c", 'echo $$; trap "echo ended; exit 0" TERM; while :; do sleep 0.05; done')
-    child = int(process.stdout.readline())
+    process = place.start("--", "sh", "-c", 'trap "echo ended; exit 0" TERM; echo here; while :; do sleep 0.05; done')
+    assert process.stdout.readline() == "here\n"
 
     process.kill()
     rest, _ = process.communicate(timeout=60)  # the pipe ends with the command
 
     assert rest == "ended\n"
     assert process.returncode == -9
-    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]
     assert [type(event).__name__ for event in place.events()] == ["SessionStarted"]
+
+
+def test_calls_of_a_hook_that_wait_in_the_private_folder_are_written_before_it_goes(place: Place) -> None:
+    moved = place.root / "moved"
+    call = json.dumps(before_tool())
+    script = (
+        f'mv "{place.ledger}" "{moved}"; printf %s \'{call}\' | "{sys.executable}" -m rightful hook run claude-code '
+        f'--ledger "{place.ledger}"; find "$TMPDIR" -name "*.events.jsonl" | wc -l; mv "{moved}" "{place.ledger}"'
+    )
+
+    done = place.run("--quiet", "--", "sh", "-c", script, XDG_STATE_HOME="/dev/null")
+
+    assert (done.code, done.out.strip(), done.err) == (0, "1", "")
+    assert [event.call for event in place.events("tool_call.snapshotted")] == ["toolu_1"]
+    assert list((place.root / "temp").iterdir()) == []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,7 @@ def test_gptme_writes_into_a_folder_of_the_runs_own_that_stays(place: Place) -> 
     [link], [bound] = place.events("session.linked"), place.events("transcript.bound")
     assert (link.other, link.evidence) == (f"gptme:{file.parent.name}", "directory")
     assert (bound.uri, bound.evidence) == (file.as_uri(), "directory")
+    assert stat.S_IMODE(file.parent.parent.stat().st_mode) == 0o700
     assert not (place.root / "home" / ".local").exists()
 
 
@@ -95,6 +97,22 @@ def test_a_session_that_began_before_the_run_is_not_its_own(place: Place) -> Non
     assert "no session of codex began in this folder" in done.report["why"]
 
 
+def test_of_two_sessions_that_began_here_in_one_run_none_is_taken(place: Place) -> None:
+    done = place.run("--harness", "codex", "--", "sh", "-c", "codex; codex")
+
+    assert done.report["transcript"] is None
+    assert len(done.report["candidates"]) == 2
+    assert done.report["why"] == "2 sessions began in this folder while the run was there"
+
+
+def test_a_session_of_another_folder_is_no_candidate(place: Place) -> None:
+    done = place.run("--harness", "codex", "--", "sh", "-c", "cd / && codex; cd - && codex")
+
+    [bound] = place.events("transcript.bound")
+    assert f'"cwd": "{place.project}"' in Path(bound.uri.removeprefix("file://")).read_text()
+    assert done.report["candidates"] == []
+
+
 def test_the_marker_of_the_commands_own_words_tells_which_of_two_sessions_it_is(place: Place) -> None:
     mark = "<!-- BOB_SESSION_SENTINEL=789183b7-e986-46c1-9d5f-0544c8f3c4c9 session_id=41c2 -->\nFix"
 
@@ -102,6 +120,17 @@ def test_the_marker_of_the_commands_own_words_tells_which_of_two_sessions_it_is(
 
     assert done.report["transcript"]["evidence"] == "sentinel"
     assert "BOB_SESSION_SENTINEL" in Path(done.report["transcript"]["uri"].removeprefix("file://")).read_text()
+
+
+def test_a_transcript_that_stands_in_the_private_folder_keeps_it(place: Place) -> None:
+    pointer = 'printf %s "$TMPDIR/x/conversation.jsonl" > "$TMPDIR/gptme-traj-1.path"'
+    script = f'GPTME_LOGS_HOME="$TMPDIR" gptme --name x; {pointer}'
+
+    done = place.run("--harness", "gptme", "--", "sh", "-c", script)
+
+    assert done.report["transcript"]["uri"] == f"file://{done.report['temporary']}/x/conversation.jsonl"
+    assert (Path(done.report["temporary"]) / "x" / "conversation.jsonl").is_file()
+    assert "a transcript stands in it" in done.err
 
 
 def test_a_pointer_in_the_private_folder_leads_to_the_transcript(place: Place) -> None:

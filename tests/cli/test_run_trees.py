@@ -43,7 +43,13 @@ def test_a_work_tree_without_work_goes_with_its_branch(place: Place, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "work", ["echo two > a.txt", "touch new", "git checkout -q -b other && git commit -q --allow-empty -m x"]
+    "work",
+    [
+        "echo two > a.txt",
+        "touch new",
+        "git checkout -q -b other && git commit -q --allow-empty -m x",
+        "git commit -q --allow-empty -m x && git checkout -q --detach HEAD~",
+    ],
 )
 def test_a_work_tree_with_work_is_kept(place: Place, work: str) -> None:
     place.repository()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -11,6 +13,9 @@ from pathlib import Path
 
 import pytest
 from tests.running import Place
+
+STUCK_S = 30
+"""After how long a command that should say something will not; seconds. Nothing depends on it where all is well."""
 
 COUNTS = """
 import os, signal, sys
@@ -36,6 +41,7 @@ os.tcsetpgrp(0, os.getpgrp())
 print("stopped" if os.WIFSTOPPED(status) else "not stopped", flush=True)
 os.tcsetpgrp(0, job.pid)
 os.killpg(job.pid, signal.SIGCONT)
+print("in the foreground", flush=True)
 _, status = os.waitpid(job.pid, 0)
 os.tcsetpgrp(0, os.getpgrp())
 print("ended", os.waitstatus_to_exitcode(status), flush=True)
@@ -59,17 +65,33 @@ class Terminal:
     def until(self, text: str) -> None:
         """Read until a text was printed."""
         while text not in self.seen:
-            self.seen += os.read(self.fd, 4096).decode()
+            assert self._read(), f"it ended without {text}: {self.seen}"
 
     def rest(self) -> str:
         """Read to the end; return all that was printed."""
-        try:
-            while chunk := os.read(self.fd, 4096):
-                self.seen += chunk.decode()
-        except OSError:  # a terminal without a process
+        while self._read():
             pass
         os.close(self.fd)
         return self.seen
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self.fd], [], [], STUCK_S)
+        if not ready:
+            self._kill()
+            raise AssertionError(f"nothing came any more after: {self.seen}")
+        try:
+            chunk = os.read(self.fd, 4096).decode()
+        except OSError:  # a terminal without a process
+            return False
+        self.seen += chunk
+        return bool(chunk)
+
+    def _kill(self) -> None:
+        """End all that is in its session."""
+        found = subprocess.run(["ps", "-o", "pid=", "-s", str(self.pid)], capture_output=True, check=False).stdout
+        for pid in found.split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
 
     def code(self) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
@@ -156,13 +178,14 @@ def test_the_command_can_be_stopped_and_brought_back_as_a_job(place: Place) -> N
     terminal.until("ready")
 
     os.write(terminal.fd, b"\x1a")
-    terminal.until("stopped")
+    terminal.until("in the foreground")
     os.write(terminal.fd, b"\x03")
     terminal.until("got SIGINT")
     job = int(subprocess.run(["pgrep", "-P", str(terminal.pid)], capture_output=True, check=True).stdout)
     os.kill(job, signal.SIGUSR1)
 
     assert "ended 7" in terminal.rest()
+    assert "stopped" in terminal.seen
     assert "not stopped" not in terminal.seen
     assert terminal.code() == 0
 
