@@ -319,6 +319,14 @@ def test_a_search_that_was_cut_off_proves_only_what_stands_inside(
     assert owners(tmp_path, *sessions) == [str(path), None]
 
 
+def test_so_many_candidates_are_named_of_which_only_the_time_fits(tmp_path: Path) -> None:
+    for number in range(limits.LOCATE_CLAIMS + 1):
+        write.codex(tmp_path, f"{A[:-2]}{number:02d}", LATER)
+    [found] = answers(tmp_path, run("41c2", START, tool="codex"))
+    assert len(found.judged) == limits.LOCATE_CLAIMS
+    assert {one.why for one in found.judged} == {"only the time fits"}
+
+
 def test_no_files_time_is_looked_at(tmp_path: Path) -> None:
     write.codex(tmp_path, A, "2026-08-01T09:00:00Z")
     for path in tmp_path.rglob("*.jsonl"):
