@@ -30,6 +30,17 @@ TAGS = [
     "tool_result.snapshotted",
     "turn.ended",
     "event.withdrawn",
+    "interaction.requested",
+    "interaction.answered",
+    "data.recorded",
+    "transcript.bound",
+    "transcript.unbound",
+    "history.appended",
+    "history.compacted",
+    "history.popped",
+    "history.cleared",
+    "handoff.written",
+    "handoff.taken",
 ]
 WITHOUT_SESSION = {"balance.opened", "posterior.published"}
 
@@ -74,6 +85,15 @@ def test_a_new_field_has_a_default_so_that_old_bodies_can_be_read(tag: str) -> N
         "tool_result.snapshotted": {"call"},
         "turn.ended": {"turn"},
         "event.withdrawn": {"key", "id", "revision"},
+        "interaction.requested": {"interaction"},
+        "interaction.answered": {"interaction"},
+        "data.recorded": {"name"},
+        "transcript.bound": {"uri", "bytes", "sha256", "evidence"},
+        "transcript.unbound": {"uri"},
+        "history.appended": {"items"},
+        "history.popped": {"items"},
+        "handoff.written": {"name"},
+        "handoff.taken": {"written_id"},
     }.get(tag, set())
 
 

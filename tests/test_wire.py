@@ -11,13 +11,14 @@ from tests.ledger.facts import call, exposure, fact, grade, message
 
 from rightful import limits, wire
 from rightful.errors import InvalidEventError
-from rightful.events import EventWithdrawn, ExposureRecorded, GradeRecorded
+from rightful.events import EventWithdrawn, ExposureRecorded, GradeRecorded, HistoryAppended, HistoryPopped
 from rightful.identity import event_id
-from rightful.parts import ArmShown
+from rightful.parts import ArmShown, HistoryRead, ItemRange
 from rightful.times import at_of
 
 AT = datetime(2026, 8, 1, 10, 15, tzinfo=UTC)
 SHA = "0" * 64
+UUID = "f52332eb-feab-51fb-a00d-00340a9b5b6d"
 
 
 def opened(**fields: Any) -> dict[str, Any]:
@@ -39,6 +40,10 @@ def linked(**fields: Any) -> dict[str, Any]:
 
 def withdrawn(**fields: Any) -> dict[str, Any]:
     return fact("event.withdrawn", id="f52332eb-feab-51fb-a00d-00340a9b5b6d", revision=1) | fields
+
+
+def bound(**fields: Any) -> dict[str, Any]:
+    return fact("transcript.bound", uri="file:///a", bytes=1, sha256=SHA, evidence="native-id") | fields
 
 
 def without(event: dict[str, Any], name: str) -> dict[str, Any]:
@@ -151,6 +156,17 @@ FAULTS: list[tuple[Any, str, str]] = [
     (without(withdrawn(), "key"), "$.key", "Object missing required field `key`"),
     (withdrawn(id="x"), "$.id", "Expected `uuid`, got 'x'"),
     (withdrawn(revision=0), "$.revision", "Expected `int` >= 1"),
+    (bound(uri="a b"), "$.uri", "Expected a URI such as `file:///a%20b`, in ASCII"),
+    (bound(uri="file:///\u00e9"), "$.uri", "Expected a URI such as `file:///a%20b`, in ASCII"),
+    (bound(evidence="mtime"), "$.evidence", "Invalid enum value 'mtime'"),
+    (fact("history.popped", items=[["x", 0]]), "$.items[0][0]", "Expected `uuid`, lower case with hyphens"),
+    (fact("history.popped", items=[[UUID, 0, 1]]), "$.items[0]", "Expected `array` of length 2, got 3"),
+    (fact("history.popped", items=[{"from": 1}]), "$.items[0].from", "Object contains unknown field `from`"),
+    (fact("history.compacted", covers=[{"last": [UUID, -1]}]), "$.covers[0].last[1]", "Expected `int` >= 0"),
+    (fact("history.appended", items=[object()]), "$.items[0]", "Expected JSON content, got `object`"),
+    (fact("history.appended", items=[], read={}), "$.read.position", "Object missing required field `position`"),
+    (fact("handoff.taken", written_id="x"), "$.written_id", "Expected `uuid`, lower case with hyphens"),
+    (fact("handoff.written", name="n", found={"pid": 1}), "$.found.pid", "Object contains unknown field `pid`"),
 ]
 
 
@@ -230,6 +246,19 @@ def test_the_callers_object_is_not_changed() -> None:
     assert repr(event) == before
 
 
+def test_structs_inside_an_event_are_checked_as_their_wire_form_is() -> None:
+    first = (UUID, 0)
+    appended = fact("history.appended", items=[1], read={"position": 3, "covered": [[UUID, 0], {"last": [UUID, 2]}]})
+    made = HistoryAppended(
+        producer="p", key="k", at=AT, session="t:a", items=[1], read=HistoryRead(3, (first, ItemRange(last=(UUID, 2))))
+    )
+    wrong = HistoryPopped(producer="p", key="k", at=AT, session="t:a", items=(ItemRange(first=("x", 0)),))
+
+    assert wire.check(appended).event.read == wire.check(made).event.read == made.read  # type: ignore[attr-defined]
+    with pytest.raises(InvalidEventError, match="Expected `uuid`"):
+        wire.check(wrong)
+
+
 def test_a_line_of_json_is_read_too() -> None:
     line = json.dumps(fact("thought.recorded", content="x")).encode()
 
@@ -276,6 +305,12 @@ AT_LIMITS: list[tuple[str, Any, Any]] = [
         exposure(context=["x"] * limits.CONTEXT_COUNT),
         exposure(context=["x"] * (limits.CONTEXT_COUNT + 1)),
     ),
+    (
+        "COVERS_COUNT",
+        fact("history.popped", items=[[UUID, 0]] * limits.COVERS_COUNT),
+        fact("history.popped", items=[[UUID, 0]] * (limits.COVERS_COUNT + 1)),
+    ),
+    ("URI_CHARS", bound(uri="a:" + "b" * (limits.URI_CHARS - 2)), bound(uri="a:" + "b" * (limits.URI_CHARS - 1))),
     ("SEQ_MAX", grade(seq=limits.SEQ_MAX, index=limits.SEQ_MAX), grade(seq=limits.SEQ_MAX + 1)),
     ("AT_MIN_US", grade(at=at_of(limits.AT_MIN_US)), grade(at=at_of(limits.AT_MIN_US - 1))),
     ("AT_MAX_US", grade(at=at_of(limits.AT_MAX_US)), grade(at=at_of(limits.AT_MAX_US + 1))),

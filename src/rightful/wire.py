@@ -30,7 +30,7 @@ from rightful.events import (
 )
 from rightful.forms import explained
 from rightful.identity import NOT_A_SESSION, PRODUCER, SESSION, canonical_id, event_id, split_session
-from rightful.parts import Rubric, Sha256
+from rightful.parts import Rubric, Sha256, Uri, Uuid
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLACE = r"(?s)(?P<what>.*) - at (?:`key` in )?`(?P<place>[^`]*)`\Z"  # compiled where an error is explained
@@ -39,6 +39,8 @@ _FORMS = {
     PRODUCER: "Expected a producer's name: 1 to 128 letters, digits and `._/:@-`, first a letter or a digit",
     get_args(Rubric)[1].pattern: "Expected a rubric without `/` and control characters",
     get_args(Sha256)[1].pattern: "Expected 64 hexadecimal digits, lower case",
+    get_args(Uuid)[1].pattern: "Expected `uuid`, lower case with hyphens",
+    get_args(Uri)[1].pattern: "Expected a URI such as `file:///a%20b`, in ASCII",
 }
 """What a person is told of a form, in place of its regular expression."""
 _FIELD = r"field `(?P<name>[^`]*)`\Z"

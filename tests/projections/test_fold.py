@@ -38,7 +38,7 @@ def made_newer(log: FakeLog, position: int, **fields: Any) -> None:
     log.stored[position - 1] = row._replace(envelope=msgspec.structs.replace(row.envelope, **fields))
 
 
-NEWER = [{"type": "history.appended"}, {"schema": 2}, {"v": 2}]
+NEWER = [{"type": "history.rewritten"}, {"schema": 2}, {"v": 2}]
 
 
 @pytest.mark.parametrize("fields", NEWER)
