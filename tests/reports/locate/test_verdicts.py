@@ -235,10 +235,11 @@ def test_folder_and_time_make_an_owner_only_of_the_only_one(tool: str, tmp_path:
 
 def test_folder_and_time_that_two_runs_share_make_no_owner(tmp_path: Path) -> None:
     write.codex(tmp_path, A, LATER)
-    runs = [run(label, START, tool="codex", cwd=write.CWD) for label in ("41c2", "36d9")]
+    before = "2026-08-01T10:14:50Z"
+    runs = [run(label, at, tool="codex", cwd=write.CWD) for label, at in (("41c2", before), ("36d9", START))]
     assert [one.why for one in answers(tmp_path, *runs)] == [
-        f"workspace:36d9@{START} claims it as strongly",
-        f"workspace:41c2@{START} claims it as strongly",
+        f"workspace:36d9@{START} started there before it began",
+        f"workspace:41c2@{before} claims it as strongly",
     ]
 
 
@@ -325,6 +326,47 @@ def test_so_many_candidates_are_named_of_which_only_the_time_fits(tmp_path: Path
     [found] = answers(tmp_path, run("41c2", START, tool="codex"))
     assert len(found.judged) == limits.LOCATE_CLAIMS
     assert {one.why for one in found.judged} == {"only the time fits"}
+
+
+def test_a_pointer_that_another_user_wrote_is_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write.gptme(tmp_path / "logs", "fox", LATER)
+    written = pointer(tmp_path, f"gptme-traj-{ITEM}.path", path)
+    assert owners(tmp_path, run(ITEM, START, tool="gptme")) == [str(path)]
+    if os.geteuid() == 0:
+        os.chown(written, 4321, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    [found] = answers(tmp_path, run(ITEM, START, tool="gptme"))
+    assert (found.owner, found.why) == (None, "another user wrote the pointer")
+
+
+def test_where_not_all_can_be_read_being_the_only_one_is_no_proof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write.codex(tmp_path, A, LATER, write.marker(ITEM, "codex"))
+    write.codex(tmp_path, B, "2026-08-01T11:15:04Z")
+    sessions = run(ITEM, START, tool="codex"), run("41c2", "2026-08-01T11:15:00Z", tool="codex", cwd=write.CWD)
+    assert None not in owners(tmp_path, *sessions)
+    (tmp_path / "sessions" / "rollout-x.jsonl").write_text("{}")
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("rollout-x.jsonl") and may(path, mode))
+    marked, alone = answers(tmp_path, *sessions)
+    assert marked.owner is not None
+    assert marked.owner.file.path == str(path)
+    assert (alone.owner, alone.why) == (None, "not all could be read, so another file may fit as well")
+
+
+def test_a_run_that_started_there_in_between_is_rather_the_owner(tmp_path: Path) -> None:
+    """Its own record says that it had ended before, so it claims nothing itself; the clock of one may be wrong."""
+    write.codex(tmp_path, A, "2026-08-01T10:15:30Z")
+    first = run("41c2", START, tool="codex", cwd=write.CWD)
+    ended = times.us_from("2026-08-01T10:15:20Z")
+    second = run("36d9", "2026-08-01T10:15:10Z", tool="codex", cwd=write.CWD, end_us=ended)
+    assert answers(tmp_path, first, second)[0].why == f"{second.name} started there before it began"
+    second.tool = "gptme"
+    assert owners(tmp_path, first, second)[0] is not None
+    second.tool, second.cwd = "codex", "/elsewhere"
+    assert owners(tmp_path, first, second)[0] is not None
 
 
 def test_no_files_time_is_looked_at(tmp_path: Path) -> None:
