@@ -55,7 +55,7 @@ def test_records_of_one_name_that_tell_of_two_runs_own_nothing(tmp_path: Path) -
     row = {"session_id": uuid, "start_time": "2026-08-01T10:15:00Z", "harness": "codex"}
 
     def owner(**other: str) -> str | None:
-        data = "\n".join(map(json.dumps, [row, row | other])).encode()
+        data = "\n".join(map(json.dumps, [row | other, row])).encode()
         where = locating.places([str(tmp_path)], {}, tmp_path)
         [found] = locating.missing(Known(), rows_of(data, "x").rows, where).answers.values()
         return None if found.owner is None else found.owner.file.path

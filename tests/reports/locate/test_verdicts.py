@@ -369,6 +369,45 @@ def test_a_run_that_started_there_in_between_is_rather_the_owner(tmp_path: Path)
     assert owners(tmp_path, first, second)[0] is not None
 
 
+def test_an_end_in_whole_seconds_is_the_whole_second(tmp_path: Path) -> None:
+    path = write.codex(tmp_path, A, "2026-08-01T10:15:04.700Z")
+    ended = times.us_from("2026-08-01T10:15:04Z")
+    assert owners(tmp_path, run("41c2", START, tool="codex", cwd=write.CWD, end_us=ended)) == [str(path)]
+
+
+def test_two_names_of_one_run_are_no_rivals(tmp_path: Path) -> None:
+    path = write.codex(tmp_path, A, LATER)
+    one = run("41c2", START, tool="codex", cwd=write.CWD)
+    other = run("36d9", "2026-08-01T10:15:02Z", tool="codex", cwd=write.CWD)
+    assert owners(tmp_path, one, other)[0] is None
+    one.natives = {other.name: Rank.NATIVE}
+    assert owners(tmp_path, one, other) == [str(path), str(path)]
+
+
+def test_a_tools_own_name_is_not_sought_by_time(tmp_path: Path) -> None:
+    own = wanted(f"codex:{A}")
+    own.start_us, own.cwd = times.us_from(START), write.CWD
+    write.codex(tmp_path, B, LATER)
+    assert answers(tmp_path, own)[0].judged == ()
+
+
+def test_what_a_records_path_names_is_its_own_where_nothing_contradicts_it(tmp_path: Path) -> None:
+    path = write.grok(tmp_path / "grok-trajectories", "x")
+    [found] = answers(tmp_path, run("41c2", START, tool="grok", paths={str(path)}))
+    assert found.owner is not None
+    assert (found.owner.file.path, found.owner.words) == (str(path), "its record names this path")
+    assert owners(tmp_path, *(run(label, START, paths={str(path)}) for label in ("a", "b"))) == [None, None]
+
+
+def test_a_weaker_claim_beside_a_stronger_one_is_a_candidate_and_says_so(tmp_path: Path) -> None:
+    write.codex(tmp_path, A, LATER, write.marker(ITEM, "codex"))
+    pointer(tmp_path, f"gptme-traj-{ITEM}.path", write.gptme(tmp_path / "logs", "x", LATER))
+    [found] = answers(tmp_path, run(ITEM, START))
+    assert [(one.verdict, one.why) for one in found.judged] == [
+        ("owner", ""), ("candidate", "a stronger claim stands before it"),
+    ]  # fmt: skip
+
+
 def test_no_files_time_is_looked_at(tmp_path: Path) -> None:
     write.codex(tmp_path, A, "2026-08-01T09:00:00Z")
     for path in tmp_path.rglob("*.jsonl"):
