@@ -167,6 +167,7 @@ class Index:
         words = f"{Path(pointer.path).name} points at it"
         doubts = [f"{pointer.target}, which it names, is gone, and this has the same name"] * pointer.moved
         doubts += ["another user wrote the pointer"] * (not pointer.is_ours)
+        doubts += self._shared(label)
         for file in self._siblings(named):
             via = words if file is named else f"{Path(pointer.path).name} points at a log of its session"
             claim = self._claim(one, file, Rank.POINTER, via, doubts, label)
@@ -179,11 +180,13 @@ class Index:
         return self._by_native[group_of(file)] if file.native_id is not None else [file]
 
     def _placed(self, one: Wanted, label: str, file: FileEvidence) -> Claim:
-        doubts = []
-        if len(groups := {group_of(other) for other in self._by_place[label]}) > 1:
-            doubts.append(f"the folder of session {label} holds {len(groups)} transcripts")
-        doubts += _not_after(one, file)
+        doubts = [*self._shared(label), *_not_after(one, file)]
         return self._claim(one, file, Rank.DIRECTORY, f"it stands in the place of session {label}", doubts, label)
+
+    def _shared(self, label: str) -> list[str]:
+        """Return that two runs had one id, as two dispatches of one second have: the last one's pointer stands."""
+        groups = {group_of(file) for file in self._by_place.get(label, ())}
+        return [f"the folder of session {label} holds {len(groups)} transcripts"] if len(groups) > 1 else []
 
     def _in_window(self, one: Wanted) -> Iterator[Claim]:
         """Yield transcripts that only fit by working folder and start."""
