@@ -65,3 +65,6 @@ def test_two_conversations_in_one_runs_folder_are_nobodys(tmp_path: Path) -> Non
     [found] = answers(tmp_path, run(ITEM, FIRST, tool="gptme"))
     assert found.owner is None
     assert found.why == f"the folder of session {ITEM} holds 2 transcripts; 2 transcripts fit it equally well"
+    pointer(tmp_path, f"gptme-traj-{ITEM}.path", folder / "2026-08-01-loud-blue-owl" / "conversation.jsonl")
+    [found] = answers(tmp_path, run(ITEM, FIRST, tool="gptme"))
+    assert (found.owner, found.why) == (None, f"the folder of session {ITEM} holds 2 transcripts")

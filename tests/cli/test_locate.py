@@ -133,6 +133,12 @@ def test_a_record_that_has_its_transcript_keeps_it_from_all_others(here: Path, r
     assert (row["session"], row["owner"], row["why"]) == ("workspace:a", None, "workspace:b claims it as strongly")
 
 
+def test_a_record_that_names_no_session_is_told_by_its_line(here: Path, run: Run) -> None:
+    (here / "c").mkdir()
+    done = run("locate", "--missing", records(here, {"harness": "gptme"}), "--root", here / "c")
+    assert (done.code, "line 1: the row names no session (Expected a session id, got none)." in done.out) == (1, True)
+
+
 def test_the_tools_own_folders_are_searched_where_no_root_is_named(
     here: Path, home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

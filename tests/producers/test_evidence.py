@@ -119,6 +119,21 @@ def test_the_own_lines_of_a_long_copy_are_found_at_its_end(tmp_path: Path) -> No
     assert seen(path).agrees is True
 
 
+def test_ids_at_the_end_are_sought_in_so_many_bytes(tmp_path: Path) -> None:
+    def agrees(behind: int) -> bool | None:
+        """The own line is the first one that is seen whole, or the one before it."""
+        path = write.claude(tmp_path, B, AT, session=A)
+        filler = json.dumps({"type": "progress", "sessionId": A}) + "\n"
+        own = json.dumps({"type": "mode", "sessionId": B}) + "\n"
+        rest = json.dumps({"type": "x", "data": "x" * (behind - len(own) - 26)}) + "\n"
+        assert len(own + rest) == behind
+        path.write_text(path.read_text() + filler * 200 + own + rest)
+        return seen(path).agrees
+
+    assert agrees(limits.EVIDENCE_TAIL_BYTES - 1) is True
+    assert agrees(limits.EVIDENCE_TAIL_BYTES) is False  # its first line may be the rest of one
+
+
 def test_a_file_in_which_nobody_spoke_is_a_stub(tmp_path: Path) -> None:
     stub = write.lines(tmp_path / f"{A}.jsonl", {"type": "queue-operation", "timestamp": AT, "sessionId": A})
     assert (seen(stub).is_stub, seen(stub).started_at_us) == (True, AT_US)

@@ -16,8 +16,8 @@ AT = "2026-08-01T10:15:00Z"
 SAMPLES = Path(__file__).parents[1] / "samples"
 
 
-def search(folder: Path, depth: int = limits.LOCATE_DEPTH, **more: bool) -> Scan:
-    return scan([Root(str(folder), depth)], **more)
+def search(folder: Path, depth: int = limits.LOCATE_DEPTH, *, elsewhere: bool = False) -> Scan:
+    return scan([Root(str(folder), depth)], elsewhere=elsewhere)
 
 
 def test_the_samples_hold_eleven_transcripts_and_two_pointers() -> None:

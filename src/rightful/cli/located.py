@@ -210,7 +210,7 @@ def show_missing(path: str, read: Rows, found: Missing, bound: tuple[Bound, ...]
     if rows:
         columns = {"transcript": "", "line": "number", "session": "", "verdict": ""}
         tables.show_table(columns, [(path, line, name, verdict) for name, line, verdict, _, path in rows])
-        common.tell(*dict.fromkeys(f"{name}: {why}." for name, _, _, why, _ in rows))
+        common.tell(*dict.fromkeys(f"{f'line {n}' if name == '-' else name}: {why}." for name, n, _, why, _ in rows))
     for problem in read.problems[:_PROBLEMS]:
         common.note(f"line {problem.line}: {problem.what}; it stays as it is.")
     _tell_search(found.scan)

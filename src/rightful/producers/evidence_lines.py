@@ -103,7 +103,8 @@ def _tool_of(line: Line) -> str | None:
         if kind in _STREAM_TYPES and "session_id" in line:
             return "claude-code"
         return "grok" if _is_grok(kind, line) else None
-    if line.get("role") in _GPTME_ROLES and "content" in line and "timestamp" in line:
+    role = line.get("role")
+    if isinstance(role, str) and role in _GPTME_ROLES and "content" in line and "timestamp" in line:
         return "gptme"
     return None
 

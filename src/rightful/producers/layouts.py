@@ -79,7 +79,7 @@ def roots(environ: Mapping[str, str], home: Path, workspaces: tuple[Path, ...] =
 def is_transcript(path: str) -> bool:
     """Say whether a path has the form of some tool's transcript; what stands in it is asked later."""
     folder, name = os.path.split(path)
-    parent, above = os.path.basename(folder), os.path.basename(os.path.dirname(folder))  # noqa: PTH119, PTH120
+    parent, above = os.path.basename(folder), os.path.basename(os.path.dirname(folder))  # noqa: PTH119, PTH120 - text
     if name == "conversation.jsonl" or _ROLLOUT.fullmatch(name) or _LOG.fullmatch(name):
         return True
     if name == "events.jsonl":
@@ -99,7 +99,7 @@ def pointer_of(path: str) -> tuple[str, str] | None:
 def own_session(path: str) -> str | None:
     """Return the session whose own place a transcript stands in, from the names above it; None where it is nobody's."""
     folder, name = os.path.split(path)
-    parent, above = os.path.basename(folder), os.path.basename(os.path.dirname(folder))  # noqa: PTH119, PTH120
+    parent, above = os.path.basename(folder), os.path.basename(os.path.dirname(folder))  # noqa: PTH119, PTH120 - text
     if name == "conversation.jsonl" and (hit := _RUN_FOLDER.fullmatch(above)) is not None:
         return hit["id"]
     return name.removesuffix(".jsonl") if parent == _GROK_FOLDER else None

@@ -28,6 +28,7 @@ class Pointer(NamedTuple):
         session: The session that its name names, in its launcher's word.
         target: The path that it holds; None where it holds none.
         found: The path of the transcript that it means; None where that does not exist.
+        is_ours: It belongs to whoever searches, or to root; in a shared folder anybody can write one.
         moved: What it names is gone, and this has the same name.
     """
 
@@ -35,6 +36,7 @@ class Pointer(NamedTuple):
     tool: str
     session: str
     target: str | None
+    is_ours: bool = True
     found: str | None = None
     moved: bool = False
 
@@ -75,8 +77,11 @@ def scan(
 
     def take(path: str) -> None:
         told(1)
-        if path not in files and (found := evidence_of(path, follow=False)) is not None and found.form in _WHOLE:
+        found = None if path in files else evidence_of(path, follow=False)
+        if found is not None and found.form in _WHOLE:
             files[path] = found
+        elif found is None and os.path.isfile(path) and not os.access(path, os.R_OK):  # noqa: PTH113 - text
+            problems.append(f"{path} cannot be read by you")
 
     for path in sorted(paths):
         take(path)
@@ -120,11 +125,12 @@ def _pointer(path: str) -> Pointer | None:
     try:
         with opened(path, follow=False) as file:
             data = file.stream.read(limits.LOCATE_POINTER_BYTES + 1)
+            owner = os.fstat(file.stream.fileno()).st_uid
     except OSError:
         return None
     text = os.fsdecode(data).strip()
     is_path = len(data) <= limits.LOCATE_POINTER_BYTES and text and "\0" not in text and "\n" not in text
-    return Pointer(path, *named, text if is_path else None)
+    return Pointer(path, *named, text if is_path else None, is_ours=owner in {0, os.geteuid()})
 
 
 def _led(pointer: Pointer, files: dict[str, FileEvidence], ends: _Ends, *, elsewhere: bool) -> Pointer:

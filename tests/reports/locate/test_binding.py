@@ -68,3 +68,12 @@ def test_what_became_anothers_while_it_was_hashed_is_not_bound(
     assert one.why == (
         "No such file or directory" if becomes is None else "it was replaced while it was looked at; search again"
     )
+
+
+def test_the_ledger_itself_is_asked_in_python(tmp_path: Path) -> None:
+    path = write.codex(tmp_path / "c", A, AT)
+    with rightful.open(tmp_path / "ledger", create=True) as ledger:
+        found = ledger.locate(f"codex:{A}", roots=[tmp_path / "c"])
+        assert ledger.log.head() == 0
+    assert found.owner is not None
+    assert (found.session, found.owner.file.path) == (f"codex:{A}", str(path))

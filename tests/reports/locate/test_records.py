@@ -3,7 +3,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.producers import transcript_writers as write
+
 from rightful import times
+from rightful.reports.locate import locating
+from rightful.reports.locate.locating import Known
 from rightful.reports.locate.ranks import Rank
 from rightful.reports.locate.records import rows_of, workspace_of
 
@@ -43,6 +47,24 @@ def test_rows_of_one_id_are_told_apart_by_their_start() -> None:
         "workspace:a@2026-08-01T10:15:00Z",
         "workspace:a@2026-08-01T10:16:00Z",
     ]
+
+
+def test_records_of_one_name_that_tell_of_two_runs_own_nothing(tmp_path: Path) -> None:
+    uuid = "b381dcfa-da0b-5cf5-849f-5787aaac922a"
+    path = write.codex(tmp_path, UUID, "2026-08-01T10:15:02Z", write.marker(uuid, "codex"))
+    row = {"session_id": uuid, "start_time": "2026-08-01T10:15:00Z", "harness": "codex"}
+
+    def owner(**other: str) -> str | None:
+        data = "\n".join(map(json.dumps, [row | other, row])).encode()
+        where = locating.places([str(tmp_path)], {}, tmp_path)
+        [found] = locating.missing(Known(), rows_of(data, "x").rows, where).answers.values()
+        return None if found.owner is None else found.owner.file.path
+
+    assert owner() == str(path)
+    assert owner(harness="gptme") is None
+    row["end_time"] = "2026-08-01T10:16:00Z"
+    assert owner(timestamp="2026-08-01T10:17:00Z") == str(path)
+    assert owner(end_time="2026-08-01T10:18:00Z") is None
 
 
 def test_what_is_broken_is_told_with_its_line_and_its_neighbours_are_read() -> None:

@@ -121,17 +121,20 @@ def _moved(gone: Iterable[Binding], where: Places, told: Callable[[int], object]
     found: dict[tuple[str, int], str] = {}
     for one in gone:
         name = os.path.basename(path_of(one.uri) or "")  # noqa: PTH119 - text, as a URI has it
-        able = [file for file in scan.files.values() if file.size >= one.bytes]
-        able.sort(key=lambda file: (os.path.basename(file.path) != name, file.size - one.bytes, file.path))  # noqa: PTH119
-        for file in able:
+        able = [
+            (os.path.basename(file.path) != name, file.size, file.path)  # noqa: PTH119 - as above
+            for file in scan.files.values()
+            if file.size >= one.bytes
+        ]
+        for _, _, path in sorted(able):
             if one.bytes > left:
                 break
             left -= one.bytes
             try:
-                there = hashed(file.path, one.bytes)
+                there = hashed(path, one.bytes)
             except OSError:
                 continue
             if there == (one.bytes, one.sha256):
-                found[one.sha256, one.bytes] = file.path
+                found[one.sha256, one.bytes] = path
                 break
     return found

@@ -79,7 +79,9 @@ class Index:
         self._by_place: dict[str, list[FileEvidence]] = defaultdict(list)
         self._by_folder: dict[tuple[str, str | None], list[tuple[int, str]]] = defaultdict(list)
         self._by_pointer: dict[str, list[Pointer]] = defaultdict(list)
-        self._known = Counter(label for one in sessions if not one.is_native for label in one.ids)
+        runs = [one for one in sessions if not one.is_native]
+        self._known = Counter(label for one in runs for label in one.ids)
+        self._runs = sorted((one.start_us, one.name, one) for one in runs if one.start_us is not None)
         for file in scan.files.values():
             self._add(file)
         for pointer in scan.pointers:
@@ -164,6 +166,8 @@ class Index:
             return
         words = f"{Path(pointer.path).name} points at it"
         doubts = [f"{pointer.target}, which it names, is gone, and this has the same name"] * pointer.moved
+        doubts += ["another user wrote the pointer"] * (not pointer.is_ours)
+        doubts += self._shared(label)
         for file in self._siblings(named):
             via = words if file is named else f"{Path(pointer.path).name} points at a log of its session"
             claim = self._claim(one, file, Rank.POINTER, via, doubts, label)
@@ -176,11 +180,13 @@ class Index:
         return self._by_native[group_of(file)] if file.native_id is not None else [file]
 
     def _placed(self, one: Wanted, label: str, file: FileEvidence) -> Claim:
-        doubts = []
-        if len(groups := {group_of(other) for other in self._by_place[label]}) > 1:
-            doubts.append(f"the folder of session {label} holds {len(groups)} transcripts")
-        doubts += _not_after(one, file)
+        doubts = [*self._shared(label), *_not_after(one, file)]
         return self._claim(one, file, Rank.DIRECTORY, f"it stands in the place of session {label}", doubts, label)
+
+    def _shared(self, label: str) -> list[str]:
+        """Return that two runs had one id, as two dispatches of one second have: the last one's pointer stands."""
+        groups = {group_of(file) for file in self._by_place.get(label, ())}
+        return [f"the folder of session {label} holds {len(groups)} transcripts"] if len(groups) > 1 else []
 
     def _in_window(self, one: Wanted) -> Iterator[Claim]:
         """Yield transcripts that only fit by working folder and start."""
@@ -195,11 +201,23 @@ class Index:
                 doubts.append("which tool the run used is not known")
             if len(rivals) > 1:
                 doubts.append(f"{len(rivals)} transcripts began in that folder at that time")
+            doubts += self._between(one, file)
             words = f"it began in {one.folder}, {_behind(one, file)} after the run's start"
             yield self._claim(one, file, Rank.CWD, words, doubts)
         for file in [file for file in fitting if file not in there][: limits.LOCATE_CLAIMS]:
             if (claim := self._weak(one, file)) is not None:
                 yield claim
+
+    def _between(self, one: Wanted, file: FileEvidence) -> list[str]:
+        """Return which other run started there, after this one and before a transcript began: it may be that one's."""
+        first = (one.start_us or 0) // _SECOND_US * _SECOND_US
+        for at_us, name, other in self._runs[bisect_left(self._runs, (first,)) :]:
+            if at_us // _SECOND_US > (file.started_at_us or 0) // _SECOND_US:
+                break
+            is_there = other.tool in {None, file.tool} and other.folder in {None, one.folder}
+            if is_there and name != one.name and name not in one.natives and one.name not in other.natives:
+                return [f"{name} started there before it began"]
+        return []
 
     def _weak(self, one: Wanted, file: FileEvidence) -> Claim | None:
         words = f"it began {_behind(one, file)} after the run's start"
@@ -215,7 +233,9 @@ class Index:
     def _started(self, one: Wanted) -> Iterator[FileEvidence]:
         """Yield the transcripts that began soon after a run's start, before its end, the earliest first."""
         first = (one.start_us or 0) // _SECOND_US * _SECOND_US
-        last = first + _WINDOW_US if one.end_us is None else min(first + _WINDOW_US, one.end_us)
+        last = first + _WINDOW_US
+        if one.end_us is not None:
+            last = min(last, one.end_us // _SECOND_US * _SECOND_US + _SECOND_US - 1)  # ends are often whole seconds
         for starts in self._by_folder.values():
             for at_us, path in starts[bisect_left(starts, (first, "")) :]:
                 if at_us > last:
@@ -232,12 +252,16 @@ class Index:
         more = list(doubts)
         if label is not None and not _UNIQUE.fullmatch(label) and not self._timed(one, file):
             more.append(f"{label} {_REUSED}")
+        if one.is_two:
+            more.append("records of that name tell of two runs")
         if file.is_stub:
             more.append("nobody said anything in it")
         if file.inherits is not None and rank is not Rank.NATIVE and not _names(one, file):
             more.append(f"its beginning was copied from {file.inherits}")
         if self.scan.is_partial and rank > Rank.NATIVE:
             more.append("the search was cut off, so another file may fit as well")
+        elif self.scan.problems and rank >= Rank.DIRECTORY:
+            more.append("not all could be read, so another file may fit as well")
         return Claim(file=file, rank=rank, words=words, doubts=tuple(more), against=tuple(against))
 
     def _timed(self, one: Wanted, file: FileEvidence) -> bool:

@@ -45,6 +45,8 @@ class Wanted(msgspec.Struct, kw_only=True):
         is_exact: The start was written down; otherwise it was computed from whole seconds.
         cwd: Its working folder, as it was recorded.
         workspace: The folder that its records belong to; it may have worked in another.
+        closed_us: The end that its record writes down apart from the time of the record.
+        is_two: Records of this name tell of two runs.
         paths: Where its records say that its transcript stands.
     """
 
@@ -57,6 +59,8 @@ class Wanted(msgspec.Struct, kw_only=True):
     is_exact: bool = True
     cwd: str | None = None
     workspace: str | None = None
+    closed_us: int | None = None
+    is_two: bool = False
     paths: set[str] = msgspec.field(default_factory=set)
 
     @property
@@ -150,7 +154,7 @@ def of_row(row: Mapping[str, Any], workspace: str | None = None) -> Wanted:
     found = wanted(session_of(NAMESPACE, session_id, "$.session_id", suffix=f"@{start}" if start else ""))
     found.ids = {session_id}
     found.tool = tool_of(row.get("harness"))
-    found.start_us = _moment(row.get("start_time"))
+    found.start_us, found.closed_us = _moment(row.get("start_time")), _moment(row.get("end_time"))
     ends = [at for field in ("end_time", "timestamp") if (at := _moment(row.get(field))) is not None]
     found.end_us = max(ends, default=None)
     _compute_start(found, row.get("duration_seconds"))
@@ -192,6 +196,8 @@ def merged(one: Wanted, other: Wanted) -> Wanted:
     """Return what two sources say of one session; what the first one knows stays."""
     for native, rank in other.natives.items():
         one.add_native(native, rank)
+    one.is_two = one.is_two or other.is_two or _differ(one.tool, other.tool) or _differ(one.closed_us, other.closed_us)
+    one.closed_us = one.closed_us or other.closed_us
     one.ids |= other.ids
     one.paths |= other.paths
     one.tool, one.cwd = one.tool or other.tool, one.cwd or other.cwd
@@ -201,6 +207,10 @@ def merged(one: Wanted, other: Wanted) -> Wanted:
     if one.end_us is None or (other.end_us is not None and other.end_us > one.end_us):
         one.end_us = other.end_us
     return one
+
+
+def _differ(one: object, other: object) -> bool:
+    return one is not None and other is not None and one != other
 
 
 def _of(found: dict[str, Wanted], name: str) -> Wanted:
