@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rightful.ledger.recorded import Receipt, Recorded
     from rightful.policies import Policy
     from rightful.producers.api import Producer
+    from rightful.producers.handoffs import Handoff, Handoffs
     from rightful.projections.posteriors import Posteriors
     from rightful.projections.projected import Projected
     from rightful.projections.store import Store
@@ -207,6 +208,50 @@ class Ledger:
         from rightful.producers.api import Producer
 
         return Producer(self.log, name, clock=self._clock)
+
+    def put_handoff(self, name: str, payload: Any, *, session: str, key: str | None = None) -> Receipt:  # noqa: ANN401 - content
+        """Leave something for the next step of a session, or for another one; see `take_handoff`.
+
+        Args:
+            name: What it is called. What was put under it before is replaced, and never handed out.
+            payload: Text, bytes or a JSON value.
+            session: The session that the caller runs in; there is no default.
+            key: A key of your own, so that the call can be repeated.
+
+        Raises:
+            UsageError: The session is no session's name.
+            InvalidEventError: The payload is no content, or is too long.
+            HandoffMismatchError: The caller runs in another session, another run's handoff waits under
+                that name, or the key stands for another payload. Nothing was put.
+        """
+        return self.handoffs().put(name, payload, session=session, key=key)
+
+    def take_handoff(self, name: str, *, session: str, put_by: str | None = None, key: str | None = None) -> Handoff:
+        """Take what was put last under a name; of several takers one gets it.
+
+        Args:
+            name: What it is called.
+            session: The session that the caller runs in; there is no default.
+            put_by: The session that put it, where that is another one.
+            key: A key of your own: taking again with it gets the same payload again.
+
+        Raises:
+            UsageError: The session is no session's name.
+            NothingToTakeError: Nothing waits under that name.
+            HandoffMismatchError: The caller runs in another session, or another run put it. Nothing was taken.
+        """
+        return self.handoffs().take(name, session=session, put_by=put_by, key=key)
+
+    def handoffs(self) -> Handoffs:
+        """Return what puts and takes on behalf of this process: its environment and working folder."""
+        from rightful.producers.handoffs import Handoffs
+
+        def same_run(one: str, other: str) -> bool | None:
+            from rightful.projections.joined import same_run
+
+            return same_run(self.projected().catch_up(), one, other)
+
+        return Handoffs(self.log, clock=self._clock, same_run=same_run)
 
     def status(self) -> Status:
         """Return what the ledger says of itself."""

@@ -28,7 +28,8 @@ def everything() -> bytes:
         user("u1", None, "go"),
         model("a2", "u1", "ready", stop="end_turn", usage={"output_tokens": 3}),
         user("u3", "a2", "Fix it"),
-        model("a4", "u3", call("t", command="ls"), of="msg_2", stop="tool_use", usage={"output_tokens": 9}),
+        model("a31", "u3", "Look.", of="msg_2", stop="tool_use", usage={"output_tokens": 9}),
+        model("a4", "a31", call("t", command="ls"), of="msg_2", stop="tool_use", usage={"output_tokens": 9}),
         result("u5", "a4", "t", toolUseResult={"exitCode": 1}),
         model("a6", "u5", "Fixed.", of="msg_3", stop="end_turn"),
     ]

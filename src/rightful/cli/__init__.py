@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "import": "rightful.cli.import_",
     "credit": "rightful.cli.credit",
     "hook": "rightful.cli.hook",
+    "handoff": "rightful.cli.handoff",
     "posteriors": "rightful.cli.posteriors",
     "explain": "rightful.cli.explain",
     "audit": "rightful.cli.audit",

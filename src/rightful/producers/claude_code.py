@@ -101,7 +101,7 @@ class ClaudeCodeReader(GrowingReader):
         self._facts: dict[str, Facts] = {}
         self._chains: dict[str, Chain] = {}
         self._seen: Counter[str] = Counter()
-        self._used: tuple[str, str] = ("", "")
+        self._used: list[Any] = []
         self._talked = False
         self._parts = 0
 
@@ -113,7 +113,7 @@ class ClaudeCodeReader(GrowingReader):
             "facts": {value: facts.state() for value, facts in self._facts.items()},
             "chains": {value: chain.state() for value, chain in self._chains.items()},
             "seen": dict(self._seen),
-            "used": list(self._used),
+            "used": self._used,
             "talked": self._talked,
         }
 
@@ -126,7 +126,7 @@ class ClaudeCodeReader(GrowingReader):
             self._chains[value] = Chain(value)
             self._chains[value].restore(chain)
         self._seen = Counter(state["seen"])
-        self._used = (state["used"][0], state["used"][1])
+        self._used = list(state["used"])
         self._talked = state["talked"]
 
     def restart(self, state: Mapping[str, Any]) -> None:
@@ -253,7 +253,7 @@ class ClaudeCodeReader(GrowingReader):
         event = usage_of(line, message, is_log="sessionId" not in line.value)
         if event is None:
             return
-        used = (f"{line.owner.value} {event['of']}", digest([event["counts"], event.get("extra")]))
+        used = [line.owner.value, event["of"], event["counts"], event.get("extra")]
         if used != self._used:
             self._used = used
             yield event
@@ -282,7 +282,10 @@ class ClaudeCodeReader(GrowingReader):
         """Return the chain of a line's session; none of a subagent's lines in its parent's own file."""
         if line.owner.agent is not None and not self._owners.is_of_agent:
             return None
-        return self._chains.setdefault(line.owner.value, Chain(line.owner.value))
+        chain = self._chains.get(line.owner.value)
+        if chain is None:
+            chain = self._chains[line.owner.value] = Chain(line.owner.value)
+        return chain
 
     def _follow(self, line: Line, items: list[str]) -> None:
         chain = self._chain(line)
