@@ -341,3 +341,20 @@ def test_another_program_reads_again(ledger: Ledger, tmp_path: Path, monkeypatch
     monkeypatch.setattr(checkpoints, "_program", lambda: "99.0")
 
     assert begin(import_once(ledger, Diary(), tmp_path / "a.jsonl")) == 0
+
+
+def test_what_stands_behind_the_place_of_a_rewritten_file_is_held_up_to_the_limit(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    put(path, lines("a") + b'{"say')
+
+    monkeypatch.setattr(limits, "EVENT_BYTES", 4)
+    import_once(ledger, Draft(), path)
+    assert kept(ledger) == []
+    monkeypatch.setattr(limits, "EVENT_BYTES", 5)
+    import_once(ledger, Draft(), path)
+    put(path, lines("a", "b"))
+
+    assert begin(import_once(ledger, Draft(), path)) == 13
+    assert said(ledger) == ["a", "b"]

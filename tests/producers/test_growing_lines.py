@@ -81,6 +81,21 @@ def test_the_limit_is_that_of_an_event() -> None:
     assert [isinstance(item, Found) for item in items(fits + longer)] == [True, False]
 
 
+def test_what_was_read_of_a_line_earlier_counts_for_its_limit() -> None:
+    def rest(data: bytes) -> list[Found | Problem]:
+        return items(data, place=Place(13, 1, 0), limit=20)
+
+    assert rest(b'{"b":1}\n{"c":1}') == [Found(1, {"b": 1}), Found(2, {"c": 1})]
+    assert rest(b'{"b":12}\n{"c":1}') == [Problem(1, "longer than 20 bytes; not read"), Found(2, {"c": 1})]
+
+
+def test_a_line_that_is_at_its_limit_may_go_on_for_long() -> None:
+    longer = Problem(1, "longer than 20 bytes; not read")
+
+    assert items(b"x" * (1 << 20) + b"\n{}", place=Place(20, 1, 0), limit=20) == [longer, Found(2, {})]
+    assert items(b"x" * (1 << 20), place=Place(20, 1, 0), limit=20) == [TORN]
+
+
 def test_an_open_line_beyond_the_limit_waits() -> None:
     lines = Lines(io.BytesIO(b'{"a":1}{"b":"' + b"x" * 50), limit=20)
 
@@ -93,7 +108,6 @@ def test_the_place_is_behind_whole_lines_and_whole_objects() -> None:
 
     assert [item for item in lines if isinstance(item, Found)] == [Found(1, {"a": 1}), Found(2, {"b": 2})]
     assert lines.place == Place(15, 2, 8)
-    assert lines.ended
 
 
 def test_there_is_no_place_in_the_midst_of_a_whole_line() -> None:
@@ -112,7 +126,6 @@ def test_what_cannot_be_read_any_more_is_a_problem_and_no_end() -> None:
     lines = Lines(Broken(b'{"a":1}\n'))
 
     assert list(lines) == [Found(1, {"a": 1}), Problem(2, "could not be read: Input/output error")]
-    assert not lines.ended
 
 
 def test_a_whole_object_without_newline_waits_for_nothing() -> None:
