@@ -10,7 +10,7 @@ import pytest
 from tests.producers.conftest import Importer
 from tests.producers.gptme_files import SESSION, Message, appended, event, history, rows, said, said_in, write
 from tests.producers.growing import import_once
-from tests.producers.test_gptme import zone  # noqa: F401 - the machine's time is UTC
+from tests.producers.test_gptme import lessons, zone  # noqa: F401 - the machine's time is UTC
 
 from rightful.app import Ledger
 from rightful.events import DataRecorded, HistoryPopped
@@ -147,6 +147,18 @@ def test_a_copy_waits_for_its_conversation_to_be_whole(
     what = "the `conversation.jsonl` beside it is torn or being written; import it again once that is whole"
     assert ([one.what for one in report.problems], report.exit_code) == ([what], 2)
     assert list(ledger.read()) == []
+
+
+def test_lessons_that_are_broken_in_a_branch_are_a_problem_and_the_message_was_taken_back(
+    ledger: Ledger, imported: Importer, folder: Path
+) -> None:
+    broken = lessons("nothing")
+    main_of(folder, A)
+    [report] = imported("gptme", write(folder / "branches" / "main-undo-0.jsonl", A, broken))
+
+    what = "Expected lessons, each with `## title` and `*Path: …*`; found none - at `$.content`"
+    assert [(one.line, one.what) for one in report.problems] == [(2, what)]
+    assert (history(ledger), said_in(ledger)) == (["a"], ["a", broken["content"]])
 
 
 def test_a_branch_without_its_conversation_is_taken_as_it_is(ledger: Ledger, imported: Importer, folder: Path) -> None:
