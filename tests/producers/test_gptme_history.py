@@ -232,6 +232,18 @@ def test_what_the_log_the_backup_and_the_conversation_tell_is_taken_back_once(
     assert (len(popped(ledger)), rows(ledger)) == (1, before)
 
 
+def test_an_undo_in_a_view_takes_nothing_from_the_conversation(
+    ledger: Ledger, imported: Importer, folder: Path
+) -> None:
+    """The log says how many, and not that they were the view's: a summary, and then what stands before it."""
+    log = [appended(1, A), appended(2, B), event(3, "undo", n=2), appended(4, C)]
+    main = main_of(folder, A, B, C)
+    view = write(folder / "views" / "compacted-001.jsonl", A, C)
+    imported("gptme", main, write(folder / "events.jsonl", *log), view)
+
+    assert (history(ledger), popped(ledger)) == (["a", "c"], [])
+
+
 def test_messages_that_gptme_was_started_with_stand_in_a_checkpoint(
     ledger: Ledger, imported: Importer, folder: Path
 ) -> None:
