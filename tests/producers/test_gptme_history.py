@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from tests.producers.conftest import Importer
@@ -13,8 +15,13 @@ from tests.producers.growing import import_once
 from tests.producers.test_gptme import lessons, zone  # noqa: F401 - the machine's time is UTC
 
 from rightful.app import Ledger
+from rightful.errors import InvalidEventError
 from rightful.events import DataRecorded, HistoryPopped
+from rightful.producers import gptme_beside
+from rightful.producers.files import Found, Problem
 from rightful.producers.gptme import Gptme
+from rightful.producers.growing import Lines
+from rightful.producers.readers import End, Origin
 
 A, B, C, D = (said(n, "user", text) for n, text in enumerate("abcd", 1))
 CALL = said(5, "assistant", '@shell(c1): {"command": "ls"}')
@@ -104,6 +111,49 @@ def test_what_waited_is_said_by_the_import_that_finds_the_file_whole(ledger: Led
     assert history(ledger) == ["a", "d"]
 
 
+def test_what_waited_is_not_forgotten_when_the_file_is_another_one_again(ledger: Ledger, folder: Path) -> None:
+    path = main_of(folder, A, B, C)
+    again(ledger, path)
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0] + b'{"role"')
+    again(ledger, path)
+
+    again(ledger, main_of(folder, D))
+
+    assert history(ledger) == ["d"]
+
+
+def test_a_conversation_that_changes_while_it_is_read_is_not_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = main_of(folder, A)
+
+    def growing(stream: BinaryIO) -> Iterator[Found | Problem]:
+        main.write_bytes(main.read_bytes() + b"\n")
+        return iter(Lines(stream))
+
+    monkeypatch.setattr(gptme_beside, "Lines", growing)
+
+    with pytest.raises(InvalidEventError, match="is torn or being written"):
+        Gptme().reader(Origin(str(folder / "branches" / "main-undo-0.jsonl"), 0))
+
+
+def test_a_conversation_is_read_again_only_when_it_was_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main_of(folder, A)
+    reads = 0
+
+    def counted(stream: BinaryIO) -> Iterator[Found | Problem]:
+        nonlocal reads
+        reads += 1
+        return iter(Lines(stream))
+
+    monkeypatch.setattr(gptme_beside, "Lines", counted)
+    reader = Gptme().reader(Origin(str(folder / "branches" / "main-undo-0.jsonl"), 0))
+    for line in range(1, 50):
+        list(reader.events(Found(line, said(line, "user", "other"))))
+
+    assert reads == 2
+
+
 def test_the_import_that_says_what_was_taken_back_says_it_once(ledger: Ledger, folder: Path) -> None:
     again(ledger, main_of(folder, A, B))
     path = main_of(folder, A)
@@ -172,9 +222,6 @@ def test_a_branch_without_its_conversation_is_taken_as_it_is(ledger: Ledger, imp
 
 def test_a_conversation_that_grows_while_its_branch_is_read_takes_nothing_back(ledger: Ledger, folder: Path) -> None:
     """What was not there when it was read first is looked for again."""
-    from rightful.producers.files import Found
-    from rightful.producers.readers import Origin
-
     main = main_of(folder, A)
     reader = Gptme().reader(Origin(str(folder / "branches" / "main-undo-0.jsonl"), 0))
     first = list(reader.events(Found(1, A)))
@@ -323,9 +370,6 @@ def test_a_message_of_a_view_that_a_checkpoint_holds_is_left_to_the_view(
 
 
 def test_a_time_of_the_file_that_moved_while_it_was_read_waits(ledger: Ledger, folder: Path) -> None:
-    from rightful.producers.files import Found
-    from rightful.producers.readers import End, Origin
-
     path = main_of(folder, A, B)
     first = Gptme().reader(Origin(str(path), 0))
     for line, one in enumerate((A, B), 1):

@@ -322,4 +322,5 @@ def test_an_event_of_the_log_tells_the_same_message(ledger: Ledger, imported: Im
     [first, second] = imported("gptme", write(main, one, one), log)
 
     assert (first.kinds, second.kinds) == ({"session.started": 1, "message.recorded": 2}, {})
+    assert second.duplicate == 2
     assert said_in(ledger) == ["x", "x"]
