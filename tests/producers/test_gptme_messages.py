@@ -126,6 +126,7 @@ def test_a_call_stands_beside_the_message_whose_text_stays_as_it_was(
 
     [call], [result] = of(ledger, ToolCallSnapshotted), of(ledger, ToolResultSnapshotted)
     assert said_in(ledger) == [CALL]
+    assert result.extra is None
     assert (call.call, call.name, call.arguments, call.complete) == ("c1", "shell", {"command": "ls"}, True)
     assert (result.call, result.output, result.is_error, result.complete) == ("c1", "Ran command: `ls`", False, True)
     assert history(ledger) == [CALL, 'call shell {"command": "ls"}', "result Ran command: `ls`"]
