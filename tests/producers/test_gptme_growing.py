@@ -32,7 +32,7 @@ CALLS = said(
 )
 RAN, DONE = said(3, "system", "ran"), said(4, "system", "done", metadata={"tool": "ipython"})
 CALL, RESULT = said(5, "assistant", '@shell(c1): {"command": "ls"}'), said(6, "system", "x", call_id="c1")
-TALK = lines(A, CALLS, RAN, DONE, A, CALL, RESULT)
+TALK = lines(A, CALLS, RAN, DONE, A, CALL, RESULT, {"role": "user", "content": "no time", "timestamp": None})
 LOG = lines(
     appended(1, A),
     appended(2, CALLS),

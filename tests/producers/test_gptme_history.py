@@ -211,6 +211,17 @@ def test_lessons_that_are_broken_in_a_branch_are_a_problem_and_the_message_was_t
     assert (history(ledger), said_in(ledger)) == (["a"], ["a", broken["content"]])
 
 
+def test_a_log_of_a_conversation_with_views_waits_for_it_too(ledger: Ledger, imported: Importer, folder: Path) -> None:
+    main = main_of(folder, A)
+    main.write_bytes(main.read_bytes() + b'{"role"')
+    log = write(folder / "events.jsonl", appended(1, A))
+    (folder / "views").mkdir()
+
+    assert [one.exit_code for one in imported("gptme", log)] == [2]
+    (folder / "views").rmdir()
+    assert [one.exit_code for one in imported("gptme", log)] == [0]
+
+
 def test_a_branch_without_its_conversation_is_taken_as_it_is(ledger: Ledger, imported: Importer, folder: Path) -> None:
     [report] = imported("gptme", write(folder / "branches" / "other.jsonl", A, B))
 

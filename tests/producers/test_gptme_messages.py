@@ -66,7 +66,7 @@ def test_the_metadata_of_a_message_is_its_usage(ledger: Ledger, imported: Import
     metadata = {
         "model": "opus",
         "cost": 0.01,
-        "usage": {"input_tokens": 900, "output_tokens": 30},
+        "usage": {"input_tokens": 900, "output_tokens": 30, "estimated": True},
         "timings": {"gen_ms": 1500, "tool_ms_by_name": {"shell": 12}},
         "artifacts": [{"path": "x"}],
     }
@@ -75,7 +75,7 @@ def test_the_metadata_of_a_message_is_its_usage(ledger: Ledger, imported: Import
     [message], [usage] = of(ledger, MessageRecorded), of(ledger, UsageRecorded)
     assert usage.counts == {"input_tokens": 900, "output_tokens": 30, "gen_ms": 1500, "cost": 0.01}
     assert (usage.of, usage.cumulative) == (message.id, False)
-    rest = {"timings": {"tool_ms_by_name": {"shell": 12}}, "artifacts": [{"path": "x"}]}
+    rest = {"usage": {"estimated": True}, "timings": {"tool_ms_by_name": {"shell": 12}}, "artifacts": [{"path": "x"}]}
     assert usage.extra == {"model": "opus"} | rest
     assert message.extra is None
 
