@@ -69,7 +69,7 @@ def history(ledger: Ledger, session: str = SESSION) -> list[str]:
                 gone |= {(item[0], item[1]) for item in one.items if isinstance(item, tuple)}
             case HistoryCompacted() as one:
                 covers = {(item[0], item[1]) for item in one.covers if isinstance(item, tuple)}
-                place = next((n for n, (item, _) in enumerate(shown) if item in covers - gone), len(shown))
+                place = next((n for n, (item, _) in enumerate(shown) if item in covers), len(shown))
                 put = [((row.id, n), str(item["content"])) for n, item in enumerate(one.items)]
                 shown[place:place] = put
                 gone |= covers

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.producers.gptme_files import appended, event, said
-from tests.producers.growing import put, same_after_kills, same_by_prefixes
+from tests.producers.growing import STEPS, Rows, import_once, put, rows_of, same_after_kills, same_by_prefixes
+from tests.producers.growing import _killed as killed
 from tests.producers.test_gptme import zone  # noqa: F401 - the machine's time is UTC
 
+from rightful import app
 from rightful.producers.gptme import Gptme
 from rightful.producers.gptme_receipts import GptmeReceipts
 from rightful.producers.growing import WAITS
@@ -30,7 +32,7 @@ CALLS = said(
 )
 RAN, DONE = said(3, "system", "ran"), said(4, "system", "done", metadata={"tool": "ipython"})
 CALL, RESULT = said(5, "assistant", '@shell(c1): {"command": "ls"}'), said(6, "system", "x", call_id="c1")
-TALK = lines(A, CALLS, RAN, DONE, A, CALL, RESULT)
+TALK = lines(A, CALLS, RAN, DONE, A, CALL, RESULT, {"role": "user", "content": "no time", "timestamp": None})
 LOG = lines(
     appended(1, A),
     appended(2, CALLS),
@@ -74,16 +76,39 @@ def test_receipts_that_grow_byte_by_byte_are_imported_as_if_at_once(tmp_path: Pa
 @pytest.mark.parametrize(
     ("kind", "name", "data"),
     [
-        (KIND, "fox/conversation.jsonl", TALK),
-        (KIND, "fox/events.jsonl", LOG),
+        (KIND, "fox/conversation.jsonl", lines(A, CALLS, RAN)),
+        (KIND, "fox/events.jsonl", lines(appended(1, A), appended(2, CALL), event(3, "undo", n=1))),
         (RECEIPTS_KIND, "receipts.jsonl", RECEIPTS),
     ],
 )
 def test_an_import_that_is_killed_anywhere_changes_nothing(tmp_path: Path, kind: str, name: str, data: bytes) -> None:
-    assert same_after_kills(kind, name, data, tmp_path) >= 6
+    assert same_after_kills(kind, name, data, tmp_path) >= 4
 
 
 def test_an_import_that_is_killed_on_what_it_grew_by_changes_nothing(tmp_path: Path) -> None:
-    cut = len(lines(A, CALLS))
+    cut, data = len(lines(A, CALLS)), lines(A, CALLS, RAN, DONE)
 
-    assert same_after_kills(KIND, "fox/conversation.jsonl", TALK, tmp_path, grown=[cut]) >= 6
+    assert same_after_kills(KIND, "fox/conversation.jsonl", data, tmp_path, grown=[cut]) >= 4
+
+
+def test_an_import_that_is_killed_while_it_says_what_was_undone_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file" / "fox" / "conversation.jsonl"
+    steps = 0
+    expected: Rows = []
+    for step in range(STEPS):
+        with app.open(tmp_path / f"ledger-{step}", create=True) as ledger:
+            put(path, lines(A, CALL, RESULT))
+            import_once(ledger, Gptme(), path)
+        put(path, lines(A, said(9, "user", "again")))
+        code = killed(tmp_path / f"ledger-{step}", KIND, path, step) if step else 0
+        with app.open(tmp_path / f"ledger-{step}") as ledger:
+            import_once(ledger, Gptme(), path)
+            found = rows_of(ledger)
+        expected = expected or found
+        assert found == expected, f"killed at step {step}"
+        steps = step
+        if step and code == 0:
+            break
+
+    assert steps > 4
+    assert sum(row["type"] == "history.popped" for row in expected) == 3

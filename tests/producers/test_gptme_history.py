@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from tests.producers.conftest import Importer
 from tests.producers.gptme_files import SESSION, Message, appended, event, history, rows, said, said_in, write
 from tests.producers.growing import import_once
-from tests.producers.test_gptme import zone  # noqa: F401 - the machine's time is UTC
+from tests.producers.test_gptme import lessons, zone  # noqa: F401 - the machine's time is UTC
 
 from rightful.app import Ledger
-from rightful.events import DataRecorded, HistoryPopped
+from rightful.errors import InvalidEventError
+from rightful.events import HistoryPopped
+from rightful.producers import gptme_beside
+from rightful.producers.files import Found, Problem
 from rightful.producers.gptme import Gptme
+from rightful.producers.growing import Lines
+from rightful.producers.readers import End, Origin
 
 A, B, C, D = (said(n, "user", text) for n, text in enumerate("abcd", 1))
 CALL = said(5, "assistant", '@shell(c1): {"command": "ls"}')
@@ -104,6 +111,49 @@ def test_what_waited_is_said_by_the_import_that_finds_the_file_whole(ledger: Led
     assert history(ledger) == ["a", "d"]
 
 
+def test_what_waited_is_not_forgotten_when_the_file_is_another_one_again(ledger: Ledger, folder: Path) -> None:
+    path = main_of(folder, A, B, C)
+    again(ledger, path)
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0] + b'{"role"')
+    again(ledger, path)
+
+    again(ledger, main_of(folder, D))
+
+    assert history(ledger) == ["d"]
+
+
+def test_a_conversation_that_changes_while_it_is_read_is_not_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = main_of(folder, A)
+
+    def growing(stream: BinaryIO) -> Iterator[Found | Problem]:
+        main.write_bytes(main.read_bytes() + b"\n")
+        return iter(Lines(stream))
+
+    monkeypatch.setattr(gptme_beside, "Lines", growing)
+
+    with pytest.raises(InvalidEventError, match="is torn or being written"):
+        Gptme().reader(Origin(str(folder / "branches" / "main-undo-0.jsonl"), 0))
+
+
+def test_a_conversation_is_read_again_only_when_it_was_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main_of(folder, A)
+    reads = 0
+
+    def counted(stream: BinaryIO) -> Iterator[Found | Problem]:
+        nonlocal reads
+        reads += 1
+        return iter(Lines(stream))
+
+    monkeypatch.setattr(gptme_beside, "Lines", counted)
+    reader = Gptme().reader(Origin(str(folder / "branches" / "main-undo-0.jsonl"), 0))
+    for line in range(1, 50):
+        list(reader.events(Found(line, said(line, "user", "other"))))
+
+    assert reads == 2
+
+
 def test_the_import_that_says_what_was_taken_back_says_it_once(ledger: Ledger, folder: Path) -> None:
     again(ledger, main_of(folder, A, B))
     path = main_of(folder, A)
@@ -149,6 +199,29 @@ def test_a_copy_waits_for_its_conversation_to_be_whole(
     assert list(ledger.read()) == []
 
 
+def test_lessons_that_are_broken_in_a_branch_are_a_problem_and_the_message_was_taken_back(
+    ledger: Ledger, imported: Importer, folder: Path
+) -> None:
+    broken = lessons("nothing")
+    main_of(folder, A)
+    [report] = imported("gptme", write(folder / "branches" / "main-undo-0.jsonl", A, broken))
+
+    what = "Expected lessons, each with `## title` and `*Path: …*`; found none - at `$.content`"
+    assert [(one.line, one.what) for one in report.problems] == [(2, what)]
+    assert (history(ledger), said_in(ledger)) == (["a"], ["a", broken["content"]])
+
+
+def test_a_log_of_a_conversation_with_views_waits_for_it_too(ledger: Ledger, imported: Importer, folder: Path) -> None:
+    main = main_of(folder, A)
+    main.write_bytes(main.read_bytes() + b'{"role"')
+    log = write(folder / "events.jsonl", appended(1, A))
+    (folder / "views").mkdir()
+
+    assert [one.exit_code for one in imported("gptme", log)] == [2]
+    (folder / "views").rmdir()
+    assert [one.exit_code for one in imported("gptme", log)] == [0]
+
+
 def test_a_branch_without_its_conversation_is_taken_as_it_is(ledger: Ledger, imported: Importer, folder: Path) -> None:
     [report] = imported("gptme", write(folder / "branches" / "other.jsonl", A, B))
 
@@ -160,9 +233,6 @@ def test_a_branch_without_its_conversation_is_taken_as_it_is(ledger: Ledger, imp
 
 def test_a_conversation_that_grows_while_its_branch_is_read_takes_nothing_back(ledger: Ledger, folder: Path) -> None:
     """What was not there when it was read first is looked for again."""
-    from rightful.producers.files import Found
-    from rightful.producers.readers import Origin
-
     main = main_of(folder, A)
     reader = Gptme().reader(Origin(str(folder / "branches" / "main-undo-0.jsonl"), 0))
     first = list(reader.events(Found(1, A)))
@@ -171,37 +241,6 @@ def test_a_conversation_that_grows_while_its_branch_is_read_takes_nothing_back(l
 
     assert [one["type"] for one in [*first, *second] if isinstance(one, dict)] == ["message.recorded"] * 2
     assert main.exists()
-
-
-def test_the_event_log_says_what_was_undone(ledger: Ledger, imported: Importer, folder: Path) -> None:
-    log = [appended(1, A), appended(2, B), appended(3, CALL), appended(4, RESULT), event(5, "undo", n=2)]
-    imported("gptme", write(folder / "events.jsonl", *log, appended(6, C)))
-
-    assert history(ledger) == ["a", "b", "c"]
-    assert {one.at.isoformat() for one in popped(ledger)} == {"2026-08-01T10:16:05.000001+00:00"}
-
-
-def test_an_undo_of_an_older_version_takes_back_one(ledger: Ledger, imported: Importer, folder: Path) -> None:
-    imported("gptme", write(folder / "events.jsonl", appended(1, A), appended(2, B), event(3, "undo")))
-
-    assert history(ledger) == ["a"]
-
-
-def test_an_undo_of_more_than_the_log_shows_is_noted(ledger: Ledger, imported: Importer, folder: Path) -> None:
-    [report] = imported("gptme", write(folder / "events.jsonl", appended(1, A), event(2, "undo", n=3)))
-
-    what = "note: it takes back 2 more than the log shows; what the conversation lost, its own import tells"
-    assert [(one.line, one.what) for one in report.problems] == [(2, what)]
-    assert history(ledger) == []
-
-
-def test_the_event_log_says_what_was_edited(ledger: Ledger, imported: Importer, folder: Path) -> None:
-    edited = [A, said(2, "user", "better"), C]
-    log = [appended(1, A), appended(2, B), event(3, "message_edit", messages=edited), event(4, "undo", n=1)]
-    imported("gptme", write(folder / "events.jsonl", *log))
-
-    assert sorted(history(ledger)) == ["a", "better"]
-    assert said_in(ledger) == ["a", "b", "better", "c"]
 
 
 def test_what_the_log_the_backup_and_the_conversation_tell_is_taken_back_once(
@@ -220,88 +259,7 @@ def test_what_the_log_the_backup_and_the_conversation_tell_is_taken_back_once(
     assert (len(popped(ledger)), rows(ledger)) == (1, before)
 
 
-def test_messages_that_gptme_was_started_with_stand_in_a_checkpoint(
-    ledger: Ledger, imported: Importer, folder: Path
-) -> None:
-    """A checkpoint has a number of its own, which the next event may have again."""
-    log = [appended(50, B), event(51, "checkpoint", messages=[A, B]), appended(51, C), event(52, "undo", n=3)]
-    imported("gptme", write(folder / "events.jsonl", *log))
-
-    assert said_in(ledger) == ["b", "a", "c"]
-    assert history(ledger) == []
-
-
-def test_a_log_that_was_cut_at_a_checkpoint_took_nothing_back(ledger: Ledger, folder: Path) -> None:
-    """Newer versions drop what stands before the latest checkpoint."""
-    path = write(folder / "events.jsonl", appended(1, A), appended(2, B))
-    again(ledger, path)
-    write(path, event(3, "checkpoint", messages=[A, B]), appended(4, C))
-    again(ledger, path)
-
-    assert (history(ledger), popped(ledger)) == (["a", "b", "c"], [])
-
-
-def test_two_processes_that_write_the_same_number_tell_two_things(
-    ledger: Ledger, imported: Importer, folder: Path
-) -> None:
-    other = event(1, "renamed", name="x")
-    imported("gptme", write(folder / "events.jsonl", appended(1, A), appended(1, B), other, other))
-
-    assert history(ledger) == ["a", "b"]
-    data = [row.event for row in ledger.read() if isinstance(row.event, DataRecorded)]
-    assert [(one.name, one.data) for one in data] == [("renamed", other)] * 2
-
-
-def test_the_copied_log_of_a_fork_is_the_forks_own(ledger: Ledger, imported: Importer, folder: Path) -> None:
-    log = [appended(1, A), appended(2, B), event(3, "undo", n=1)]
-    paths = [write(folder.parent / name / "events.jsonl", *log) for name in ("fox", "fork")]
-    reports = imported("gptme", *paths)
-
-    assert [(one.appended, one.conflicts) for one in reports] == [(3, 0), (3, 0)]
-    assert (history(ledger), history(ledger, "gptme:fork")) == (["a"], ["a"])
-
-
-@pytest.mark.parametrize(
-    ("row", "what"),
-    [
-        (event(1, "undo", n="1"), "Expected `int`, got `str` - at `$.payload.n`"),
-        (event(1, "message_append"), "Object missing required field `message` - at `$.payload`"),
-        (event(1, "message_append", message={}), "Object missing required field `role` - at `$.payload.message`"),
-        (
-            event(1, "message_edit", messages=[A, {}]),
-            "Object missing required field `role` - at `$.payload.messages[1]`",
-        ),
-        ({**appended(1, A), "ts": "now"}, "Expected a time, got 'now' - at `$.ts`"),
-        ({**appended(1, A), "seq": None}, "Expected `int`, got `null` - at `$.seq`"),
-    ],
-)
-def test_an_event_of_another_form_is_a_problem_and_its_neighbours_are_read(
-    ledger: Ledger, imported: Importer, folder: Path, row: object, what: str
-) -> None:
-    [report] = imported("gptme", write(folder / "events.jsonl", appended(1, B), row, appended(2, C)))
-
-    assert [(one.line, one.what) for one in report.problems] == [(2, what)]
-    assert {"b", "c"} <= set(said_in(ledger))
-
-
-def test_a_message_of_a_view_that_a_checkpoint_holds_is_left_to_the_view(
-    ledger: Ledger, imported: Importer, folder: Path
-) -> None:
-    summary = said(3, "system", "summary")
-    main = main_of(folder, A, B, C)
-    view = write(folder / "views" / "compacted-001.jsonl", A, summary, C)
-    log = write(folder / "events.jsonl", appended(1, B), event(2, "checkpoint", messages=[A, summary, C]))
-    for path in (log, main, view):
-        imported("gptme", path)
-
-    assert said_in(ledger) == ["b", "a", "c"]
-    assert [text for text in history(ledger) if text == "summary"] == ["summary"]
-
-
 def test_a_time_of_the_file_that_moved_while_it_was_read_waits(ledger: Ledger, folder: Path) -> None:
-    from rightful.producers.files import Found
-    from rightful.producers.readers import End, Origin
-
     path = main_of(folder, A, B)
     first = Gptme().reader(Origin(str(path), 0))
     for line, one in enumerate((A, B), 1):

@@ -102,6 +102,17 @@ def test_a_call_that_failed_has_no_result(ledger: Ledger, imported: Importer, fo
     assert [row.type for row in ledger.read()] == ["tool_call.snapshotted"] * 2
 
 
+def test_a_result_behind_a_result_tells_of_itself_alone(ledger: Ledger, imported: Importer, folder: Path) -> None:
+    """A tool that runs a tool: the outer result stands behind the inner one."""
+    records = chain(1)
+    records.append(record(2, "post", records[-1]))
+    for one in records:
+        put(folder, one)
+    imported("manifest", folder / "41c2-0002-shell-post.json")
+
+    assert [row.type for row in ledger.read()] == ["tool_result.snapshotted"]
+
+
 def test_a_record_that_was_changed_is_a_problem_and_its_neighbours_are_imported(
     ledger: Ledger, imported: Importer, folder: Path
 ) -> None:

@@ -66,7 +66,7 @@ def test_the_metadata_of_a_message_is_its_usage(ledger: Ledger, imported: Import
     metadata = {
         "model": "opus",
         "cost": 0.01,
-        "usage": {"input_tokens": 900, "output_tokens": 30},
+        "usage": {"input_tokens": 900, "output_tokens": 30, "estimated": True},
         "timings": {"gen_ms": 1500, "tool_ms_by_name": {"shell": 12}},
         "artifacts": [{"path": "x"}],
     }
@@ -75,7 +75,7 @@ def test_the_metadata_of_a_message_is_its_usage(ledger: Ledger, imported: Import
     [message], [usage] = of(ledger, MessageRecorded), of(ledger, UsageRecorded)
     assert usage.counts == {"input_tokens": 900, "output_tokens": 30, "gen_ms": 1500, "cost": 0.01}
     assert (usage.of, usage.cumulative) == (message.id, False)
-    rest = {"timings": {"tool_ms_by_name": {"shell": 12}}, "artifacts": [{"path": "x"}]}
+    rest = {"usage": {"estimated": True}, "timings": {"tool_ms_by_name": {"shell": 12}}, "artifacts": [{"path": "x"}]}
     assert usage.extra == {"model": "opus"} | rest
     assert message.extra is None
 
@@ -126,6 +126,7 @@ def test_a_call_stands_beside_the_message_whose_text_stays_as_it_was(
 
     [call], [result] = of(ledger, ToolCallSnapshotted), of(ledger, ToolResultSnapshotted)
     assert said_in(ledger) == [CALL]
+    assert result.extra is None
     assert (call.call, call.name, call.arguments, call.complete) == ("c1", "shell", {"command": "ls"}, True)
     assert (result.call, result.output, result.is_error, result.complete) == ("c1", "Ran command: `ls`", False, True)
     assert history(ledger) == [CALL, 'call shell {"command": "ls"}', "result Ran command: `ls`"]
@@ -322,4 +323,5 @@ def test_an_event_of_the_log_tells_the_same_message(ledger: Ledger, imported: Im
     [first, second] = imported("gptme", write(main, one, one), log)
 
     assert (first.kinds, second.kinds) == ({"session.started": 1, "message.recorded": 2}, {})
+    assert second.duplicate == 2
     assert said_in(ledger) == ["x", "x"]

@@ -124,11 +124,33 @@ def test_a_later_view_takes_the_place_of_what_the_earlier_one_put_there(
     assert history(ledger) == shown
 
 
-def test_the_tenth_view_knows_the_ninth(ledger: Ledger, imported: Importer, folder: Path) -> None:
-    views = [view_of(folder, SYS, SUM, C, number=9), view_of(folder, SYS, SUM2, D, number=10)]
+def test_views_stand_in_the_order_of_their_numbers(ledger: Ledger, imported: Importer, folder: Path) -> None:
+    views = [view_of(folder, SYS, SUM, C, number=999), view_of(folder, SYS, SUM2, D, number=1000)]
     imported("gptme", main_of(folder, SYS, A, B, C, D), *views)
 
     assert history(ledger) == ["sys", "summary of all", "d"]
+
+
+def test_an_undo_in_a_view_takes_back_what_the_view_had_put_there(ledger: Ledger, folder: Path) -> None:
+    for path in (main_of(folder, SYS, A), view_of(folder, SYS, SUM, A)):
+        import_once(ledger, Gptme(), path)
+    assert history(ledger) == ["sys", "summary", "a"]
+    for path in (main_of(folder, SYS, A, B), view_of(folder, SYS, SUM, B)):
+        import_once(ledger, Gptme(), path)
+
+    assert history(ledger) == ["sys", "summary", "b"]
+
+
+def test_a_view_that_another_one_took_over_leaves_nothing_behind(ledger: Ledger, folder: Path) -> None:
+    for path in (main_of(folder, SYS, A), view_of(folder, SYS, SUM, A)):
+        import_once(ledger, Gptme(), path)
+    view = view_of(folder, SYS, SUM)
+    import_once(ledger, Gptme(), view)
+    assert history(ledger) == ["sys", "summary", "a"]
+    for path in (main_of(folder, SYS, A, B), view, view_of(folder, SYS, SUM2, B, number=2)):
+        import_once(ledger, Gptme(), path)
+
+    assert history(ledger) == ["sys", "summary of all", "b"]
 
 
 def test_lessons_in_a_view_were_shown_too(ledger: Ledger, imported: Importer, folder: Path) -> None:

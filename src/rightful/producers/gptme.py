@@ -71,11 +71,16 @@ class Gptme:
             if origin.is_named:
                 raise
             return _ReaderOfNobodys(error.what)
-        if place.kind in _COPIES and Main(place.path, place.folder).is_torn:
+        if _is_held(place) and Main(place.path, place.folder).is_torn:
             raise InvalidEventError(
                 f"the `{MAIN}` beside it is torn or being written; import it again once that is whole"
             )
         return reader
+
+
+def _is_held(place: Place) -> bool:
+    """Say whether a file is held against the conversation beside it: a copy, or a log that may tell of a view."""
+    return place.kind in _COPIES or (place.kind == "events" and (place.path / "views").is_dir())
 
 
 def _reader(place: Place, origin: Origin) -> GrowingReader:

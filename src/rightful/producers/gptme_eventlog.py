@@ -14,7 +14,8 @@ its own; newer versions drop what stands before it, so the log may begin with on
 became shorter says nothing.
 
 Of a conversation with views a checkpoint may hold a view: what of it stands in no whole conversation
-is left to the view, which says where it belongs.
+is left to the view, which says where it belongs. An undo there takes back of the view alone, and the
+log does not say so: what the conversation still has is not popped.
 """
 
 from __future__ import annotations
@@ -115,9 +116,7 @@ class EventLogReader(GrowingReader):
 
     def _undone(self, count: int, at_us: int, line: int) -> Iterator[Wire | Problem]:
         gone = self._messages.take_back(max(count, 0))
-        for said in gone:
-            for item in said.items:
-                yield self._messages.popped(item, at_us=at_us)
+        yield from self._popped(gone, frozenset(), at_us)
         if (unknown := count - len(gone)) > 0:
             what = f"it takes back {unknown} more than the log shows; what the conversation lost, its own import tells"
             yield Problem(line, what, lost=False)
@@ -138,9 +137,16 @@ class EventLogReader(GrowingReader):
             if self._is_told(self._messages.standing[-1], known, is_edit=is_edit):
                 yield from events
         if is_edit:
-            standing = {item for said in self._messages.standing for item in said.items}
-            for item in (item for said in before for item in said.items if item not in standing):
-                yield self._messages.popped(item, at_us=at_us)
+            standing = frozenset(item for said in self._messages.standing for item in said.items)
+            yield from self._popped(before, standing, at_us)
+
+    def _popped(self, gone: list[Said], standing: frozenset[str], at_us: int) -> Iterator[Wire]:
+        """Yield what was taken back, unless the conversation has it still: then it was so in a view."""
+        for said in gone:
+            left = self._main.without(said) if self._main.is_known else said.items
+            for item in left:
+                if item not in standing:
+                    yield self._messages.popped(item, at_us=at_us)
 
     def _is_told(self, said: Said, known: set[str], *, is_edit: bool) -> bool:
         """Say whether a message of a list is to be told: it is not known, and no part of a view."""

@@ -127,7 +127,6 @@ class ReceiptsReader(GrowingReader):
         if computed != receipt.receipt_hash:
             what = f"Expected the hash of what it says ({computed}), got {receipt.receipt_hash[:80]}"
             raise InvalidEventError(f"{what}: it was changed after it was written", "$.receipt_hash")
-        session_of(NAMESPACE, receipt.session_id, "$.session_id")
         label = self._label(receipt, at_us)
         session = session_of(NAMESPACE, receipt.session_id, "$.session_id", suffix=f"@{label.began}")
         occurrence = self._occurrence(receipt.receipt_hash, at_us)

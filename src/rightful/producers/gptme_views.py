@@ -10,7 +10,8 @@ place gave way too.
 Nothing is said of a view's end before a message stands behind it that both have: until then nobody
 was shown it. gptme itself adds one when it compacts. Where a view puts something in and leaves
 nothing out, the next message of both gives way too, and stands among the items, so that the order is
-that of the view.
+that of the view. What a view that was rewritten (an undo in it) had put in a place, and has not there
+any more, is popped, once that place was passed or another view took over.
 """
 
 from __future__ import annotations
@@ -41,12 +42,19 @@ class _Compacted(NamedTuple):
     Attributes:
         first: The place of the first of them in the conversation.
         behind: The place behind the last of them.
-        items: The ids of what was put there.
+        id: The event that says so.
+        size: How many items were put there.
     """
 
     first: int
     behind: int
-    items: list[list[Any]]
+    id: str
+    size: int
+
+    @property
+    def items(self) -> list[list[Any]]:
+        """The ids of what was put there."""
+        return [[self.id, at] for at in range(self.size)]
 
 
 class ViewReader(GrowingReader):
@@ -68,17 +76,25 @@ class ViewReader(GrowingReader):
         self._place = place
         self._earlier = None if earlier is None else list(earlier)
         self.made: list[_Compacted] = []
+        self._stale: list[_Compacted] = []
         self._behind = 0
         self._between: list[Wire] = []
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on behind the last message."""
-        return self._messages.state() | {"behind": self._behind, "between": self._between}
+        own = {"behind": self._behind, "between": self._between, "made": self.made, "stale": self._stale}
+        return self._messages.state() | own
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on behind the last message."""
         self._messages.restore(state)
         self._behind, self._between = state["behind"], list(state["between"])
+        self.made = [_Compacted(*one) for one in state["made"]]
+        self._stale = [_Compacted(*one) for one in state["stale"]]
+
+    def restart(self, state: Mapping[str, Any]) -> None:
+        """Keep what the view put in the place of messages, until it is known what stands there now."""
+        self._stale = [_Compacted(*one) for one in [*state["stale"], *state["made"]]]
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield what gave way before a message that the conversation has too.
@@ -99,12 +115,16 @@ class ViewReader(GrowingReader):
             self._between.append(said)
         else:
             yield from self._compacted(place, said)
+            yield from self._replaced()
         if is_lessons(found.value):
             yield from exposed(found, self._messages.folder, self._messages.session, occurrence)
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Yield that it could not be held against its conversation, if so."""
+        """Yield that it could not be held against its conversation, and what went with it when another took over."""
         del end
+        series = _series(self._place, self._name) if self._stale else []
+        if series and series[-1].stem != self._name:
+            yield from self._replaced(all_of_it=True)
         if not self._main.is_known:
             yield Problem(None, ALONE, lost=False)
 
@@ -123,26 +143,38 @@ class ViewReader(GrowingReader):
                 covers += one.items
         key = key_of(self._messages.folder, self._name, "compacted", digest([covers, items]))
         mode = self._name.rpartition("-")[0] or self._name
-        self.made.append(_Compacted(first, behind, [[event_id(PRODUCER, key), at] for at in range(len(items))]))
+        self.made.append(_Compacted(first, behind, event_id(PRODUCER, key), len(items)))
         yield self._messages.stamped("history.compacted", key) | {"covers": covers, "mode": mode, "items": items}
+
+    def _replaced(self, *, all_of_it: bool = False) -> Iterator[Wire]:
+        """Yield that what the view put in a place before it was rewritten does not stand there any more."""
+        made = {one.id for one in self.made}
+        passed = [one for one in self._stale if all_of_it or one.first < self._behind]
+        self._stale = [one for one in self._stale if one not in passed]
+        for one in passed:
+            if one.id not in made and one.size:
+                yield self._messages.popped(one.id) | {"items": one.items}
 
 
 def _earlier(place: Place, name: str) -> list[_Compacted]:
     """Return what the views before one put in the place of messages."""
-    own = _NAME.match(name)
-    if own is None:
-        return []
     made: list[_Compacted] = []
-    for path in sorted((place.path / "views").glob("*.jsonl"), key=_number):
-        hit = _NAME.match(path.stem)
-        if hit is not None and hit["series"] == own["series"] and int(hit["number"]) < int(own["number"]):
-            made += _made(ViewReader(place, Origin(str(path), None), earlier=made), path)
+    for path in _series(place, name):
+        if path.stem == name:
+            break
+        made += _made(ViewReader(place, Origin(str(path), None), earlier=made), path)
     return made
 
 
-def _number(path: Path) -> int:
-    hit = _NAME.match(path.stem)
-    return 0 if hit is None else int(hit["number"])
+def _series(place: Place, name: str) -> list[Path]:
+    """Return the views of a view's series, in the order in which they were made."""
+    own = _NAME.match(name)
+    found: list[tuple[int, Path]] = []
+    for path in (place.path / "views").glob("*.jsonl"):
+        hit = _NAME.match(path.stem)
+        if own is not None and hit is not None and hit["series"] == own["series"]:
+            found.append((int(hit["number"]), path))
+    return [path for _, path in sorted(found)]
 
 
 def _made(reader: ViewReader, path: Path) -> list[_Compacted]:
