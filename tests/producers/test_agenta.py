@@ -313,3 +313,26 @@ def test_a_stale_state_that_comes_again_is_no_new_event(take: Taker, ledger: Led
 
     assert (outcomes(first), first.appended) == (["appended", "stale"], 2)
     assert (outcomes(again), again.appended, len(rows(ledger))) == (["duplicate", "stale"], 0, 2)
+
+
+def test_a_row_of_a_call_keeps_its_id_even_if_it_was_drawn(take: Taker, ledger: Ledger) -> None:
+    """Other runners may send ids of their own for what Agenta's derives."""
+    drawn = "0bd1a1a0-3c7f-4b51-9a64-1f4b6a9f0a01"
+
+    take(body("tool_call", TOOL_CALL, record_id=drawn) | {"created_at": AT})
+
+    assert drawn in [row.id for row in ledger.read()]
+
+
+def test_a_row_of_the_store_leaves_no_mark_at_the_index_of_its_first_state(take: Taker, ledger: Ledger) -> None:
+    """A legacy id that came again in another turn: the store moved its row's turn, and kept the index of the first."""
+    given = legacy_record_id("sess-1", "call_1", "tool_call")
+    first = body("tool_call", TOOL_CALL, record_id=given, record_index=5)
+    moved = first | {"turn_id": "turn-2"}
+
+    take(first, moved | {"record_index": 1})
+    report = take(moved | {"created_at": AT, "project_id": "p"})
+
+    assert outcomes(report) == ["duplicate"]
+    found: list[Any] = [row.event for row in ledger.read() if row.type == "data.recorded"]
+    assert [one.name for one in found] == ["overwriting-store"]

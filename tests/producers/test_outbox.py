@@ -192,3 +192,17 @@ def test_what_the_runner_itself_lost_is_counted_by_the_end(ledger: Ledger) -> No
         recorder.dropped()
 
     assert events(ledger)[-1].dropped_count == 3
+
+
+def test_what_is_written_makes_room_again(ledger: Ledger, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OUTBOX_BYTES", 1_000)
+    with turn(ledger, timeout_s=0.01) as recorder:
+        for _ in range(3):
+            recorder.message("user", "x" * 600)
+            recorder.flush()
+        gate.open.clear()
+        recorder.message("user", "a")
+        recorder.message("user", "b")
+        gate.open.set()
+
+    assert len(events(ledger)) == 6

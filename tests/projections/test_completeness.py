@@ -270,3 +270,10 @@ def test_who_asks_for_all_of_a_transcript_is_refused_one_that_is_not_known_to_be
 def test_an_unknown_one_is_refused_with_the_reason() -> None:
     with pytest.raises(IncompleteTranscriptError, match="may be incomplete: its producer gives no index"):
         require_complete("t:a", found(said(None)))
+
+
+def test_of_two_ends_what_stands_between_them_is_late() -> None:
+    """A watchdog closed the turn, and its runner went on and closed it again."""
+    found_ = found(said(0), end(index=1), said(2), end(index=3) | {"key": "again"})
+
+    assert found_.holes == (Hole("1", "late", ((2, 2),), 1),)

@@ -97,6 +97,53 @@ def test_the_columns_say_what_the_rows_say_where_a_payload_was_erased(events: li
     assert folded(rows, 5) == told(rows)
 
 
+CASES: dict[str, tuple[list[Wire], str]] = {}
+
+
+def case(name: str, state: str, *events: Wire) -> None:
+    common = {"producer": "p", "session": "t:a", "at": "2026-08-01T10:15:00Z"}
+    CASES[name] = [common | {"key": str(at)} | event for at, event in enumerate(events)], state
+
+
+def message(index: int | None, turn: str | None = "1") -> Wire:
+    return {"type": "message.recorded", "role": "user", "turn": turn, "index": index}
+
+
+def ended(turn: str = "1", **fields: Any) -> Wire:
+    return {"type": "turn.ended", "turn": turn} | fields
+
+
+OVERWRITES = {"type": "data.recorded", "name": "overwriting-store"}
+case("whole", "complete", message(0), message(1), ended(event_count=2))
+case("a gap", "incomplete", message(0), message(2), ended(event_count=3))
+case("a lost tail", "incomplete", message(0), ended(event_count=2))
+case("an end with its own index", "complete", message(0), ended(index=1))
+case("an end whose own index shows a gap", "incomplete", message(0), ended(index=2))
+case("dropped", "incomplete", message(0), ended(event_count=1, dropped_count=1))
+case("a lost turn", "incomplete", message(0), ended(event_count=1, previous="0"))
+case("a turn before it", "complete", message(0), ended(event_count=1, previous="0"), ended("0", event_count=0))
+case("a store that overwrites", "unknown", OVERWRITES, message(0), message(2), ended(index=3))
+case("an open turn", "incomplete", message(0))
+case("an end without a count", "unknown", message(0), ended())
+case("behind an end without a count", "incomplete", message(0), ended(), message(1))
+case("behind the count", "incomplete", message(0), ended(event_count=1), message(1))
+case("between two ends", "incomplete", message(0), ended(index=1), message(2), ended(index=3))
+case("no index", "unknown", message(None), ended(event_count=1))
+case("no index, and too few", "incomplete", message(None), ended(event_count=2))
+case("no turn", "unknown", message(0), ended(event_count=1), message(0, None))
+case("another producer's doubt", "unknown", message(0), ended(event_count=1), message(None) | {"producer": "q"})
+case("the worst of two", "incomplete", message(0), message(None, "2") | {"producer": "q"})
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("size", [1, 99])
+def test_each_thing_that_a_turn_can_lack_is_told_by_both(name: str, size: int) -> None:
+    events, state = CASES[name]
+    rows = rows_of(events)
+
+    assert folded(rows, size) == told(rows) == {"t:a": state}
+
+
 def test_every_type_of_a_transcript_is_drawn() -> None:
     assert FIELDS.keys() > COUNTED
 

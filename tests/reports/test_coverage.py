@@ -229,3 +229,9 @@ def test_pages_change_no_day() -> None:
 
     assert days(small) == whole(events)
     assert len(whole(events)) == 8
+
+
+def test_a_transcript_under_a_sanitised_form_is_that_of_no_session_of_its_own() -> None:
+    log = log_of(mentioned("t:a_b", by="importer", alias=True), mentioned("t:c", by="importer"))
+
+    assert [row.transcripts for row in days(log)] == [{"unknown": 1}]
