@@ -120,8 +120,10 @@ def test_each_sample_may_be_cut_anywhere(tmp_path: Path, kind: str, path: Path, 
     assert same_by_cuts(kind_of(kind), name, path.read_bytes(), tmp_path, examples=8).appended == appended
 
 
-@pytest.mark.parametrize("tool", FILES)
-def test_an_import_that_is_killed_anywhere_changes_nothing(tmp_path: Path, tool: str) -> None:
+@pytest.mark.parametrize(("tool", "lines"), [("codex", 6), ("copilot", 5), ("grok", 8)])
+def test_an_import_that_is_killed_anywhere_changes_nothing(tmp_path: Path, tool: str, lines: int) -> None:
+    """Of the first lines, since each step of their import is the death of a process."""
     kind, name, data = FILES[tool]
+    first = b"".join(data.splitlines(keepends=True)[:lines])
 
-    assert same_after_kills(kind, name, data, tmp_path) >= 10
+    assert same_after_kills(kind, name, first, tmp_path) >= 10
