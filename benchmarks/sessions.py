@@ -20,12 +20,13 @@ FILE_BYTES = 4_000_000
 """How long a session's file is; bytes."""
 
 _START = datetime(2026, 8, 1, 10, tzinfo=UTC)
-_WORDS = (
+_TEXT = (
     "the path is relative; def open(path: str) -> File: return self._files[path] if path in self._files else None "
     'raise ValueError(f"no such file: {path!r}") # the größe of a naïve reader ... assert found == expected, "why" '
     "tests/producers/test_files.py::test_a_line_is_read PASSED src/rightful/content.py:112: error: Expected str "
     "+ 1,024 rows - 17 rows | 0x7ffe | https://example.org/a?b=c&d=e | $HOME/.cache/tool | 'quoted' | \\back\\slash"
-).split(" ")
+)
+_WORDS = _TEXT.split(" ")
 _TOOLS = ("Bash", "Read", "Edit", "Grep", "Write")
 
 
@@ -65,7 +66,7 @@ class _Session:
     def _round(self) -> Iterator[dict[str, Any]]:
         rng = self._rng
         message, call = f"msg_{rng.getrandbits(64):x}", f"toolu_{rng.getrandbits(64):x}"
-        thought = {"type": "thinking", "thinking": self._text(900), "signature": f"{rng.getrandbits(2_400):x}"}
+        thought = {"type": "thinking", "thinking": self._text(1_500), "signature": f"{rng.getrandbits(2_400):x}"}
         tool = rng.choice(_TOOLS)
         given: dict[str, Any] = {"command": self._text(200), "description": self._text(60)}
         if tool in {"Edit", "Write"}:
@@ -73,8 +74,9 @@ class _Session:
         yield self._line("assistant", self._answer(message, thought))
         if rng.random() < 0.5:
             yield self._line("assistant", self._answer(message, {"type": "text", "text": self._text(500)}))
-        yield self._line("assistant", self._answer(message, {"type": "tool_use", "id": call, "name": tool, "input": given}))
-        output = self._text(int(rng.expovariate(1 / 3_000)) + 40)
+        used = {"type": "tool_use", "id": call, "name": tool, "input": given}
+        yield self._line("assistant", self._answer(message, used))
+        output = self._text(int(rng.expovariate(1 / 5_000)) + 40)
         result = {"tool_use_id": call, "type": "tool_result", "content": output, "is_error": False}
         kept = {"stdout": output, "stderr": "", "interrupted": False, "isImage": False}
         yield self._line("user", {"role": "user", "content": [result]}) | {"toolUseResult": kept}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rightful import limits
+from rightful import content, limits
 from rightful.content import escape, parse_json, restore, to_json
 from rightful.errors import InvalidEventError
 
@@ -201,3 +201,46 @@ def test_what_cannot_be_read_says_what_and_where(text: bytes, what: str) -> None
 def test_json_too_deep_to_read_is_refused_and_exhausts_nothing() -> None:
     with pytest.raises(InvalidEventError, match="Expected JSON nested at most 64 levels deep"):
         parse_json(b"[" * 100_000)
+
+
+odd = st.sampled_from(
+    ["$", "$float", "$$int", "\x00", "\x1a", "\ud800", "é", "a", 2**64, 2**64 - 1, -(2**63), -(2**63) - 1]
+)
+trees = st.recursive(
+    odd | st.none() | st.booleans() | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner)
+        | st.dictionaries(odd.filter(lambda key: isinstance(key, str)), inner, max_size=3)
+    ),
+)
+
+
+def the_long_way(value: Any) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(content, "is_plain", lambda _: False)
+        return escape(value)
+
+
+@given(trees)
+def test_what_is_taken_as_it_is_needs_no_escape_and_nothing_else_is(value: Any) -> None:
+    kept, escaped = the_long_way(value)
+
+    assert repr(escape(value)) == repr((kept, escaped))
+    assert not (content.is_plain(value) and escaped)
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}], ids=["lists", "objects"])
+def test_the_short_way_nests_as_deep_as_the_long_one(wrap: Any) -> None:
+    value: Any = "leaf"
+    for _ in range(limits.NESTING_DEPTH):
+        value = wrap(value)
+
+    assert content.is_plain(value)
+    assert the_long_way(value) == (value, False)
+    assert not content.is_plain(wrap(value))
+
+
+@pytest.mark.parametrize("value", [b"x", {1: 2}, {"a": {1, 2}}, [object()], (1,)])
+def test_what_is_no_json_is_never_taken_as_it_is(value: Any) -> None:
+    assert not content.is_plain(value)

@@ -105,6 +105,12 @@ CHECKPOINT_BYTES = 8 * 1024 * 1024
 CHECKPOINT_EVERY_BYTES = 64 * 1024 * 1024
 """How much of a file is read before how far that came is kept; bytes. A killed import repeats two seconds of work."""
 
+WATCH_LOOK_S = 60.0
+"""How often a watch looks at everything, whatever its watcher told; seconds. A walk of 10,000 files takes 0.1."""
+
+WATCH_AGAIN_S = 5.0
+"""How soon a watch tries again what others' writing kept from the ledger; seconds. They hold it for milliseconds."""
+
 PROBLEMS_COUNT = 1_000
 """Problems that an import reports of one file; the rest is counted. A foreign file has one a line."""
 

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from benchmarks import appends, growth, peers, replays, starts
+from benchmarks import appends, growth, imports, peers, replays, sessions, starts
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.generator import Wire, events
 from benchmarks.harness import ROOT, Result, Setting, environment
@@ -195,3 +195,25 @@ def test_growth_counts_each_session_once() -> None:
 
     assert len(list(counted)) == 3
     assert counted.sessions == 2
+
+
+def test_sessions_are_files_of_whole_lines_from_a_seed(tmp_path: Path) -> None:
+    size = sessions.write(tmp_path / "a", 0.2)
+    sessions.write(tmp_path / "b", 0.2)
+
+    [path] = (tmp_path / "a").iterdir()
+    data = path.read_bytes()
+    assert (len(data), data) == (size, (tmp_path / "b" / path.name).read_bytes())
+    assert 200_000 <= size < 250_000
+    lines = [json.loads(line) for line in data.splitlines()]
+    assert {line["sessionId"] for line in lines} == {path.stem}
+    assert 2_000 < size / len(lines) < 8_000
+
+
+def test_importing_transcripts_takes_every_line_and_says_what_it_took(tmp_path: Path) -> None:
+    speed, memory = quick("import-transcripts", tmp_path)
+
+    assert (speed.bench, speed.budget, speed.at_most) == ("import-transcripts", 0.3, False)
+    assert (memory.bench, memory.at_most, memory.pairs[0].floor) == ("import-memory", True, imports.RSS_MB)
+    assert 0 < speed.ratio < 1
+    assert 20 < memory.pairs[0].ours < imports.RSS_MB

@@ -132,7 +132,7 @@ from rightful import app, limits
 from rightful.ledger.log import Log
 from rightful.producers import checkpoints
 from tests.producers.growing import import_once, kind_of
-limits.IMPORT_EVENTS, limits.IMPORT_BYTES, limits.CHECKPOINT_EVERY_BYTES = 3, 1, 1
+limits.IMPORT_EVENTS, limits.IMPORT_BYTES, limits.CHECKPOINT_EVERY_BYTES = 3, 32, 1
 ledger, kind, path, at = sys.argv[1:]
 done = 0
 def step(name, owner):

@@ -8,7 +8,8 @@ from tests.producers.claude_lines import MTIME, A, B, call, in_log, line, model,
 
 from rightful.errors import InvalidEventError
 from rightful.producers.claude_code import ClaudeCode
-from rightful.producers.files import Problem
+from rightful.producers.files import Found, Problem
+from rightful.producers.readers import End, Origin
 
 SESSION = f"claude-code:{A}"
 IMAGE = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
@@ -54,6 +55,13 @@ def test_the_lines_of_one_answer_are_a_thought_a_message_and_a_call() -> None:
     ]
     assert [one["at"] for one in of(said, "thought.recorded")] == ["2026-08-01T10:00:02Z"]
     assert {one["session"] for one in of(said)} == {SESSION}
+
+
+def test_an_answer_that_is_a_plain_text_is_a_message() -> None:
+    row = model("a1", "u", "x")
+    row["message"]["content"] = "Fixed."
+
+    assert told(read([row]), "message.recorded", "role", "content") == [("assistant", "Fixed.")]
 
 
 def test_several_blocks_of_one_line_are_told_apart_by_their_places() -> None:
@@ -154,6 +162,13 @@ def test_what_the_api_failed_with_is_an_error_and_no_message() -> None:
     assert told(said, "message.recorded", "content") == ["go"]
     assert of(said, "usage.recorded") == []
     assert [one.get("model") for one in of(said, "session.started")] == [None]
+
+
+def test_what_is_marked_as_an_error_is_one_whatever_it_says() -> None:
+    said = read([model("a1", "u", "Prompt is too long", isApiErrorMessage=True)])
+
+    assert told(said, "error.recorded", "message") == ["Prompt is too long"]
+    assert of(said, "message.recorded") == []
 
 
 def test_a_stream_log_says_the_same_of_a_failed_api_as_the_transcript() -> None:
@@ -283,6 +298,24 @@ def test_a_stub_is_said_to_be_one() -> None:
     [note] = [one for one in said if isinstance(one, Problem)]
     assert note.what.startswith("a stub: nothing is said in it")
     assert not note.lost
+
+
+def test_a_transcript_that_is_read_on_is_no_stub() -> None:
+    origin = Origin(f"/p/{A}.jsonl", 1)
+    first, more = ClaudeCode().reader(origin), ClaudeCode().reader(origin)
+    list(first.events(Found(1, user("u1", None, "x"))))
+    more.restore(first.state())
+    list(more.events(Found(2, {"type": "mode", "mode": "x", "sessionId": A})))
+
+    assert list(more.finish(End("0" * 64, is_whole=True))) == []
+
+
+def test_the_state_holds_no_chain_of_an_inline_sidechain() -> None:
+    reader = ClaudeCode().reader(Origin(f"/p/{A}.jsonl", 1))
+    for row in (user("u1", None, "x"), user("u2", None, "y", isSidechain=True, agentId="a1b2")):
+        list(reader.events(Found(1, row)))
+
+    assert list(reader.state()["chains"]) == [A]
 
 
 def test_content_of_any_characters_is_kept() -> None:

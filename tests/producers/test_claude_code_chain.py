@@ -105,6 +105,23 @@ def test_a_user_can_go_back_over_several_turns_and_again() -> None:
     ]
 
 
+def test_nobody_goes_back_within_what_was_taken_back() -> None:
+    rows = asked_twice(
+        user("u5", "a4", "And test it"),
+        model("a6", "u5", "Tested.", stop="end_turn"),
+        user("u7", "a2", "Start over"),
+        model("a8", "u7", "Yes.", stop="end_turn"),
+        user("u9", "a4", "within the old branch"),
+    )
+
+    assert popped(rows) == [[{"first": item("u3"), "last": item("a6")}]]
+
+
+def test_a_copy_of_what_was_said_is_no_going_back() -> None:
+    """claude-code#5034."""
+    assert popped([*asked_twice(), *asked_twice()]) == []
+
+
 def test_an_interruption_is_the_end_of_what_can_be_left_behind() -> None:
     rows = [
         *asked_twice()[:3],
@@ -152,6 +169,7 @@ def test_attachments_and_marked_messages_that_branch_off_are_no_going_back() -> 
     [
         [],
         [model("a4", "u3", call("t"), stop="tool_use")],
+        [model("a4", "u3", "Reading.", stop="tool_use")],
         [model("a4", "u3", "Reading."), model("a5", "a4", call("t"))],
         [model("a4", "u3", call("t")), result("u5", "a4", "t")],
     ],

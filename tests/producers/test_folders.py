@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rightful import limits
 from rightful.producers.files import Problem
-from rightful.producers.folders import walk
+from rightful.producers.folders import holds, walk
 
 
 def test_a_folder_is_walked_in_order_without_following_links(tmp_path: Path) -> None:
@@ -86,3 +86,34 @@ def test_a_folder_that_cannot_be_read_is_reported_and_the_others_are_walked(tmp_
     assert list(walk(str(tmp_path / "none"))) == [
         (str(tmp_path / "none"), Problem(None, "could not be read: No such file or directory"))
     ]
+
+
+def test_a_folder_holds_just_the_files_that_a_walk_yields(tmp_path: Path) -> None:
+    names = (
+        "a.json",
+        "b/c.jsonl",
+        "b/notes.md",
+        ".git/d.json",
+        "e/node_modules/f/g.json",
+        "l/h.json",
+        "cc-session-1.log",
+    )
+    for name in (*names, "l/store/x", "l/ledger.lock"):
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    (tmp_path / "beside.json").write_text("{}")
+    (tmp_path / "in" / "link.json").symlink_to("a.json")
+    (tmp_path / "in" / "linked").symlink_to("b")
+    os.mkfifo(tmp_path / "in" / "pipe.json")
+    folder = str(tmp_path / "in")
+    everything = [*names, "link.json", "linked/c.jsonl", "pipe.json", "gone.json", "../beside.json"]
+    paths = [os.path.normpath(f"{folder}/{name}") for name in everything]
+
+    assert [path for path in paths if holds(folder, path)] == sorted(
+        (item for item in walk(folder) if isinstance(item, str)), key=paths.index
+    )
+    assert [name for name in ("b", "l", "linked", ".git", "e/node_modules/f") if holds(folder, f"{folder}/{name}")] == [
+        "b"
+    ]
+    assert not holds(folder, folder)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
 
 import pytest
+from tests.producers.conftest import GOLDEN
 from tests.producers.diary import Diary, Draft
 from tests.producers.growing import import_once, put, rows_of, same_after_kills, same_by_cuts, same_by_prefixes
 
 from rightful.app import Ledger
+from rightful.producers.checkpoints import FOLDER, Checkpoints
 from rightful.producers.files import Problem
 from rightful.producers.growing import WAITS
-from rightful.producers.importing import Kind
+from rightful.producers.importing import Kind, import_paths
+from rightful.producers.lesson_hook import LessonHook
+from rightful.producers.session_records import SessionRecords
 
 ODD = (
     b'\xef\xbb\xbf{"say":"a"}\n{"say":"\xc3\xa9"}{"say":"b","twice":true}\n\nno json\n{"say":"torn{"say":"c"}\r\n'
@@ -146,13 +151,17 @@ def test_all_is_read_again_when_that_is_asked_for(ledger: Ledger, tmp_path: Path
     import_once(ledger, Diary(), path)
 
     rest = import_once(ledger, Diary(), path)
+    put(path, lines("a", "b") + b"broken\nbroken\n")
+    import_once(ledger, Diary(), path)
+    more = import_once(ledger, Diary(), path)
     again = import_once(ledger, Diary(), path, again=True)
 
     assert (rest.duplicate, rest.exit_code) == (0, 0)
     assert [problem.what for problem in rest.problems] == [
         "note: 1 problem in what was read before is not told again; `--again` reads all of it"
     ]
-    assert (again.duplicate, again.exit_code, again.span) == (2, 2, (0, 33, 33))
+    assert more.problems[0].what.startswith("note: 2 problems in what was read before are not told again")
+    assert (again.duplicate, again.lost, again.span) == (2, 2, (0, 40, 40))
 
 
 def test_a_file_named_by_a_link_and_by_itself_is_one_file(ledger: Ledger, tmp_path: Path) -> None:
@@ -161,3 +170,24 @@ def test_a_file_named_by_a_link_and_by_itself_is_one_file(ledger: Ledger, tmp_pa
     import_once(ledger, Diary(), tmp_path / "a.jsonl")
 
     assert import_once(ledger, Diary(), tmp_path / "link.jsonl").span == (13, 13, 13)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(LessonHook(), "2026-08-01.jsonl"), (SessionRecords(), "records.jsonl")])
+def test_a_log_that_is_read_whole_each_time_gives_the_same_byte_by_byte(kind: Kind, name: str, tmp_path: Path) -> None:
+    if kind.NAME == "lesson-hook":
+        data = (GOLDEN / "lesson-trajectories" / name).read_bytes()[:2_000]
+    else:
+        rows = [{"session_id": at, "start_time": f"2026-08-01T1{at}:00:00Z", "trajectory_grade": 0.5} for at in "12"]
+        data = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+    same_by_prefixes(kind, name, data, tmp_path)
+
+
+def test_a_growing_log_of_standard_input_is_read_to_its_end(ledger: Ledger) -> None:
+    kept = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
+    stdin = io.BytesIO(lines("a") + b'{"say":"b')
+
+    [report] = import_paths(ledger.log, [Diary()], ["-"], stdin=stdin, checkpoints=kept)
+
+    assert (report.appended, report.lost, report.span) == (1, 1, None)
+    assert not (ledger.path / FOLDER).exists()

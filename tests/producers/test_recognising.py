@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 from tests.producers.conftest import Importer
+from tests.producers.diary import Diary
+from tests.producers.growing import put
+from tests.producers.test_growth import lines
 
 from rightful import limits
+from rightful.app import Ledger
+from rightful.producers.checkpoints import FOLDER, Checkpoints
+from rightful.producers.file_reports import FileReport
+from rightful.producers.importing import Kind, import_paths
+from rightful.producers.session_records import SessionRecords
 
 LINE = {"ts": 5.0, "session_id": "s", "lessons": [{"path": "x.md"}], "tool_seq": []}
 FOREIGN, TORN = json.dumps({"a": 1}), '{"torn": '
@@ -58,3 +67,43 @@ def test_a_file_that_is_known_to_be_another_tools_is_not_read_on(imported: Impor
         "passed over: a prediction model of the lesson hook; not imported by this version"
     ]
     assert (report.appended, report.exit_code) == (0, 0)
+
+
+def test_a_file_whose_place_shows_its_kind_is_of_it_whatever_it_holds(ledger: Ledger, tmp_path: Path) -> None:
+    path = tmp_path / "diary" / "pages.jsonl"
+    put(path, b'{"type":"session_meta","timestamp":"t","payload":{}}\n' * 40 + lines("a"))
+
+    [report] = import_paths(ledger.log, [SessionRecords(), Diary()], [str(path.parent)], stdin=io.BytesIO())
+
+    assert (report.appended, report.lost, report.passed) == (1, 40, 0)
+
+
+def test_of_lines_that_nobody_recognises_yet_a_torn_last_one_waits(ledger: Ledger, tmp_path: Path) -> None:
+    put(tmp_path / "in" / "a.jsonl", b'{"say":"a')
+    put(tmp_path / "in" / "b.json", b'{"say":"a')
+
+    reports = list(import_paths(ledger.log, [SessionRecords(), Diary()], [str(tmp_path / "in")], stdin=io.BytesIO()))
+
+    assert [(report.exit_code, report.notes) for report in reports] == [(0, 1), (2, 0)]
+
+
+def test_the_kind_that_a_file_was_imported_as_is_asked_first_and_another_one_is_found_anew(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.jsonl"
+    kept = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
+    kinds: list[Kind] = [SessionRecords(), Diary()]
+
+    def imported() -> FileReport:
+        [report] = import_paths(ledger.log, kinds, [str(path)], stdin=io.BytesIO(), checkpoints=kept)
+        return report
+
+    put(path, lines("a"))
+    imported()
+    put(path, lines("a") + b'{"odd":1}\n' + lines("b"))
+    grown = imported()
+    put(path, b'{"session_id":"s","start_time":"2026-08-01T10:00:00Z","trajectory_grade":0.5}\n')
+    other = imported()
+
+    assert (grown.appended, grown.span) == (1, (13, 36, 36))
+    assert (other.kinds.get("grade.recorded"), other.span) == (1, None)

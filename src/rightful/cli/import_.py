@@ -14,22 +14,16 @@ grew is read; its last line may be torn, and waits for the next import.
 from __future__ import annotations
 
 import io
-import re
-import sys
-from collections import Counter
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rightful.cli import common, logs
-from rightful.errors import StorageError, UsageError
+from rightful.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from rightful.producers.file_reports import FileReport
-    from rightful.producers.files import Problem
-    from rightful.producers.importing import Kind, Progress
+    from rightful.producers.importing import Import, Kind
 
 KINDS = {
     "lesson-hook": "rightful.producers.lesson_hook:LessonHook",
@@ -43,18 +37,6 @@ KINDS = {
 }
 """Where each kind is, loaded when it is asked for."""
 
-_PROBLEM = "problem: "  # in text only: there, notes and what is passed over stand beside it
-_ALIKE_COUNT = 3  # problems of one form that are told one by one
-_VARYING = re.compile(r"\d+|'[^']*'|`[^`]*`")
-_NOUNS = {
-    "exposure.recorded": "exposure",
-    "grade.recorded": "grade",
-    "session.started": "start",
-    "session.ended": "end",
-    "session.linked": "link",
-    "balance.opened": "opening balance",
-}
-
 AUTO = "auto"
 """The kind that tells by content."""
 
@@ -66,38 +48,50 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--again", action="store_true", help="read transcripts from their beginning, whatever was read of them before"
     )
+    parser.add_argument(
+        "--watch", action="store_true", help="go on importing what changes there, until SIGINT (Ctrl-C) or SIGTERM"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Import all paths and answer for each file."""
     from rightful.producers.checkpoints import FOLDER, Checkpoints
-    from rightful.producers.importing import STDIN, import_paths
+    from rightful.producers.importing import STDIN, Import
 
     if args.paths.count(STDIN) > 1:
         raise UsageError("stdin can be read once; nothing was imported. Name `-` once.")
-    stdin = common.stdin() if STDIN in args.paths else io.BytesIO()
-    reports: list[FileReport] = []
-    notes = _Alike()
-    broken: BrokenPipeError | StorageError | None = None
-    log = logs.of(args)
-    with common.opened(args) as ledger, _progress() as progress:
+    if args.watch and STDIN in args.paths:
+        raise UsageError("stdin cannot be watched; nothing was imported. Name files and folders.")
+    wanted = kinds(args.kind)
+    with common.opened(args) as ledger:
         checkpoints = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log, again=args.again)
-        wanted = kinds(args.kind)
-        for report in import_paths(
-            ledger.log, wanted, args.paths, stdin=stdin, progress=progress, checkpoints=checkpoints
-        ):
-            reports.append(report)
+        importing = Import(ledger.log, wanted, ledger.log.head(), None, checkpoints)
+        if args.watch:
+            from rightful.cli.import_watch import watch
+
+            return watch(args, importing)
+        return _once(args, importing)
+
+
+def _once(args: argparse.Namespace, importing: Import) -> int:
+    from rightful.cli.import_progress import progress
+    from rightful.cli.imported import Teller
+    from rightful.producers.importing import STDIN
+
+    stdin = common.stdin() if STDIN in args.paths else io.BytesIO()
+    log, teller = logs.of(args), Teller(quiet=args.json)
+    reports: list[FileReport] = []
+    with progress(args.paths) as told:
+        shown = importing._replace(progress=told.step)
+        for report in (report for path in args.paths for report in shown.reports(path, stdin)):
+            told.done(report.path)
             log.step("imported", **report.as_dict())
-            if not args.json and broken is None:
-                broken = _told(report, notes)
-    if broken is not None:
-        raise broken
+            teller.file(report)
+            reports += [report] * args.json
     if args.json:
         common.print_json([report.as_dict() for report in reports])
-    else:
-        notes.complain_of_rest()
-        common.say(_total(reports))
-    return common.worst(report.exit_code for report in reports)
+    teller.end()
+    return teller.exit_code
 
 
 def kinds(name: str) -> list[Kind]:
@@ -110,101 +104,3 @@ def kinds(name: str) -> list[Kind]:
         module, _, attribute = place.partition(":")
         found.append(getattr(import_module(module), attribute)())
     return found
-
-
-class _Alike:
-    """Counts what is said in one form, and says it a few times only."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._first: dict[str, str] = {}
-
-    def complain(self, place: str, what: str) -> None:
-        """Say it of a place, unless it was said in that form often enough."""
-        form = _VARYING.sub("", what)
-        self._counts[form] += 1
-        self._first.setdefault(form, what)
-        if self._counts[form] <= _ALIKE_COUNT:
-            common.complain(f"{place}: {what}")
-
-    @property
-    def rest(self) -> dict[str, int]:
-        """How often each was not said any more, by how it was said first."""
-        return {self._first[form]: over for form, count in self._counts.items() if (over := count - _ALIKE_COUNT) > 0}
-
-    def complain_of_rest(self) -> None:
-        """Say of each form how often it was not said."""
-        for what, count in self.rest.items():
-            common.complain(f"{count:,} more like this: {what}; --json lists them.")
-
-
-def _told(report: FileReport, notes: _Alike) -> BrokenPipeError | StorageError | None:
-    """Answer for a file; return why that cannot be done any more. What is still to be imported is imported."""
-    try:
-        _tell(report, notes)
-    except (BrokenPipeError, StorageError) as error:
-        return error
-    return None
-
-
-def _tell(report: FileReport, notes: _Alike) -> None:
-    """Say what became of a file: notes, alike with those of all files, and then problems, with those of the file."""
-    from rightful.producers.file_reports import NOTE, PASSED_OVER
-
-    if report.is_read:
-        common.put(
-            common.safe(f"{report.path}: {_counts([report])}") + "\n", flush=True
-        )  # before what is wrong with it
-    problems = _Alike()
-    marked = [problem.what.startswith((NOTE, PASSED_OVER)) for problem in report.problems]
-    for problem in (one for one, mark in zip(report.problems, marked, strict=True) if mark):
-        notes.complain(_place(report, problem), problem.what)
-    for problem in (one for one, mark in zip(report.problems, marked, strict=True) if not mark):
-        problems.complain(_place(report, problem), f"{_PROBLEM}{problem.what}")
-    if more := sum(problems.rest.values()):
-        common.complain(f"{report.path}: {_PROBLEM}{more:,} more like these; --json lists them.")
-
-
-def _place(report: FileReport, problem: Problem) -> str:
-    return report.path if problem.line is None else f"{report.path}:{problem.line}"
-
-
-def _counts(reports: list[FileReport], *, kinds: bool = False) -> str:
-    """Return how many events of some files are new, and of what kind, and how many were there."""
-    repeated = sum(report.repeated for report in reports)
-    counts = {
-        "appended": sum(report.appended for report in reports),
-        "there already": sum(report.duplicate for report in reports) - repeated,
-        "repeated in this import": repeated,
-    }
-    words = common.counted(counts)
-    of = sum((Counter(report.kinds) for report in reports), Counter[str]())
-    listed = ", ".join(common.many(of[kind], noun) for kind, noun in _NOUNS.items() if of[kind])
-    return words.replace("appended", f"appended ({listed})", 1) if kinds and listed else words
-
-
-def _total(reports: list[FileReport]) -> str:
-    read = [report for report in reports if report.is_read]
-    passed = sum(report.passed for report in reports)
-    notes = sum(report.notes for report in reports)
-    found = [common.many(sum(report.lost for report in reports), "problem")]
-    found += [common.many(notes, "note")] * (notes > 0) + [f"{passed:,} passed over"] * (passed > 0)
-    return f"{common.many(len(read), 'file')}: {_counts(read, kinds=True)}; {', '.join(found)}."
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """Show how far an import is, where a person is watching a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    shared = sys.stdout.isatty()  # elsewhere rich would take the answer away from where it was sent
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=shared) as shown:
-        task = shown.add_task("", total=None)
-        yield lambda path, done, size: shown.update(
-            task, description=common.safe(path), completed=done, total=max(size, done)
-        )

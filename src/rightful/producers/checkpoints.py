@@ -241,16 +241,13 @@ class Reading:
         return Reading(self.file, None, is_rewritten=self._all is not None, limit=self.lines.limit)
 
     def known(self) -> Known | None:
-        """Return how far it was read and what it is known by; None where it cannot be known now.
-
-        A file that may be rewritten is known only once it was read to its end.
-        """
+        """Return how far it was read and what it is known by; None where it cannot be known now."""
         place = self.lines.place
         if place is None:
             return None
         if self._all is None:
             return Known(place, place.offset, _edges(self.file.stream, place.offset))
-        if not self.lines.ended or self._all.size - place.offset > limits.EVENT_BYTES:
+        if self._all.size - place.offset > limits.EVENT_BYTES:
             return None  # what stands behind the place is held when reading goes on
         return Known(place, self._all.size, [self._all.digest()])
 

@@ -73,18 +73,18 @@ class Chain:
             parent: The line that it follows.
             prompt: The key of the prompt.
         """
-        if not isinstance(parent, str) or any(prompt == own for _, own in self._prompts):
-            return None  # the beginning, which follows nothing, or a copy of what was read
-        siblings = [at for at, (before, _) in enumerate(self._prompts) if before == parent]
-        if not siblings:
+        if any(prompt == own for _, own in self._prompts):
+            return None  # a copy of what was read
+        sibling = next((at for at, (before, _) in enumerate(self._prompts) if before == parent), None)
+        if sibling is None:
             return None
         if self._leaf is not None:
             self._left = [*self._left, self._leaf][-_LEFT:]
         if not self._at_rest or self._is_forked or self._last is None:
             self._prompts = []  # what follows may be of two branches, so no range of it is one
             return None
-        first = self._prompts[siblings[-1]][1]
-        self._prompts = self._prompts[: siblings[-1]]
+        first = self._prompts[sibling][1]
+        self._prompts = self._prompts[:sibling]
         items = [{"first": _item(first), "last": _item(self._last)}]
         return {"type": "history.popped", "key": key_of(self._value, uuid, "popped", digest(items)), "items": items}
 
@@ -137,7 +137,7 @@ class Chain:
         self._leaf = uuid
 
     def asked(self, parent: object, prompt: str) -> None:
-        """Remember a prompt of the user, to which they may go back.
+        """Remember a prompt of the user, to which they may go back; not the beginning, which follows nothing.
 
         Args:
             parent: The line that it follows.

@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 from rightful import limits
 from rightful.producers.files import COMPRESSED, Problem
@@ -71,6 +72,24 @@ def walk(
 def is_looked_at(name: str) -> bool:
     """Say whether a file of a folder is looked at, by its name."""
     return name.endswith(SUFFIXES) or (name.startswith(_LOG[0]) and name.endswith(_LOG[1]))
+
+
+def holds(folder: str, path: str) -> bool:
+    """Say whether `walk` would yield this file of the folder, or look into this folder in it.
+
+    Args:
+        folder: Where the walk would begin.
+        path: What stands somewhere below it.
+    """
+    own, root = Path(path), Path(folder)
+    if root not in own.parents:
+        return False
+    below = [own, *(above for above in own.parents if root in above.parents)]
+    if any(one.name in _OTHERS or one.is_symlink() for one in below):
+        return False
+    if not own.is_dir() and not (is_looked_at(own.name) and own.is_file()):
+        return False
+    return not any(all((one / name).exists() for name in _LEDGER) for one in (*below, root))
 
 
 def _file(entry: os.DirEntry[str]) -> str | tuple[str, Problem]:

@@ -59,7 +59,6 @@ class Lines:
 
     Attributes:
         limit: The longest line that is read; bytes.
-        ended: The end was met.
     """
 
     def __init__(self, stream: Readable, place: Place | None = None, *, limit: int = limits.EVENT_BYTES) -> None:
@@ -68,7 +67,6 @@ class Lines:
         place = place or Place()
         self._offset, self._line, self._start = place.offset, place.line, place.start
         self._settled = True
-        self.ended = False
 
     @property
     def offset(self) -> int:
@@ -84,7 +82,6 @@ class Lines:
         """Yield objects and problems; `place` is behind what was yielded last."""
         try:
             yield from self._items()
-            self.ended = True
         except OSError as error:
             yield Problem(self._line, f"could not be read: {error.strerror}")
 

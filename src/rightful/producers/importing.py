@@ -19,6 +19,7 @@ from rightful.producers.checkpoints import Reading
 from rightful.producers.file_reports import FileReport
 from rightful.producers.files import Digested, Found, OpenFile, Problem, is_lines, objects_of, opened
 from rightful.producers.folders import walk
+from rightful.producers.growing import Lines
 from rightful.producers.growth import Growth
 from rightful.producers.import_run import Run
 from rightful.producers.readers import (
@@ -47,6 +48,7 @@ __all__ = [
     "End",
     "GrowingKind",
     "GrowingReader",
+    "Import",
     "Kind",
     "Origin",
     "Plan",
@@ -87,22 +89,13 @@ def import_paths(
     Raises:
         StorageError: The ledger cannot be written. What was reported before is in it.
     """
-    importing = _Import(log, list(kinds), log.head(), progress, checkpoints)
+    importing = Import(log, list(kinds), log.head(), progress, checkpoints)
     for path in paths:
-        if path == STDIN:
-            yield importing.stream(Origin(path, None), stdin)
-        elif not os.path.isdir(path):  # noqa: PTH112 - the path is shown as it was given
-            yield importing.file(path, named=True)
-        else:
-            others: Counter[str] = Counter()
-            for item in walk(path, others=others):
-                yield importing.file(item, named=False) if isinstance(item, str) else FileReport.unread(*item)
-            if others:
-                yield FileReport.unlooked(path, others)
+        yield from importing.reports(path, stdin)
 
 
-class _Import(NamedTuple):
-    """What all files of one import share.
+class Import(NamedTuple):
+    """One import: what all its files share.
 
     Attributes:
         log: Where the events go.
@@ -117,6 +110,33 @@ class _Import(NamedTuple):
     began: int
     progress: Progress | None
     checkpoints: Checkpoints | None
+
+    def reports(self, path: str, stdin: BinaryIO) -> Iterator[FileReport]:
+        """Import what stands at a path, or standard input where it is `-`."""
+        if path == STDIN:
+            yield self.stream(Origin(path, None), stdin)
+        else:
+            yield from self.path(path)
+
+    def path(self, path: str, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[FileReport]:
+        """Import what stands at a path: a file, or the JSON files below a folder.
+
+        Args:
+            path: The path, as it was named.
+            wanted: Says of each file whether it is to be imported now.
+        """
+        if not os.path.isdir(path):  # noqa: PTH112 - the path is shown as it was given
+            if wanted(path):
+                yield self.file(path, named=True)
+            return
+        others: Counter[str] = Counter()
+        for item in walk(path, others=others):
+            if not isinstance(item, str):
+                yield FileReport.unread(*item)
+            elif wanted(item):
+                yield self.file(item, named=False)
+        if others:
+            yield FileReport.unlooked(path, others)
 
     def file(self, path: str, *, named: bool) -> FileReport:
         """Import one file."""
@@ -140,7 +160,9 @@ class _Import(NamedTuple):
             if kept is not None and reading.fits:
                 return self._read_on(kind, origin, reading, kept)
         run = self._run(origin, file)
-        found = self._kind(run, origin, objects_of(file.stream))
+        # of JSON lines that nobody recognises yet, a torn last one waits; elsewhere what is torn is broken
+        lines = iter(Lines(file.stream)) if origin.name.endswith(".jsonl") else objects_of(file.stream)
+        found = self._kind(run, origin, lines)
         file.stream.seek(0)
         if found is None:
             return run.report

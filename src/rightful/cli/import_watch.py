@@ -1,0 +1,78 @@
+"""`import --watch`: go on importing what changes, until somebody ends it."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rightful.cli import common, logs
+from rightful.cli.imported import Teller
+from rightful.producers.watcher import Watcher
+from rightful.producers.watching import Watch
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from rightful.producers.importing import Import
+
+_ENDS = (signal.SIGINT, signal.SIGTERM)
+
+
+def watch(args: argparse.Namespace, importing: Import) -> int:
+    """Import what is there, then what changes; answer for each file that brings something.
+
+    Raises:
+        UsageError: What does the watching is not installed.
+        BrokenPipeError: Nobody reads the answers any more.
+    """
+    watcher, teller, log = Watcher(), Teller(quiet=args.json), logs.of(args)
+    with _ended_by_signals(watcher), watcher.watching(args.paths):
+        if sys.stderr.isatty():
+            common.note("watching; Ctrl-C ends it")
+        for report in Watch(importing, args.paths, watcher).follow():
+            _say_failures(watcher)
+            log.step("imported", **report.as_dict())
+            teller.file(report)
+            if args.json:
+                common.put(common.json_text(report.as_dict()) + "\n", flush=True)
+            if teller.broken is not None:
+                raise teller.broken
+        _say_failures(watcher)
+    teller.end()
+    return common.DONE
+
+
+def _say_failures(watcher: Watcher) -> None:
+    """Say why changes are not told any more; what changes is found by looking, now and then."""
+    while True:
+        try:
+            why = watcher.failures.get_nowait()
+        except queue.Empty:
+            return
+        common.note(f"changes cannot be watched ({why}); all is looked at once a minute instead")
+
+
+@contextmanager
+def _ended_by_signals(watcher: Watcher) -> Iterator[None]:
+    """End the watch at the first SIGINT or SIGTERM, behind the file that is being read; a second one ends at once."""
+    before = {number: signal.getsignal(number) for number in _ENDS}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        restore()
+        watcher.end()
+
+    try:
+        for number in _ENDS:
+            signal.signal(number, end)
+        yield
+    finally:
+        restore()

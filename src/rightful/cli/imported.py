@@ -1,0 +1,200 @@
+"""What an import tells a person: of each file what became of it, and of all of them at the end."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rightful.cli import common
+from rightful.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rightful.producers.file_reports import FileReport
+    from rightful.producers.files import Problem
+
+_PROBLEM = "problem: "  # in text only: there, notes and what is passed over stand beside it
+_ALIKE_COUNT = 3  # problems of one form that are told one by one
+_VARYING = re.compile(r"\d+|'[^']*'|`[^`]*`")
+_NOUNS = {
+    "exposure.recorded": "exposure",
+    "grade.recorded": "grade",
+    "session.started": "start",
+    "session.ended": "end",
+    "session.linked": "link",
+    "balance.opened": "opening balance",
+    "message.recorded": "message",
+    "thought.recorded": "thought",
+    "tool_call.snapshotted": "tool call",
+    "tool_result.snapshotted": "tool result",
+    "usage.recorded": "usage",
+    "error.recorded": "error",
+    "turn.ended": "turn",
+    "interaction.requested": "request",
+    "interaction.answered": "answer",
+    "data.recorded": "other record",
+    "history.appended": "history item",
+    "history.compacted": "compaction",
+    "history.popped": "undo",
+    "history.cleared": "clearing",
+}
+
+
+class Alike:
+    """Counts what is said in one form, and says it a few times only."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
+
+    def complain(self, place: str, what: str) -> None:
+        """Say it of a place, unless it was said in that form often enough."""
+        form = _VARYING.sub("", what)
+        self._counts[form] += 1
+        self._first.setdefault(form, what)
+        if self._counts[form] <= _ALIKE_COUNT:
+            common.complain(f"{place}: {what}")
+
+    @property
+    def rest(self) -> dict[str, int]:
+        """How often each was not said any more, by how it was said first."""
+        return {self._first[form]: over for form, count in self._counts.items() if (over := count - _ALIKE_COUNT) > 0}
+
+    def complain_of_rest(self) -> None:
+        """Say of each form how often it was not said."""
+        for what, count in self.rest.items():
+            common.complain(f"{count:,} more like this: {what}; --json lists them.")
+
+
+class Teller:
+    """Answers for files one by one. Once an answer cannot be printed any more, what is left is still imported.
+
+    Args:
+        quiet: Only count: the answer is given in another form.
+
+    Attributes:
+        broken: Why nothing can be printed any more.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self.broken: BrokenPipeError | StorageError | None = None
+        self._notes = Alike()
+        self._totals = Totals()
+
+    @property
+    def exit_code(self) -> int:
+        """The highest of all files."""
+        return self._totals.exit_code
+
+    def file(self, report: FileReport) -> None:
+        """Answer for a file."""
+        self._totals.add(report)
+        if self._quiet or self.broken is not None:
+            return
+        try:
+            _tell(report, self._notes)
+        except (BrokenPipeError, StorageError) as error:
+            self.broken = error
+
+    def end(self) -> None:
+        """Answer for all of them.
+
+        Raises:
+            BrokenPipeError: Nobody reads the answer any more.
+            StorageError: It cannot be written.
+        """
+        if self.broken is not None:
+            raise self.broken
+        if self._quiet:
+            return
+        self._notes.complain_of_rest()
+        common.say(self._totals.line())
+
+
+class Totals:
+    """What became of all files of an import."""
+
+    def __init__(self) -> None:
+        self.exit_code = common.DONE
+        self._files: set[str] = set()
+        self._passed: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
+        self._kinds: Counter[str] = Counter()
+
+    def add(self, report: FileReport) -> None:
+        """Count a file in; one that is reported again, since it grew, is one file."""
+        self.exit_code = max(self.exit_code, report.exit_code)
+        if report.is_read:
+            self._files.add(report.path)
+            self._kinds.update(report.kinds)
+            self._counts.update(_events(report))
+        self._counts.update(lost=report.lost, notes=report.notes)
+        self._passed[report.path] = report.passed
+
+    def line(self) -> str:
+        """Return the last line of an import."""
+        passed = sum(self._passed.values())
+        found = [common.many(self._counts["lost"], "problem")]
+        found += [common.many(self._counts["notes"], "note")] * (self._counts["notes"] > 0)
+        found += [f"{passed:,} passed over"] * (passed > 0)
+        words = _words(self._counts)
+        listed = ", ".join(common.many(self._kinds[kind], noun) for kind, noun in _NOUNS.items() if self._kinds[kind])
+        words = words.replace("appended", f"appended ({listed})", 1) if listed else words
+        return f"{common.many(len(self._files), 'file')}: {words}; {', '.join(found)}."
+
+
+def _tell(report: FileReport, notes: Alike) -> None:
+    """Say what became of a file: notes, alike with those of all files, and then problems, with those of the file."""
+    from rightful.producers.file_reports import NOTE, PASSED_OVER
+
+    if report.is_read:
+        common.put(
+            common.safe(f"{report.path}: {_words(_events(report))}{_grown(report)}") + "\n", flush=True
+        )  # before what is wrong with it
+    problems = Alike()
+    marked = [problem.what.startswith((NOTE, PASSED_OVER)) for problem in report.problems]
+    for problem in (one for one, mark in zip(report.problems, marked, strict=True) if mark):
+        notes.complain(_place(report, problem), problem.what)
+    for problem in (one for one, mark in zip(report.problems, marked, strict=True) if not mark):
+        problems.complain(_place(report, problem), f"{_PROBLEM}{problem.what}")
+    if more := sum(problems.rest.values()):
+        common.complain(f"{report.path}: {_PROBLEM}{more:,} more like these; --json lists them.")
+
+
+def _place(report: FileReport, problem: Problem) -> str:
+    return report.path if problem.line is None else f"{report.path}:{problem.line}"
+
+
+def _events(report: FileReport) -> dict[str, int]:
+    there = report.duplicate - report.repeated
+    return {"appended": report.appended, "there": there, "repeated": report.repeated}
+
+
+def _words(counts: Mapping[str, int]) -> str:
+    """Return how many events are new, and how many were there."""
+    return common.counted(
+        {
+            "appended": counts["appended"],
+            "there already": counts["there"],
+            "repeated in this import": counts["repeated"],
+        }
+    )
+
+
+def _grown(report: FileReport) -> str:
+    """Return how much of a file was read, where its beginning had been imported earlier."""
+    span = report.span
+    if span is None or not span.begin:
+        return ""
+    if span.begin == span.end:
+        return f" (nothing new in {_size(span.size)})"
+    return f" (read {_size(span.end - span.begin)} that were new, of {_size(span.size)})"
+
+
+def _size(count: int) -> str:
+    if count < 10_000:  # noqa: PLR2004 - five digits are harder to read
+        return common.many(count, "byte")
+    return f"{count / 1e3:,.0f} kB" if count < 10_000_000 else f"{count / 1e6:,.0f} MB"  # noqa: PLR2004 - as above
