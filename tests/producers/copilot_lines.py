@@ -29,8 +29,9 @@ def record(kind: str, name: str, /, *, agent: str | None = None, **data: Any) ->
 
 
 def start(name: str = "s0", **data: Any) -> Row:
-    said = {"sessionId": SID, "version": 1, "producer": "copilot-agent", "selectedModel": "gpt-5"}
-    return record("session.start", name, **(said | {"context": {"cwd": "/w", "branch": "main"}} | data))
+    said: Row = {"sessionId": SID, "version": 1, "producer": "copilot-agent", "selectedModel": "gpt-5"}
+    whole: Row = said | {"context": {"cwd": "/w", "branch": "main"}} | data
+    return record("session.start", name, **whole)
 
 
 def asked(name: str, content: str, of: str = ASKED, **data: Any) -> Row:

@@ -29,6 +29,7 @@ from tests.producers.reading_lines import MTIME, SAMPLES, data_of, id_of, notes,
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError
 from rightful.producers.codex import Codex
+from rightful.producers.readers import Origin
 
 MESSAGE, USAGE = "message.recorded", "usage.recorded"
 FOLDER = SAMPLES / "codex" / "sessions" / "2026" / "08" / "01"
@@ -335,9 +336,9 @@ def test_the_reader_goes_on_where_it_stopped_behind_any_line() -> None:
     whole = read(*rows, whole=True)
 
     for cut in range(1, len(rows)):
-        first = Codex().reader(reading_lines.Origin(f"/s/{NAME}", reading_lines.MTIME_US))
+        first = Codex().reader(Origin(f"/s/{NAME}", reading_lines.MTIME_US))
         begun = reading_lines.read_by(first, rows[:cut])
-        second = Codex().reader(reading_lines.Origin(f"/s/{NAME}", reading_lines.MTIME_US))
+        second = Codex().reader(Origin(f"/s/{NAME}", reading_lines.MTIME_US))
         second.restore(json.loads(json.dumps(first.state())))
         assert begun + reading_lines.read_by(second, rows[cut:], cut + 1) == whole
     assert notes(whole) == []

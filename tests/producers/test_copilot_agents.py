@@ -93,7 +93,8 @@ def test_a_parent_that_the_file_does_not_know_is_the_main_agent() -> None:
 
 
 def compacted(name: str, **data: Any) -> dict[str, Any]:
-    return record("session.compaction_complete", name, **({"success": True, "summaryContent": "so far"} | data))
+    said: dict[str, Any] = {"success": True, "summaryContent": "so far"}
+    return record("session.compaction_complete", name, **(said | data))
 
 
 BEGINS = record("session.compaction_start", "k5")
