@@ -181,10 +181,15 @@ class GrokReader(GrowingReader):
         kind = value.get("type")
         if not isinstance(kind, str):
             raise InvalidEventError("Expected the type of a line", "$.type")
-        mark: list[str | int] = [number, digest(value)]
+        text = self._known.text
         if kind in _TEXTS and (piece := _piece_of(value)) is not None:
-            yield from self._grown(kind, piece, mark)
+            if text is None or text.kind != kind:
+                yield from self._closed()
+                text = self._known.text = _Text(kind, [number, digest(value)], Streamed(kind))
+            if text.streamed.grow(piece):
+                yield _state_of(text)
             return
+        mark: list[str | int] = [number, digest(value)]
         if kind in _CLOSING:
             yield from self._closed()
         match kind:
@@ -205,14 +210,6 @@ class GrokReader(GrowingReader):
                 yield from _ended(value, mark)
             case _:
                 yield data(word(kind), dict(value), *mark)
-
-    def _grown(self, kind: str, piece: str, mark: list[str | int]) -> Iterator[Part]:
-        text = self._known.text
-        if text is None or text.kind != kind:
-            yield from self._closed()
-            text = self._known.text = _Text(kind, mark, Streamed(kind))
-        if text.streamed.grow(piece):
-            yield _state_of(text)
 
     def _closed(self) -> Iterator[Part]:
         """Yield the whole of the text that was open."""
