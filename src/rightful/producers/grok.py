@@ -181,13 +181,8 @@ class GrokReader(GrowingReader):
         kind = value.get("type")
         if not isinstance(kind, str):
             raise InvalidEventError("Expected the type of a line", "$.type")
-        text = self._known.text
         if kind in _TEXTS and (piece := _piece_of(value)) is not None:
-            if text is None or text.kind != kind:
-                yield from self._closed()
-                text = self._known.text = _Text(kind, [number, digest(value)], Streamed(kind))
-            if text.streamed.grow(piece):
-                yield _state_of(text)
+            yield from self._grown(kind, piece, value, number)
             return
         mark: list[str | int] = [number, digest(value)]
         if kind in _CLOSING:
@@ -210,6 +205,15 @@ class GrokReader(GrowingReader):
                 yield from _ended(value, mark)
             case _:
                 yield data(word(kind), dict(value), *mark)
+
+    def _grown(self, kind: str, piece: str, value: Mapping[str, Any], number: int) -> Iterator[Part]:
+        """Take the next piece of a text; the first one tells it apart."""
+        text = self._known.text
+        if text is None or text.kind != kind:
+            yield from self._closed()
+            text = self._known.text = _Text(kind, [number, digest(value)], Streamed(kind))
+        if text.streamed.grow(piece):
+            yield _state_of(text)
 
     def _closed(self) -> Iterator[Part]:
         """Yield the whole of the text that was open."""
