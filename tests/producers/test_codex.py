@@ -61,6 +61,11 @@ def test_every_program_of_codex_is_codex(originator: str) -> None:
     assert told(read(row, whole=True), "session.started", "extra")[0]["originator"] == originator
 
 
+@pytest.mark.parametrize("time", ["yesterday", "", None])
+def test_a_session_that_says_no_time_began_with_its_line(time: str | None) -> None:
+    assert told(read(meta(timestamp=time, second=7), whole=True), "session.started", "at") == ["2026-08-01T10:00:07Z"]
+
+
 def test_what_the_first_line_says_beside_is_data() -> None:
     [kept] = data_of(read(meta(base_instructions={"text": "x"}), whole=True), "session_meta")
 
