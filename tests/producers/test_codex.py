@@ -309,6 +309,19 @@ def test_a_broken_line_is_a_problem_and_its_neighbours_are_read(
     assert [one.event.content for one in ledger.read() if one.type == MESSAGE] == ["hi", "ho"]  # type: ignore[union-attr]
 
 
+def test_the_same_words_in_two_threads_are_two_facts() -> None:
+    one, other = (read(meta(thread), said("hi", "user"), whole=True) for thread in V4)
+
+    assert id_of(of(one, MESSAGE)[0]) != id_of(of(other, MESSAGE)[0])
+
+
+def test_an_object_without_a_time_and_what_it_says_is_no_line_of_codex() -> None:
+    row = meta()
+
+    assert [Codex().recognises({one: row[one] for one in row if one != name}) for name in row] == [False] * 3
+    assert not Codex().recognises(row | {"type": "session.start"})
+
+
 def test_the_sample_tells_its_conversation(imported: Importer, ledger: Ledger) -> None:
     [report] = imported("codex", FOLDER / NAME.replace(PARENT, "019fbcd1-e4a0-7bdc-9da7-2ed83980ed9b"))
 
@@ -338,6 +351,7 @@ def test_a_compressed_rollout_is_passed_over_and_how_to_read_it_is_said(imported
 def test_the_reader_goes_on_where_it_stopped_behind_any_line() -> None:
     rows = [meta(), began(), context(), said("a", "user"), event("user_message", message="a"), said("b"), ended()]
     rows += [began(LATER), event("agent_message", message="b"), said("b"), event("thread_rolled_back", num_turns=1)]
+    rows += [said("timeless") | {"timestamp": None}]
     whole = read(*rows, whole=True)
 
     for cut in range(1, len(rows)):

@@ -26,6 +26,15 @@ def test_records_before_any_start_in_a_folder_that_names_nobody_are_nobodys(path
         read(asked("u1", "hi"), path=path, whole=True)
 
 
+def test_the_folder_in_which_a_pipe_is_read_names_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / SID).mkdir()
+    monkeypatch.chdir(tmp_path / SID)
+
+    assert told(read(asked("u1", "hi"), path="events.jsonl", whole=True), MESSAGE, "session") == [SESSION]
+    with pytest.raises(InvalidEventError, match="nothing says whose this one is"):
+        read(asked("u1", "hi"), path="-", whole=True)
+
+
 def test_another_session_in_the_same_file_is_said() -> None:
     events = read(start("s1", sessionId="other"), asked("u2", "hi"))
 

@@ -200,6 +200,19 @@ def test_a_call_id_that_comes_again_is_another_call() -> None:
     assert len({id_of(one) for one in of(events, CALL)}) == len({id_of(one) for one in of(events, RESULT)}) == 2
 
 
+def test_nothing_is_remembered_of_a_call_that_is_settled() -> None:
+    reader = Grok().reader(Origin(PATH, 1))
+    reading_lines.read_by(reader, [call(rawInput={"a": 1}), update("completed", rawOutput="x")])
+
+    assert reader.state()["calls"] == {}
+
+
+def test_a_call_that_is_told_anew_with_other_input_is_another_call() -> None:
+    events = read(call(rawInput={"a": 1}), call(rawInput={"a": 2}))
+
+    assert len({id_of(one) for one in of(events, CALL)}) == 2
+
+
 def test_the_end_says_why_and_what_was_used_and_by_which_model() -> None:
     row = END | {"num_turns": 3, "usage": {"inputTokens": 11}, "total_cost_usd": 0.5}
 
