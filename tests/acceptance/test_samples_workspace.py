@@ -38,12 +38,6 @@ NOBODY = (
 Said = dict[str, list[str]]
 
 PASSED_OVER: Said = {
-    "a Codex transcript": [
-        "codex/sessions/2026/08/01/rollout-2026-08-01T10-15-00-019fbcd1-e4a0-7bdc-9da7-2ed83980ed9b.jsonl",
-        "codex/sessions/2026/08/01/rollout-2026-08-01T12-15-00-019fbd3f-c1a0-7c4d-881b-c6bee1919a76.jsonl",
-    ],
-    "a Copilot CLI transcript": ["copilot/session-state/be6aa57a-2f5f-4831-9583-727114d79be7/events.jsonl"],
-    "a Grok transcript": ["grok/grok-trajectories/41c2.jsonl"],
     "a prediction model of the lesson hook": ["ws/state/lesson-predictions/prediction-model.json"],
     "results of leaving lessons out one by one": ["ws/state/lesson-thompson/loo-results.json"],
     "a log of credited sessions (lesson-thompson)": ["ws/state/lesson-thompson/sessions.jsonl"],
@@ -115,21 +109,22 @@ def test_one_command_imports_everything(
     assert Counter(row.type for row in ledger.read()) == {
         "exposure.recorded": 14,
         "grade.recorded": 7,
-        "session.started": 8 + 8 + 5,
-        "session.ended": 3 + 1,
+        "session.started": 8 + 8 + 5 + 6,
+        "session.ended": 3 + 1 + 2,
         "session.linked": 2 + 1,
         "balance.opened": 5,
-        "message.recorded": 8 + 25,
-        "thought.recorded": 1,
-        "tool_call.snapshotted": 3 + 9,
-        "tool_result.snapshotted": 3 + 6,
-        "usage.recorded": 9 + 12,
-        "data.recorded": 9 + 1,
-        "history.compacted": 2 + 1,
-        "history.popped": 1,
+        "message.recorded": 8 + 25 + 8,
+        "thought.recorded": 1 + 2,
+        "tool_call.snapshotted": 3 + 9 + 4,
+        "tool_result.snapshotted": 3 + 6 + 4,
+        "usage.recorded": 9 + 12 + 7,
+        "turn.ended": 2,
+        "data.recorded": 9 + 1 + 10,
+        "history.compacted": 2 + 1 + 2,
+        "history.popped": 1 + 1,
     }
-    assert sum(report["appended"] for report in reports.values()) == 39 + 45 + 60
-    assert sum(report["duplicate"] for report in reports.values()) == 7 + 24 + 43
+    assert sum(report["appended"] for report in reports.values()) == 39 + 45 + 60 + 48
+    assert sum(report["duplicate"] for report in reports.values()) == 7 + 24 + 43 + 19
 
 
 def test_the_same_command_again_adds_nothing_and_says_the_same(

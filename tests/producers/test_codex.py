@@ -29,6 +29,7 @@ from tests.producers.reading_lines import MTIME, SAMPLES, data_of, id_of, notes,
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError
 from rightful.producers.codex import Codex
+from rightful.producers.readers import Origin
 
 MESSAGE, USAGE = "message.recorded", "usage.recorded"
 FOLDER = SAMPLES / "codex" / "sessions" / "2026" / "08" / "01"
@@ -58,6 +59,11 @@ def test_every_program_of_codex_is_codex(originator: str) -> None:
 
     assert Codex().recognises(row)
     assert told(read(row, whole=True), "session.started", "extra")[0]["originator"] == originator
+
+
+@pytest.mark.parametrize("time", ["yesterday", "", None])
+def test_a_session_that_says_no_time_began_with_its_line(time: str | None) -> None:
+    assert told(read(meta(timestamp=time, second=7), whole=True), "session.started", "at") == ["2026-08-01T10:00:07Z"]
 
 
 def test_what_the_first_line_says_beside_is_data() -> None:
@@ -303,6 +309,19 @@ def test_a_broken_line_is_a_problem_and_its_neighbours_are_read(
     assert [one.event.content for one in ledger.read() if one.type == MESSAGE] == ["hi", "ho"]  # type: ignore[union-attr]
 
 
+def test_the_same_words_in_two_threads_are_two_facts() -> None:
+    one, other = (read(meta(thread), said("hi", "user"), whole=True) for thread in V4)
+
+    assert id_of(of(one, MESSAGE)[0]) != id_of(of(other, MESSAGE)[0])
+
+
+def test_an_object_without_a_time_and_what_it_says_is_no_line_of_codex() -> None:
+    row = meta()
+
+    assert [Codex().recognises({one: row[one] for one in row if one != name}) for name in row] == [False] * 3
+    assert not Codex().recognises(row | {"type": "session.start"})
+
+
 def test_the_sample_tells_its_conversation(imported: Importer, ledger: Ledger) -> None:
     [report] = imported("codex", FOLDER / NAME.replace(PARENT, "019fbcd1-e4a0-7bdc-9da7-2ed83980ed9b"))
 
@@ -332,12 +351,13 @@ def test_a_compressed_rollout_is_passed_over_and_how_to_read_it_is_said(imported
 def test_the_reader_goes_on_where_it_stopped_behind_any_line() -> None:
     rows = [meta(), began(), context(), said("a", "user"), event("user_message", message="a"), said("b"), ended()]
     rows += [began(LATER), event("agent_message", message="b"), said("b"), event("thread_rolled_back", num_turns=1)]
+    rows += [said("timeless") | {"timestamp": None}]
     whole = read(*rows, whole=True)
 
     for cut in range(1, len(rows)):
-        first = Codex().reader(reading_lines.Origin(f"/s/{NAME}", reading_lines.MTIME_US))
+        first = Codex().reader(Origin(f"/s/{NAME}", reading_lines.MTIME_US))
         begun = reading_lines.read_by(first, rows[:cut])
-        second = Codex().reader(reading_lines.Origin(f"/s/{NAME}", reading_lines.MTIME_US))
+        second = Codex().reader(Origin(f"/s/{NAME}", reading_lines.MTIME_US))
         second.restore(json.loads(json.dumps(first.state())))
         assert begun + reading_lines.read_by(second, rows[cut:], cut + 1) == whole
     assert notes(whole) == []

@@ -224,3 +224,20 @@ def test_what_both_said_stays_apart() -> None:
 
     assert whose(events) == [("parent", "hi"), ("child", "hi")]
     assert len({id_of(one) for one in of(events, MESSAGE)}) == 2
+
+
+def test_what_a_copy_does_not_hold_is_left_to_the_parents_own_file(
+    ledger: Ledger, imported: Importer, tmp_path: Path
+) -> None:
+    """A subagent may copy the last turns alone."""
+    shrunk = line("compacted", {"message": "so far", "replacement_history": []}, 20)
+    back = event("thread_rolled_back", 60, num_turns=2)
+    turns = [*of_parent(), shrunk, *of_parent(LATER, 30), back]
+    (tmp_path / "fork.jsonl").write_bytes(written(forked(turns[len(of_parent()) :], of_child())))
+    (tmp_path / "parent.jsonl").write_bytes(written([meta(), *turns]))
+
+    reports = [imported("codex", tmp_path / f"{name}.jsonl")[0] for name in ("fork", "parent")]
+
+    assert [(one.conflicts, one.lost) for one in reports] == [(0, 0), (0, 0)]
+    history = [row.type for row in ledger.read() if row.type.startswith("history.")]
+    assert history == ["history.compacted", "history.popped"]

@@ -102,6 +102,7 @@ def test_a_call_without_an_id_is_told_by_its_content_and_how_often_it_was_made()
 
     calls = told(events, CALL, "call")
     assert [call.startswith("web_search_call:") for call in calls] == [True] * 3
+    assert len(set(calls)) == 3
     assert calls[0].removesuffix(":0") == calls[2].removesuffix(":1") != calls[1].removesuffix(":0")
     assert len({id_of(event) for event in of(events, CALL)}) == 3
 
@@ -149,6 +150,7 @@ def test_reasoning_that_is_only_encrypted_is_a_thought_without_words() -> None:
         (None, {"encrypted_content": "eA=="}),
         (None, {"encrypted_content": "eQ=="}),
     ]
+    assert id_of(of(read(rows[1]), THOUGHT)[0]) == id_of(of(read(*rows), THOUGHT)[1])
 
 
 def test_reasoning_that_holds_nothing_is_nothing() -> None:

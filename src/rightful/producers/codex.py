@@ -21,13 +21,16 @@ forms get the same id, so whichever comes first is recorded, and one that stands
 
 A compaction covers all that came before it in the file. Where it does not say what stands for it
 (`replacement_history`), its summary does. What a child inherited is no item of its own session, so
-a rollback that reaches into it takes back the child's own items only, and says so.
+a rollback that reaches into it takes back the child's own items only, and says so. A subagent may
+have copied the last turns of its parent alone; what a copy compacts or rolls back that it does not
+hold is kept as data there, since only the parent's own file knows which items that were.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -148,8 +151,8 @@ class CodexReader(GrowingReader):
             raise below("$.payload", error) from None
         session_of(NAMESPACE, read.id, "$.payload.id")
         began_us = None
-        if read.timestamp is not None:
-            began_us, _ = moment_us(read.timestamp, "$.payload.timestamp")
+        with suppress(InvalidEventError):
+            began_us, _ = moment_us(read.timestamp or "", "$.payload.timestamp")
             at = {"at": times.text_of(began_us)}
         created_ms = None if began_us is None else began_us // 1_000
         thread = self._threads.meet(read.id, created_ms, self._times.known_us, is_first=is_first)
@@ -231,14 +234,16 @@ class CodexReader(GrowingReader):
 
     def _rolled_back(self, thread: Thread, payload: Mapping[str, Any], line: int) -> Iterator[Wire | Problem]:
         count, asked = rolled_back(payload), len(thread.turns)
-        if count > asked:
+        is_copy = thread.id != self._threads.owner
+        if count > asked and not is_copy:
             what = (
                 f"{count} turns were rolled back, and this session has {asked} of its own; the others stay as they are"
             )
             yield Problem(line, what, lost=False)
         part = Part("history.popped", (ROLLED_BACK, count), {}, twin=digest([ROLLED_BACK, count]))
         nth, _ = thread.tell(part, is_item=True)
-        if (ends := thread.pop(count)) is None:
+        ends = None if is_copy and count > asked else thread.pop(count)
+        if ends is None:
             yield _wire(thread, data(ROLLED_BACK, dict(payload), nth))
             return
         first, last = ends
@@ -247,6 +252,8 @@ class CodexReader(GrowingReader):
 
     def _compacted(self, thread: Thread, payload: Mapping[str, Any]) -> Wire:
         read: _Compacted = shaped(payload, _Compacted)
+        if thread.last is None and thread.id != self._threads.owner:
+            return _wire(thread, data("compacted", dict(payload), digest(payload)))
         items = read.replacement_history
         if items is None:
             items = [{"type": "message", "role": "user", "content": read.message}] if read.message else []

@@ -170,7 +170,7 @@ class Threads(msgspec.Struct):
         if thread not in self.known:
             self.known[thread] = Thread(thread)
         if thread != self.owner:
-            self.copied_us, self.is_timed = at_us, False
+            self.copied_us = at_us
         self.current = thread
         found = self.known[thread]
         found.created_ms = made_ms(thread) or created_ms or found.created_ms

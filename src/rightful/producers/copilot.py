@@ -25,7 +25,9 @@ agent is the record's `agentId`, in older files the call that started it (`paren
 A turn is `<interactionId>/<turnId>`, since turn ids begin anew with each thing that the user asks.
 
 A compaction covers what came before its `session.compaction_start`; it runs while the session
-goes on. A rewind takes back a message of the user and all behind it. `session.truncation` says how
+goes on. A rewind takes back a message of the user and all behind it; Copilot takes their lines out
+of the file too and may not say so in it (the SDK calls `session.snapshot_rewind` ephemeral), so a
+file that has lost its end since the last import tells of one as well. `session.truncation` says how
 many messages the model does not see any more and not which, so it is data.
 """
 
@@ -47,7 +49,7 @@ from rightful.producers.fields import digest, key_of, session_of
 from rightful.producers.files import Found, Problem
 from rightful.producers.importing import STDIN
 from rightful.producers.line_times import LineTimes
-from rightful.producers.readers import APPENDED, GrowingReader, Grows, Origin, Wire
+from rightful.producers.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
 from rightful.producers.told_parts import ITEMS, Part, extra, without, word
 
 NAMESPACE = "copilot"
@@ -112,6 +114,8 @@ class CopilotReader(GrowingReader):
         self._is_told = False
         self._agents: dict[str, Agent] = {}
         self._spawned: dict[str, str] = {}
+        self._before: dict[str, Agent] = {}
+        self._met: set[str] = set()
 
     def state(self) -> dict[str, Any]:
         """Return what is known of the session and its agents."""
@@ -129,6 +133,20 @@ class CopilotReader(GrowingReader):
         self._times.known_us, self._value = state["known_us"], state["session"]
         self._is_told, self._spawned = state["told"], dict(state["spawned"])
         self._agents = msgspec.convert(state["agents"], dict[str, Agent])
+
+    def restart(self, state: Mapping[str, Any]) -> None:
+        """Read the file anew, and find out which messages of the user have vanished from its end."""
+        self._before = msgspec.convert(state["agents"], dict[str, Agent])
+
+    def finish(self, end: End) -> Iterator[Wire | Problem]:
+        """Yield what was taken out of the file since it was read last."""
+        for name, old in self._before.items() if end.is_whole and self._value is not None else ():
+            gone = [one for one in old.asked if one not in self._met]
+            if gone and old.last is not None and gone == list(old.asked)[-len(gone) :]:
+                items = [{"first": [gone[0], 0], "last": list(old.last)}]
+                part = Part("history.popped", ("vanished", gone[0], old.last[0]), {"items": items})
+                wire = self._wire(Record("vanished", gone[0], {}, name, None), part) | self._times.of(None)
+                yield {field: said for field, said in wire.items() if field != "turn"}
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield what one record says.
@@ -181,9 +199,16 @@ class CopilotReader(GrowingReader):
             case _:
                 for part in parts_of(record, agent):
                     wire = self._wire(record, part)
-                    if part.type in ITEMS:
-                        agent.add(_item_of(wire), asks=part.asks)
+                    self._add(agent, wire, part)
                     yield wire
+
+    def _add(self, agent: Agent, wire: Wire, part: Part) -> None:
+        """Put an item at the end of its agent's history."""
+        if part.type in ITEMS:
+            item = _item_of(wire)
+            agent.add(item, asks=part.asks)
+            if part.asks and self._before:
+                self._met.add(item[0])
 
     def _started(self, record: Record, line: int) -> Iterator[Wire | Problem]:
         read: _Start = shape_of(record, _Start)

@@ -181,10 +181,10 @@ class GrokReader(GrowingReader):
         kind = value.get("type")
         if not isinstance(kind, str):
             raise InvalidEventError("Expected the type of a line", "$.type")
-        mark: list[str | int] = [number, digest(value)]
         if kind in _TEXTS and (piece := _piece_of(value)) is not None:
-            yield from self._grown(kind, piece, mark)
+            yield from self._grown(kind, piece, value, number)
             return
+        mark: list[str | int] = [number, digest(value)]
         if kind in _CLOSING:
             yield from self._closed()
         match kind:
@@ -206,11 +206,12 @@ class GrokReader(GrowingReader):
             case _:
                 yield data(word(kind), dict(value), *mark)
 
-    def _grown(self, kind: str, piece: str, mark: list[str | int]) -> Iterator[Part]:
+    def _grown(self, kind: str, piece: str, value: Mapping[str, Any], number: int) -> Iterator[Part]:
+        """Take the next piece of a text; the first one tells it apart."""
         text = self._known.text
         if text is None or text.kind != kind:
             yield from self._closed()
-            text = self._known.text = _Text(kind, mark, Streamed(kind))
+            text = self._known.text = _Text(kind, [number, digest(value)], Streamed(kind))
         if text.streamed.grow(piece):
             yield _state_of(text)
 

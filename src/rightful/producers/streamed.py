@@ -9,7 +9,7 @@ class Streamed(msgspec.Struct):
     """A text that comes in pieces.
 
     A state is told once a quarter more has come than was told. So a text of n characters is told in
-    some log(n) states, of 5n characters together at most, and which ones they are rests on the
+    some log(n) states, of 6n characters together at most, and which ones they are rests on the
     pieces alone, not on where a reading of the file stopped. The last state is told at its end.
 
     Attributes:

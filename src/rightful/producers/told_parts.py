@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from rightful import content, limits
@@ -55,11 +56,8 @@ def word(text: object, otherwise: str = "record") -> str:
 def arguments_of(value: object) -> object:
     """Return a call's arguments: the object where they are the JSON text of one, else as they are."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            read = content.parse_json(value)
-        except InvalidEventError:
-            return value
-        return read if isinstance(read, dict) else value
+        with suppress(InvalidEventError):
+            return content.parse_json(value)
     return value
 
 
