@@ -15,7 +15,7 @@ import pytest
 from tests.producers.diary import Diary
 from tests.producers.growing import import_once
 
-from rightful import app, cli, envelope, errors, events, identity, limits, policies, transcript_errors
+from rightful import app, cli, envelope, errors, events, identity, limits, policies, session_errors
 from rightful.producers.claude_hook_cursor import Cursor, Known
 from rightful.producers.spool import Spool
 from rightful.projections.facts import Facts
@@ -94,7 +94,7 @@ def test_every_limit_is_listed_with_its_value() -> None:
 
 ERRORS = {
     error
-    for module in (errors, transcript_errors)
+    for module in (errors, session_errors)
     for _, error in inspect.getmembers(module, inspect.isclass)
     if issubclass(error, errors.RightfulError)
 }

@@ -10,8 +10,8 @@ from typing import Any
 
 from rightful import app
 from rightful.ledger.log import Log
-from rightful.producers.handoff_facts import HandoffMismatchError
-from rightful.producers.handoffs import Handoffs, NothingToTakeError
+from rightful.producers.handoffs import Handoffs
+from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 
 def _say(text: str) -> None:

@@ -14,8 +14,8 @@ from rightful.errors import InvalidEventError, RightfulError, UsageError
 from rightful.events import MessageRecorded
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Receipt
-from rightful.producers.handoff_facts import HandoffMismatchError
-from rightful.producers.handoffs import Handoffs, NothingToTakeError
+from rightful.producers.handoffs import Handoffs
+from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 
 @pytest.fixture

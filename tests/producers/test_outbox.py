@@ -14,7 +14,7 @@ from rightful.app import Ledger
 from rightful.errors import BusyError, StorageError, StoreFullError, UsageError
 from rightful.producers.turns import TurnRecorder
 from rightful.projections.completeness import Completeness, Hole
-from rightful.transcript_errors import BacklogError
+from rightful.session_errors import BacklogError
 
 
 def fill(recorder: TurnRecorder, gate: Gate) -> None:

@@ -19,7 +19,7 @@ from rightful.projections.completeness import (
     require_complete,
     words,
 )
-from rightful.transcript_errors import IncompleteTranscriptError
+from rightful.session_errors import IncompleteTranscriptError
 
 AT = "2026-08-01T10:15:00Z"
 

@@ -11,7 +11,7 @@ from tests.ledger.facts import fact
 
 import rightful
 from rightful.errors import UsageError
-from rightful.transcript_errors import IncompleteTranscriptError
+from rightful.session_errors import IncompleteTranscriptError
 
 
 @pytest.fixture

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rightful import limits
-from rightful.errors import RightfulError, UsageError
+from rightful.errors import UsageError
 from rightful.identity import is_session, split_session
+from rightful.session_errors import HandoffMismatchError
 
 SameRun = Callable[[str, str], bool | None]
 """Says whether links join two session names into one run; None where they do not tell."""
@@ -35,31 +36,6 @@ NATIVE = (
     ("GPTME_SESSION_ID", "gptme-session"),
 )
 """The variables by which agent tools tell their commands which session they are in, and its namespace."""
-
-
-class HandoffMismatchError(RightfulError):
-    """Two runs are behind one handoff, or a key stands for two payloads. Nothing was handed over.
-
-    Give the session that the step runs in, and the key only to the same handoff again.
-
-    Attributes:
-        name: What the handoff is called.
-        session: Whose it is.
-        why: What disagrees with what.
-        advice: What to do next.
-    """
-
-    exit_code = 3
-
-    def __init__(self, name: str, session: str, why: str, advice: str) -> None:
-        super().__init__(name, session, why, advice)
-        self.name = name
-        self.session = session
-        self.why = why
-        self.advice = advice
-
-    def __str__(self) -> str:
-        return f"handoff {self.name!r} of {self.session}: {self.why}; nothing was handed over. {self.advice}"
 
 
 class Facts(NamedTuple):

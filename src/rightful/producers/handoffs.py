@@ -31,14 +31,13 @@ from typing import Any, NamedTuple
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
 from rightful import content, times
-from rightful.errors import ConditionFailedError, RightfulError, UsageError
+from rightful.errors import ConditionFailedError, UsageError
 from rightful.identity import event_id
 from rightful.ledger.log import Clock, Log, now_us
 from rightful.ledger.recorded import Receipt
 from rightful.producers import handoff_rows as rows
 from rightful.producers.fields import key_of
 from rightful.producers.handoff_facts import (
-    HandoffMismatchError,
     SameRun,
     check_caller,
     check_session,
@@ -46,35 +45,10 @@ from rightful.producers.handoff_facts import (
     facts_of,
 )
 from rightful.producers.regrading import ATTEMPTS, valid
+from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 _OWN_STEP = "Give the session that this step runs in; two runs that use one name must not meet."
 _OTHER_KEY = "Give another key, or none; a key stands for one handoff for ever."
-
-
-class NothingToTakeError(RightfulError):
-    """Nothing is there to be taken under that name. Nothing was handed over.
-
-    Put it first; or give the key of the take that you want to repeat.
-
-    Attributes:
-        name: What the handoff is called.
-        session: Whose it is.
-        why: Why there is none.
-    """
-
-    exit_code = 1
-
-    def __init__(self, name: str, session: str, why: str) -> None:
-        super().__init__(name, session, why)
-        self.name = name
-        self.session = session
-        self.why = why
-
-    def __str__(self) -> str:
-        return (
-            f"handoff {self.name!r} of {self.session}: {self.why}; nothing was handed over. Put it first, "
-            "or repeat the take that got it with the same key."
-        )
 
 
 class Handoff(NamedTuple):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rightful import limits
 from rightful.errors import ForkedError, InvalidEventError, RightfulError, StorageError, UsageError
-from rightful.transcript_errors import BacklogError
+from rightful.session_errors import BacklogError
 
 if TYPE_CHECKING:
     from rightful.event_base import Event

@@ -31,7 +31,7 @@ from msgspec import Struct
 
 from rightful.envelope import body_of
 from rightful.ledger.recorded import Stored
-from rightful.transcript_errors import IncompleteTranscriptError
+from rightful.session_errors import IncompleteTranscriptError
 from rightful.transcript_events import OVERWRITING
 
 State = Literal["complete", "incomplete", "unknown"]

@@ -1,4 +1,4 @@
-"""Errors of those who ask for a transcript."""
+"""Errors of those who record sessions, ask for what they said, and hand over between them."""
 
 from __future__ import annotations
 
@@ -57,4 +57,55 @@ class BacklogError(StorageError):
         return (
             f"{self.waiting} event(s) wait to be written to {self.path}, and {self.waited_s:g} s were not enough; "
             f"{self.what}. Try again."
+        )
+
+
+class HandoffMismatchError(RightfulError):
+    """Two runs are behind one handoff, or a key stands for two payloads. Nothing was handed over.
+
+    Give the session that the step runs in, and the key only to the same handoff again.
+
+    Attributes:
+        name: What the handoff is called.
+        session: Whose it is.
+        why: What disagrees with what.
+        advice: What to do next.
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, name: str, session: str, why: str, advice: str) -> None:
+        super().__init__(name, session, why, advice)
+        self.name = name
+        self.session = session
+        self.why = why
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"handoff {self.name!r} of {self.session}: {self.why}; nothing was handed over. {self.advice}"
+
+
+class NothingToTakeError(RightfulError):
+    """Nothing is there to be taken under that name. Nothing was handed over.
+
+    Put it first; or give the key of the take that you want to repeat.
+
+    Attributes:
+        name: What the handoff is called.
+        session: Whose it is.
+        why: Why there is none.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, name: str, session: str, why: str) -> None:
+        super().__init__(name, session, why)
+        self.name = name
+        self.session = session
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"handoff {self.name!r} of {self.session}: {self.why}; nothing was handed over. Put it first, "
+            "or repeat the take that got it with the same key."
         )
