@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 from tests.contracts.support import PATIENCE_S
@@ -11,7 +12,8 @@ from tests.producers.recording import Gate, completeness, events, turn
 
 from rightful import limits
 from rightful.app import Ledger
-from rightful.errors import BusyError, StorageError, StoreFullError, UsageError
+from rightful.errors import BusyError, InvalidEventError, StorageError, StoreFullError, UsageError
+from rightful.ledger.recorded import Receipt
 from rightful.producers.turns import TurnRecorder
 from rightful.projections.completeness import Completeness, Hole
 from rightful.session_errors import BacklogError
@@ -206,3 +208,22 @@ def test_what_is_written_makes_room_again(ledger: Ledger, gate: Gate, monkeypatc
         gate.open.set()
 
     assert len(events(ledger)) == 6
+
+
+def test_what_the_ledger_finds_invalid_after_all_is_told_and_counted_as_dropped(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = ledger.log.append
+
+    def refusing(batch: Any, **more: Any) -> Any:
+        if "odd" in str(batch):
+            return [Receipt(None, "invalid", None, None, "Expected something else") for _ in batch]
+        return append(batch, **more)
+
+    monkeypatch.setattr(ledger.log, "append", refusing)
+    with turn(ledger) as recorder:
+        answer = recorder.message("user", "odd")
+        recorder.flush()
+
+    assert isinstance(answer.exception(0), InvalidEventError)
+    assert events(ledger)[-1].dropped_count == 1
