@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import appends, growth, imports, peers, replays, starts
+from benchmarks import appends, growth, handing, imports, peers, replays, starts
 from benchmarks.harness import Benchmark, Setting
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "peer": peers.peer,
     "ingest": starts.ingest,
     "hook": starts.hook,
+    "handoff": handing.handoff,
     "import-transcripts": imports.transcripts,
     "growth": growth.growth,
 }

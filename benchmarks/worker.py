@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import resource
@@ -44,13 +45,16 @@ def replay(path: str) -> dict[str, float]:
 
 
 def transcripts(path: str, folder: str) -> dict[str, float]:
-    """Import a folder of Claude Code's transcripts; return seconds, counts and the peak of resident memory in MB."""
+    """Import a folder of Claude Code's transcripts; return seconds, counts and the peaks of memory in MB.
+
+    Resident memory counts the pages of the store's map too, which the system takes back when it needs them.
+    """
     from rightful.cli.import_ import kinds
     from rightful.producers.checkpoints import FOLDER, Checkpoints
     from rightful.producers.importing import import_paths
 
-    begin = time.perf_counter()
-    with rightful.open(path) as ledger:
+    begin, peak = time.perf_counter(), Peak()
+    with peak, rightful.open(path) as ledger:
         kept = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
         found = import_paths(ledger.log, kinds("claude-code"), [folder], stdin=io.BytesIO(), checkpoints=kept)
         reports = [report for report in found if report.is_read]
@@ -59,8 +63,37 @@ def transcripts(path: str, folder: str) -> dict[str, float]:
         "appended": sum(report.appended for report in reports),
         "lost": sum(report.lost for report in reports),
         "files": len(reports),
+        "anonymous_mb": peak.kb * 1024 / 1e6,
         "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
     }
+
+
+def handing(way: str, place: str, me: str) -> None:
+    """Put and take as told, one step a line; say whose what was taken is: `own`, `other` or `none`."""
+    with contextlib.ExitStack() as stack:
+        ledger = stack.enter_context(rightful.open(place)) if way == "ledger" else None
+        for line in sys.stdin:
+            act, number = line.split()
+            mine = {"session": me, "number": number}
+            if act == "put":
+                _put(ledger, Path(place), me, mine)
+            said = "put" if act == "put" else _whose(ledger, Path(place), me, mine)
+            print(said, flush=True)
+
+
+def _put(ledger: rightful.Ledger | None, file: Path, me: str, mine: dict[str, str]) -> None:
+    if ledger is None:
+        file.write_text(json.dumps(mine))
+    else:
+        ledger.put_handoff("meta", mine, session=me)
+
+
+def _whose(ledger: rightful.Ledger | None, file: Path, me: str, mine: dict[str, str]) -> str:
+    try:
+        found = json.loads(file.read_text()) if ledger is None else ledger.take_handoff("meta", session=me).payload
+    except ValueError:  # cut short: another one is writing it
+        return "none"
+    return "own" if found == mine else "other"
 
 
 class Peak:
@@ -100,6 +133,9 @@ if __name__ == "__main__":
             answer = replay(path)
         case ["transcripts", path, folder]:
             answer = transcripts(path, folder)
+        case ["handing", way, place, me]:
+            handing(way, place, me)
+            sys.exit(0)
         case words:
             sys.exit(f"there is no work {words}")
     print(json.dumps(answer))

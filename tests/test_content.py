@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rightful import content, limits
@@ -222,6 +222,7 @@ def the_long_way(value: Any) -> Any:
         return escape(value)
 
 
+@settings(deadline=None)
 @given(trees)
 def test_what_is_taken_as_it_is_needs_no_escape_and_nothing_else_is(value: Any) -> None:
     kept, escaped = the_long_way(value)

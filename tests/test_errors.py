@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rightful import errors
+from rightful import errors, transcript_errors
 from rightful.errors import RightfulError
 
 CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
@@ -121,12 +121,29 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         },
         "/ws/b.json was not written: it mixes forms; too few pay. Mend what is named, or plan with --force.",
     ),
+    (
+        transcript_errors.IncompleteTranscriptError("t:a", "incomplete", ("turn 1 lacks index 2", "turn 2 is open")),
+        1,
+        {"session": "t:a", "state": "incomplete", "why": ("turn 1 lacks index 2", "turn 2 is open")},
+        "the transcript of t:a is incomplete: turn 1 lacks index 2; turn 2 is open. Nothing of it was shown.",
+    ),
+    (
+        transcript_errors.BacklogError("/l", 3, 0.5, "this event was not taken"),
+        4,
+        {"path": "/l", "waiting": 3, "waited_s": 0.5, "what": "this event was not taken"},
+        "3 event(s) wait to be written to /l, and 0.5 s were not enough; this event was not taken. Try again.",
+    ),
 ]
 IDS = [type(case[0]).__name__ for case in CASES]
 
 
 def test_every_error_is_here() -> None:
-    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, RightfulError)]
+    kinds = {
+        kind
+        for module in (errors, transcript_errors)
+        for _, kind in inspect.getmembers(module, inspect.isclass)
+        if issubclass(kind, RightfulError)
+    }
 
     assert sorted(IDS) == sorted(kind.__name__ for kind in kinds)
 

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from rightful.ledger.recorded import Receipt, Recorded
     from rightful.policies import Policy
     from rightful.producers.api import Producer
+    from rightful.producers.handoffs import Handoff, Handoffs
     from rightful.projections.posteriors import Posteriors
     from rightful.projections.projected import Projected
     from rightful.projections.store import Store
+    from rightful.projections.transcripts.entries import Transcript
     from rightful.reports.audit import Audit
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -208,6 +210,50 @@ class Ledger:
 
         return Producer(self.log, name, clock=self._clock)
 
+    def put_handoff(self, name: str, payload: Any, *, session: str, key: str | None = None) -> Receipt:  # noqa: ANN401 - content
+        """Leave something for the next step of a session, or for another one; see `take_handoff`.
+
+        Args:
+            name: What it is called. What was put under it before is replaced, and never handed out.
+            payload: Text, bytes or a JSON value.
+            session: The session that the caller runs in; there is no default.
+            key: A key of your own, so that the call can be repeated.
+
+        Raises:
+            UsageError: The session is no session's name.
+            InvalidEventError: The payload is no content, or is too long.
+            HandoffMismatchError: The caller runs in another session, another run's handoff waits under
+                that name, or the key stands for another payload. Nothing was put.
+        """
+        return self.handoffs().put(name, payload, session=session, key=key)
+
+    def take_handoff(self, name: str, *, session: str, put_by: str | None = None, key: str | None = None) -> Handoff:
+        """Take what was put last under a name; of several takers one gets it.
+
+        Args:
+            name: What it is called.
+            session: The session that the caller runs in; there is no default.
+            put_by: The session that put it, where that is another one.
+            key: A key of your own: taking again with it gets the same payload again.
+
+        Raises:
+            UsageError: The session is no session's name.
+            NothingToTakeError: Nothing waits under that name.
+            HandoffMismatchError: The caller runs in another session, or another run put it. Nothing was taken.
+        """
+        return self.handoffs().take(name, session=session, put_by=put_by, key=key)
+
+    def handoffs(self) -> Handoffs:
+        """Return what puts and takes on behalf of this process: its environment and working folder."""
+        from rightful.producers.handoffs import Handoffs
+
+        def same_run(one: str, other: str) -> bool | None:
+            from rightful.projections.joined import same_run
+
+            return same_run(self.projected().catch_up(), one, other)
+
+        return Handoffs(self.log, clock=self._clock, same_run=same_run)
+
     def status(self) -> Status:
         """Return what the ledger says of itself."""
         head = self.log.head()
@@ -283,6 +329,26 @@ class Ledger:
         from rightful.reports.audit import audit
 
         return audit(self.projected(), _named(policy), _named(against), as_of=as_of, decay_at=decay_at)
+
+    def transcript(self, session: str, *, require_complete: bool = False, revisions: bool = False) -> Transcript:
+        """Return everything that a session said and did, each thing once and in order.
+
+        A session that has no records of its own is told by the names that links join to it.
+
+        Args:
+            session: Its name in full.
+            require_complete: Refuse a transcript that is not known to be whole.
+            revisions: Give each entry every row that told it.
+
+        Raises:
+            UsageError: No row names the session.
+            IncompleteTranscriptError: It is not known to be whole; the error says what it lacks.
+            UpgradeError: A row of it was written by a newer program. Upgrade and ask again.
+            DamagedRowError: A row does not fit its checksum.
+        """
+        from rightful.projections.transcripts.named import transcript_of
+
+        return transcript_of(self.projected(), session, require_complete=require_complete, revisions=revisions)
 
 
 def _named(asked: str | Mapping[str, Any] | Policy) -> tuple[str, Policy]:

@@ -96,10 +96,19 @@ def _has_plain_keys(value: dict[Any, Any]) -> bool:
 
 
 def _is_safe(text: str) -> bool:
-    """Say whether a text needs no escape; of one in ASCII that is two searches for a byte."""
+    """Say whether a text needs no escape: two searches for a character, and UTF-8 takes no lone surrogate.
+
+    `_UNSAFE` would say the same, in forty times the time for a text that is not all ASCII.
+    """
+    if "\x00" in text or "\x1a" in text:
+        return False
     if text.isascii():
-        return "\x00" not in text and "\x1a" not in text
-    return _UNSAFE.search(text) is None
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _digits(value: int) -> str:
@@ -107,8 +116,9 @@ def _digits(value: int) -> str:
 
 
 def _escape_text(text: str) -> tuple[str, bool]:
-    escaped = _UNSAFE.sub(lambda hit: f"\x1a{ord(hit.group()):04x}", text)
-    return escaped, escaped is not text and escaped != text
+    if _is_safe(text):
+        return text, False
+    return _UNSAFE.sub(lambda hit: f"\x1a{ord(hit.group()):04x}", text), True
 
 
 def _escape_list(values: list[Any] | tuple[Any, ...], place: str, depth: int) -> tuple[list[Any], bool]:

@@ -84,6 +84,18 @@ TURN_S = 0.008
 PROMPT_S = 0.001
 """How long a turn is kept for a caller that came straight back before; seconds. Its answer does not wait for it."""
 
+OUTBOX_EVENTS = 10_000
+"""Events of one turn that wait to be written; a runner waits beyond. A second's worth of the fastest stream."""
+
+OUTBOX_BYTES = 64 * 1024 * 1024
+"""Size of what waits of one turn; bytes. It is held in memory, four of the largest events."""
+
+OUTBOX_AGAIN_S = 1.0
+"""How long after a failure what waits is tried again; seconds. A full disk is emptied by people."""
+
+OUTBOX_EXIT_S = 10.0
+"""How long the end of a program waits for what is still to be written; seconds. Then it says what is lost."""
+
 PAGE_ROWS = 1_024
 """Rows read in one read transaction. A pinned reader makes the file grow, so it is short."""
 
@@ -104,6 +116,9 @@ CHECKPOINT_BYTES = 8 * 1024 * 1024
 
 CHECKPOINT_EVERY_BYTES = 64 * 1024 * 1024
 """How much of a file is read before how far that came is kept; bytes. A killed import repeats two seconds of work."""
+
+CHECKPOINT_DAYS = 90
+"""How long it is kept how far a file was read that did not grow since; days. Tools delete transcripts after 30."""
 
 WATCH_LOOK_S = 60.0
 """How often a watch looks at everything, whatever its watcher told; seconds. A walk of 10,000 files takes 0.1."""

@@ -7,6 +7,14 @@ from typing import Any, ClassVar
 from rightful.event_base import SessionEvent
 from rightful.parts import Count, Evidence, Sha256, Time, Turn, Uri, Word
 
+OVERWRITING = "overwriting-store"
+"""The name of a `data.recorded` by which a producer says that its source overwrites records by their id.
+
+The index of what was overwritten is nowhere then, so a gap proves no loss."""
+
+REPEATED = "repeated"
+"""The name of a `data.recorded` that stands at the place of a repeat, which the ledger does not store twice."""
+
 
 class MessageRecorded(SessionEvent, frozen=True, kw_only=True, tag="message.recorded"):
     """Somebody said something. A longer text under the same id refines it.
@@ -95,7 +103,8 @@ class TurnEnded(SessionEvent, frozen=True, kw_only=True, tag="turn.ended"):
     """A turn closed; what the producer says it held.
 
     Attributes:
-        event_count: How many events the producer counted in it.
+        event_count: How many events the producer counted in it: their indexes are 0 to one less.
+            This event itself counts only if it has an index.
         dropped_count: How many of them it knows it lost.
         previous: The turn before it.
     """

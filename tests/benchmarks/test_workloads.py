@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from benchmarks import appends, growth, imports, peers, replays, sessions, starts
+from benchmarks import appends, growth, handing, imports, peers, replays, sessions, starts
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.generator import Wire, events
 from benchmarks.harness import ROOT, Result, Setting, environment
@@ -180,6 +180,7 @@ def test_a_replay_of_its_own_process_tells_its_memory(tmp_path: Path) -> None:
         ("peer", ["append-peer", "append-peer-batched"]),
         ("ingest", ["ingest-one"]),
         ("hook", ["hook-before-tool", "hook-after-tool", "hook-prompt", "hook-lesson", "hook-long-session"]),
+        ("handoff", ["handoff-race-2", "handoff-race-4", "handoff-race-8", "handoff-cost"]),
         ("growth", ["growth-memory", "growth-replay", "growth-append"]),
     ],
 )
@@ -188,6 +189,15 @@ def test_every_benchmark_does_its_work_to_the_end(name: str, benches: list[str],
 
     assert [result.bench for result in results] == benches
     assert all(min(pair) > 0 for result in results for pair in result.pairs)
+
+
+def test_a_race_of_handoffs_counts_whose_was_read(tmp_path: Path) -> None:
+    """Of two sessions that both write before they read, one gets the other's from the file."""
+    rightful.open(tmp_path / "ledger", create=True).close()
+    races = [handing._Race("ledger", tmp_path / "ledger", 2), handing._Race("file", tmp_path / "meta.json", 2)]
+
+    assert [race.own_reads(3) for race in races] == [1.0, 0.5]
+    assert [race.said for race in races] == [{"own": 6}, {"own": 3, "other": 3}]
 
 
 def test_growth_counts_each_session_once() -> None:
@@ -214,6 +224,6 @@ def test_importing_transcripts_takes_every_line_and_says_what_it_took(tmp_path: 
     speed, memory = quick("import-transcripts", tmp_path)
 
     assert (speed.bench, speed.budget, speed.at_most) == ("import-transcripts", 0.3, False)
-    assert (memory.bench, memory.at_most, memory.pairs[0].floor) == ("import-memory", True, imports.RSS_MB)
+    assert (memory.bench, memory.at_most, memory.pairs[0].floor) == ("import-memory", True, imports.MEMORY_MB)
     assert 0 < speed.ratio < 1
-    assert 20 < memory.pairs[0].ours < imports.RSS_MB
+    assert 10 < memory.pairs[0].ours < memory.detail["rss_mb"][0]

@@ -35,7 +35,7 @@ def test_json_has_stable_keys(run: Run, ledger: Path) -> None:
 
     assert list(document) == [
         "path", "id", "events", "last_recorded_at", "watermark", "bytes", "openers", "spool",
-        "policy", "coverage", "why_no_coverage", "warnings",
+        "policy", "transcripts", "coverage", "why_no_coverage", "warnings",
     ]  # fmt: skip
     assert document["path"] == str(ledger)
     assert (document["events"], document["watermark"]) == (3, 2)
@@ -130,7 +130,7 @@ def test_coverage_stands_by_producer_and_day(run: Run, ledger: Path) -> None:
 
     document = run("status", "--json").document
 
-    day = {"producer": "hook", "sessions": 10, "grade": 10, "binding": 0}
+    day = {"producer": "hook", "sessions": 10, "grade": 10, "binding": 0, "transcripts": {}}
     assert document["coverage"] == [
         {**day, "day": "1970-01-01", "exposure": 10, "bins": {"credited": 10}, "complete": True},
         {**day, "day": "1970-01-02", "exposure": 5, "bins": {"credited": 5, "unmatched": 5}, "complete": True},
@@ -143,8 +143,10 @@ def test_coverage_stands_by_producer_and_day(run: Run, ledger: Path) -> None:
             "binding": 0,
             "bins": {},
             "complete": False,
+            "transcripts": {},
         },
     ]
+    assert document["transcripts"] == {"complete": 0, "incomplete": 0, "unknown": 0}
     assert document["why_no_coverage"] is None
     assert document["policy"]["hash"].startswith("d9db8dfd61ec")
 

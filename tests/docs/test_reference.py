@@ -11,8 +11,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.producers.diary import Diary
+from tests.producers.growing import import_once
 
-from rightful import cli, envelope, errors, events, identity, limits, policies
+from rightful import app, cli, envelope, errors, events, identity, limits, policies, transcript_errors
 from rightful.producers.claude_hook_cursor import Cursor, Known
 from rightful.producers.spool import Spool
 from rightful.projections.facts import Facts
@@ -89,7 +91,12 @@ def test_every_limit_is_listed_with_its_value() -> None:
     assert listed == {name: f"{value:,}" for name, value in LIMITS.items()}
 
 
-ERRORS = [error for _, error in inspect.getmembers(errors, inspect.isclass) if issubclass(error, errors.RightfulError)]
+ERRORS = {
+    error
+    for module in (errors, transcript_errors)
+    for _, error in inspect.getmembers(module, inspect.isclass)
+    if issubclass(error, errors.RightfulError)
+}
 
 
 def test_every_error_is_listed_with_its_exit_code() -> None:
@@ -220,6 +227,9 @@ def test_every_file_of_a_ledger_is_listed(tmp_path: Path) -> None:
     assert spool.keep_events([{}], 1) is not None
     assert spool.set_aside(b"x", "why", 1) is not None
     Cursor(str(folder), "a").save({"/x": Known(1)})
+    (tmp_path / "diary.jsonl").write_text('{"say":"a"}\n')
+    with app.open(folder) as ledger:
+        assert import_once(ledger, Diary(), tmp_path / "diary.jsonl").appended == 1
     listed = set(rows(page("files.md")))
 
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}

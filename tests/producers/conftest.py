@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -8,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.producers.agenta_records import Taker
+from tests.producers.recording import Gate
 
 from rightful import app
 from rightful.app import Ledger
+from rightful.producers.agenta import Agenta
 from rightful.producers.bandit_state import BanditState
 from rightful.producers.claude_code import ClaudeCode
 from rightful.producers.codex import Codex
@@ -72,3 +76,25 @@ def said(report: FileReport) -> dict[str, Any]:
     document = report.as_dict()
     del document["path"]
     return document
+
+
+@pytest.fixture
+def take(ledger: Ledger) -> Taker:
+    """Import records from standard input, or from a file, and return the report."""
+
+    def take(*records: Any, path: Path | None = None) -> FileReport:
+        lines = [one if isinstance(one, str) else json.dumps(one) for one in records]
+        data = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+        if path is not None:
+            path.write_bytes(data)
+            os.utime(path, (MTIME_S, MTIME_S))
+        paths = ["-" if path is None else str(path)]
+        [report] = import_paths(ledger.log, [Agenta()], paths, stdin=io.BytesIO(data), receipts=True)
+        return report
+
+    return take
+
+
+@pytest.fixture
+def gate(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    return Gate(ledger.log, monkeypatch)

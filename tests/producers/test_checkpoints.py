@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -358,3 +359,20 @@ def test_what_stands_behind_the_place_of_a_rewritten_file_is_held_up_to_the_limi
 
     assert begin(import_once(ledger, Draft(), path)) == 13
     assert said(ledger) == ["a", "b"]
+
+
+def test_what_is_old_is_removed_by_the_first_that_is_written(ledger: Ledger, tmp_path: Path) -> None:
+    put(tmp_path / "a.jsonl", lines("a"))
+    folder = ledger.path / FOLDER
+    folder.mkdir(mode=0o700)
+    days, hour = limits.CHECKPOINT_DAYS * 86_400, 3_600
+    ages = {"old.json": days + 60, "new.json": days - 60, ".torn.json": hour + 60, ".half.json": hour - 60}
+    for name, age in ages.items():
+        (folder / name).write_bytes(b"")
+        os.utime(folder / name, (time.time() - age,) * 2)
+
+    import_once(ledger, Diary(), tmp_path / "a.jsonl")
+
+    left = {path.name for path in folder.iterdir()}
+    assert left & ages.keys() == {"new.json", ".half.json"}
+    assert len(left) == 3

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rightful import content, limits
@@ -140,6 +140,7 @@ leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_s
 trees = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3))
 
 
+@settings(deadline=None)
 @given(st.dictionaries(keys, trees, max_size=3), st.booleans(), st.sampled_from([None, (",", ":")]))
 def test_the_fast_way_reads_what_the_slow_one_reads_or_nothing(
     value: dict[str, Any], is_ascii: bool, separators: tuple[str, str] | None
@@ -151,6 +152,7 @@ def test_the_fast_way_reads_what_the_slow_one_reads_or_nothing(
     assert fast is None or repr(fast) == repr(content.parse_json(line))
 
 
+@settings(deadline=None)
 @given(st.text('{}[]",:ab1 \\n', max_size=12))
 def test_what_is_no_json_is_read_by_neither(text: str) -> None:
     fast = _certain(text.encode())
@@ -162,6 +164,7 @@ def test_what_is_no_json_is_read_by_neither(text: str) -> None:
     assert fast is None or fast == slow
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([b'{"a":1}', b'{"b":"\xc3\xa9"}', b"\n", b"x", b"[1]", b'{"t":"', b" ", b"\x00"])),
     st.data(),

@@ -31,7 +31,7 @@ def test_a_session_counts_for_the_producer_and_day_of_its_first_row() -> None:
     assert days(log) == [
         Day("hook", "1970-01-01", 1, 1, 1, 0, {"credited": 1}, complete=True),
         Day("hook", "1970-01-02", 1, 1, 0, 0, {}, complete=False),
-        Day("importer", "1970-01-01", 1, 0, 0, 0, {}, complete=True),
+        Day("importer", "1970-01-01", 1, 0, 0, 0, {}, complete=True, transcripts={"unknown": 1}),
         Day("judge", "1970-01-02", 1, 0, 1, 0, {"unmatched": 1}, complete=False),
     ]
 
@@ -45,7 +45,7 @@ def test_a_link_gives_every_name_of_a_run_what_one_of_them_has() -> None:
     )
 
     assert days(log) == [
-        Day("hook", "1970-01-01", 2, 1, 1, 1, {}, complete=False),
+        Day("hook", "1970-01-01", 2, 1, 1, 1, {}, complete=False, transcripts={"unknown": 1}),
         Day("judge", "1970-01-01", 1, 1, 1, 1, {"credited": 1}, complete=False),
     ]
 
@@ -59,7 +59,7 @@ def test_a_grade_that_names_another_session_counts_as_that_sessions_grade() -> N
 def test_a_sanitised_form_is_no_session_and_its_exposure_is_that_of_the_session_it_fits() -> None:
     log = log_of(exposed("t:a_b", "x", alias=True), mentioned("t:a/b", by="importer"))
 
-    assert days(log) == [Day("importer", "1970-01-01", 1, 1, 0, 0, {}, complete=False)]
+    assert days(log) == [Day("importer", "1970-01-01", 1, 1, 0, 0, {}, complete=False, transcripts={"unknown": 1})]
 
 
 def test_what_stands_in_conflict_or_was_withdrawn_covers_nobody() -> None:

@@ -24,11 +24,13 @@ COMMANDS: dict[str, str] = {
     "import": "rightful.cli.import_",
     "credit": "rightful.cli.credit",
     "hook": "rightful.cli.hook",
+    "handoff": "rightful.cli.handoff",
     "posteriors": "rightful.cli.posteriors",
     "explain": "rightful.cli.explain",
     "audit": "rightful.cli.audit",
     "policy": "rightful.cli.policy",
     "backfill": "rightful.cli.backfill",
+    "transcript": "rightful.cli.transcript",
     "status": "rightful.cli.status",
     "demo": "rightful.cli.demo",
 }

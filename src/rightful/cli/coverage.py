@@ -26,16 +26,19 @@ def show(rows: list[Day], days: int, policy: str) -> None:
 
     kept = sorted(newest(rows, days), key=lambda row: (row.day, row.producer))
     measures = [name for name in MEASURES if any(getattr(row, name) for row in kept)]
+    transcripts = ["transcripts"] * any(row.transcripts for row in kept)
     bins = [name for name in BINS if any(name in row.bins for row in kept)]
     columns = {"day": "", "producer": "", "sessions": "n"}
     columns |= dict.fromkeys(measures, "with")
+    columns |= dict.fromkeys(transcripts, "complete")
     columns |= {name.replace("_", "-"): "grades" for name in bins}
     cells = [
         [
             row.day if row.complete else f"{row.day} (so far)",
             row.producer,
             f"{row.sessions:,}",
-            *(_share(getattr(row, name), row.sessions) for name in measures),
+            *(_share(*row.measured(name)) for name in measures),
+            *(_share(*row.measured("transcript")) for _ in transcripts),
             *(f"{row.bins[name]:,}" if name in row.bins else "" for name in bins),
         ]
         for row in kept
@@ -44,6 +47,16 @@ def show(rows: list[Day], days: int, policy: str) -> None:
     more = f"{common.many(left, 'earlier day')}; --days 0 or --json shows all" if left else ""
     note = "; ".join(part for part in (f"bins under policy {policy}", more) if part)
     tables.show_table(columns, cells, title="Coverage", note=note, drop=[name.replace("_", "-") for name in bins[::-1]])
+
+
+def show_transcripts(rows: list[Day]) -> None:
+    """Say of how many sessions the transcript is complete, incomplete or unknown, if there is any."""
+    from rightful.reports.coverage import transcripts
+
+    counts = transcripts(rows)
+    if any(counts.values()):
+        said = ", ".join(f"{number:,} {state}" for state, number in counts.items())
+        common.tell(f"\nTranscripts of {common.many(sum(counts.values()), 'session')}: {said}.")
 
 
 def _share(part: int, whole: int) -> str:

@@ -1,14 +1,15 @@
-"""Import exposures, grades and opening balances from the files that agent tools leave.
+"""Import exposures, grades, opening balances and what sessions said from what agent tools leave.
 
 KIND says what the files are: `lesson-hook` (the four artifacts of the Claude Code lesson hook,
 told apart by their shape), `session-records` (gptme-sessions), `bandit-state` (a bandit's
-state file, of whichever tool), `gptme` (the lessons that its conversations show), `codex`,
-`copilot`, `grok` (transcripts), or `auto`, which tells each file by its content and says what it
-passed over. A PATH is a file, a folder (its .json and .jsonl files, links not followed) or `-`.
-What is broken is reported with its file and line, and its neighbours are imported. A file that
-you name must be of the KIND; in a folder, files of other kinds are passed over. Importing again
-adds nothing; what has grown adds its growth. Of a transcript, which its tool appends to, only what
-grew is read; its last line may be torn, and waits for the next import.
+state file, of whichever tool), `gptme` (the lessons that its conversations show), `claude-code`,
+`codex`, `copilot`, `grok` (transcripts), `agenta` (the bodies of its ingest endpoint; --json has a
+receipt for each), or `auto`, which tells each file by its content and says what it passed over. A
+PATH is a file, a folder (its .json and .jsonl files, links not followed) or `-`. What is broken is
+reported with its file and line, and its neighbours are imported. A file that you name must be of
+the KIND; in a folder, files of other kinds are passed over. Importing again adds nothing; what has
+grown adds its growth. Of a transcript, which its tool appends to, only what grew is read; its last
+line may be torn, and waits for the next import.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ KINDS = {
     "codex": "rightful.producers.codex:Codex",
     "copilot": "rightful.producers.copilot:Copilot",
     "grok": "rightful.producers.grok:Grok",
+    "agenta": "rightful.producers.agenta:Agenta",
 }
 """Where each kind is, loaded when it is asked for."""
 
@@ -65,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = kinds(args.kind)
     with common.opened(args) as ledger:
         checkpoints = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log, again=args.again)
-        importing = Import(ledger.log, wanted, ledger.log.head(), None, checkpoints)
+        importing = Import(ledger.log, wanted, ledger.log.head(), None, checkpoints, args.json)
         if args.watch:
             from rightful.cli.import_watch import watch
 
@@ -85,7 +87,7 @@ def _once(args: argparse.Namespace, importing: Import) -> int:
         shown = importing._replace(progress=told.step)
         for report in (report for path in args.paths for report in shown.reports(path, stdin)):
             told.done(report.path)
-            log.step("imported", **report.as_dict())
+            log.step("imported", **{key: value for key, value in report.as_dict().items() if key != "receipts"})
             teller.file(report)
             reports += [report] * args.json
     if args.json:

@@ -36,7 +36,7 @@ def watch(args: argparse.Namespace, importing: Import) -> int:
             common.note("watching; Ctrl-C ends it")
         for report in Watch(importing, args.paths, watcher).follow():
             _say_failures(watcher)
-            log.step("imported", **report.as_dict())
+            log.step("imported", **{key: value for key, value in report.as_dict().items() if key != "receipts"})
             teller.file(report)
             if args.json:
                 common.put(common.json_text(report.as_dict()) + "\n", flush=True)

@@ -41,6 +41,9 @@ _NOUNS = {
     "history.cleared": "clearing",
 }
 
+_OUTCOMES = ("refined", "reemitted", "stale")
+"""What is stored beside what is appended; told apart for kinds that answer for each record."""
+
 
 class Alike:
     """Counts what is said in one form, and says it a few times only."""
@@ -169,8 +172,9 @@ def _place(report: FileReport, problem: Problem) -> str:
 
 
 def _events(report: FileReport) -> dict[str, int]:
+    told = {} if report.answers is None else {outcome: report.answers.counts[outcome] for outcome in _OUTCOMES}
     there = report.duplicate - report.repeated
-    return {"appended": report.appended, "there": there, "repeated": report.repeated}
+    return told | {"appended": report.appended - sum(told.values()), "there": there, "repeated": report.repeated}
 
 
 def _words(counts: Mapping[str, int]) -> str:
@@ -178,6 +182,7 @@ def _words(counts: Mapping[str, int]) -> str:
     return common.counted(
         {
             "appended": counts["appended"],
+            **{outcome: counts.get(outcome, 0) for outcome in _OUTCOMES},
             "there already": counts["there"],
             "repeated in this import": counts["repeated"],
         }

@@ -119,7 +119,8 @@ def _document(
 
     kept = None if rows is None else coverage.newest(rows, args.days or 0)
     hashed = {**policy.policy.as_dict(), "hash": policy.policy.hash}
-    return {"policy": hashed, "coverage": kept, "why_no_coverage": why, "warnings": warnings}
+    held = None if rows is None else coverage.transcripts(rows)
+    return {"policy": hashed, "transcripts": held, "coverage": kept, "why_no_coverage": why, "warnings": warnings}
 
 
 def _show(facts: dict[str, Any]) -> None:
@@ -157,6 +158,7 @@ def _show_coverage(
     if rows:
         from rightful.cli import coverage
 
+        coverage.show_transcripts(rows)
         coverage.show(rows, _days(args), policy.shown)
     for one in warnings:
         common.tell(f"warning: {one.what}")

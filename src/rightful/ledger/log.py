@@ -187,7 +187,7 @@ class Log:
             DamagedRowError: A row does not fit its checksum or its commitment.
         """
         wanted, after = _types(types), _position(after)
-        pages = self.scan(after, until) if session is None else self._of_session(session, wanted, after, until)
+        pages = self.scan(after, until) if session is None else self.of_session(session, wanted, after, until)
         for page in pages:
             for row in page:
                 if wanted is None or row.envelope.type in wanted:
@@ -209,9 +209,20 @@ class Log:
         """Return the event ids that begin with a text, sorted, at most `limit`; found by their index."""
         return [tag.removeprefix("id:") for tag in self.recorder.tags_like(f"id:{start}", limit)]
 
-    def _of_session(
-        self, session: str, types: frozenset[str] | None, after: int, until: int | None
+    def of_session(
+        self, session: str, types: Iterable[str] | None = None, after: int = 0, until: int | None = None
     ) -> Iterator[list[Stored]]:
+        """Yield pages of the rows of a session, each in a short read transaction; found by its index.
+
+        Args:
+            session: Its name in full.
+            types: Only rows of these types.
+            after: Begin behind this position.
+            until: End with this position; the end of the log as it is met, if None.
+
+        Raises:
+            DamagedRowError: A row does not fit its checksum or its commitment.
+        """
         if _CANNOT_STAND.search(session):
             return
         query = DCBQuery(items=[DCBQueryItem(types=sorted(types or ()), tags=[f"session:{session}"])])

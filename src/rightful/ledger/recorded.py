@@ -116,6 +116,11 @@ class Page(NamedTuple):
         """The position of the last row."""
         return self.after + len(self.envelopes)
 
+    def until(self, position: int) -> Page:
+        """Return its rows up to a position."""
+        count = max(position - self.after, 0)
+        return Page(self.after, self.envelopes[:count], self.payloads[:count])
+
     def rows(self) -> list[Stored]:
         """Return the rows."""
         return list(map(Stored, range(self.after + 1, self.last + 1), self.envelopes, self.payloads))

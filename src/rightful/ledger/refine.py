@@ -59,27 +59,27 @@ def refines(event_type: str, newer: bytes, older: bytes) -> bool:
 
 
 def _message(new: Any, old: Any) -> bool:  # noqa: ANN401 - the body struct of its type
-    return new.role == old.role and _grows(new.content, old.content) and _rest(new, old)
+    return new.role == old.role and grows(new.content, old.content) and _rest(new, old)
 
 
 def _thought(new: Any, old: Any) -> bool:  # noqa: ANN401 - as above
-    return _grows(new.content, old.content) and _rest(new, old)
+    return grows(new.content, old.content) and _rest(new, old)
 
 
 def _usage(new: Any, old: Any) -> bool:  # noqa: ANN401 - as above
-    return _grows(new.counts, old.counts) and _rest(new, old)
+    return grows(new.counts, old.counts) and _rest(new, old)
 
 
 def _error(new: Any, old: Any) -> bool:  # noqa: ANN401 - as above
-    return _grows(new.message, old.message) and _rest(new, old)
+    return grows(new.message, old.message) and _rest(new, old)
 
 
 def _call(new: Any, old: Any) -> bool:  # noqa: ANN401 - as above
     return (
         not old.complete
         and new.call == old.call
-        and (new.name == old.name or (not old.name and _grows(new.name, old.name)))
-        and _grows(new.arguments, old.arguments)
+        and (new.name == old.name or (not old.name and grows(new.name, old.name)))
+        and grows(new.arguments, old.arguments)
         and _rest(new, old)
     )
 
@@ -91,7 +91,7 @@ def _result(new: Any, old: Any) -> bool:  # noqa: ANN401 - as above
         return not is_placeholder(new.output, is_error=new.is_error)
     if is_placeholder(new.output, is_error=new.is_error):
         return False
-    return not old.complete and new.is_error >= old.is_error and _grows(new.output, old.output)
+    return not old.complete and new.is_error >= old.is_error and grows(new.output, old.output)
 
 
 def is_placeholder(output: object, *, is_error: bool) -> bool:
@@ -101,7 +101,7 @@ def is_placeholder(output: object, *, is_error: bool) -> bool:
 
 def _rest(new: Any, old: Any) -> bool:  # noqa: ANN401 - the body struct of its type
     """What all growing facts have: an `alias` that stays, an `extra` that grows."""
-    return new.alias == old.alias and _grows(new.extra, old.extra)
+    return new.alias == old.alias and grows(new.extra, old.extra)
 
 
 _RULES: dict[str, Callable[[Any, Any], bool]] = {
@@ -114,7 +114,7 @@ _RULES: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _grows(new: object, old: object) -> bool:
+def grows(new: object, old: object) -> bool:
     """Say whether a value is another one or more of it: nothing to a value, a prefix, a superset."""
     if old in _NOTHING:
         return new not in _NOTHING or _NOTHING.index(new) >= _NOTHING.index(old)
@@ -122,9 +122,9 @@ def _grows(new: object, old: object) -> bool:
         case str():
             return isinstance(new, str) and _is_prefix(old, new)
         case list():
-            return isinstance(new, list) and len(new) >= len(old) and all(map(_grows, new, old))
+            return isinstance(new, list) and len(new) >= len(old) and all(map(grows, new, old))
         case dict():
-            return isinstance(new, dict) and all(key in new and _grows(new[key], old[key]) for key in old)
+            return isinstance(new, dict) and all(key in new and grows(new[key], old[key]) for key in old)
         case _:
             return type(new) is type(old) and new == old
 

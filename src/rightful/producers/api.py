@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rightful import events, times
 from rightful.errors import InvalidEventError
@@ -26,6 +26,9 @@ from rightful.ledger.log import Clock, Log, now_us
 from rightful.ledger.recorded import Receipt
 from rightful.parts import ArmShown, Evidence, Relation
 from rightful.producers.regrading import Grading, valid
+
+if TYPE_CHECKING:
+    from rightful.producers.turns import TurnRecorder
 
 Shown = Mapping[str, float | None] | Iterable[str | ArmShown]
 """Arms as a caller has them: names, or each name with its probability of injection."""
@@ -263,6 +266,16 @@ class Producer:
         return self._grading.retract(fields, self._at(at), seq=seq, key=key)
 
     # -- transcripts -----------------------------------------------------------------------
+
+    def turn(
+        self, session: str, turn: str, *, previous: str | None = None, timeout_s: float | None = None
+    ) -> TurnRecorder:
+        """Return the recorder of one turn, which counts and closes it; see `TurnRecorder` for the arguments."""
+        from rightful.producers.turns import TurnRecorder
+
+        return TurnRecorder(
+            self._log, self.name, session, turn, previous=previous, timeout_s=timeout_s, clock=self._clock
+        )
 
     def message(
         self,

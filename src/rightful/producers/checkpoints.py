@@ -21,6 +21,7 @@ import contextlib
 import hashlib
 import json
 import os
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -48,6 +49,8 @@ EDGE_BYTES = 1 << 16
 _NAME_DIGITS = 32
 _CHECK_BYTES = 65  # SHA-256 in hexadecimal, and a newline
 _CHUNK = 1 << 20
+_TORN_S = 3_600
+_DAY_S = 86_400
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +107,7 @@ class Checkpoints:
         self.again = again
         self._log = log
         self._version = f"{VERSION}/{_program()}"
-        self._told = False
+        self._told = self._swept = False
 
     def load(self, kind: GrowingKind, path: str) -> Checkpoint | None:
         """Return what is kept of a file, if it can be used with this ledger; None otherwise."""
@@ -176,7 +179,11 @@ class Checkpoints:
             raise ValueError(f"its reader's state takes more than {limits.CHECKPOINT_BYTES} bytes")
         from rightful.producers.spool import own_folder
 
-        _written(Path(own_folder(str(self.folder))), name, data)
+        folder = Path(own_folder(str(self.folder)))
+        if not self._swept:
+            self._swept = True
+            _sweep(folder, time.time())
+        _written(folder, name, data)
 
     def _once(self, why: str) -> Problem | None:
         if self._told:
@@ -324,6 +331,18 @@ def _program() -> str:
         return metadata.version("rightful")
     except metadata.PackageNotFoundError:
         return "0"
+
+
+def _sweep(folder: Path, now_s: float) -> None:
+    """Remove what killed imports had begun to write, and checkpoints of files that did not grow for long.
+
+    Most of these files are gone; one that is not is read from its beginning once, if it is imported again.
+    """
+    for path in folder.iterdir():
+        longest_s = _TORN_S if path.name.startswith(".") else limits.CHECKPOINT_DAYS * _DAY_S
+        with contextlib.suppress(OSError):
+            if now_s - path.lstat().st_mtime > longest_s:
+                path.unlink()
 
 
 def _written(folder: Path, name: str, data: bytes) -> None:

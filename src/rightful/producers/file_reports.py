@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rightful import limits
+from rightful.ledger.recorded import Receipt
 from rightful.producers.files import Problem
 
 NOTE, PASSED_OVER = "note: ", "passed over: "
@@ -31,6 +32,50 @@ class Span(NamedTuple):
     size: int
 
 
+class Answers:
+    """The ledger's answer for each record of a file, in the order of the file.
+
+    Args:
+        keeps: Whether the receipts are kept; else only how many there were of each outcome.
+
+    Attributes:
+        counts: How many receipts there were of each outcome.
+    """
+
+    def __init__(self, *, keeps: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self._keeps = keeps
+        self._receipts: list[dict[str, Any] | None] = []
+        self._next = 0
+
+    def expect(self) -> None:
+        """Keep a place for the answer for a record that waits."""
+        if self._keeps:
+            self._receipts.append(None)
+
+    def give(self, line: int, receipt: Receipt) -> None:
+        """Take the answer for the first record that waits."""
+        self.counts[receipt.outcome] += 1
+        if self._keeps:
+            self._next = self._receipts.index(None, self._next)
+            self._receipts[self._next] = _receipt(line, receipt)
+
+    def refuse(self, problem: Problem) -> None:
+        """Take note that a record is not imported."""
+        self.counts["invalid"] += 1
+        if self._keeps:
+            self._receipts.append(_receipt(problem.line, Receipt(None, "invalid", None, None, problem.what)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the receipts and counts with the keys of `ingest --json`."""
+        return {"receipts": self._receipts, "counts": dict(self.counts)}
+
+
+def _receipt(line: int | None, receipt: Receipt) -> dict[str, Any]:
+    said = receipt._asdict() | {"line": line}
+    return said if receipt.reason is not None else {name: said[name] for name in said if name != "reason"}
+
+
 class FileReport(msgspec.Struct):
     """What became of one file.
 
@@ -48,6 +93,7 @@ class FileReport(msgspec.Struct):
         passed: How many files it says were passed over.
         kinds: How many events of each type were appended.
         span: What was read of a file that grows; None of any other, which is read whole.
+        answers: What the ledger answered for each record, of a kind that says so.
     """
 
     path: str
@@ -62,6 +108,7 @@ class FileReport(msgspec.Struct):
     passed: int = 0
     kinds: dict[str, int] = {}
     span: Span | None = None
+    answers: Answers | None = None
 
     @classmethod
     def unread(cls, path: str, problem: Problem, *, files: int = 1) -> FileReport:
@@ -86,8 +133,9 @@ class FileReport(msgspec.Struct):
     def as_dict(self) -> dict[str, Any]:
         """Return the report with the keys of `import --json`."""
         problems = [{"line": one.line, "what": one.what} for one in self.problems]
-        document = {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
-        return document if self.span is None else document | {"bytes": self.span._asdict()}
+        said = {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
+        said |= {} if self.answers is None else self.answers.as_dict()
+        return said if self.span is None else said | {"bytes": self.span._asdict()}
 
     @property
     def exit_code(self) -> int:

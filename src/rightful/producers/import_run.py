@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from rightful import limits
 from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
-from rightful.producers.file_reports import PASSED_OVER, FileReport, Told
+from rightful.ledger.classify import STANDS
+from rightful.producers.file_reports import PASSED_OVER, Answers, FileReport, Told
 from rightful.producers.files import NO_OBJECT, Found, Problem
 from rightful.producers.foreign import described
 from rightful.producers.recognising import ONLY, foreign
@@ -48,11 +49,19 @@ class Run:
         self.report = FileReport(path, problems=[], kinds={})
         self.tell = Told(self.report).tell
 
+    def answer(self, *, keeps: bool) -> None:
+        """Answer for each record, since the file's kind does.
+
+        Args:
+            keeps: Whether the receipts are kept; else only how many there were of each outcome.
+        """
+        self.report.answers = Answers(keeps=keeps)
+
     def take(self, reader: Reader, item: Found | Problem) -> None:
         """Turn an object into events that wait."""
         if isinstance(item, Problem):
             self.is_whole = self.is_whole and not item.lost
-            self.tell(item)
+            self._refuse(item)
             return
         self._gather(item.line, lambda: reader.events(item))
 
@@ -65,23 +74,31 @@ class Run:
         try:
             for event in events():
                 if isinstance(event, Problem):
-                    self.tell(event)
+                    self._refuse(event)
                     if event.what.startswith(PASSED_OVER):
                         self.report.is_read, self.report.passed = False, 1
                 else:
                     self.waiting.append((line, event))
+                    if self.report.answers is not None:
+                        self.report.answers.expect()
         except InvalidEventError as error:
-            self.tell(Problem(line, str(error)))
+            self._refuse(Problem(line, str(error)))
         except (RightfulError, OSError, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001 - one odd object must not end an import of many files
             self.mistake(line, error)
 
+    def _refuse(self, problem: Problem) -> None:
+        """Tell of a problem, and answer `invalid` for a record that is not imported."""
+        self.tell(problem)
+        if self.report.answers is not None and problem.lost:
+            self.report.answers.refuse(problem)
+
     def mistake(self, line: int | None, error: Exception) -> None:
         """Say that we did not foresee something: loudly, since it is lost, and without an end of the import."""
         self.is_mistaken = True
         what = f"a mistake of ours ({type(error).__name__}: {error}, in {_raised_in(error)})"
-        self.tell(Problem(line, f"{what}: what stands here was not imported whole; please report it"))
+        self._refuse(Problem(line, f"{what}: what stands here was not imported whole; please report it"))
 
     def flush(self, reader: Reader) -> None:
         """Append what waits, and close the report's list of problems when it is too long."""
@@ -93,7 +110,16 @@ class Run:
                 self.tell(note)
             for (line, event), receipt in zip(part, receipts, strict=True):
                 self._count(line, event["type"], receipt)
+                if self.report.answers is not None:
+                    self.report.answers.give(line, receipt)
+            self._follow(reader, part, receipts)
             self._written()
+
+    def _follow(self, reader: Reader, part: list[tuple[int, Wire]], receipts: list[Receipt]) -> None:
+        """Append what is to be recorded of how a part was received."""
+        more = reader.after(self._log, [event for _, event in part], receipts)
+        for event, receipt in zip(more, self._log.append(more) if more else (), strict=True):
+            self._count(part[0][0], event["type"], receipt)
 
     def pass_over(self, items: Iterator[Found | Problem], kinds: list[Kind], *, named: bool) -> None:
         """Say why a file is not imported: what is wrong with it, or that nobody knows its form.
@@ -124,8 +150,8 @@ class Run:
             case "duplicate":
                 self.report.duplicate += 1
                 self.report.repeated += receipt.position is not None and receipt.position > self._began
-            case "stale" if receipt.position is None:
-                pass  # an older copy, which the reader's plan left out and told of
+            case "stale" if receipt.position is None or (receipt.reason or "").startswith(STANDS):
+                pass  # an older copy, which the reader's plan left out and told of; or one that stands there
             case "invalid":
                 self.tell(Problem(line, receipt.reason or "Expected an event"))
             case "conflict":

@@ -73,6 +73,7 @@ def import_paths(
     stdin: BinaryIO,
     progress: Progress | None = None,
     checkpoints: Checkpoints | None = None,
+    receipts: bool = False,
 ) -> Iterator[FileReport]:
     """Import files, the JSON files below folders, or standard input; yield a report for each.
 
@@ -85,11 +86,12 @@ def import_paths(
         stdin: What `-` means.
         progress: Told how far it is.
         checkpoints: Where the reading of growing files stopped; without it each is read from its beginning.
+        receipts: Whether the reports of kinds that answer for each record hold the receipts.
 
     Raises:
         StorageError: The ledger cannot be written. What was reported before is in it.
     """
-    importing = Import(log, list(kinds), log.head(), progress, checkpoints)
+    importing = Import(log, list(kinds), log.head(), progress, checkpoints, receipts)
     for path in paths:
         yield from importing.reports(path, stdin)
 
@@ -103,6 +105,7 @@ class Import(NamedTuple):
         began: The last position when the import began.
         progress: Told how far it is.
         checkpoints: Where reading stopped the last time.
+        receipts: Whether receipts are kept, of kinds that answer for each record.
     """
 
     log: Log
@@ -110,6 +113,7 @@ class Import(NamedTuple):
     began: int
     progress: Progress | None
     checkpoints: Checkpoints | None
+    receipts: bool = False
 
     def reports(self, path: str, stdin: BinaryIO) -> Iterator[FileReport]:
         """Import what stands at a path, or standard input where it is `-`."""
@@ -204,6 +208,8 @@ class Import(NamedTuple):
         if found is None:
             return run.report
         kind, items = found
+        if getattr(kind, "ANSWERS", False):
+            run.answer(keeps=self.receipts)
         try:
             reader = kind.reader(origin)
         except InvalidEventError as error:

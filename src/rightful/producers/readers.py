@@ -7,7 +7,7 @@ A kind that an importer adds implements `Kind` and `Reader`, or, where its files
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeGuard
 
 from rightful.producers.files import Found, Problem
@@ -100,6 +100,11 @@ class Reader(Protocol):
         """Return events as they are to be appended, after a look at what stands in the log."""
         del log
         return Plan(events)
+
+    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
+        """Return what is to be recorded of how events were received; nothing for most kinds."""
+        del log, events, receipts
+        return []
 
 
 class Kind(Protocol):

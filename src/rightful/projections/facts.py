@@ -16,6 +16,7 @@ from rightful import times
 from rightful.envelope import Envelope
 from rightful.events import NOT_OURS
 from rightful.parts import BalanceArm, BalanceContext
+from rightful.projections import turn_rows
 from rightful.projections.columns import Ints, Places, Table
 from rightful.projections.names import Names
 
@@ -130,6 +131,7 @@ class Facts:
         links: One row a link or unlink: position, session, other, relation, evidence, unlink.
         quarantine: For each id in conflict, {revision: position} of its rows.
         withdrawn: For each id, the (position, revision) that were withdrawn.
+        turns: What came of the turns of transcripts (`turn_rows`).
         clock: The largest event time up to the end of each block of `CLOCK_ROWS` positions.
     """
 
@@ -151,6 +153,7 @@ class Facts:
         )  # fmt: skip
         self.grades_of = Places(self.grades, "name")
         self.links = Table(pos="u4", session="i4", other="i4", relation="u1", evidence="u1", unlink="u1")
+        self.turns = turn_rows.table()
         self.asides: list[Aside] = []
         self.starts: list[Start] = []
         self.decayed: list[Decayed] = []

@@ -16,6 +16,7 @@ from rightful.events import TYPES
 from rightful.ledger.recorded import Page
 from rightful.projections.batches import add_exposures, add_grades, batch_of, is_plain
 from rightful.projections.facts import Facts
+from rightful.projections.turn_rows import collect, concerns
 
 Step = Callable[[Facts, Envelope, Any, int], None]
 
@@ -81,6 +82,9 @@ def fold(facts: Facts, page: Page) -> None:
             _fold_each(facts, page)
     finally:
         facts.names.meet(page, facts.producers.number)
+        if concerns(page):
+            folded = page if facts.watermark >= page.last else page.until(facts.watermark)
+            collect(facts.turns, folded, facts.names.of, facts.producers.number)
 
 
 def _fold_plain(facts: Facts, page: Page) -> None:

@@ -90,6 +90,13 @@ class Names:
             out.append(number)
         return out
 
+    def of(self, session: str) -> int:
+        """Return the number of a session that a folded row named, as it was or in a sanitised form."""
+        number = self.texts.find(session)
+        found = self.texts.find(f"\0{session}") if number is None else number
+        assert found is not None, "a row that was folded mentions its session"
+        return found
+
     def target(self, text: str) -> int:
         """Return the number of a name that a grade gives as its `exposure_session`."""
         number = self.texts.find(text)

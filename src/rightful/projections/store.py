@@ -30,7 +30,7 @@ from rightful.projections.kept import Kept, from_values, to_values
 from rightful.projections.names import Names
 from rightful.recorders import files
 
-VERSION = 2
+VERSION = 3
 """Version of this form; raised by any change of what is folded or how it is stored."""
 
 CHUNK_ROWS = 65_536
@@ -38,7 +38,7 @@ CHUNK_ROWS = 65_536
 _PART_BYTES = 1 << 24
 _SAVE_BYTES = 16
 
-_TABLES = ("shown", "arms_shown", "withheld", "grades", "links")
+_TABLES = ("shown", "arms_shown", "withheld", "grades", "links", "turns")
 _LISTS: dict[str, Any] = {
     "asides": list[Aside],
     "starts": list[Start],

@@ -1,4 +1,4 @@
-"""Coverage: which sessions have an exposure, a grade and a binding, day by day, and what looks wrong.
+"""Coverage: which sessions have an exposure, a grade, a binding and all of their transcript, and what looks wrong.
 
 A session counts on the day, and for the producer, of the first row that names it. It has an
 exposure, a grade or a binding if its run has: a link in force gives all names of a run what one
@@ -7,6 +7,7 @@ of them has. Names that were read from a sanitised form are no sessions of their
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import NamedTuple
@@ -22,11 +23,15 @@ from rightful.projections.paying import Settlement
 from rightful.projections.projected import Projected
 from rightful.projections.runs import quarantined
 from rightful.projections.scene import BINS, Scene, scene_of
+from rightful.projections.turn_rows import states_of
 from rightful.reports.explain.words import count
 
 _DAY_US = 86_400_000_000
 MEASURES = ("exposure", "grade", "binding")
 """What a session can have, in the order in which it is shown."""
+
+STATES = ("complete", "incomplete", "unknown")
+"""What is known of whether a transcript is all there."""
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -41,6 +46,7 @@ class Day(msgspec.Struct, frozen=True):
         binding: How many share a run with another name by a link in force.
         bins: How many of their grades ended in each bin under the policy; without those that are 0.
         complete: False for the day of the ledger's last recording, which may go on, and for what is stamped later.
+        transcripts: How many of the sessions have a transcript of each state; without those that are 0.
     """
 
     producer: str
@@ -51,14 +57,21 @@ class Day(msgspec.Struct, frozen=True):
     binding: int
     bins: dict[str, int]
     complete: bool
+    transcripts: dict[str, int] = {}
+
+    def measured(self, measure: str) -> tuple[int, int]:
+        """Return how many sessions have something, and of how many: of a transcript, of those that have one."""
+        if measure == "transcript":
+            return self.transcripts.get("complete", 0), sum(self.transcripts.values())
+        return getattr(self, measure), self.sessions
 
 
 class Alarm(msgspec.Struct, frozen=True):
     """Something that looks wrong.
 
     Attributes:
-        kind: `exposure-drop`, `grade-drop`, `binding-drop`, `only-decays`, `no-rewards`, `withheld-but-shown`,
-            `doubtful-grades`.
+        kind: `exposure-drop`, `grade-drop`, `binding-drop`, `transcript-drop`, `only-decays`, `no-rewards`,
+            `withheld-but-shown`, `doubtful-grades`.
         what: A sentence.
         producer: Whose sessions, of a drop.
         day: Which day, of a drop.
@@ -126,12 +139,14 @@ def days_of(ground: Ground) -> list[Day]:
     columns = [np.bincount(of[counted], minlength=len(keys))]
     columns += [np.bincount(of[counted[has[counted]]], minlength=len(keys)) for has in _having(ground)]
     bins = _bins(ground, of, len(keys))
+    transcripts = _transcripts(ground, of, frozenset(counted.tolist()))
     rows = []
     for at, one in enumerate(keys.tolist()):
         sessions, exposure, grade, binding = (int(column[at]) for column in columns)
         ended = {name: int(bins[number, at]) for number, name in enumerate(BINS) if bins[number, at]}
         producer, day = facts.producers.values[one >> 32], one & 0xFFFFFFFF
-        rows.append(Day(producer, _text(day), sessions, exposure, grade, binding, ended, day < ground.today))
+        held = transcripts.get(at, {})
+        rows.append(Day(producer, _text(day), sessions, exposure, grade, binding, ended, day < ground.today, held))
     kept = [row for row in rows if row.sessions or row.bins]
     return sorted(kept, key=lambda row: (row.producer, row.day))
 
@@ -163,6 +178,21 @@ def _bins(ground: Ground, of: Ints, groups: int) -> Ints:
     return flat.reshape(len(BINS), groups)
 
 
+def _transcripts(ground: Ground, of: Ints, counted: frozenset[int]) -> dict[int, dict[str, int]]:
+    """Return, for each group that has transcripts, how many are in each state."""
+    found: dict[int, dict[str, int]] = {}
+    for name, state in states_of(ground.facts.turns).items():
+        if name in counted:
+            states = found.setdefault(int(of[name]), {})
+            states[state] = states.get(state, 0) + 1
+    return {at: {state: states[state] for state in STATES if state in states} for at, states in found.items()}
+
+
+def transcripts(rows: list[Day]) -> dict[str, int]:
+    """Return how many sessions have a transcript of each state, over all days."""
+    return {state: sum(row.transcripts.get(state, 0) for row in rows) for state in STATES}
+
+
 def _text(day: int) -> str:
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day)).date().isoformat()
 
@@ -187,33 +217,36 @@ def drops(rows: list[Day], days: int) -> list[Alarm]:
     later; nor are days with fewer than `limits.COVERAGE_SESSIONS` sessions, on either side.
     """
     among = {row.day for row in newest(rows, days)}
-    judged: dict[str, list[Day]] = {}
-    found = []
-    for row in rows:
-        if not row.complete or row.sessions < limits.COVERAGE_SESSIONS:
-            continue
-        before = judged.setdefault(row.producer, [])
-        if before and row.day in among:
-            found += [
-                one for name in MEASURES if (one := _drop(row, before[-limits.COVERAGE_DAYS :], name)) is not None
-            ]
-        before.append(row)
+    found = [one for measure in (*MEASURES, "transcript") for one in _drops(rows, among, measure)]
     return sorted(found, key=lambda one: (one.day or "", one.producer or "", one.kind))
 
 
+def _drops(rows: list[Day], among: set[str], measure: str) -> Iterator[Alarm]:
+    judged: dict[str, list[Day]] = {}
+    for row in rows:
+        if not row.complete or row.measured(measure)[1] < limits.COVERAGE_SESSIONS:
+            continue
+        before = judged.setdefault(row.producer, [])
+        if before and row.day in among and (one := _drop(row, before[-limits.COVERAGE_DAYS :], measure)) is not None:
+            yield one
+        before.append(row)
+
+
 def _drop(row: Day, before: list[Day], measure: str) -> Alarm | None:
-    usual = median(getattr(one, measure) / one.sessions for one in before)
-    have = getattr(row, measure)
-    share = have / row.sessions
+    usual = median(have / of for have, of in (one.measured(measure) for one in before))
+    have, of = row.measured(measure)
+    share = have / of
     if round((usual - share) * 100, 9) <= limits.COVERAGE_POINTS:
         return None
-    verb = "has" if have == 1 else "have"
     what = (
-        f"{row.producer} on {row.day}: {have} of {count(row.sessions, 'session')} {verb} {_article(measure)} "
+        f"{row.producer} on {row.day}: {_having_words(have, of, measure)} "
         f"({share:.0%}); the median of the {count(len(before), 'day')} before is {usual:.0%}."
     )
     return Alarm(f"{measure}-drop", what, row.producer, row.day, share, usual)
 
 
-def _article(measure: str) -> str:
-    return f"an {measure}" if measure == "exposure" else f"a {measure}"
+def _having_words(have: int, of: int, measure: str) -> str:
+    if measure == "transcript":
+        return f"{have} of {count(of, 'transcript')} {'is' if have == 1 else 'are'} complete"
+    verb = "has" if have == 1 else "have"
+    return f"{have} of {count(of, 'session')} {verb} {'an' if measure == 'exposure' else 'a'} {measure}"

@@ -1,0 +1,175 @@
+"""Hand something over to the next step of a session: put it under a name, take it once.
+
+`put` leaves what FILE, or stdin, holds; `take` prints it as it was, byte for byte; `list` shows what
+a session put. The session is always named: there is no default. What was put last under a name is
+handed out, to one taker. A step that may be run again gives a --key of its own: with it a put is
+stored once, and a take gets the same again. If two runs use one session's name, neither gets what
+the other left, and you are told of both.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from rightful import limits, times
+from rightful.cli import common
+from rightful.cli.policy import common_options
+from rightful.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.producers.handoffs import Handoff, Listed
+
+_STDIN = "-"
+
+_WHATS = {
+    "put": "leave something under a name, in the place of what was left there before",
+    "take": "take what was put last under a name, and print it; exit code 1 if nothing waits",
+    "list": "show what a session put, and who took it",
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what can be done, and what each takes."""
+    whats = parser.add_subparsers(dest="what", metavar="WHAT", required=True, help=", ".join(_WHATS))
+    for name, text in _WHATS.items():
+        one = whats.add_parser(
+            name, help=text, description=f"{text[0].upper()}{text[1:]}.",
+            formatter_class=parser.formatter_class, allow_abbrev=False,
+        )  # fmt: skip
+        common_options(one)
+        if name != "list":
+            one.add_argument("name", metavar="NAME", help="what it is called")
+        if name == "put":
+            one.add_argument("file", metavar="FILE", nargs="?", default=_STDIN, help="what to leave; else stdin")
+        one.add_argument("--session", metavar="S", required=True, help="the session that this step runs in, in full")
+        if name == "take":
+            one.add_argument("--put-by", metavar="OTHER", help="the session that put it, where that is another one")
+        if name != "list":
+            one.add_argument("--key", metavar="K", help="a key of your own, so that the step can be run again")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked."""
+    return {"put": _put, "take": _take, "list": _list}[args.what](args)
+
+
+def _put(args: argparse.Namespace) -> int:
+    payload = _payload(args.file)
+    with common.opened(args) as ledger:
+        receipt = ledger.put_handoff(args.name, payload, session=args.session, key=args.key)
+    if args.json:
+        common.print_json({"id": receipt.id, "outcome": receipt.outcome, "position": receipt.position})
+    else:
+        again = ", as before" if receipt.outcome == "duplicate" else ""
+        common.say(f"{args.name} of {args.session} waits to be taken (position {receipt.position}{again}).")
+    return common.DONE
+
+
+def _payload(name: str) -> str | bytes:
+    """Return what a file holds: text where it is UTF-8, else bytes."""
+    try:
+        data = _read(common.stdin()) if name == _STDIN else _read_file(name)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}; nothing was put. Name another file.") from None
+    if len(data) > limits.EVENT_BYTES:
+        raise UsageError(
+            f"{name} is longer than {limits.EVENT_BYTES:,} bytes; nothing was put. Put its path and its digest instead."
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _read_file(name: str) -> bytes:
+    with Path(name).open("rb") as file:
+        return _read(file)
+
+
+def _read(file: BinaryIO) -> bytes:
+    return file.read(limits.EVENT_BYTES + 1)
+
+
+def _take(args: argparse.Namespace) -> int:
+    with common.opened(args) as ledger:
+        handoff = ledger.take_handoff(args.name, session=args.session, put_by=args.put_by, key=args.key)
+    if args.json:
+        common.print_json(_document(handoff))
+    else:
+        _print(handoff.payload)
+    return common.DONE
+
+
+def _document(handoff: Handoff) -> dict[str, Any]:
+    form, payload = _plain(handoff.payload)
+    return {
+        "id": handoff.id,
+        "name": handoff.name,
+        "session": handoff.session,
+        "form": form,
+        "payload": payload,
+        "put_at": handoff.put_at,
+        "position": handoff.position,
+        "taken_id": handoff.taken_id,
+        "repeated": handoff.repeated,
+    }
+
+
+def _plain(payload: object) -> tuple[str, object]:
+    match payload:
+        case bytes():
+            return "bytes", base64.b64encode(payload).decode()
+        case str():
+            return "text", payload
+        case _:
+            return "json", payload
+
+
+def _print(payload: object) -> None:
+    """Print a payload as it was put; escaped where it would reach a terminal."""
+    match payload:
+        case bytes():
+            data = payload
+        case str():
+            data = payload.encode("utf-8", "surrogateescape")
+        case _:
+            data = common.json_text(payload).encode() + b"\n"
+    if sys.stdout.isatty():
+        common.say(*data.decode("utf-8", "replace").split("\n"))
+        return
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        common.abandon(sys.stdout)
+        raise StorageError(
+            f"the payload could not be written to stdout: {error.strerror}; it counts as taken",
+            "Make room, and repeat the take if it had a --key.",
+        ) from None
+
+
+def _list(args: argparse.Namespace) -> int:
+    from rightful.cli import tables
+
+    with common.opened(args) as ledger:
+        found = ledger.handoffs().listed(args.session)
+    if args.json:
+        common.print_json([one._asdict() for one in found])
+    elif not found:
+        common.say(f"{args.session} put nothing.")
+    else:
+        tables.show_table({"name": "", "state": "", "put": "", "form": "", "position": ""}, map(_cells, found))
+    return common.DONE
+
+
+def _cells(one: Listed) -> list[str]:
+    taken = "" if one.taken_at is None else f" by {one.taken_by} at {times.text_of(times.us_of(one.taken_at))}"
+    return [one.name, one.state + taken, times.text_of(times.us_of(one.put_at)), one.form, str(one.position)]

@@ -1,0 +1,294 @@
+"""A transcript laid out for people. Loads rich, so it is imported when it is drawn.
+
+Every heading begins at the margin and every text is indented, also where it is folded, so that no text can
+pass for a heading. Marks are words.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+from rich.cells import cell_len, chop_cells
+
+from rightful import content, times
+from rightful.cli import common
+from rightful.cli.common import many, safe
+from rightful.projections.completeness import words
+from rightful.projections.transcripts.entries import Entry, Row, Transcript
+from rightful.projections.transcripts.parts import text_of
+
+_INDENT = "    "
+_LINES = 20
+_CHARS = 2_000
+_TAB = 4
+_NARROWEST = 20
+_ASIDE = frozenset({"data", "usage"})
+
+
+class Shown(NamedTuple):
+    """What of a transcript is shown.
+
+    Attributes:
+        before: How many entries stand before those that are there.
+        all: Show what is hidden, and what stands in quarantine.
+        full: Shorten nothing.
+    """
+
+    before: int
+    all: bool
+    full: bool
+
+
+def show(transcript: Transcript, shown: Shown) -> None:
+    """Print a transcript."""
+    _head(transcript)
+    if shown.before:
+        _put("", f"{many(shown.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
+    hidden: Counter[str] = Counter()
+    for entry in transcript.entries:
+        if not shown.all and (why := _hidden(entry)):
+            hidden[why] += 1
+            continue
+        _put("", *_lines(entry, shown))
+    _tail(transcript, hidden)
+
+
+def _hidden(entry: Entry) -> str | None:
+    """Return as what an entry is hidden; None where it is shown."""
+    if entry.kind in _ASIDE:
+        return entry.kind
+    return next((mark for mark in ("withdrawn", "hidden", "meta") if getattr(entry, mark) is True), None)
+
+
+def _put(*lines: str) -> None:
+    """Print lines of ours: made safe, and folded so that what does not fit is indented like what a session said."""
+    room = _room()
+    common.put("".join(f"{part}\n" for line in lines for part in _hung(safe(line), room)))
+
+
+def _room() -> int | None:
+    """Return how wide a text may be; None where nothing limits it."""
+    width = common.columns(sys.stdout)
+    return None if width is None else max(width - len(_INDENT), _NARROWEST)
+
+
+def _hung(line: str, room: int | None) -> list[str]:
+    if room is None or cell_len(line) <= room + len(_INDENT):
+        return [line]
+    first, *rest = _folded(line, room)
+    return [first, *(f"{_INDENT}{part}" for part in rest)]
+
+
+def _head(transcript: Transcript) -> None:
+    _put(f"transcript of {transcript.session}")
+    if transcript.names not in ([], [transcript.session]):
+        _put(f"It has no records of its own; these are of {', '.join(transcript.names)}, which links join to it.")
+    if transcript.ambiguous:
+        _put(f"It has no records of its own, and those of other names are not shown: {transcript.ambiguous}.")
+    _put(transcript.completeness + (f": {transcript.why}" if transcript.why else ""))
+    _put(*(f"hole: {words(hole)}" for hole in transcript.holes))
+    for producer, count in transcript.left_out.items():
+        _put(
+            f"left out: {many(count, 'item')} of the history that {producer} wrote, since another producer tells "
+            f"this session and nothing shows which of them are the same."
+        )
+    if (started := transcript.started) is not None:
+        facts = {name: getattr(started, name) for name in ("harness", "model", "cwd", "work_item")}
+        told = [f"{name} {value}" for name, value in facts.items() if value is not UNSET]
+        _put(", ".join([f"started {_time(started.at_us)}", *told]))
+
+
+def _tail(transcript: Transcript, hidden: Counter[str]) -> None:
+    if not transcript.entries:
+        _put("", "Nothing that was said or done is recorded of it.")
+    lines = []
+    if hidden:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
+        lines.append(f"{many(hidden.total(), 'entry', 'entries')} not shown ({kinds}); --all shows them.")
+    usage = transcript.usage
+    for label, counts in (("used", usage.total), ("used since it began", usage.cumulative)):
+        if counts:
+            lines.append(f"{label}: {', '.join(f'{name} {_value(value)}' for name, value in counts.items())}")
+    if transcript.ended is not None:
+        code = transcript.ended.exit_code
+        lines.append(f"ended {_time(transcript.ended.at_us)}" + ("" if code is UNSET else f" with exit code {code}"))
+    if transcript.subagents:
+        lines.append(f"subagents, each with a transcript of its own: {', '.join(transcript.subagents)}")
+    if lines:
+        _put("", *lines)
+
+
+def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
+    """Yield the lines of an entry: its heading, its text, its marks."""
+    yield _heading(entry)
+    yield from _text(_said(entry), shown)
+    if entry.kind == "tool_call":
+        yield from _result(entry, shown)
+    if entry.conflicts is not UNSET:
+        places = ", ".join(f"#{row.position}" for row in entry.conflicts)
+        is_are = "row contradicts" if len(entry.conflicts) == 1 else "rows contradict"
+        hint = "" if shown.all else "; --all shows what it says" if len(entry.conflicts) == 1 else "; --all shows them"
+        yield f"  in quarantine: {len(entry.conflicts)} {is_are} this ({places}){hint}"
+        if shown.all:
+            yield from _rows(entry.conflicts, shown)
+    if entry.rows is not UNSET:
+        yield f"  told by {many(len(entry.rows), 'row')}:"
+        yield from _rows(entry.rows, shown)
+
+
+def _heading(entry: Entry) -> str:
+    parts = [f"#{entry.position}", _time(entry.at_us, is_bound=entry.at_basis == "file")]
+    parts += [str(value) for value in (entry.session, entry.turn) if value is not UNSET]
+    marks = [
+        word for word in ("late", "hidden", "meta", "summary", "withdrawn", "erased") if getattr(entry, word) is True
+    ]
+    if entry.late is True:
+        marks[0] = "late: its turn was closed before"
+    if entry.revisions > 1:
+        marks.append(f"{entry.revisions} revisions")
+    parts.append(_who(entry) + (f"  [{', '.join(marks)}]" if marks else ""))
+    return "  ".join(parts)
+
+
+def _who(entry: Entry) -> str:
+    """Return who speaks, or what an entry is, in words."""
+    match entry.kind:
+        case "message":
+            return str(entry.role) if entry.role is not UNSET else "message"
+        case "tool_call":
+            called = " and ".join(entry.calls) if entry.calls is not UNSET else entry.call
+            of = f" (call {called})" if entry.call is not UNSET else ""
+            if entry.unpaired is True:
+                return f"result without a call{of}"
+            return f"tool {entry.name if entry.name is not UNSET else 'of unknown name'}{of}"
+        case "interaction_requested" | "interaction_answered":
+            word = "asked" if entry.kind.endswith("requested") else "answered"
+            return f"{word} {_or(entry.interaction)}" + (f" ({entry.asked})" if entry.asked is not UNSET else "")
+        case _:
+            return _event(entry)
+
+
+def _event(entry: Entry) -> str:
+    """Return in words what happened, of an entry that nobody says."""
+    what, meaning = _EVENTS.get(entry.kind, (entry.kind, ""))
+    more = next((one for one in (entry.stop_reason, entry.mode, entry.name, entry.of) if one is not UNSET), None)
+    return (what if more is None else f"{what} ({more})") + meaning
+
+
+_EVENTS = {
+    "turn_ended": ("turn ended", ""),
+    "history_compacted": ("history compacted", ": what stands above stays here, though the model saw less"),
+    "history_popped": ("history taken back", ": what was undone stays here"),
+    "history_cleared": ("history cleared", ": what stands above stays here"),
+    "history_appended": ("items of a history", ""),
+}
+"""What each kind of entry is called, and what it means for what stands above."""
+
+
+def _or(value: Any) -> str:  # noqa: ANN401 - a field that may not apply
+    return "" if value is UNSET else str(value)
+
+
+def _said(entry: Entry) -> str:
+    match entry.kind:
+        case "tool_call":
+            return _arguments(entry.arguments)
+        case "interaction_requested" | "interaction_answered":
+            return _arguments(entry.payload)
+        case "usage":
+            return _arguments(entry.counts)
+        case "data":
+            return _arguments(entry.data)
+        case "history_compacted":
+            return "\n".join(_value(text_of(item) or _spoken(item)) for item in entry.items or ())
+        case _:
+            parts = _others(entry.content)
+            return "\n".join([*([entry.text] if entry.text else []), *parts])
+
+
+def _spoken(item: Any) -> Any:  # noqa: ANN401 - an item of any form
+    return (text_of(item.get("content")) or item) if isinstance(item, dict) else item
+
+
+def _others(parts: Any) -> list[str]:  # noqa: ANN401 - content of any form
+    """Name the parts of a message that are no text."""
+    if not isinstance(parts, list):
+        return [] if parts is UNSET or text_of(parts) is not None else [_value(parts)]
+    return [
+        f"[{part.get('type', 'part') if isinstance(part, dict) else 'part'}]" for part in parts if text_of(part) is None
+    ]
+
+
+def _arguments(value: Any) -> str:  # noqa: ANN401 - content is any JSON value
+    """Return an object one member a line, anything else as it is."""
+    if isinstance(value, dict) and value:
+        return "\n".join(f"{name}: {_member(item)}" for name, item in value.items())
+    return "" if value is UNSET or value is None else _value(value)
+
+
+def _member(value: Any) -> str:  # noqa: ANN401 - content is any JSON value
+    text = _value(value)
+    return text if "\n" not in text else "\n" + "\n".join(f"  {line.expandtabs(_TAB)}" for line in text.split("\n"))
+
+
+def _value(value: Any) -> str:  # noqa: ANN401 - content is any JSON value
+    return value if isinstance(value, str) else json.dumps(content.escape(value)[0], ensure_ascii=False)
+
+
+def _result(entry: Entry, shown: Shown) -> Iterator[str]:
+    if entry.output is UNSET and entry.result_erased is UNSET:
+        yield "  no result"
+        return
+    marks = ["failed"] if entry.is_error is True else []
+    marks += ["stands in for a result that never came"] if entry.placeholder is True else []
+    marks += ["late: its turn was closed before"] if entry.result_late is True else []
+    marks += ["erased"] if entry.result_erased is True else []
+    marks += [f"{entry.result_revisions} revisions"] if (entry.result_revisions or 1) > 1 else []
+    yield f"  result #{entry.result_position}" + (f"  [{', '.join(marks)}]" if marks else "")
+    if entry.output is not UNSET:
+        text = text_of(entry.output)
+        yield from _text(text if text is not None else _arguments(entry.output), shown)
+
+
+def _rows(rows: Iterable[Row], shown: Shown) -> Iterator[str]:
+    for row in rows:
+        yield f"  #{row.position}  {_time(row.at_us)}  {row.producer}: {row.outcome}"
+        said = "erased" if row.said is None else _arguments({k: v for k, v in row.said.items() if v is not None})
+        yield from _text(said, shown)
+
+
+def _text(text: str, shown: Shown) -> Iterator[str]:
+    """Yield a text's lines, indented and folded; of a long one the beginning, and how much is left."""
+    text = text.replace("\r\n", "\n").rstrip("\n")
+    if not text:
+        return
+    kept = text if shown.full else "\n".join(text[:_CHARS].split("\n")[:_LINES])
+    room = _room()
+    for line in kept.split("\n"):
+        for part in _folded(safe(line.expandtabs(_TAB)), room):
+            yield f"{_INDENT}{part}".rstrip()
+    if len(kept) < len(text):
+        yield f"{_INDENT}[{len(text) - len(kept):,} more characters; --full shows all]"
+
+
+def _folded(line: str, room: int | None) -> list[str]:
+    """Return a line cut to the room, at spaces where it can."""
+    if room is None:
+        return [line]
+    found, at = [], 0
+    while len(line) - at > room or cell_len(line[at:]) > room:
+        head = chop_cells(line[at : at + room + 1], room)[0]
+        space = head.rfind(" ")
+        cut = space + 1 if space > room // 2 else len(head)
+        found.append(line[at : at + cut].rstrip())
+        at += cut
+    return [*found, line[at:]]
+
+
+def _time(at_us: int, *, is_bound: bool = False) -> str:
+    return ("before " if is_bound else "") + times.at_of(at_us).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,118 @@
+"""Show everything that a session said and did: each thing once, in order, with what is missing marked.
+
+SESSION is its name, or the value behind the namespace. A session that has no records of its own is shown by the
+names that links join to it. Above all stands what is missing; on each entry, what contradicts it. Text is
+indented and cannot steer the terminal: a line that begins at the margin is ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rightful.cli import asking, common
+from rightful.errors import ReadOnlyStoreError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.app import Ledger
+    from rightful.projections.transcripts.entries import Transcript
+
+READERS = ("agenta-runner", "agenta-api")
+"""The readers in whose form `--as` gives the messages."""
+
+_ENTRIES = 200
+_TURNS = 5
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the session, what of it is shown, and in which form."""
+    parser.add_argument("session", metavar="SESSION", help="its name, or the value behind the namespace")
+    parser.add_argument(
+        "--require-complete", action="store_true",
+        help="exit with 1, and show nothing, unless the transcript is known to be whole",
+    )  # fmt: skip
+    parser.add_argument("--revisions", action="store_true", help="show every row that told an entry")
+    parser.add_argument(
+        "--all", action="store_true", help="show what the tool hid, its data, usage, and what stands in quarantine"
+    )
+    parser.add_argument("--full", action="store_true", help="shorten nothing, and leave out no entry")
+    parser.add_argument("--turn", metavar="TURN", help="only the entries of this turn")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="only the last N entries; 0 for all; default 200, and all with --json"
+    )
+    parser.add_argument(
+        "--as", dest="reader", choices=READERS, metavar="READER",
+        help=f"print the messages as JSON, as a reader of session records gives them: {' or '.join(READERS)}",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the transcript."""
+    if args.limit is not None and args.limit < 0:
+        raise UsageError("--limit is a number of entries, 0 for all; nothing was shown.")
+    if args.reader and (args.turn is not None or args.limit is not None or args.revisions or args.all):
+        raise UsageError(
+            "--as gives all messages; leave out --turn, --limit, --revisions and --all. Nothing was shown."
+        )
+    with _opened(args) as ledger:
+        session = _named(ledger, args.session)
+        transcript = ledger.transcript(session, require_complete=args.require_complete, revisions=args.revisions)
+    if args.reader:
+        _note(transcript)
+        common.print_json(_messages(transcript, args.reader))
+        return common.DONE
+    before = _cut(transcript, args)
+    if args.json:
+        common.print_json(transcript.as_dict())
+        return common.DONE
+    from rightful.cli import told
+
+    told.show(transcript, told.Shown(before, all=args.all, full=args.full))
+    return common.DONE
+
+
+def _opened(args: argparse.Namespace) -> Ledger:
+    try:
+        return common.opened(args)
+    except ReadOnlyStoreError:
+        return common.opened(args, readonly=True)
+
+
+def _named(ledger: Ledger, asked: str) -> str:
+    """Return the session's full name; one that has rows is not sought, so the rest of the ledger is not folded."""
+    if ":" in asked and any(ledger.log.of_session(asked)):
+        return asked
+    asking.catch_up(ledger)
+    return asking.session_named(ledger, asked)
+
+
+def _cut(transcript: Transcript, args: argparse.Namespace) -> int:
+    """Leave of the entries what was asked for; return how many stand before them."""
+    if args.turn is not None:
+        turns = {entry.turn for entry in transcript.entries}
+        if args.turn not in turns:
+            named = ", ".join(sorted(turn for turn in turns if isinstance(turn, str))[:_TURNS]) or "none"
+            raise UsageError(f"no entry is of turn {args.turn!r}; nothing was shown. The turns are: {named}.")
+        transcript.entries = [entry for entry in transcript.entries if entry.turn == args.turn]
+    default = 0 if args.json or args.full else _ENTRIES
+    limit = default if args.limit is None else args.limit
+    before = max(len(transcript.entries) - limit, 0) if limit else 0
+    transcript.entries = transcript.entries[before:]
+    return before
+
+
+def _messages(transcript: Transcript, reader: str) -> list[dict[str, Any]]:
+    from rightful.projections.transcripts import readers
+
+    return readers.runner(transcript) if reader == READERS[0] else readers.api(transcript)
+
+
+def _note(transcript: Transcript) -> None:
+    """Say what the list of messages cannot: that something is missing."""
+    from rightful.projections.completeness import words
+
+    if transcript.completeness == "incomplete":
+        common.note(f"the transcript is incomplete: {'; '.join(map(words, transcript.holes))}.")
+    if transcript.ambiguous:
+        common.note(f"{transcript.session} has no records of its own, and {transcript.ambiguous}.")

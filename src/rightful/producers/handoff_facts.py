@@ -1,0 +1,178 @@
+"""What is found of who hands something over, independently of what they say of themselves.
+
+| variable | says |
+|---|---|
+| `RIGHTFUL_SESSION`, `RIGHTFUL_RUN_NONCE` | the run that `rightful run` started, and its nonce |
+| `CLAUDE_CODE_SESSION_ID`, `CC_SESSION_ID` | `claude-code:<id>` |
+| `CODEX_THREAD_ID` | `codex:<id>` |
+| `COPILOT_AGENT_SESSION_ID` | `copilot:<id>` |
+| `GPTME_CONVERSATION_ID` | `gptme:<id>` |
+| `GPTME_SESSION_ID` | `gptme-session:<label>` |
+
+An agent may run another one, so several may be set. The working folder is kept, and proves nothing:
+a run has steps in several folders, and several runs have steps in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rightful import limits
+from rightful.errors import RightfulError, UsageError
+from rightful.identity import is_session, split_session
+
+SameRun = Callable[[str, str], bool | None]
+"""Says whether links join two session names into one run; None where they do not tell."""
+
+NATIVE = (
+    ("CLAUDE_CODE_SESSION_ID", "claude-code"),
+    ("CC_SESSION_ID", "claude-code"),
+    ("CODEX_THREAD_ID", "codex"),
+    ("COPILOT_AGENT_SESSION_ID", "copilot"),
+    ("GPTME_CONVERSATION_ID", "gptme"),
+    ("GPTME_SESSION_ID", "gptme-session"),
+)
+"""The variables by which agent tools tell their commands which session they are in, and its namespace."""
+
+
+class HandoffMismatchError(RightfulError):
+    """Two runs are behind one handoff, or a key stands for two payloads. Nothing was handed over.
+
+    Give the session that the step runs in, and the key only to the same handoff again.
+
+    Attributes:
+        name: What the handoff is called.
+        session: Whose it is.
+        why: What disagrees with what.
+        advice: What to do next.
+    """
+
+    exit_code = 3
+
+    def __init__(self, name: str, session: str, why: str, advice: str) -> None:
+        super().__init__(name, session, why, advice)
+        self.name = name
+        self.session = session
+        self.why = why
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"handoff {self.name!r} of {self.session}: {self.why}; nothing was handed over. {self.advice}"
+
+
+class Facts(NamedTuple):
+    """What was found of a caller.
+
+    Attributes:
+        run: The name of its run.
+        nonce: The nonce of its run.
+        natives: The names under which agent tools know the session it is in.
+        cwd: Its working folder; a `file:` URI.
+    """
+
+    run: str | None = None
+    nonce: str | None = None
+    natives: tuple[str, ...] = ()
+    cwd: str | None = None
+
+    def found(self) -> dict[str, str]:
+        """Return them as an event has them."""
+        first = self.natives[0] if self.natives else None
+        facts = {"run_nonce": self.nonce, "native_id": first, "cwd": self.cwd}
+        return {name: value for name, value in facts.items() if value is not None}
+
+    def extra(self) -> dict[str, Any]:
+        """Return what an event has of them beside that."""
+        return {"natives": list(self.natives)} if len(self.natives) > 1 else {}
+
+
+def facts_of(environ: Mapping[str, str], cwd: Path | None) -> Facts:
+    """Return what an environment and a working folder show.
+
+    Args:
+        environ: The environment.
+        cwd: The working folder; None where there is none any more.
+    """
+    said = [f"{space}:{environ[name]}" for name, space in NATIVE if environ.get(name, "").strip()]
+    natives = tuple(name for name in dict.fromkeys(said) if is_session(name) and len(name) <= limits.WORD_CHARS)
+    return Facts(
+        environ.get("RIGHTFUL_SESSION") or None,
+        environ.get("RIGHTFUL_RUN_NONCE") or None,
+        natives,
+        None if cwd is None else cwd.absolute().as_uri(),
+    )
+
+
+def recorded_facts(found: Any, extra: Mapping[str, Any] | None) -> Facts:  # noqa: ANN401 - the struct of an event
+    """Return the facts that an event has."""
+    if found is None:
+        return Facts()
+    natives = (extra or {}).get("natives") or ([found.native_id] if found.native_id else [])
+    return Facts(None, found.run_nonce, tuple(natives), found.cwd)
+
+
+def check_caller(name: str, session: str, facts: Facts, same_run: SameRun) -> None:
+    """Refuse a session that what was found of the caller contradicts.
+
+    Args:
+        name: What the handoff is called.
+        session: What the caller says.
+        facts: What was found.
+        same_run: Asks the links.
+
+    Raises:
+        UsageError: It is no session's name.
+        HandoffMismatchError: The caller is in another session.
+    """
+    check_session(session)
+    if session in facts.natives or session == facts.run:
+        return
+    if facts.run is not None and same_run(session, facts.run) is not True:
+        raise _mismatch(name, session, f"this step is in {facts.run}, says RIGHTFUL_SESSION")
+    for native in facts.natives:
+        joined = same_run(session, native)
+        if joined is False:
+            raise _mismatch(name, session, f"this step is in {native}, and links join that to another run")
+        if joined is None and split_session(native)[0] == split_session(session)[0]:
+            raise _mismatch(name, session, f"this step is in {native}, says its environment")
+
+
+def check_session(session: str) -> None:
+    """Refuse what names no session.
+
+    Raises:
+        UsageError: It is no session's name.
+    """
+    if not is_session(session):
+        raise UsageError(
+            f"{session!r} names no session; nothing was handed over. Give its whole name, such as "
+            "claude-code:7fbe4341, or what RIGHTFUL_SESSION says."
+        )
+
+
+def _mismatch(name: str, session: str, why: str) -> HandoffMismatchError:
+    return HandoffMismatchError(name, session, why, "Give the session that this step runs in, or record their link.")
+
+
+def contradiction(mine: Facts, theirs: Facts, same_run: SameRun) -> str | None:
+    """Say by which fact two callers that name one session are of two runs; None where no fact says so.
+
+    Args:
+        mine: What was found of the caller.
+        theirs: What was found of the other one.
+        same_run: Asks the links.
+    """
+    if mine.nonce is not None and theirs.nonce is not None:
+        what = f"of the run with nonce {theirs.nonce}, and this step is of that with nonce {mine.nonce}"
+        return what if mine.nonce != theirs.nonce else None  # its steps may be sessions of their own
+    if set(mine.natives) & set(theirs.natives):
+        return None
+    for other in theirs.natives:
+        for own in mine.natives:
+            is_alike = split_session(own)[0] == split_session(other)[0]
+            joined = same_run(own, other)
+            if joined is False or (joined is None and is_alike):
+                return f"in {other}, and this step is in {own}"
+    return None

@@ -1,0 +1,277 @@
+"""The outbox of a runner: events from any thread, written by one, and acknowledged once they are durable.
+
+It holds a bounded number of events and bytes: who writes faster than the disk waits, and nothing is
+dropped. Many events share one transaction. What could not be written stays, in order and with its
+ids, and is tried again; the error reaches who flushes, closes, or finds no room.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from rightful import limits
+from rightful.errors import ForkedError, InvalidEventError, RightfulError, StorageError, UsageError
+from rightful.transcript_errors import BacklogError
+
+if TYPE_CHECKING:
+    from rightful.event_base import Event
+    from rightful.ledger.log import Log
+    from rightful.ledger.recorded import Receipt
+
+Answer = Future["Receipt"]
+"""Holds the receipt of an event once it is durable."""
+
+
+class Waiting(NamedTuple):
+    """An event that waits to be written.
+
+    Attributes:
+        event: The event.
+        size: The size of its body; bytes.
+        answer: Who waits for its receipt.
+    """
+
+    event: Event
+    size: int
+    answer: Answer
+
+
+class Outbox:
+    """Events on their way into a ledger. Threads may share it; a child of a fork may not use it.
+
+    Args:
+        log: Where they go.
+
+    Attributes:
+        refused_count: How many the ledger found invalid, which a check before should have done.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.refused_count = 0
+        self._log = log
+        self._pid = os.getpid()
+        self._changed = threading.Condition()
+        self._waiting: deque[Waiting] = deque()
+        self._bytes = 0
+        self._taken_count = self._settled_count = 0
+        self._error: Exception | None = None
+        self._tries = self._failed = 0  # how many tries began, and which one failed last
+        self._is_writing = self._is_urged = self._is_stopped = False
+        self._thread: threading.Thread | None = None
+        _open.add(self)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process made it; the child of a fork did not."""
+        return os.getpid() == self._pid
+
+    def check(self) -> None:
+        """Refuse the child of a fork.
+
+        Raises:
+            ForkedError: This is one.
+        """
+        if not self.is_ours:
+            raise ForkedError(self._log.path)
+
+    @contextmanager
+    def room(self, size: int, timeout_s: float | None) -> Iterator[None]:
+        """Wait for room, and keep everybody else out while something is put into it.
+
+        Args:
+            size: The size of what will be put; bytes.
+            timeout_s: How long to wait; seconds. None waits for ever.
+
+        Raises:
+            BacklogError: There was none for so long.
+            StorageError: There is none, since what waits could not be written now either.
+        """
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._changed:
+            tries = self._tries
+            while self._is_full(size):
+                self._is_urged = True
+                self._changed.notify_all()
+                self._hear(tries)
+                self._wait(until, timeout_s, "this event was not taken")
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep everybody else out while something is put into it for which there is always room."""
+        with self._changed:
+            yield
+
+    def put(self, event: Event, size: int) -> Answer:
+        """Take an event; call it within `room` or `alone`."""
+        answer: Answer = Future()
+        answer.set_running_or_notify_cancel()  # what was taken is written: nobody can cancel it
+        self._waiting.append(Waiting(event, size, answer))
+        self._bytes += size
+        self._taken_count += 1
+        self._changed.notify_all()
+        self._start()
+        return answer
+
+    def flush(self, timeout_s: float | None) -> None:
+        """Return once all that was taken before is durable.
+
+        Raises:
+            BacklogError: It is not, after so long. It is still being written.
+            StorageError: It could not be written. It stays, and the next flush tries again.
+        """
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._changed:
+            taken, tries = self._taken_count, self._tries
+            self._is_urged = True
+            self._changed.notify_all()
+            while self._settled_count < taken:
+                self._hear(tries)
+                if self._thread is None:
+                    self._write()
+                    continue
+                self._wait(until, timeout_s, "they stay and are written as soon as it can be done")
+
+    def give_up(self) -> list[Waiting]:
+        """Take back what could not be written, and return it."""
+        with self._changed:
+            while self._is_writing:
+                self._changed.wait()
+            left = list(self._waiting)
+            self._waiting.clear()
+            self._bytes, self._error = 0, None
+            self._settled_count = self._taken_count
+        for one in left:
+            one.answer.set_exception(StorageError("the event was given up", "It was not written."))
+        return left
+
+    def stop(self, *, wait: bool) -> None:
+        """Let the writing thread end once nothing waits."""
+        if not self.is_ours:
+            return
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+        if wait and self._thread is not None:
+            self._thread.join()
+        if wait:
+            _open.discard(self)
+
+    def drain(self, timeout_s: float) -> None:
+        """Write what waits when the program ends, and warn of what could not be."""
+        if not self.is_ours:
+            return
+        try:
+            self.flush(timeout_s)
+        except RightfulError as error:
+            warnings.warn(f"{len(self._waiting)} event(s) were not written: {error}", RuntimeWarning, stacklevel=1)
+
+    def _is_full(self, size: int) -> bool:
+        over = len(self._waiting) >= limits.OUTBOX_EVENTS or self._bytes + size > limits.OUTBOX_BYTES
+        return over and bool(self._waiting)
+
+    def _hear(self, tries: int) -> None:
+        """Raise what a try ended in that began after so many."""
+        if self._failed > tries and self._error is not None:
+            raise _again(self._error)
+
+    def _wait(self, until: float | None, timeout_s: float | None, what: str) -> None:
+        if threading.current_thread() is self._thread:
+            raise UsageError("the thread that writes cannot wait for itself; nothing was done. Wait in another thread.")
+        left_s = None if until is None else until - time.monotonic()
+        if left_s is not None and (left_s <= 0 or not self._changed.wait(left_s)):
+            raise BacklogError(self._log.path, len(self._waiting), timeout_s or 0.0, what)
+        if left_s is None:
+            self._changed.wait()
+
+    def _start(self) -> None:
+        if self._thread is not None:
+            return
+        self._thread = threading.Thread(target=self._run, name="rightful outbox", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # the interpreter is ending and starts no thread any more
+            self._thread = None
+            self._write()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._is_stopped:
+                    self._changed.wait()
+                if not self._waiting:
+                    return
+            if not self._write():
+                with self._changed:
+                    self._changed.wait_for(lambda: self._is_urged, limits.OUTBOX_AGAIN_S)
+
+    def _write(self) -> bool:
+        """Write what one transaction holds; return whether it was written."""
+        with self._changed:
+            batch = self._batch()
+            self._is_writing, self._is_urged = True, False
+            self._tries += 1
+        receipts: list[Receipt] = []
+        error: Exception | None = None
+        try:
+            receipts = self._log.append([one.event for one in batch])
+        except Exception as raised:  # noqa: BLE001 - whatever it was, who waits must hear of it
+            error = raised
+        for one, receipt in zip(batch, receipts, strict=False):
+            _settle(one, receipt)
+        with self._changed:
+            self._is_writing, self._error = False, error
+            self._failed = self._tries if error is not None else self._failed
+            for _ in receipts:
+                self._bytes -= self._waiting.popleft().size
+            self._settled_count += len(receipts)
+            self.refused_count += sum(receipt.outcome == "invalid" for receipt in receipts)
+            self._changed.notify_all()
+        return error is None
+
+    def _batch(self) -> list[Waiting]:
+        found: list[Waiting] = []
+        size = 0
+        for one in self._waiting:
+            if found and (len(found) >= limits.INGEST_EVENTS or size + one.size > limits.INGEST_BYTES):
+                break
+            found.append(one)
+            size += one.size
+        return found
+
+
+def _settle(one: Waiting, receipt: Receipt) -> None:
+    if receipt.outcome == "invalid":
+        one.answer.set_exception(InvalidEventError(receipt.reason or "Expected an event"))
+    else:
+        one.answer.set_result(receipt)
+
+
+def _again(error: Exception) -> RightfulError:
+    """Return an error to raise in another thread than it came from."""
+    again = (
+        type(error)(*error.args)
+        if isinstance(error, RightfulError)
+        else StorageError(f"what waits could not be written ({type(error).__name__}: {error})", "It stays; try again.")
+    )
+    again.__cause__ = error
+    return again
+
+
+_open: weakref.WeakSet[Outbox] = weakref.WeakSet()
+
+
+@atexit.register
+def _drain_all() -> None:
+    for outbox in list(_open):
+        outbox.drain(limits.OUTBOX_EXIT_S)

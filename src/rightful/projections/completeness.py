@@ -1,0 +1,332 @@
+"""Completeness: whether all that a producer counted of a session is there, and which of it is not.
+
+A producer that counts gives each event of a turn an index, from 0, and closes the turn with a
+`turn.ended` that says how many there were: by `event_count`, or by an index of its own, which is
+then the last one. Every row that came is counted, whatever its outcome: a stale or quarantined
+revision was delivered, and a repeated id with an index of its own fills that index too.
+
+| found | hole |
+|---|---|
+| an index below the count, or below the highest that came, is not there | `missing`, which ones |
+| the turn that another names as `previous` is not there | `missing`, none known |
+| the producer says that it lost some | `dropped`, how many |
+| nothing closed the turn | `open` |
+| an index beyond the count: it came after the turn was closed | `late`, which ones |
+
+An index out of order is not late: the count says that it belongs to the turn. Only where a
+`turn.ended` counts nothing does the place in the log tell what came after it.
+
+`complete` is what is proven to be whole. Without indexes or without a count it is `unknown`, since
+a lost tail would not show. So is a gap in what was read from a store that overwrites: there the
+index of a repaired row is never stored (Agenta's records). A producer says that its source is
+one by a `data.recorded` whose name is `OVERWRITING`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from rightful.envelope import body_of
+from rightful.ledger.recorded import Stored
+from rightful.transcript_errors import IncompleteTranscriptError
+from rightful.transcript_events import OVERWRITING
+
+State = Literal["complete", "incomplete", "unknown"]
+HoleKind = Literal["missing", "dropped", "open", "late"]
+
+COUNTED = frozenset(
+    {
+        "message.recorded",
+        "thought.recorded",
+        "usage.recorded",
+        "error.recorded",
+        "tool_call.snapshotted",
+        "tool_result.snapshotted",
+        "interaction.requested",
+        "interaction.answered",
+    }
+)
+"""The types that make a transcript: of one without an index nobody can say whether it is all there."""
+
+TERMINAL, DATA = "turn.ended", "data.recorded"
+ENDED_OR_COUNTED = COUNTED | {TERMINAL}
+TRANSCRIPT = COUNTED | {TERMINAL, DATA}
+"""The types of which a turn consists. Others fill the index that their producer gave them, and make no turn."""
+
+
+class Hole(Struct, frozen=True):
+    """Something that a transcript lacks, or that came when it was closed.
+
+    Attributes:
+        turn: In which turn.
+        kind: `missing`, `dropped` (by the producer's own word), `open` (nothing closed the turn)
+            or `late` (it came after the turn was closed).
+        indexes: Which indexes, as ranges with both ends; empty where they are not known.
+        count: How many events; None where that is not known.
+    """
+
+    turn: str
+    kind: HoleKind
+    indexes: tuple[tuple[int, int], ...] = ()
+    count: int | None = None
+
+
+class Completeness(Struct, frozen=True):
+    """Whether a session's transcript is whole.
+
+    Attributes:
+        state: `complete`, `incomplete` or `unknown`; of several producers the worst counts.
+        holes: What it lacks, turn by turn as they stand in the log.
+        why: Why it is unknown; None otherwise.
+        late: The positions of the rows that came after their turn was closed.
+    """
+
+    state: State
+    holes: tuple[Hole, ...] = ()
+    why: str | None = None
+    late: frozenset[int] = frozenset()
+
+
+def completeness_of(rows: Iterable[Stored]) -> Completeness:
+    """Return whether the transcript is whole that the rows of one session make.
+
+    Args:
+        rows: All rows of the session, of every outcome, by ascending position.
+
+    Raises:
+        UpgradeError: The end of a turn is of a newer version.
+    """
+    told: dict[str, _Told] = {}
+    for row in rows:
+        told.setdefault(row.envelope.producer, _Told()).take(row)
+    judged = [one.judged() for one in told.values() if one.has_transcript()]
+    if not judged:
+        return Completeness("unknown", why="it has no transcript")
+    worst = min(judged, key=lambda one: _WORST.index(one.state))
+    holes = tuple(hole for one in judged for hole in one.holes)
+    return Completeness(worst.state, holes, worst.why, frozenset().union(*(one.late for one in judged)))
+
+
+def require_complete(session: str, found: Completeness) -> None:
+    """Refuse a transcript that is not known to be whole.
+
+    Args:
+        session: Whose transcript.
+        found: What is known of it.
+
+    Raises:
+        IncompleteTranscriptError: It is incomplete, or nobody can say.
+    """
+    if found.state != "complete":
+        what = tuple(words(hole) for hole in found.holes) or (found.why or "",)
+        raise IncompleteTranscriptError(session, found.state, what)
+
+
+def words(hole: Hole) -> str:
+    """Return a hole as a part of a sentence."""
+    listed = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in hole.indexes)
+    which = f"{'index' if hole.count == 1 else 'indexes'} {listed}"
+    match hole.kind:
+        case "missing" if hole.indexes:
+            return f"turn {hole.turn} lacks {which}"
+        case "missing" if hole.count is None:
+            return f"turn {hole.turn} is not there"
+        case "missing":
+            return f"turn {hole.turn} lacks {hole.count} of its events"
+        case "dropped":
+            return f"turn {hole.turn} lost {hole.count} by its producer's word"
+        case "open":
+            return f"turn {hole.turn} was not closed"
+        case "late":
+            return f"turn {hole.turn} was closed before {which} came"
+
+
+_WORST: tuple[State, ...] = ("incomplete", "unknown", "complete")
+
+
+class _Told:
+    """What one producer told of a session."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, _Turn] = {}
+        self._is_overwritten = False
+        self._has_turnless = False
+
+    def take(self, row: Stored) -> None:
+        """Take a row."""
+        envelope = row.envelope
+        kind, turn = envelope.type, envelope.turn
+        if turn is None:
+            self._has_turnless = self._has_turnless or kind in COUNTED
+            self._is_overwritten = self._is_overwritten or (kind == DATA and overwrites(row))
+        elif envelope.index is not None or kind in ENDED_OR_COUNTED:
+            self._turns.setdefault(turn, _Turn()).take(row)
+
+    def has_transcript(self) -> bool:
+        """Say whether anything of what it told belongs to a transcript."""
+        return self._has_turnless or any(turn.is_transcript for turn in self._turns.values())
+
+    def judged(self) -> Completeness:
+        """Return what is so of what it told."""
+        turns = {name: turn for name, turn in self._turns.items() if turn.is_transcript}
+        doubts = ["its events have no turn"] * self._has_turnless
+        holes: list[Hole] = []
+        for name, turn in turns.items():
+            holes += turn.holes(name, gaps=not self._is_overwritten)
+            doubts += turn.doubts(gaps=self._is_overwritten)
+        lost = {one: None for turn in turns.values() for one in turn.previous if one not in self._turns}
+        holes += [Hole(name, "missing") for name in lost]
+        state: State = "incomplete" if holes else "unknown" if doubts else "complete"
+        late = frozenset(at for turn in turns.values() for at in turn.late_positions())
+        return Completeness(state, tuple(holes), doubts[0] if state == "unknown" else None, late)
+
+
+class _Turn:
+    """What one producer told of one turn.
+
+    Attributes:
+        is_transcript: Whether anything of it belongs to a transcript.
+        previous: The turns that it names as the one before.
+    """
+
+    def __init__(self) -> None:
+        self.is_transcript = False
+        self.previous: dict[str, None] = {}
+        self._seen: dict[int, list[int]] = {}  # where the rows of each index stand, but for ends
+        self._has_unindexed = False
+        self._unindexed_count = 0
+        self._closed_at = 0
+        self._counts: list[int] = []
+        self._dropped_count = 0
+
+    def take(self, row: Stored) -> None:
+        """Take a row of the turn."""
+        envelope = row.envelope
+        self.is_transcript = self.is_transcript or envelope.type in TRANSCRIPT
+        if envelope.index is not None:
+            places = self._seen.setdefault(envelope.index, [])
+            if envelope.type != TERMINAL:
+                places.append(row.position)
+        elif envelope.type in COUNTED:
+            self._has_unindexed = True
+            self._unindexed_count += is_first(row)
+        if envelope.type == TERMINAL:
+            self._end(row.position, end_of(row))
+
+    def _end(self, position: int, end: End) -> None:
+        self._closed_at = self._closed_at or position
+        self._dropped_count = max(self._dropped_count, end.dropped_count)
+        if end.count is not None:
+            self._counts.append(end.count)
+        if end.previous is not None:
+            self.previous[end.previous] = None
+
+    def holes(self, name: str, *, gaps: bool) -> Iterator[Hole]:
+        """Yield what it lacks; whether an index that never came is a hole depends on the source."""
+        missing = self._missing() if gaps else ()
+        lacking = sum(last - first + 1 for first, last in missing) - self._unindexed_count
+        if lacking > 0:
+            yield Hole(name, "missing", () if self._has_unindexed else missing, lacking)
+        if self._dropped_count:
+            yield Hole(name, "dropped", (), self._dropped_count)
+        if self._seen and not self._closed_at:
+            yield Hole(name, "open")
+        if late := self._late():
+            yield Hole(name, "late", ranges(late), len(late))
+
+    def doubts(self, *, gaps: bool) -> Iterator[str]:
+        """Yield why it is not known to be whole."""
+        if self._has_unindexed or not (self._seen or self._counts):
+            yield "its producer gives no index"
+        elif self._closed_at and not self._counts:
+            yield "its turns end without a count, so a lost tail would not show"
+        if gaps and self._missing():
+            yield "it comes from a store that overwrites, where a gap proves nothing"
+
+    def late_positions(self) -> Iterator[int]:
+        """Yield the positions of what came after the turn was closed."""
+        for index in self._late():
+            yield from (at for at in self._seen[index] if self._counts or at > self._closed_at)
+
+    def _missing(self) -> tuple[tuple[int, int], ...]:
+        return gaps_in(sorted(self._seen), max(self._counts, default=0))
+
+    def _late(self) -> list[int]:
+        """Return what came after the turn was closed: by the count, or by the place in the log where nothing counts."""
+        if self._counts:
+            count = min(self._counts)
+            return sorted(index for index, places in self._seen.items() if index >= count and places)
+        if not self._closed_at:
+            return []
+        return sorted(index for index, places in self._seen.items() if places and places[-1] > self._closed_at)
+
+
+class End(Struct, frozen=True):
+    """What a `turn.ended` says of its turn.
+
+    Attributes:
+        count: How many indexes the turn has; None if it does not say.
+        dropped_count: How many events its producer knows it lost.
+        previous: The turn before it.
+    """
+
+    count: int | None
+    dropped_count: int
+    previous: str | None
+
+
+def end_of(row: Stored) -> End:
+    """Return what a `turn.ended` says; only its own index once its body is erased."""
+    index = row.envelope.index
+    own = None if index is None else index + 1
+    if row.body is None:
+        return End(own, 0, None)
+    body = body_of(row.envelope, row.body, row.position)
+    count = max((one for one in (own, body.event_count) if one is not None), default=None)
+    return End(count, body.dropped_count or 0, body.previous)
+
+
+def is_first(row: Stored) -> bool:
+    """Say whether a row is the first of its id, or the first of it in another turn: its states count once."""
+    return row.envelope.revision == 1 or row.envelope.outcome == "reemitted"
+
+
+def overwrites(row: Stored) -> bool:
+    """Say whether a `data.recorded` says that its producer's source overwrites records."""
+    body = row.body
+    return body is not None and OVERWRITING.encode() in body and _names_overwriting(row, body)
+
+
+def _names_overwriting(row: Stored, body: bytes) -> bool:
+    return bool(body_of(row.envelope, body, row.position).name == OVERWRITING)
+
+
+def gaps_in(indexes: list[int], count: int) -> tuple[tuple[int, int], ...]:
+    """Return the ranges that lack below a count, and below the highest of some indexes.
+
+    Args:
+        indexes: What is there, ascending, each once.
+        count: How many there should be, from 0.
+    """
+    found, expected = [], 0
+    for index in indexes:
+        if index > expected:
+            found.append((expected, index - 1))
+        expected = index + 1
+    if expected < count:
+        found.append((expected, count - 1))
+    return tuple(found)
+
+
+def ranges(indexes: list[int]) -> tuple[tuple[int, int], ...]:
+    """Return ascending indexes as ranges with both ends."""
+    found: list[tuple[int, int]] = []
+    for index in indexes:
+        if found and found[-1][1] == index - 1:
+            found[-1] = found[-1][0], index
+        else:
+            found.append((index, index))
+    return tuple(found)

@@ -1,0 +1,76 @@
+"""Transcripts: one canonical fold of the rows of a session into what was said and done.
+
+- **Where.** Turns stand by the position of their first row; within one, facts by the lowest index of their
+  rows, and what has no index behind what came before it. What has no turn stands by its own position.
+- **What.** The newest accepted revision of each event id. Stale rows say nothing; rows in quarantine are
+  marked on the entry that they contradict.
+- **Which result.** See `calls`: of its own turn, or of another where that has no answer. A placeholder never
+  covers a real one.
+- **How often.** Once: the same call or answer told again under another turn, id or producer; one end a turn;
+  one message at one index.
+- **Whose.** Several producers may tell of one session: a call id of one name is one call. It stands where the
+  producer tells it that tells messages too, with the result of that one.
+- **Histories.** Items of `history.appended` are told if their producer is the only one that tells messages, or
+  tells them by events of its own too. Of another only what has an id is told, and only if it shares one; the
+  rest is counted in `left_out`.
+- **Usage.** See `usage`.
+
+A compaction, an undo or a clearing is an entry where it happened, and hides nothing: what the model saw next
+is the history's matter. What came after its turn was closed, was erased or withdrawn is marked as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rightful.ledger.recorded import Stored
+from rightful.projections.completeness import completeness_of
+from rightful.projections.transcripts.beside import put_beside
+from rightful.projections.transcripts.calls import calls_of
+from rightful.projections.transcripts.entries import Entry, Row, Transcript
+from rightful.projections.transcripts.facts import Gathered
+from rightful.projections.transcripts.parts import Part, parts_of
+from rightful.projections.transcripts.sources import Sources
+from rightful.projections.transcripts.telling import Telling
+from rightful.projections.transcripts.usage import total, used
+
+__all__ = ["Entry", "Row", "Transcript", "fold"]
+
+
+def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False) -> Transcript:
+    """Return what the rows of one session tell.
+
+    Args:
+        session: Its name.
+        rows: All its rows, of every type and outcome, by ascending position.
+        revisions: Give each entry every row that told it.
+
+    Raises:
+        UpgradeError: A row is of a newer type or version. Upgrade and ask again.
+    """
+    gathered = Gathered()
+    found = completeness_of(_through(gathered, rows))
+    sources = Sources(parts_of(gathered.facts()))
+    parts: list[Part] = sources.parts
+    groups = used(parts)
+    telling = Telling(sources.tells_messages, found.late, rows=revisions)
+    transcript = Transcript(
+        session=session,
+        completeness=found.state,
+        why=found.why,
+        holes=list(found.holes),
+        entries=telling.entries(parts, calls_of(parts), groups),
+        usage=total(groups, sources.tells_messages),
+        left_out=sources.left_out,
+    )
+    put_beside(transcript, gathered.beside)
+    if gathered.beside or transcript.entries:
+        transcript.names = [session]
+    return transcript
+
+
+def _through(gathered: Gathered, rows: Iterable[Stored]) -> Iterator[Stored]:
+    """Yield rows on, having gathered each: they are read once."""
+    for row in rows:
+        gathered.take(row)
+        yield row

@@ -1,0 +1,200 @@
+"""The rows of a session gathered by event id: what each fact says now, and where it stands.
+
+What a fact says is its newest accepted revision. A stale row says nothing, but its index counts for
+the place: the snapshot that came late and was first made is where the call began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import structs
+
+from rightful import content
+from rightful.envelope import body_of
+from rightful.errors import UpgradeError
+from rightful.events import TYPES
+from rightful.ledger.classify import ACCEPTED
+from rightful.ledger.recorded import Stored
+from rightful.transcript_events import OVERWRITING, REPEATED
+
+TOLD = {
+    "message.recorded": "message",
+    "thought.recorded": "thought",
+    "usage.recorded": "usage",
+    "error.recorded": "error",
+    "tool_call.snapshotted": "tool_call",
+    "tool_result.snapshotted": "tool_result",
+    "interaction.requested": "interaction_requested",
+    "interaction.answered": "interaction_answered",
+    "data.recorded": "data",
+    "turn.ended": "turn_ended",
+    "history.appended": "history_appended",
+    "history.compacted": "history_compacted",
+    "history.popped": "history_popped",
+    "history.cleared": "history_cleared",
+}
+"""The event types that a transcript tells, with the kind of their entries."""
+
+BESIDE = frozenset({"session.started", "session.ended", "session.linked", "session.unlinked"})
+"""What is said about the session and stands beside its entries."""
+
+
+class Fact:
+    """One event id with all its rows in one session.
+
+    Attributes:
+        id: The event id.
+        kind: The kind of its entry.
+        producer: Who told it.
+        turn: The turn of its first row.
+        index: The lowest index of its rows in that turn; None where they have none.
+        position: The position of its first row.
+        row: The row whose content is shown.
+        body: What that row says; None once it is erased, and where nothing can be shown.
+        conflicts: The rows in quarantine.
+        states: How many rows tell it, quarantined ones not counted.
+        withdrawn: Every row of it was withdrawn.
+    """
+
+    __slots__ = (
+        "body", "conflicts", "id", "index", "kind", "position", "producer", "row", "rows", "states", "turn",
+        "withdrawn",
+    )  # fmt: skip
+
+    def __init__(self, rows: list[Stored], withdrawn: frozenset[int] | set[int]) -> None:
+        leading = next((row for row in rows if row.envelope.outcome in ACCEPTED), rows[0])
+        envelope = leading.envelope
+        self.rows = rows
+        self.id = envelope.id
+        self.kind = TOLD.get(envelope.type, envelope.type)
+        self.producer = envelope.producer
+        self.turn = envelope.turn
+        self.position = rows[0].position
+        self.index = _lowest(rows, envelope.turn)
+        self._settle(withdrawn)
+
+    def _settle(self, withdrawn: frozenset[int] | set[int]) -> None:
+        rows = self.rows
+        live = [row for row in rows if row.envelope.revision not in withdrawn] if withdrawn else rows
+        accepted = [row for row in live if row.envelope.outcome in ACCEPTED]
+        conflicts = [row for row in live if row.envelope.outcome == "conflict"]
+        had_accepted = rows[0].envelope.outcome in ACCEPTED
+        self.withdrawn = bool(withdrawn) and not accepted and not conflicts
+        self.row = accepted[-1] if accepted else rows[0]
+        shown = bool(accepted) or self.withdrawn
+        if not accepted and had_accepted and len(conflicts) == 1:  # a withdrawal settled it
+            self.row, conflicts, shown = conflicts[0], [], True
+            self.kind = TOLD.get(self.row.envelope.type, self.row.envelope.type)
+        self.conflicts = conflicts
+        self.states = sum(row.envelope.outcome != "conflict" for row in rows) or 1
+        self.body = said(self.row) if shown else None
+
+    @property
+    def erased(self) -> bool:
+        """Whether what is shown was erased."""
+        return self.row.payload is None
+
+
+def _lowest(rows: list[Stored], turn: str | None) -> int | None:
+    indexes = [row.envelope.index for row in rows if row.envelope.turn == turn]
+    return min((index for index in indexes if index is not None), default=None)
+
+
+def _place_again(found: dict[str, Fact], repeat: Fact) -> None:
+    """Let a repeat that was not stored twice count for the place of its fact."""
+    data = getattr(repeat.body, "data", None)
+    fact = found.get(data["id"]) if isinstance(data, dict) and "id" in data else None
+    if fact is not None and fact.turn == repeat.turn and None not in {fact.index, repeat.index}:
+        fact.index = min(one for one in (fact.index, repeat.index) if one is not None)
+
+
+def _is_ours(fact: Fact) -> bool:
+    """Say whether a `data.recorded` tells of records, and nothing of the session."""
+    body = fact.body
+    if body is None or body.name not in {REPEATED, OVERWRITING}:
+        return False
+    return body.name == OVERWRITING or (isinstance(body.data, dict) and isinstance(body.data.get("id"), str))
+
+
+def said(row: Stored) -> Any:  # noqa: ANN401 - the body's struct
+    """Return what a row says, its content as it was recorded; None once it is erased.
+
+    Raises:
+        UpgradeError: Its type or version is newer than this program.
+    """
+    if row.body is None:
+        return None
+    body = body_of(row.envelope, row.body, row.position)
+    if not row.envelope.escaped:
+        return body
+    kept = {name: content.restore(getattr(body, name)) for name in TYPES[row.envelope.type].CONTENT}
+    return structs.replace(body, **kept)
+
+
+class Gathered:
+    """The rows of one session as they come, by ascending position.
+
+    Attributes:
+        beside: The accepted rows of `BESIDE`.
+        turns: The position of each turn's first row.
+    """
+
+    def __init__(self) -> None:
+        self.beside: list[Stored] = []
+        self.turns: dict[str, int] = {}
+        self._rows: dict[str, list[Stored]] = {}
+        self._withdrawn: dict[str, set[int]] = {}
+
+    def take(self, row: Stored) -> None:
+        """Take a row of any type.
+
+        Raises:
+            UpgradeError: It is of a type that is newer than this program.
+        """
+        envelope = row.envelope
+        if envelope.type in TOLD:
+            self._rows.setdefault(envelope.id, []).append(row)
+            if envelope.turn is not None:
+                self.turns.setdefault(envelope.turn, row.position)
+        elif envelope.type not in TYPES:
+            raise UpgradeError(row.position, envelope.type, envelope.schema)
+        elif envelope.type in BESIDE and envelope.outcome in ACCEPTED:
+            self.beside.append(row)
+        elif envelope.type == "event.withdrawn" and envelope.outcome in ACCEPTED and row.body is not None:
+            body = said(row)
+            self._withdrawn.setdefault(body.id.lower(), set()).add(body.revision)
+
+    def facts(self) -> list[Fact]:
+        """Return the facts in the order of the conversation."""
+        nothing: frozenset[int] = frozenset()
+        found = {id_: Fact(rows, self._withdrawn.get(id_, nothing)) for id_, rows in self._rows.items()}
+        for fact in [one for one in found.values() if one.kind == "data" and _is_ours(one)]:
+            del found[fact.id]
+            _place_again(found, fact)
+        return self._ordered(list(found.values()))
+
+    def _ordered(self, facts: list[Fact]) -> list[Fact]:
+        """Turns by their first row; within one by index, and what has none behind what came before it."""
+        highest: dict[str, int] = {}
+        keys: dict[str, tuple[int, int, int, int]] = {}
+        for fact in sorted(facts, key=lambda one: one.position):
+            if fact.turn is None:
+                keys[fact.id] = (fact.position, 0, 0, fact.position)
+                continue
+            start = self.turns[fact.turn]
+            if fact.index is None:
+                keys[fact.id] = (start, highest.get(fact.turn, -1), 1, fact.position)
+            else:
+                highest[fact.turn] = max(highest.get(fact.turn, -1), fact.index)
+                keys[fact.id] = (start, fact.index, 0, fact.position)
+        return sorted(facts, key=lambda one: keys[one.id])
+
+
+def gathered(rows: Iterable[Stored]) -> Gathered:
+    """Return rows gathered; of one session, of every outcome, by ascending position."""
+    found = Gathered()
+    for row in rows:
+        found.take(row)
+    return found

@@ -1,0 +1,132 @@
+"""Whose rows are told: a session's own, else those of the names that links join to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from rightful.errors import UsageError
+from rightful.ledger.log import Log
+from rightful.ledger.recorded import Stored
+from rightful.projections.completeness import Completeness, State
+from rightful.projections.completeness import require_complete as refuse_holes
+from rightful.projections.facts import RELATIONS, Facts
+from rightful.projections.projected import Projected
+from rightful.projections.runs import IN_FORCE, link_states, quarantined, runs_of
+from rightful.projections.transcripts import fold
+from rightful.projections.transcripts.entries import Transcript, Usage
+
+_SUBAGENT = RELATIONS.index("subagent")
+_WORST: tuple[State, ...] = ("incomplete", "unknown", "complete")
+
+
+def transcript_of(
+    projected: Projected, session: str, *, require_complete: bool = False, revisions: bool = False
+) -> Transcript:
+    """Return the transcript of a session; see `Ledger.transcript`.
+
+    Args:
+        projected: The projections of the ledger; asked only where the session has no records of its own.
+        session: Its name in full.
+        require_complete: Refuse a transcript that is not known to be whole.
+        revisions: Give each entry every row that told it.
+
+    Raises:
+        UsageError: No row names the session.
+        IncompleteTranscriptError: It is not known to be whole.
+    """
+    log = projected.log
+    transcript = fold(session, _rows(log, session), revisions=revisions)
+    if not transcript.entries:
+        transcript = _joined(projected, transcript, revisions=revisions)
+    if require_complete:
+        holes = tuple(transcript.holes)
+        refuse_holes(session, Completeness(_state(transcript.completeness), holes, transcript.why))
+    return transcript
+
+
+def _state(text: str) -> State:
+    return next(state for state in _WORST if state == text)
+
+
+def _rows(log: Log, session: str) -> Iterable[Stored]:
+    return (row for page in log.of_session(session) for row in page)
+
+
+def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transcript:
+    """Return what the other names of a session's run tell; the session itself has no records."""
+    facts = projected.catch_up()
+    known = facts.names.numbered(own.session, facts.watermark)
+    if not known:
+        raise UsageError(f"no session is named {own.session!r} in this ledger; nothing was shown. Name it in full.")
+    others, own.ambiguous = _others(facts, known[0])
+    told = [fold(name, _rows(projected.log, name), revisions=revisions) for name in others]
+    told = sorted(
+        (one for one in told if one.entries), key=lambda one: (min(e.at_us for e in one.entries), one.session)
+    )
+    if not told:
+        return own
+    for one in told:
+        for entry in one.entries:
+            entry.session = one.session
+    worst = min(told, key=lambda one: _WORST.index(_state(one.completeness)))
+    return Transcript(
+        session=own.session,
+        names=[one.session for one in told],
+        completeness=worst.completeness,
+        why=worst.why,
+        holes=[hole for one in told for hole in one.holes],
+        entries=[entry for one in told for entry in one.entries],
+        usage=_used(told),
+        started=own.started or told[0].started,
+        ended=own.ended or told[-1].ended,
+        subagents=sorted({name for one in [own, *told] for name in one.subagents}),
+        left_out={producer: count for one in told for producer, count in one.left_out.items()},
+    )
+
+
+def _beginning(one: Transcript) -> tuple[int, str]:
+    return min(entry.at_us for entry in one.entries), one.session
+
+
+def _others(facts: Facts, number: int) -> tuple[list[str], str | None]:
+    """Return the names of a session's run that are not its subagents', or why nobody can tell."""
+    names, through = facts.names, facts.watermark
+    among = np.zeros(len(names), np.bool_)
+    among[names.closure([number])] = True
+    quarantine = quarantined(facts, through)
+    if runs_of(facts, through, quarantine, among).ambiguous[number]:
+        return [], "its links, or its starts, do not say which run it is; `rightful explain` shows them"
+    states = link_states(facts, through, quarantine, among)
+    rows = np.flatnonzero((states == IN_FORCE) & (facts.links["relation"][: len(states)] != _SUBAGENT))
+    near: dict[int, list[int]] = {}
+    for row in rows.tolist():
+        one, other = int(facts.links["session"][row]), int(facts.links["other"][row])
+        near.setdefault(one, []).append(other)
+        near.setdefault(other, []).append(one)
+    found, waiting = {number}, [number]
+    while waiting:
+        for other in near.get(waiting.pop(), ()):
+            if other not in found:
+                found.add(other)
+                waiting.append(other)
+    return sorted({names.text(one) for one in found - {number}}), None
+
+
+def _used(told: list[Transcript]) -> Usage:
+    amounts: dict[str, list[Any]] = {}
+    cumulative: dict[str, Any] = {}
+    for one in told:
+        for name, value in one.usage.total.items():
+            amounts.setdefault(name, []).append(value)
+        cumulative |= one.usage.cumulative
+    return Usage(
+        total={
+            name: sum(values) if all(isinstance(value, int) for value in values) else math.fsum(values)
+            for name, values in amounts.items()
+        },
+        cumulative=cumulative if len(told) == 1 else {},
+    )
