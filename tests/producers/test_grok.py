@@ -274,6 +274,28 @@ def test_a_line_of_the_wrong_shape_says_where(row: Row, place: str) -> None:
     assert caught.value.place == place
 
 
+@pytest.mark.parametrize(
+    ("row", "is_grok"),
+    [
+        (line("available_commands", commands=[]), True),
+        (text("hi"), True),
+        (line("thought", content="hm"), True),
+        (call(), True),
+        (update("completed"), True),
+        (END, True),
+        (line("available_commands"), False),
+        (line("text", weight=3), False),
+        (line("text", text="hi", session_id="x"), False),
+        (line("text", content="hi", role="user"), False),
+        (line("tool_call", call_id="x"), False),
+        (line("end"), False),
+        ({"data": "hi"}, False),
+    ],
+)
+def test_a_line_is_told_by_its_type_and_what_that_has(row: Row, is_grok: bool) -> None:
+    assert Grok().recognises(row) is is_grok
+
+
 def test_the_sample_tells_its_conversation(imported: Importer, ledger: Ledger) -> None:
     [report] = imported("grok", SAMPLES / "grok" / "grok-trajectories" / "41c2.jsonl")
 
