@@ -143,8 +143,7 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         session_errors.NothingToTakeError("pr", "t:a", "nothing was put"),
         1,
         {"name": "pr", "session": "t:a", "why": "nothing was put"},
-        "handoff 'pr' of t:a: nothing was put; nothing was handed over. Put it first, "
-        "or repeat the take that got it with the same key.",
+        "handoff 'pr' of t:a: nothing was put; nothing was handed over. Put it first, or repeat",
     ),
 ]
 IDS = [type(case[0]).__name__ for case in CASES]
