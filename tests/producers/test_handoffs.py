@@ -14,6 +14,7 @@ from rightful.errors import InvalidEventError, RightfulError, UsageError
 from rightful.events import MessageRecorded
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Receipt
+from rightful.producers import handoff_rows
 from rightful.producers.handoffs import Handoffs
 from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
@@ -90,6 +91,23 @@ def test_a_take_with_a_key_gets_the_same_again_whatever_was_put_meanwhile(step: 
     assert again == first._replace(repeated=True)
     assert step().take("meta", session=A, key="step-3").payload == "two"
     assert len(rows(ledger)) == 4
+
+
+def test_the_same_take_that_another_made_since_we_looked_is_given_again(
+    step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step().put("meta", "one", session=A)
+    look = handoff_rows.last_put
+
+    def looked(*args: Any) -> Any:
+        monkeypatch.undo()
+        assert not step(cwd="/elsewhere").take("meta", session=A, key="step-2").repeated
+        return look(*args)
+
+    monkeypatch.setattr(handoff_rows, "last_put", looked)
+    taken = step().take("meta", session=A, key="step-2")
+
+    assert (taken.payload, taken.repeated) == ("one", True)
 
 
 def test_a_key_is_of_one_session_and_one_name(step: Step) -> None:

@@ -180,7 +180,12 @@ class Handoffs:
             head = self._log.head()
             if key is not None and (again := self._again(owner, name, session, key)) is not None:
                 return again
-            last = self._waiting(owner, name, head)
+            try:
+                last = self._waiting(owner, name, head)
+            except NothingToTakeError:  # perhaps the same take at another place got it since we looked
+                if key is not None and (again := self._again(owner, name, session, key)) is not None:
+                    return again
+                raise
             if owner == session:
                 self._check_same(last, name, session, "was put")
             event = self._event(rows.TAKEN, session, name)
