@@ -34,8 +34,11 @@ while True:
 SHELL = """
 import os, signal, subprocess, sys
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-job = subprocess.Popen(sys.argv[1:], process_group=0)
-os.tcsetpgrp(0, job.pid)
+def lead():
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+job = subprocess.Popen(sys.argv[1:], preexec_fn=lead)
 _, status = os.waitpid(job.pid, os.WUNTRACED)
 os.tcsetpgrp(0, os.getpgrp())
 print("stopped" if os.WIFSTOPPED(status) else "not stopped", flush=True)
