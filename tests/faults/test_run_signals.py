@@ -181,7 +181,7 @@ def test_the_command_can_be_stopped_and_brought_back_as_a_job(place: Place) -> N
     terminal.until("ready")
 
     os.write(terminal.fd, b"\x1a")
-    terminal.until("in the foreground")
+    terminal.until("in the foreground\r\n")  # a terminal lets others write between a line and its end
     os.write(terminal.fd, b"\x03")
     terminal.until("got SIGINT")
     job = int(subprocess.run(["pgrep", "-P", str(terminal.pid)], capture_output=True, check=True).stdout)
