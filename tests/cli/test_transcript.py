@@ -353,8 +353,15 @@ def test_whose_records_are_shown_is_said(run: Run, ledger: Path) -> None:
     out = run("transcript", "t:w").out
 
     assert "Nothing was said under this name itself; what was is of t:a, by its links." in out
-    assert "#1  2026-08-01 10:15:00Z  t:a  user" in out
+    assert "#1  2026-08-01 10:15:00Z  user" in out
     assert "subagents, each with a transcript of its own: t:sub" in out
+
+    resumed = {"session": "t:w", "other": "t:b", "as": "resume", "evidence": "native-id"}
+    fill(ledger, said("4", "again") | {"session": "t:b"}, fact("session.linked", "5", **resumed))
+    out = run("transcript", "t:w").out
+    assert "what was is of t:a, t:b, by its links." in out
+    assert "#1  2026-08-01 10:15:00Z  t:a  user" in out
+    assert "#4  2026-08-01 10:15:00Z  t:b  user" in out
 
 
 def test_an_ambiguous_run_is_said(run: Run, ledger: Path) -> None:

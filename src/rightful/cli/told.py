@@ -38,15 +38,18 @@ class Shown(NamedTuple):
         before: How many entries stand before those that are there.
         all: Show what is hidden, and what stands in quarantine.
         full: Shorten nothing.
+        named: Say of each entry whose it is, since several names tell them.
     """
 
     before: int
     all: bool
     full: bool
+    named: bool = False
 
 
 def show(transcript: Transcript, shown: Shown) -> None:
     """Print a transcript."""
+    shown = shown._replace(named=len(transcript.names) > 1)
     _head(transcript, shown)
     if shown.before:
         _put("", f"{many(shown.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
@@ -129,7 +132,7 @@ def _tail(transcript: Transcript, hidden: Counter[str]) -> None:
 
 def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
     """Yield the lines of an entry: its heading, its text, its marks."""
-    yield _heading(entry)
+    yield _heading(entry, shown)
     yield from _text(_said(entry), shown)
     if entry.kind == "tool_call":
         yield from _result(entry, shown)
@@ -145,9 +148,10 @@ def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
         yield from _rows(entry.rows, shown)
 
 
-def _heading(entry: Entry) -> str:
+def _heading(entry: Entry, shown: Shown) -> str:
     parts = [f"#{entry.position}", _time(entry.at_us, is_bound=entry.at_basis == "file")]
-    parts += [str(value) for value in (entry.session, entry.turn) if value is not UNSET]
+    names = (entry.session if shown.named else UNSET, entry.turn)
+    parts += [str(value) for value in names if value is not UNSET]
     marks = [
         word for word in ("late", "hidden", "meta", "summary", "withdrawn", "erased") if getattr(entry, word) is True
     ]
