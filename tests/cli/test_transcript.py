@@ -360,8 +360,7 @@ def test_whose_records_are_shown_is_said(run: Run, ledger: Path) -> None:
     fill(ledger, said("4", "again") | {"session": "t:b"}, fact("session.linked", "5", **resumed))
     out = run("transcript", "t:w").out
     assert "what was is of t:a, t:b, by its links." in out
-    assert "#1  2026-08-01 10:15:00Z  t:a  user" in out
-    assert "#4  2026-08-01 10:15:00Z  t:b  user" in out
+    assert all(f"2026-08-01 10:15:00Z  {name}  user" in out for name in ("t:a", "t:b"))
 
 
 def test_an_ambiguous_run_is_said(run: Run, ledger: Path) -> None:
