@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.producers.copilot_lines import SESSION, SID, answer, asked, record, start, turn, turned, uid
+from tests.producers.copilot_lines import SESSION, SID, answer, asked, eid, record, start, turn, turned, uid
 from tests.producers.growing import import_once, put, rows_of
 from tests.producers.reading_lines import written
 
@@ -52,7 +52,7 @@ def test_what_a_rewind_took_out_of_the_file_is_taken_out_of_the_history(
 
     assert imported(ledger, file, *rows) == appended
 
-    assert popped(ledger) == [(ItemRange(first=(uid("u5"), 0), last=(uid("u8"), 0)),)]
+    assert popped(ledger) == [(ItemRange(first=(eid("u5"), 0), last=(eid("u8"), 0)),)]
     [event] = [row.event for row in ledger.read() if isinstance(row.event, HistoryPopped)]
     assert (event.session, event.turn) == (SESSION, None)
     before = rows_of(ledger)
@@ -85,4 +85,4 @@ def test_a_compaction_behind_a_rewind_hides_no_message_that_is_still_there(ledge
     compacted = record("session.compaction_complete", "k9", success=True, summaryContent="s")
     imported(ledger, file, *KEPT, compacted)
 
-    assert popped(ledger) == [(ItemRange(first=(uid("u5"), 0), last=(uid("u8"), 0)),)]
+    assert popped(ledger) == [(ItemRange(first=(eid("u5"), 0), last=(eid("u8"), 0)),)]

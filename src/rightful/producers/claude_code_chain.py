@@ -88,16 +88,14 @@ class Chain:
         items = [{"first": _item(first), "last": _item(self._last)}]
         return {"type": "history.popped", "key": key_of(self._value, uuid, "popped", digest(items)), "items": items}
 
-    def compacted(
-        self, ident: str, facts: Mapping[str, Any], mode: str | None, logical: object
-    ) -> dict[str, Any] | None:
+    def compacted(self, ident: str, mode: str | None, logical: object) -> dict[str, Any] | None:
         """Return a compaction, which covers all from the beginning to the line that it names; None for a copy.
 
-        Its key holds what it says, since a stream log says less of the same boundary.
+        It says which boundary it is, since a stream log tells of the same one, and a log that lacks some of
+        the lines before it knows less of what it covers.
 
         Args:
             ident: The boundary's own id.
-            facts: What it says of itself.
             mode: What set it off, in the tool's word.
             logical: The last line that it covers; that which was read last where it names none.
         """
@@ -109,10 +107,11 @@ class Chain:
         self._prompts, self._recent = [], {}
         return {
             "type": "history.compacted",
-            "key": key_of(self._value, ident, "compacted", digest([covers, mode, facts])),
+            "key": key_of(self._value, ident, "compacted", digest([covers, mode])),
             "covers": covers,
             "mode": mode,
-        } | ({"extra": dict(facts)} if facts else {})
+            "extra": {"boundary": ident},
+        }
 
     def follow(self, uuid: str | None, parent: object, items: list[str]) -> None:
         """Take a line, whatever it is.

@@ -15,8 +15,9 @@
 | any other (`hook.*`, `skill.invoked`, `session.truncation` …) | data |
 
 The session is `copilot:<sessionId>`; where the file does not begin with its `session.start`, the
-folder's name says it. A record that gives one event and has a UUID passes that as the event's id;
-of others the key is the session, the record's id and the part, and a message's its `messageId`.
+folder's name says it. The key is the session, the record's id and the part, and a message's its
+`messageId`. The record's id alone would not do, though it is a UUID: a session that was forked or
+copied has the same records under a name of its own.
 
 Subagents write into the same file (github/copilot-cli issue 2543). Each is a session of its own,
 `copilot:<sessionId>/<agent>`: mixed with the main agent's, their messages are no conversation. The
@@ -145,7 +146,7 @@ class CopilotReader(GrowingReader):
             if gone and old.last is not None and gone == list(old.asked)[-len(gone) :]:
                 items = [{"first": [gone[0], 0], "last": list(old.last)}]
                 part = Part("history.popped", ("vanished", gone[0], old.last[0]), {"items": items})
-                wire = self._wire(Record("vanished", gone[0], {}, name, None), part) | self._times.of(None)
+                wire = self._wire(Record("vanished", gone[0], {}, name), part) | self._times.of(None)
                 yield {field: said for field, said in wire.items() if field != "turn"}
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
@@ -171,8 +172,8 @@ class CopilotReader(GrowingReader):
         if agent == MAIN and isinstance(call, str) and call:
             agent = self._spawned.get(call, call)
         if not isinstance(name, str) or not name:
-            return Record(word(kind), digest(value), said, agent, None)
-        return Record(word(kind), name, said, agent, _uuid_of(name))
+            name = digest(value)
+        return Record(word(kind), name, said, agent)
 
     def _said(self, record: Record, line: int) -> Iterator[Wire | Problem]:
         if record.kind == "session.start":
@@ -263,7 +264,7 @@ class CopilotReader(GrowingReader):
 
     def _rewound(self, record: Record, agent: Agent, line: int) -> Iterator[Wire | Problem]:
         read: _Rewind = shape_of(record, _Rewind)
-        ends = agent.rewind(_uuid_of(read.upToEventId) or read.upToEventId)
+        ends = agent.rewind(event_id(Copilot.NAME, self._key(read.upToEventId)))
         if ends is None:
             what = "a rewind goes back to what is no message of the user in this history; it was kept as data"
             yield Problem(line, what, lost=False)
@@ -273,30 +274,24 @@ class CopilotReader(GrowingReader):
         items = [{"first": list(first), "last": list(last)}]
         yield self._wire(record, Part("history.popped", (), {"items": items, **extra(without(record.data))}))
 
+    def _key(self, record: str) -> str:
+        """Return the key of the one event that a record is."""
+        return key_of(self._value, record, "record")
+
     def _session(self, agent: str) -> str:
         return session_of(NAMESPACE, f"{self._value}/{agent}" if agent else str(self._value), "$.agentId")
 
     def _wire(self, record: Record, part: Part) -> Wire:
         """Return a part as an event, without its time."""
-        wire: Wire = {"type": part.type, "producer": Copilot.NAME, "session": self._session(record.agent)}
-        if part.key or record.event_id is None:
-            wire["key"] = key_of(self._value, *(part.key or (record.id, "record")))
-        else:
-            wire["id"] = record.event_id
+        key = key_of(self._value, *part.key) if part.key else self._key(record.id)
+        wire: Wire = {"type": part.type, "producer": Copilot.NAME, "key": key, "session": self._session(record.agent)}
         agent = self._agents.get(record.agent)
         turn = None if agent is None or part.type in _TIMELESS else agent.turn_of(record.data)
         return wire | ({} if turn is None else {"turn": turn}) | part.fields
 
 
 def _item_of(wire: Wire) -> Item:
-    return (wire["id"] if "id" in wire else event_id(Copilot.NAME, wire["key"])), 0
-
-
-def _uuid_of(text: str) -> str | None:
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        return None
+    return event_id(Copilot.NAME, wire["key"]), 0
 
 
 def _folder_of(origin: Origin) -> str | None:
@@ -304,4 +299,8 @@ def _folder_of(origin: Origin) -> str | None:
     if origin.path == STDIN:
         return None
     folder = os.path.basename(os.path.realpath(os.path.dirname(origin.path) or "."))  # noqa: PTH119, PTH120 - no path is built
-    return folder if _uuid_of(folder) is not None else None
+    try:
+        uuid.UUID(folder)
+    except ValueError:
+        return None
+    return folder

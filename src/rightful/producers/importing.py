@@ -29,6 +29,7 @@ from rightful.producers.readers import (
     GrowingKind,
     GrowingReader,
     Kind,
+    NotYetError,
     Origin,
     Plan,
     Reader,
@@ -212,6 +213,8 @@ class Import(NamedTuple):
             run.answer(keeps=self.receipts)
         try:
             reader = kind.reader(origin)
+        except NotYetError as error:
+            return run.wait(error)
         except InvalidEventError as error:
             return FileReport.unread(origin.path, Problem(None, error.what))
         for item in items:
@@ -223,11 +226,13 @@ class Import(NamedTuple):
 
     def _read_on(self, kind: GrowingKind, origin: Origin, reading: Reading, kept: Checkpoint | None) -> FileReport:
         """Import what a growing file holds behind the place up to which it was imported."""
+        run = self._run(origin, reading.file)
         try:
             growth = Growth(kind, origin, reading, kept, self.checkpoints)
+        except NotYetError as error:
+            return run.wait(error)
         except InvalidEventError as error:
             return FileReport.unread(origin.path, Problem(None, error.what))
-        run = self._run(origin, reading.file)
         growth.take(run)
         return run.report
 
