@@ -277,3 +277,11 @@ def test_the_state_of_a_chain_stays_small_and_holds_all_that_is_needed() -> None
 
     assert len(json.dumps(state)) < 30_000
     assert event["items"] == [{"first": item("u901"), "last": item("a999")}]
+
+
+def test_a_copy_of_a_history_that_was_compacted_or_gone_back_in_takes_nothing_back() -> None:
+    """claude-code#5034: the copied prompts stand in no list of prompts to go back to any more."""
+    rows = asked_twice(user("u5", "a2", "Rather explain it"), model("a6", "u5", "So.", stop="end_turn"))
+    rows = [*rows, boundary("b7", "a6"), user("u8", "b7", "so far", isCompactSummary=True)]
+
+    assert popped([*rows, *rows]) == popped(rows)

@@ -23,6 +23,8 @@ from rightful.producers.fields import digest, key_of
 
 _RECENT = 16  # lines before a compaction, among which the last one that it covers is looked for
 _PROMPTS = 200  # prompts that a user can go back to
+_ASKED = 2_048  # prompts that are known again when a copy of them comes
+_MARK_CHARS = 8  # of a prompt's event id; two of these prompts meet in them once in 2,000 sessions of that many
 _LEFT = 16  # branches left behind that are watched
 
 
@@ -41,6 +43,7 @@ class Chain:
         self._is_forked = False
         self._recent: dict[str, str] = {}
         self._prompts: list[tuple[str, str]] = []
+        self._asked: dict[str, None] = {}
         self._left: list[str] = []
         self._boundaries: list[str] = []
 
@@ -53,6 +56,7 @@ class Chain:
             "forked": self._is_forked,
             "recent": list(self._recent.items()),
             "prompts": self._prompts,
+            "asked": list(self._asked),
             "left": self._left,
             "boundaries": self._boundaries,
         }
@@ -63,6 +67,7 @@ class Chain:
         self._at_rest, self._is_forked = state["rest"], state["forked"]
         self._recent = dict(state["recent"])
         self._prompts = [(parent, key) for parent, key in state["prompts"]]
+        self._asked = dict.fromkeys(state["asked"])
         self._left, self._boundaries = list(state["left"]), list(state["boundaries"])
 
     def went_back(self, uuid: str, parent: object, prompt: str) -> dict[str, Any] | None:
@@ -73,7 +78,7 @@ class Chain:
             parent: The line that it follows.
             prompt: The key of the prompt.
         """
-        if any(prompt == own for _, own in self._prompts):
+        if _mark(prompt) in self._asked:
             return None  # a copy of what was read
         sibling = next((at for at, (before, _) in enumerate(self._prompts) if before == parent), None)
         if sibling is None:
@@ -143,12 +148,21 @@ class Chain:
             prompt: Its key.
         """
         self._at_rest = False
-        if isinstance(parent, str) and not any(prompt == own for _, own in self._prompts):
+        if (mark := _mark(prompt)) in self._asked:
+            return
+        self._asked[mark] = None
+        if len(self._asked) > _ASKED:
+            del self._asked[next(iter(self._asked))]
+        if isinstance(parent, str):
             self._prompts = [*self._prompts[1 - _PROMPTS :], (parent, prompt)]
 
     def rest(self, *, at_rest: bool) -> None:
         """Say whether the model has answered, or still works."""
         self._at_rest = at_rest
+
+
+def _mark(prompt: str) -> str:
+    return event_id(NAMESPACE, prompt)[:_MARK_CHARS]
 
 
 def _item(key: str) -> list[Any]:
