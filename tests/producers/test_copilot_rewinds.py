@@ -60,6 +60,20 @@ def test_what_a_rewind_took_out_of_the_file_is_taken_out_of_the_history(
     assert rows_of(ledger) == before
 
 
+def test_a_file_that_is_being_written_anew_has_lost_nothing_yet(ledger: Ledger, file: Path) -> None:
+    imported(ledger, file, *KEPT, *TAKEN)
+    whole = written([*KEPT, *TAKEN])
+    for cut in (len(written(KEPT)) + 9, len(whole) - 9):
+        put(file, whole[:cut].replace(b'"session.start"', b'"session.start" '))
+        import_once(ledger, Copilot(), file)
+
+    put(file, whole.replace(b'"session.start"', b'"session.start" '))
+    import_once(ledger, Copilot(), file)
+    assert popped(ledger) == []
+    imported(ledger, file, *KEPT)
+    assert popped(ledger) == [(ItemRange(first=(eid("u5"), 0), last=(eid("u8"), 0)),)]
+
+
 def test_a_file_that_grows_on_after_a_rewind_takes_nothing_back_again(ledger: Ledger, file: Path) -> None:
     imported(ledger, file, *KEPT, *TAKEN)
     imported(ledger, file, *KEPT)

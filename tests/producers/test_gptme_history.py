@@ -123,6 +123,19 @@ def test_what_waited_is_said_by_the_import_that_finds_the_file_whole(ledger: Led
     assert history(ledger) == ["a", "d"]
 
 
+def test_an_undo_of_an_undo_and_an_undo_of_that_are_what_the_file_says(ledger: Ledger, folder: Path) -> None:
+    """A backup that is copied back has the same messages, which have the same ids."""
+    for messages in ([A, B, CALL], [A], [A, B, CALL], [A, B], [A, B, CALL], [A, C], [A, C, B]):
+        again(ledger, main_of(folder, *messages))
+        before = rows(ledger)
+        assert again(ledger, folder / "conversation.jsonl")
+        assert rows(ledger) == before
+
+        texts = [text for text in history(ledger) if not text.startswith("call ")]
+        assert sorted(texts) == sorted(one["content"] for one in messages)
+    assert len(said_in(ledger)) == 4
+
+
 def test_what_waited_is_not_forgotten_when_the_file_is_another_one_again(ledger: Ledger, folder: Path) -> None:
     path = main_of(folder, A, B, C)
     again(ledger, path)

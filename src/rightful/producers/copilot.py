@@ -38,6 +38,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -48,6 +49,7 @@ from rightful.producers.copilot_agents import MAIN, Agent, Item
 from rightful.producers.copilot_records import Record, kept, parts_of, shape_of
 from rightful.producers.fields import digest, key_of, session_of
 from rightful.producers.files import Found, Problem
+from rightful.producers.growing import is_settled
 from rightful.producers.importing import STDIN
 from rightful.producers.line_times import LineTimes
 from rightful.producers.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
@@ -98,7 +100,7 @@ class Copilot:
 
     def reader(self, origin: Origin) -> GrowingReader:
         """Return the reader of one file."""
-        return CopilotReader(LineTimes(origin.mtime_us), _folder_of(origin))
+        return CopilotReader(LineTimes(origin.mtime_us), origin)
 
 
 class CopilotReader(GrowingReader):
@@ -106,12 +108,13 @@ class CopilotReader(GrowingReader):
 
     Args:
         line_times: Gives each record its time.
-        folder: The session that the file's folder says.
+        origin: The file; its folder may say the session.
     """
 
-    def __init__(self, line_times: LineTimes, folder: str | None) -> None:
+    def __init__(self, line_times: LineTimes, origin: Origin) -> None:
         self._times = line_times
-        self._value = folder
+        self._origin = origin
+        self._value = _folder_of(origin)
         self._is_told = False
         self._agents: dict[str, Agent] = {}
         self._spawned: dict[str, str] = {}
@@ -119,14 +122,15 @@ class CopilotReader(GrowingReader):
         self._met: set[str] = set()
 
     def state(self) -> dict[str, Any]:
-        """Return what is known of the session and its agents."""
-        agents: dict[str, Any] = msgspec.to_builtins(self._agents)
+        """Return what is known of the session and its agents, and what of them may have vanished."""
         return {
             "known_us": self._times.known_us,
             "session": self._value,
             "told": self._is_told,
-            "agents": agents,
+            "agents": msgspec.to_builtins(self._agents),
             "spawned": self._spawned,
+            "before": msgspec.to_builtins(self._before),
+            "met": sorted(self._met),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -134,15 +138,22 @@ class CopilotReader(GrowingReader):
         self._times.known_us, self._value = state["known_us"], state["session"]
         self._is_told, self._spawned = state["told"], dict(state["spawned"])
         self._agents = msgspec.convert(state["agents"], dict[str, Agent])
+        self._before = msgspec.convert(state["before"], dict[str, Agent])
+        self._met = set(state["met"])
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Read the file anew, and find out which messages of the user have vanished from its end."""
-        self._before = msgspec.convert(state["agents"], dict[str, Agent])
+        self._before = msgspec.convert(state["before"] or state["agents"], dict[str, Agent])
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Yield what was taken out of the file since it was read last."""
-        for name, old in self._before.items() if end.is_whole and self._value is not None else ():
-            gone = [one for one in old.asked if one not in self._met]
+        """Yield what was taken out of the file since it was read last; while it is being written, that waits."""
+        if self._before and not is_settled(Path(self._origin.path), self._origin.mtime_us):
+            what = "it is not what it was, and is being written; what is missing of it waits for the next import"
+            yield Problem(None, what, lost=False)
+            return
+        before, met, self._before, self._met = self._before, self._met, {}, set()
+        for name, old in before.items() if end.is_whole and self._value is not None else ():
+            gone = [one for one in old.asked if one not in met]
             if gone and old.last is not None and gone == list(old.asked)[-len(gone) :]:
                 items = [{"first": [gone[0], 0], "last": list(old.last)}]
                 part = Part("history.popped", ("vanished", gone[0], old.last[0]), {"items": items})
