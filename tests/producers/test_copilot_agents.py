@@ -129,6 +129,14 @@ def test_a_compaction_that_never_said_that_it_began_covers_all_before_it() -> No
     assert told(events, COMPACTED, "covers") == [[{"first": None, "last": [eid("u1"), 0]}]]
 
 
+def test_a_rewind_to_the_first_message_behind_a_compaction_leaves_its_summary_last() -> None:
+    """It ran while the session went on, so what came before that message was covered only later."""
+    rewound = record("session.snapshot_rewind", "w8", upToEventId=uid("u6"), eventsRemoved=1)
+    events = read(asked("u1", "a"), BEGINS, asked("u6", "b"), compacted("k7"), rewound, compacted("k9"))
+
+    assert told(events, COMPACTED, "covers")[1] == [{"first": None, "last": [eid("k7"), 0]}]
+
+
 def test_a_second_compaction_covers_what_stands_for_the_first() -> None:
     events = read(asked("u1", "a"), BEGINS, compacted("k6"), compacted("k7"))
 

@@ -102,7 +102,8 @@ class Agent(msgspec.Struct):
         covered, count = self.compacts or (None, 0)
         if item is not None:
             self.last = item if self.last == covered else self.last
-            self.asked = dict(list(self.asked.items())[count:])
+            later = list(self.asked.items())[count:]
+            self.asked = {name: item if before == covered else before for name, before in later}
         self.compacts = None
 
     def clear(self) -> None:
