@@ -137,6 +137,13 @@ def test_a_rewind_to_the_first_message_behind_a_compaction_leaves_its_summary_la
     assert told(events, COMPACTED, "covers")[1] == [{"first": None, "last": [eid("k7"), 0]}]
 
 
+def test_a_compaction_covers_nothing_that_was_taken_back_while_it_ran() -> None:
+    rewound = record("session.snapshot_rewind", "w8", upToEventId=uid("u4"), eventsRemoved=1)
+    events = read(asked("u1", "a"), asked("u4", "b"), BEGINS, rewound, compacted("k9"))
+
+    assert told(events, COMPACTED, "covers") == [[{"first": None, "last": [eid("u1"), 0]}]]
+
+
 def test_a_second_compaction_covers_what_stands_for_the_first() -> None:
     events = read(asked("u1", "a"), BEGINS, compacted("k6"), compacted("k7"))
 
