@@ -186,8 +186,9 @@ def _row(row: Stored) -> Row:
 def _once(parts: Iterable[Part], calls: list[Call]) -> Iterator[list[Part]]:
     """Return parts that say one thing together, in order of the first of each.
 
-    A turn ends once. The same request, and the same answer, is one however often it is told; so is what one
-    producer says twice at one index of one turn, and a history's item of one id.
+    A turn ends once, and a history is compacted once at each `boundary`. The same request, and the same answer,
+    is one however often it is told; so is what one producer says twice at one index of one turn, and a history's
+    item of one id.
     """
     named = _Named(calls)
     groups: dict[object, list[Part]] = {}
@@ -207,6 +208,8 @@ def _key(part: Part, named: _Named) -> object:
         return part.at
     if part.kind == "turn_ended":
         return part.kind, fact.turn
+    if (boundary := _boundary(part)) is not None:
+        return part.kind, fact.producer, boundary
     if "interaction" in fields:
         about = named.call_of(fields.get("payload"), part.at)
         return part.kind, fields["interaction"], about
@@ -218,7 +221,7 @@ def _key(part: Part, named: _Named) -> object:
 
 
 def _says_again(part: Part, before: Part) -> bool:
-    if part.kind == "turn_ended":
+    if part.kind == "turn_ended" or _boundary(part) is not None:
         return True
     if "interaction" in part.said:
         new, old = _unnamed(part.said["payload"]), _unnamed(before.said["payload"])
@@ -226,6 +229,12 @@ def _says_again(part: Part, before: Part) -> bool:
     if part.ordinal is not None:
         return bool(part.said == before.said)
     return part.said == before.said and _extra(part.fact) == _extra(before.fact)
+
+
+def _boundary(part: Part) -> str | None:
+    """Return which boundary a compaction is at, as its producer says it."""
+    found = (_extra(part.fact) or {}).get("boundary") if part.kind == "history_compacted" else None
+    return found if isinstance(found, str) else None
 
 
 def _extra(fact: Fact) -> dict[str, Any] | None:
