@@ -297,6 +297,19 @@ def test_no_text_of_a_transcript_passes_for_a_heading(
         assert max(cell_len(line) for line in lines if line.startswith("    ")) <= int(width)
 
 
+@pytest.mark.parametrize("width", ["20", "40"])
+def test_letters_that_take_no_room_and_a_narrow_terminal_are_folded_too(
+    run: Run, ledger: Path, width: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    fill(ledger, said("1", "\u0301" * 300 + "#9 " * 30))
+    shown = run("transcript", "t:a")
+
+    assert (shown.code, shown.err) == (0, "")
+    assert max(cell_len(line) for line in shown.out.splitlines()) <= int(width)
+    assert shown.out.count("\u0301") == 300
+
+
 def test_a_text_is_folded_at_spaces_where_it_can(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "34")
     fill(ledger, said("1", "some words that are longer than the room"))

@@ -196,6 +196,28 @@ def test_what_the_runner_itself_lost_is_counted_by_the_end(ledger: Ledger) -> No
     assert events(ledger)[-1].dropped_count == 3
 
 
+@pytest.mark.parametrize("count", [-1, True, 1.5, 2**53])
+def test_what_is_no_number_of_lost_events_is_refused_when_it_is_said(ledger: Ledger, count: Any) -> None:
+    """Taken, it would make an end that can never be written."""
+    with turn(ledger) as recorder, pytest.raises(UsageError, match="no number of events"):
+        recorder.dropped(count)
+
+    assert events(ledger)[-1].dropped_count == 0
+
+
+def test_a_loss_that_the_end_cannot_count_any_more_is_refused(ledger: Ledger, gate: Gate) -> None:
+    recorder = turn(ledger)
+    gate.error = StoreFullError("/l", "ENOSPC")
+    with pytest.raises(StoreFullError):
+        recorder.close()
+    with pytest.raises(UsageError, match="turn 1 is closed; its end does not count these 2"):
+        recorder.dropped(2)
+    gate.error = None
+    recorder.close()
+
+    assert events(ledger)[-1].dropped_count == 0
+
+
 def test_what_is_written_makes_room_again(ledger: Ledger, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "OUTBOX_BYTES", 1_000)
     with turn(ledger, timeout_s=0.01) as recorder:

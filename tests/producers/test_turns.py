@@ -193,8 +193,9 @@ def test_what_does_not_fit_is_refused_at_once_and_has_no_index(ledger: Ledger) -
             recorder.message("user", {1: 2})
         with pytest.raises(InvalidEventError):
             recorder.message("user", "x" * (limits.EVENT_BYTES + 1))
-        with pytest.raises(UsageError):
-            recorder.tool_call("c1", index=7)
+        for given in ("type", "id", "key", "index"):
+            with pytest.raises(UsageError, match="the turn itself gives"):
+                recorder.tool_call("c1", **{given: "7"})
         recorder.message("user", "2")
 
     assert refused.value.place == "$.call"
