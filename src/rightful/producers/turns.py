@@ -196,7 +196,7 @@ class TurnRecorder:
             UsageError: It is no number of events, or the turn is closed: its end has counted already.
         """
         self._outbox.check()
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= limits.SEQ_MAX:
+        if type(count) is not int or not 0 <= count <= limits.SEQ_MAX:
             raise UsageError(f"{count!r} is no number of events, 0 or more; nothing was counted.")
         with self._outbox.alone():
             if self._is_closing:
