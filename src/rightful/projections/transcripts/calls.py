@@ -16,7 +16,7 @@ that id and name. An id that a resume raised anew is the id that its interaction
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 
 from rightful.ledger.refine import grows
@@ -95,20 +95,24 @@ def calls_of(parts: Iterable[Part]) -> list[Call]:
     """
     known = list(parts)
     alias = _raised_again(known)
-    streams: dict[str, dict[str, _Stream]] = {}
+    told: dict[str, list[Part]] = {}
     for part in known:
-        if part.kind not in {"tool_call", "tool_result"}:
-            continue
-        own = part.said.get("call") or f"\0{part.fact.id}"  # erased: nothing says whose it was
-        stream = streams.setdefault(alias.get(own, own), {}).setdefault(part.fact.producer, _Stream())
+        if part.kind in {"tool_call", "tool_result"}:
+            own = part.said.get("call") or f"\0{part.fact.id}"  # erased: nothing says whose it was
+            told.setdefault(alias.get(own, own), []).append(part)
+    return [call for of_id in told.values() for call in _laid(_paired(of_id))]
+
+
+def _paired(parts: Iterable[Part]) -> list[list[Call]]:
+    """Return what each producer tells of one call id."""
+    streams: defaultdict[str, _Stream] = defaultdict(_Stream)
+    for part in parts:
+        stream = streams[part.fact.producer]
         if part.kind == "tool_call":
             stream.take_call(part)
         else:
             stream.take_result(part)
-    found: list[Call] = []
-    for by_producer in streams.values():
-        found += _laid([stream.ended() for stream in by_producer.values()])
-    return found
+    return [stream.ended() for stream in streams.values()]
 
 
 def _raised_again(parts: Iterable[Part]) -> dict[str, str]:
