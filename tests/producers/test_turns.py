@@ -9,6 +9,7 @@ import pytest
 from tests.contracts.support import PATIENCE_S
 from tests.producers.recording import SESSION, Gate, completeness, events, turn
 
+import rightful
 from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError, StoreFullError, UsageError
@@ -236,6 +237,31 @@ def test_an_exception_is_not_hidden_by_a_turn_that_can_not_be_closed(ledger: Led
     recorder.close()
 
     assert raised.value.__notes__[0].startswith(f"The turn 1 of {SESSION} was not closed: there is no room")
+
+
+def test_a_ledger_that_is_closed_writes_what_its_turns_still_hold(ledger: Ledger, gate: Gate) -> None:
+    """Who closes the ledger before the turn loses the turn's end, and nothing that was taken."""
+    recorder = turn(ledger)
+    gate.error = StoreFullError("/l", "ENOSPC")
+    recorder.message("user", "hi")
+    with pytest.raises(StoreFullError):
+        recorder.flush()
+    gate.error = None
+    ledger.close()
+
+    with rightful.open(ledger.path) as again:
+        assert [one.content for one in events(again)] == ["hi"]
+
+
+def test_what_a_closed_ledger_could_not_write_is_said(ledger: Ledger, gate: Gate) -> None:
+    recorder = turn(ledger)
+    gate.error = StoreFullError("/l", "ENOSPC")
+    answer = recorder.message("user", "hi")
+
+    with pytest.warns(RuntimeWarning, match=r"1 event\(s\) were not written: there is no room"):
+        ledger.close()
+    assert not answer.done()
+    recorder._outbox.give_up()  # else the end of the tests would warn again
 
 
 def test_a_closed_turn_takes_nothing_more_and_closing_again_is_nothing(ledger: Ledger) -> None:
