@@ -172,6 +172,12 @@ def test_a_session_without_a_transcript_is_unknown() -> None:
     assert found(started) == Completeness("unknown", why="it has no transcript")
 
 
+def test_a_session_of_which_only_a_history_tells_is_not_said_to_have_no_transcript() -> None:
+    history = {"type": "history.appended", "key": "h", "items": [{"role": "user", "content": "hi"}]}
+
+    assert found(history) == Completeness("unknown", why="its history does not count what was said")
+
+
 def test_without_an_index_it_is_unknown_and_no_hole_is_made_up() -> None:
     assert found(said(None), end()) == Completeness("unknown", why="its producer gives no index")
     assert found(said(None)) == Completeness("unknown", why="its producer gives no index")

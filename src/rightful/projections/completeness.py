@@ -100,11 +100,14 @@ def completeness_of(rows: Iterable[Stored]) -> Completeness:
         UpgradeError: The end of a turn is of a newer version.
     """
     told: dict[str, _Told] = {}
+    has_history = False
     for row in rows:
+        has_history = has_history or row.envelope.type == "history.appended"
         told.setdefault(row.envelope.producer, _Told()).take(row)
     judged = [one.judged() for one in told.values() if one.has_transcript()]
     if not judged:
-        return Completeness("unknown", why="it has no transcript")
+        why = "its history does not count what was said" if has_history else "it has no transcript"
+        return Completeness("unknown", why=why)
     worst = min(judged, key=lambda one: _WORST.index(one.state))
     holes = tuple(hole for one in judged for hole in one.holes)
     return Completeness(worst.state, holes, worst.why, frozenset().union(*(one.late for one in judged)))
