@@ -331,8 +331,10 @@ def _answers_more(new: Part, old: Part) -> bool:
 
 
 def _repeats(part: Part, call: Call) -> bool:
-    """Say whether a result says again what answered a call, in part or with more; a placeholder says nothing."""
+    """Say whether a result says again what answered a call, in part or with more; a placeholder says nothing.
+
+    As with rows of one id, a failure may follow a part of the same output, and never the other way round.
+    """
     if part.is_placeholder or call.real is None or not part.said or not call.real.said:
         return True
-    new, old = part.said["output"], call.real.said["output"]
-    return grows(new, old) or grows(old, new)
+    return _answers_more(part, call.real) or _answers_more(call.real, part)
