@@ -179,6 +179,21 @@ def test_what_is_given_up_is_counted_by_the_end(ledger: Ledger, gate: Gate) -> N
     assert completeness(ledger).holes == (Hole("1", "missing", ((1, 1),), 1), Hole("1", "dropped", (), 1))
 
 
+def test_what_is_being_written_is_not_given_up_and_waited_for_no_longer_than_was_said(
+    ledger: Ledger, gate: Gate
+) -> None:
+    recorder = turn(ledger)
+    gate.open.clear()
+    recorder.message("user", "hi")
+    assert gate.entered.wait(PATIENCE_S)
+    with pytest.raises(BacklogError, match="what is being written cannot be given up"):
+        recorder.close(drop=True, timeout_s=0.01)
+    gate.open.set()
+    recorder.close(drop=True)
+
+    assert completeness(ledger) == Completeness("complete")
+
+
 def test_nothing_is_given_up_that_can_be_written(ledger: Ledger) -> None:
     recorder = turn(ledger)
     recorder.message("user", "hi")

@@ -143,11 +143,16 @@ class Outbox:
                     continue
                 self._wait(until, timeout_s, "they stay and are written as soon as it can be done")
 
-    def give_up(self) -> list[Waiting]:
-        """Take back what could not be written, and return it."""
+    def give_up(self, timeout_s: float | None) -> list[Waiting]:
+        """Take back what could not be written, and return it.
+
+        Raises:
+            BacklogError: It is being written, after so long. Nothing was given up.
+        """
+        until = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             while self._is_writing:
-                self._changed.wait()
+                self._wait(until, timeout_s, "what is being written cannot be given up")
             left = list(self._waiting)
             self._waiting.clear()
             self._bytes, self._error = 0, None

@@ -230,7 +230,7 @@ class TurnRecorder:
         try:
             self._outbox.flush(timeout_s)
         except RightfulError:
-            lost = self._outbox.give_up()
+            lost = self._outbox.give_up(timeout_s)
             self._is_closing = False  # the end itself is made anew
             self.dropped(sum(one.event.index != self._next for one in lost))
 
