@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -132,7 +133,9 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Give back what it holds, and keep the projections for the next time. Closing twice is nothing."""
+        """Write what its turns still hold, keep the projections for the next time, and give back all. Twice is once."""
+        if (outboxes := sys.modules.get("rightful.producers.outbox")) is not None:  # not loaded, no turn was begun
+            outboxes.drain(self.log)
         try:
             if self._projected is not None:
                 self._projected.save()

@@ -27,7 +27,7 @@ _LINES = 20
 _HOLES = 20
 _CHARS = 2_000
 _TAB = 4
-_NARROWEST = 20
+_NARROWEST = 4
 _ASIDE = frozenset({"data", "usage"})
 
 
@@ -290,7 +290,8 @@ def _folded(line: str, room: int | None) -> list[str]:
         return [line]
     found, at = [], 0
     while len(line) - at > room or cell_len(line[at:]) > room:
-        head = chop_cells(line[at : at + room + 1], room)[0]
+        part = line[at : at + room + 1]
+        head = (chop_cells(part, room) or [part])[0]  # what takes no room at all is not cut
         space = head.rfind(" ")
         cut = space + 1 if space > room // 2 else len(head)
         found.append(line[at : at + cut].rstrip())
