@@ -82,6 +82,25 @@ def test_a_place_that_is_taken_is_refused_and_left_alone(place: Place) -> None:
     assert place.git("branch", "--list", "--format=%(refname:short)").split() == ["main"]
 
 
+@pytest.mark.parametrize("stood", [True, False])
+def test_a_work_tree_that_a_hook_of_git_fails_for_is_gone_and_the_hook_is_named(place: Place, *, stood: bool) -> None:
+    place.repository()
+    hook = place.project / ".git" / "hooks" / "post-checkout"
+    hook.write_text("#!/bin/sh\nexit 3\n")
+    hook.chmod(0o755)
+    there = place.root / "there"
+    if stood:
+        there.mkdir()
+
+    done = place.run(f"--worktree={there}", "--", "true")
+
+    assert done.code == 2
+    assert "`git worktree add` ended with 3 and said nothing, as a hook may make it" in done.err
+    assert not there.exists()
+    assert len(place.git("worktree", "list").splitlines()) == 1
+    assert place.git("branch", "--list", "--format=%(refname:short)").split() == ["main"]
+
+
 def test_a_repository_without_a_commit_is_refused(place: Place) -> None:
     place.git("init", "-q")
 
@@ -133,7 +152,7 @@ def test_uncommitted_changes_that_are_not_in_the_work_tree_are_told(place: Place
     place.repository()
     (place.project / "a.txt").write_text("two\n")
 
-    assert "1 change that you have not committed are not in there" in place.run("--worktree", "--", "true").err
+    assert "1 change that you have not committed is not in there" in place.run("--worktree", "--", "true").err
 
 
 def test_commits_in_the_shared_checkout_are_the_runs_when_it_was_alone(place: Place) -> None:

@@ -103,12 +103,12 @@ def _record(args: argparse.Namespace, place: Place, ended_us: int, report: dict[
                 )
         except (RightfulError, OSError) as error:
             why = str(error)
+    if why is not None and claims and place.own.native_id is None:
+        # a claim that nobody could compare with others' stays a candidate, unless only this run can make it
+        taken, claims = lack["data"]["why"], [lack]
     _fill(report, found, taken)
     if why is not None:
-        # a claim that nobody could compare with others' stays a candidate, unless only this run can make it
-        lonely = found.transcript.owned is not None and found.transcript.owned.evidence == "native-id"
-        kept = [end_event, *sure, *(claims if lonely else [lack] if claims else [])]
-        report["kept"] = _keep(place, kept, ended_us, why)
+        report["kept"] = _keep(place, [end_event, *sure, *claims], ended_us, why)
 
 
 def _drain(ledger: Ledger, place: Place) -> None:

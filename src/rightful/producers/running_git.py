@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -49,7 +48,9 @@ def git(folder: Path, *words: str, given: str | None = None) -> str:
         raise GitError(f"git could not be started: {error.strerror}") from None
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise GitError(said[-1] if said else f"git {words[0]} ended with {done.returncode}")
+        what = " ".join([word for word in words if word.isalpha()][:2])
+        silent = f"`git {what}` ended with {done.returncode} and said nothing, as a hook may make it"
+        raise GitError(said[-1] if said else silent)
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
@@ -161,19 +162,26 @@ def _add(repository: Repository, path: Path, branch: str, base: str) -> None:
         GitError: It cannot be made; nothing was left behind.
     """
     words = ("-c", "core.logAllRefUpdates=true", "worktree", "add", "--quiet", "--no-track", "-b", branch)
-    stood = path.exists()
     for left in reversed(range(_TRIES)):
         try:
             git(repository.folder, *words, str(path), base)
         except GitError as error:
-            if not stood:  # git clears up behind itself, unless it was killed
-                answer(repository.folder, "worktree", "remove", "--force", str(path))
-                shutil.rmtree(path, ignore_errors=True)
+            _remove_half(repository, path, branch)
             answer(repository.folder, "update-ref", "-d", f"refs/heads/{branch}", base)
             if left == 0 or _HALF_MADE not in str(error):
                 raise
         else:
             return
+
+
+def _remove_half(repository: Repository, path: Path, branch: str) -> None:
+    """Remove a work tree that git made and then failed, as where a hook does; nothing that another one made.
+
+    git clears up behind itself otherwise. The branch is this run's alone, so it tells whose the work tree is:
+    one for another repository may have been made there in the same moment.
+    """
+    if answer(path, "symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{branch}":
+        answer(repository.folder, "worktree", "remove", "--force", str(path))
 
 
 @contextmanager
