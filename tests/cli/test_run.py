@@ -263,6 +263,15 @@ def test_a_killed_run_leaves_its_start_and_takes_its_command_with_it(place: Plac
     assert rest == "ended\n"
     assert process.returncode == -9
     assert [type(event).__name__ for event in place.events()] == ["SessionStarted"]
+    [killed] = [row.session for row in place.rows()]
+    script = f'"{sys.executable}" -m rightful status --json'
+    seen = place.run("--", "sh", "-c", script)  # from within one that is there
+    assert json.loads(seen.out)["unended_runs"] == [killed]
+    told = subprocess.run(
+        [sys.executable, "-m", "rightful", "status"], env=place.env(), capture_output=True, text=True, check=True
+    )
+    assert "runs without end" in told.stdout
+    assert f"{killed}; `rightful locate SESSION` finds what one left" in told.stdout
 
 
 def test_calls_of_a_hook_that_wait_in_the_private_folder_are_written_before_it_goes(place: Place) -> None:
