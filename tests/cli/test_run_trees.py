@@ -60,6 +60,35 @@ def test_a_work_tree_with_work_is_kept(place: Place, work: str) -> None:
     assert "was kept: it has" in done.err
 
 
+@pytest.mark.parametrize(
+    "left", ["git checkout -q --detach && FAKE_COMMITS=1 none && git checkout -q -", "git reset -q"]
+)
+def test_a_work_tree_whose_log_alone_leads_to_commits_is_kept(place: Place, left: str) -> None:
+    """Removing it would remove the log, and with it the last way to them."""
+    place.repository()
+
+    done = place.run("--worktree", "--", "sh", "-c", left)
+
+    is_kept = "checkout" in left
+    assert (done.report["worktree"] is not None) == is_kept
+    assert ("only its log of HEAD leads to commits that were made in it" in done.err) == is_kept
+
+
+@pytest.mark.parametrize("commits", ["0", "1"])
+@pytest.mark.parametrize("remove", ['rm -r "$PWD"', 'git worktree remove --force --force "$PWD"'])
+def test_a_work_tree_that_its_command_removed_is_forgotten_and_its_commits_are_not(
+    place: Place, commits: str, remove: str
+) -> None:
+    place.repository()
+
+    done = place.run("--worktree", "--", "sh", "-c", f"none; {remove}", FAKE_COMMITS=commits)
+
+    kept = place.git("branch", "--list", "--format=%(refname:short)", "rightful/*").split()
+    assert len(place.git("worktree", "list").splitlines()) == 1
+    assert (len(kept), done.report["worktree"]) == (int(commits), None)
+    assert ("was removed by the command: its commits are on that branch" in done.err) == bool(kept)
+
+
 def test_an_own_place_and_keep_are_as_asked(place: Place) -> None:
     place.repository()
 

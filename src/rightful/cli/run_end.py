@@ -184,8 +184,10 @@ def _clear(args: argparse.Namespace, place: Place, ended_us: int, report: dict[s
     if place.tree is None or place.repository is None:
         return
     if (why := running_git.end_worktree(place.repository.main(), place.tree, keep=args.keep)) is not None:
-        report["worktree"], report["branch"] = str(place.tree.path), place.tree.branch
-        common.note(f"the work tree {place.tree.path} (branch {place.tree.branch}) was kept: {why}")
+        is_there = place.tree.path.exists()
+        report["worktree"], report["branch"] = str(place.tree.path) if is_there else None, place.tree.branch
+        what = "was kept" if is_there else "was removed by the command"
+        common.note(f"the work tree {place.tree.path} (branch {place.tree.branch}) {what}: {why}")
 
 
 def _path(uri: str) -> str:

@@ -212,33 +212,46 @@ def _changes(repository: Repository) -> int:
 
 def work_in(repository: Repository, tree: Worktree) -> str | None:
     """Say what work a run's work tree has in it; None if there is none, so that it can go."""
-    head = answer(tree.path, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     tip = answer(repository.folder, "rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}")
+    if not tree.path.exists():
+        return None if tip in {tree.base, None} else "its commits are on that branch"
+    head = answer(tree.path, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     status = answer(tree.path, "status", "--porcelain", "--untracked-files=all")
     if head is None or status is None:
         return "git cannot say what is in it"
     if head != tree.base or tip not in {tree.base, None}:
         return "it has new commits"
-    return "it has changes that are not committed" if status else None
+    if status:
+        return "it has changes that are not committed"
+    return "only its log of HEAD leads to commits that were made in it" if _left(tree) else None
+
+
+def _left(tree: Worktree) -> bool:
+    """Say whether a work tree was on commits that no ref leads to: they would be lost with its log of HEAD."""
+    seen = answer(tree.path, "log", "--walk-reflogs", "--format=%H", "HEAD") or ""
+    known = ("--not", "--all")
+    return bool(answer(tree.path, "rev-list", "--max-count=1", "--ignore-missing", "--stdin", *known, given=seen))
 
 
 def end_worktree(repository: Repository, tree: Worktree, *, keep: bool) -> str | None:
     """Remove a run's work tree and its branch if no work is in it; say why it was kept, None if it is gone.
 
-    Ignored files in it are not work: they go with it.
+    Ignored files in it are not work: they go with it. What its command removed is only forgotten.
     """
     answer(repository.folder, "worktree", "unlock", str(tree.path))
-    if (why := work_in(repository, tree)) is not None:
+    if (why := work_in(repository, tree)) is not None and tree.path.exists():
         return why
-    if keep:
+    if keep and tree.path.exists():
         return "--keep asks for it"
     try:
         with _alone(repository):
             git(repository.folder, "worktree", "remove", str(tree.path))
     except GitError as error:
-        return str(error)
-    answer(repository.folder, "update-ref", "-d", f"refs/heads/{tree.branch}", tree.base)
-    return None
+        if tree.path.exists():
+            return str(error)
+    if why is None:
+        answer(repository.folder, "update-ref", "-d", f"refs/heads/{tree.branch}", tree.base)
+    return why
 
 
 def origin_of(repository: Repository) -> str | None:
