@@ -134,6 +134,9 @@ class LedgerRecorder(DCBRecorder):
             The head: beyond `position`, unless the time was over or `stop` was set first.
         """
 
+    def rest(self) -> None:
+        """Give the system what can be read again; called now and then by who writes much. An engine may need it."""
+
     @abstractmethod
     def close(self) -> None:
         """Give back what the recorder holds. Closing twice is nothing."""

@@ -173,6 +173,12 @@ class LMDBRecorder(LedgerRecorder):
         if self._store is not None and self._store.env.is_ours():
             self._store.news.announce()
 
+    def rest(self) -> None:
+        """As `LedgerRecorder.rest`: the pages of the map."""
+        from rightful.recorders.resident import give_back
+
+        give_back(self._open().env.data)
+
     # -- end -------------------------------------------------------------------------------
 
     def close(self) -> None:
