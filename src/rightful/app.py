@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rightful.reports.audit import Audit
     from rightful.reports.locate.verdicts import Answer
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"  # compiled where it is used, which a path without a colon is not
 
 
 def open(  # noqa: A001 - `rightful.open` is the name that others rely on
@@ -72,7 +72,7 @@ def folder_of(path_or_url: str | os.PathLike[str]) -> Path:
         UsageError: It is empty, can be no path, or is a URL of a kind that is not supported.
     """
     text = os.fspath(path_or_url)
-    scheme = _SCHEME.match(text)
+    scheme = re.match(_SCHEME, text) if "://" in text else None
     if scheme and scheme[1].lower() != "lmdb":
         raise UsageError(
             f"{scheme[1]}:// is no ledger that can be opened; give the path of a folder, or lmdb:// and it."

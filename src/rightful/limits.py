@@ -114,6 +114,9 @@ BESIDE_BYTES = 65_536
 IMPORT_BYTES = 4 * 1024 * 1024
 """Size of the lines whose events an import writes in one transaction; bytes. Their events are held in memory."""
 
+RESIDENT_BYTES = 64 * 1024 * 1024
+"""How much of mapped files a process that imports keeps resident; bytes. An import may take 200 MB in all."""
+
 CHECKPOINT_BYTES = 8 * 1024 * 1024
 """Size of what is kept of one file's import; bytes. A few bytes a turn; what is longer is read again instead."""
 

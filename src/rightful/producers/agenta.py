@@ -45,7 +45,7 @@ from rightful.identity import canonical_id, event_id
 from rightful.producers.agenta_fields import fields_of
 from rightful.producers.fields import below, digest, key_of, moment_us, session_of, shaped
 from rightful.producers.files import Problem
-from rightful.producers.importing import Origin, Reader, Wire
+from rightful.producers.readers import Origin, Reader, Wire
 from rightful.transcript_events import OVERWRITING, REPEATED
 
 if TYPE_CHECKING:
