@@ -22,7 +22,10 @@ def opened(tmp_path: Path) -> rightful.Ledger:
     made = rightful.open(tmp_path / "ledger", create=True)
     made.append(
         [started("workspace:41c2@1"), started("gptme:blue"), started("codex:twin"), started("copilot:twin"),
-         started("claude-code:a_b", alias=True)]
+         started("claude-code:a_b", alias=True),
+         started("claude-code:7fbe4341-0d57"), started("claude-code:7fbe4341-0d57/scout"), started("gptme:7fb"),
+         started("grok:dead"), started("workspace:dead@1"), started("workspace:dead@2"),
+         *(started(f"codex:many-{n}") for n in range(7))]
     )  # fmt: skip
     return made
 
@@ -35,6 +38,11 @@ def opened(tmp_path: Path) -> rightful.Ledger:
         ("41c2@1", "workspace:41c2@1"),
         ("a_b", "claude-code:a_b"),
         ("claude-code:a_b", "claude-code:a_b"),
+        ("7fbe4341", "claude-code:7fbe4341-0d57"),
+        ("claude-code:7fbe", "claude-code:7fbe4341-0d57"),
+        ("7fbe4341-0d57/", "claude-code:7fbe4341-0d57/scout"),
+        ("41c2", "workspace:41c2@1"),
+        ("7fb", "gptme:7fb"),
     ],
 )
 def test_a_session_is_found_by_its_name_or_by_a_value_that_only_it_has(
@@ -48,13 +56,34 @@ def test_a_session_is_found_by_its_name_or_by_a_value_that_only_it_has(
     ("asked", "said"),
     [
         ("twin", "'twin' is the value of 2 sessions: codex:twin, copilot:twin. Name one in full."),
-        ("41c2", "no session is named '41c2' in this ledger. Names that contain it: workspace:41c2@1."),
-        ("q", "no session is named 'q' in this ledger. `rightful status` says what the ledger holds."),
-        ("", "no session is named '' in this ledger. `rightful status` says what the ledger holds."),
         (
-            "codex:blue",
-            "no session is named 'codex:blue' in this ledger. `rightful status` says what the ledger holds.",
+            "41c",
+            (
+                "no session is named '41c' in this ledger. Names that contain it: workspace:41c2@1. "
+                "Type one of them, or its beginning."
+            ),
         ),
+        (
+            "dead@",
+            "'dead@' begins 2 sessions: workspace:dead@1, workspace:dead@2. Type more of one, up to its whole name.",
+        ),
+        (
+            "codex:many",
+            (
+                "'codex:many' begins 7 sessions: codex:many-0, codex:many-1, codex:many-2, codex:many-3, codex:many-4, "
+                "and 2 more. Type more of one, up to its whole name."
+            ),
+        ),
+        (
+            "any-",
+            (
+                "no session is named 'any-' in this ledger. Names that contain it: codex:many-0, codex:many-1, "
+                "codex:many-2, codex:many-3, codex:many-4, and 2 more. Type one of them, or its beginning."
+            ),
+        ),
+        ("q", "no session is named 'q' in this ledger. `rightful status --sessions` lists them."),
+        ("", "no session is named '' in this ledger. `rightful status --sessions` lists them."),
+        ("codex:blue", "no session is named 'codex:blue' in this ledger. `rightful status --sessions` lists them."),
     ],
 )
 def test_what_names_none_or_several_is_refused_with_what_may_be_meant(
@@ -64,3 +93,23 @@ def test_what_names_none_or_several_is_refused_with_what_may_be_meant(
         session_named(opened, asked)
 
     assert str(refused.value) == said
+
+
+def test_a_value_that_begins_others_too_is_taken_and_that_is_said(
+    opened: rightful.Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened:
+        assert session_named(opened, "dead") == "grok:dead"
+        assert capsys.readouterr().err == (
+            "rightful: note: 'dead' is taken for grok:dead, whose value it is; it also begins workspace:dead@1, "
+            "workspace:dead@2.\n"
+        )
+        assert session_named(opened, "7fbe4341-0d57") == "claude-code:7fbe4341-0d57"
+        assert session_named(opened, "grok:dead") == "grok:dead"
+        assert capsys.readouterr().err == ""
+
+
+def test_a_name_that_stands_as_it_was_and_in_a_sanitised_form_is_listed_once(opened: rightful.Ledger) -> None:
+    opened.append([started("claude-code:a_b")])
+    with opened, pytest.raises(UsageError, match=r"contain it: claude-code:a_b\. Type"):
+        session_named(opened, "_b")

@@ -82,12 +82,20 @@ def test_what_can_mean_several_things_is_refused_with_how_to_say_it(run: Run, le
 def test_what_is_not_there_is_refused_with_what_is_like_it(run: Run, filled: Path) -> None:
     assert run("explain", "nothing").err == (
         "rightful: no event, session or arm 'nothing' is in this ledger; nothing was explained. "
-        "`rightful posteriors` lists the arms.\n"
+        "`rightful posteriors` lists the arms, `rightful status --sessions` the sessions.\n"
     )
     assert "Names that contain it: claude-code:u-1, claude-code:u-2." in run("explain", "u-").err
     for words in (["99"], ["nothing", "--session"], ["nothing", "--arm"], ["#9", "--event"], [""]):
         assert run("explain", *words).code == 2
     assert run("explain", "git.md", "--limit", "-1").code == 2
+
+
+def test_a_session_is_meant_by_the_beginning_of_its_value_where_nothing_has_it_whole(run: Run, ledger: Path) -> None:
+    fill(ledger, exposed("t:7fbe4341-0d57", "lessons/7fbe.md"), exposed("t:u-1", "beginning"))
+
+    assert kind(run, "7fbe4341") == ("session", "t:7fbe4341-0d57")
+    assert kind(run, "7fbe4341", "--session") == ("session", "t:7fbe4341-0d57")
+    assert kind(run, "7fbe.md") == ("arm", "lessons/7fbe.md")
 
 
 def test_an_arm_in_words_and_rows(run: Run, filled: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rightful import content, limits, times
 from rightful.cli import common, logs
 from rightful.errors import InvalidEventError, PolicyError, ReadOnlyStoreError, UsageError
+from rightful.identity import split_session
 from rightful.policies import PRESETS, Policy, TimeDecay, policy_of
 
 if TYPE_CHECKING:
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
 
     from rightful.app import Ledger
     from rightful.cli.logs import Log
+    from rightful.projections.facts import Facts
 
 _WHOLE_FROM = 1_000
 _HASH_DIGITS = 12
 _POSITION_DIGITS = 18
 _NEAR_NAMES = 5
+_PREFIX_CHARS = 4
+
+WHERE_SESSIONS = "`rightful status --sessions` lists them."
+"""Where to look for the name of a session."""
 
 IN_BALANCE = (
     "What is in-balance stands already in the numbers of a bandit's file; --balances none leaves those out and "
@@ -112,27 +118,59 @@ def _policy(text: bytes) -> Policy:
 def session_named(ledger: Ledger, asked: str) -> str:
     """Return the full name of the session that a person means.
 
-    A full name means itself; anything else is a value, sought over all namespaces.
+    A full name means itself. Anything else is a value, sought over all namespaces, or where nobody has it the
+    beginning of one.
 
     Raises:
-        UsageError: No session has that name, or several namespaces have that value.
+        UsageError: No session has that name, or several namespaces have that value, or several begin so.
     """
     facts = ledger.projected().catch_up()
-    names, through = facts.names, facts.watermark
-    known = [number for key in (asked, f"\0{asked}") if (number := names.texts.find(key)) is not None]
-    if any(names.first[number] <= through for number in known):
-        return asked
-    fitting = names.valued(asked, through)
+    if fitting := exactly(facts, asked):
+        if len(fitting) > 1:
+            raise UsageError(f"{asked!r} is the value of {len(fitting)} sessions: {listed(fitting)}. Name one in full.")
+        note_others(facts, asked, fitting[0])
+        return fitting[0]
+    fitting = begun(facts, asked)
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        raise UsageError(f"{asked!r} is the value of {len(fitting)} sessions: {_listed(fitting)}. Name one in full.")
-    near = names.like(asked, through, _NEAR_NAMES) if asked else []
-    hint = f"Names that contain it: {_listed(near)}." if near else "`rightful status` says what the ledger holds."
-    raise UsageError(f"no session is named {asked!r} in this ledger. {hint}")
+        raise UsageError(
+            f"{asked!r} begins {len(fitting):,} sessions: {listed(fitting)}. Type more of one, up to its whole name."
+        )
+    raise UsageError(f"no session is named {asked!r} in this ledger. {_near(facts, asked)}")
 
 
-def _listed(names: list[str]) -> str:
+def exactly(facts: Facts, asked: str) -> list[str]:
+    """Return the session with this very name, else those with this very value, of any namespace."""
+    names, through = facts.names, facts.watermark
+    known = [number for key in (asked, f"\0{asked}") if (number := names.texts.find(key)) is not None]
+    if any(names.first[number] <= through for number in known):
+        return [asked]
+    return names.valued(asked, through) if asked else []
+
+
+def begun(facts: Facts, asked: str) -> list[str]:
+    """Return the sessions whose name or value begins so; none of a text too short to mean one."""
+    return facts.names.begun(asked, facts.watermark, _PREFIX_CHARS)
+
+
+def note_others(facts: Facts, asked: str, taken: str) -> None:
+    """Say where a value that one session has begins others' too: one of those may be meant."""
+    if asked == taken or split_session(taken)[1] != asked:
+        return
+    if others := [name for name in begun(facts, asked) if name != taken]:
+        common.note(f"{asked!r} is taken for {taken}, whose value it is; it also begins {listed(others)}.")
+
+
+def _near(facts: Facts, asked: str) -> str:
+    near = facts.names.like(asked, facts.watermark) if asked else []
+    if not near:
+        return WHERE_SESSIONS
+    return f"Names that contain it: {listed(near)}. Type one of them, or its beginning."
+
+
+def listed(names: list[str]) -> str:
+    """Return the first of some names, and how many more there are."""
     shown = ", ".join(names[:_NEAR_NAMES])
     return f"{shown}, and {len(names) - _NEAR_NAMES:,} more" if len(names) > _NEAR_NAMES else shown
 

@@ -57,18 +57,32 @@ def meant(ledger: Ledger, asked: str, kind: str | None, policy: Policy) -> Meant
     if kind == SESSION:
         return Meant(SESSION, asking.session_named(ledger, asked))
     facts = ledger.projected().catch_up()
-    found: list[Meant] = []
-    if kind in {None, EVENT}:
-        found += events(ledger.log, asked)
-    if kind is None:
-        found += [Meant(SESSION, name) for name in _sessions(facts, asked)]
-    if kind in {None, ARM}:
-        found += [Meant(ARM, name) for name in _arms(facts, asked, policy)]
+    found = _found(ledger, asked, kind, policy)
     if len(found) == 1:
+        if found[0].kind == SESSION:
+            asking.note_others(facts, asked, found[0].name)
         return found[0]
     if found:
         raise UsageError(_several(asked, found))
     raise UsageError(_none(facts, asked, kind))
+
+
+def _found(ledger: Ledger, asked: str, kind: str | None, policy: Policy) -> list[Meant]:
+    """Return all that a text can mean; the beginning of a session's value only where it is nothing as a whole."""
+    facts = ledger.projected().facts
+    found = events(ledger.log, asked) if kind in {None, EVENT} else []
+    whole = bool(found) and _POSITION.match(asked) is not None
+    if kind is None:
+        sessions = asking.exactly(facts, asked)
+        whole = whole or bool(sessions)
+        found += [Meant(SESSION, name) for name in sessions]
+    if kind in {None, ARM}:
+        arms = _arms(facts, asked, policy)
+        whole = whole or bool(arms)
+        found += [Meant(ARM, name) for name in arms]
+    if kind is None and not whole:
+        found += [Meant(SESSION, name) for name in asking.begun(facts, asked)]
+    return found
 
 
 def events(log: Log, asked: str) -> list[Meant]:
@@ -85,14 +99,6 @@ def events(log: Log, asked: str) -> list[Meant]:
     starts = [at for at in _UUID_PARTS if at < len(digits)]
     start = "-".join(digits[a:b] for a, b in zip([0, *starts], [*starts, len(digits)], strict=True))
     return [Meant(EVENT, one, position_of(log, one)) for one in log.ids_like(start, _CANDIDATES + 1)]
-
-
-def _sessions(facts: Facts, asked: str) -> list[str]:
-    names, through = facts.names, facts.watermark
-    known = [number for key in (asked, f"\0{asked}") if (number := names.texts.find(key)) is not None]
-    if any(names.first[number] <= through for number in known):
-        return [asked]
-    return names.valued(asked, through) if asked else []
 
 
 def _arms(facts: Facts, asked: str, policy: Policy) -> list[str]:
@@ -117,9 +123,12 @@ def _several(asked: str, found: list[Meant]) -> str:
 
 
 def _none(facts: Facts, asked: str, kind: str | None) -> str:
-    near = sorted(arm for arm in facts.arms.values if asked and asked in arm)[:_CANDIDATES]
+    near = sorted(arm for arm in facts.arms.values if asked and asked in arm)
     if kind is None and asked:
-        near = [*near, *facts.names.like(asked, facts.watermark, _CANDIDATES)]
+        near += facts.names.like(asked, facts.watermark)
     what = {EVENT: "event", ARM: "arm"}.get(kind or "", "event, session or arm")
-    hint = f" Names that contain it: {', '.join(near)}." if near else " `rightful posteriors` lists the arms."
+    lists = " `rightful posteriors` lists the arms" + (
+        ", `rightful status --sessions` the sessions." if not kind else "."
+    )
+    hint = f" Names that contain it: {asking.listed(near)}." if near else lists
     return f"no {what} {asked!r} is in this ledger; nothing was explained.{hint}"

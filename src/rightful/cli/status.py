@@ -3,7 +3,7 @@
 The facts first: how many events, when the last one was written, what it takes on disk, how far
 the projections have folded it. Then, for each producer and day, how many sessions have an
 exposure, a grade and a binding, and where their grades ended; and sentences on what looks wrong.
-Nothing is written.
+--sessions lists the sessions instead. Nothing is written.
 """
 
 from __future__ import annotations
@@ -40,12 +40,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check", action="store_true", help="exit with 1 if there are warnings, or if a hook set input aside"
     )
+    parser.add_argument(
+        "--sessions", metavar="TEXT", nargs="?", const="",
+        help="list the sessions instead, the newest first; only those whose names contain TEXT",
+    )  # fmt: skip
+    parser.add_argument("--limit", type=int, metavar="N", help="at most N sessions; 0 for all; default 20")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the facts, the coverage and the warnings."""
     if args.days is not None and args.days < 0:
         raise UsageError("--days is a number of days, 0 for all; nothing was counted.")
+    if args.sessions is not None:
+        return _list(args)
+    if args.limit is not None:
+        raise UsageError("--limit is of the sessions that --sessions lists; nothing was counted.")
     policy = asking.policy_named(args.policy or "bound")
     with common.opened(args, readonly=True) as ledger:
         facts = _facts(ledger)
@@ -65,6 +74,16 @@ def run(args: argparse.Namespace) -> int:
         if rows and not warnings and not facts["spool"]["aside"]:
             common.tell("No warnings.")
     return code
+
+
+def _list(args: argparse.Namespace) -> int:
+    if args.check or args.days is not None or args.policy is not None:
+        raise UsageError("--sessions lists sessions; leave out --check, --days and --policy. Nothing was listed.")
+    if args.limit is not None and args.limit < 0:
+        raise UsageError("--limit is a number of sessions, 0 for all; nothing was listed.")
+    from rightful.cli import sessions
+
+    return sessions.run(args)
 
 
 def _facts(ledger: Ledger) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 
 import numpy as np
 
@@ -304,15 +303,37 @@ class Names:
         """Return the names with this value, of any namespace, that rows up to a position mention; sorted."""
         return sorted({name for name in self._mentioned(through) if split_session(name)[1] == value})
 
-    def like(self, part: str, through: int, count: int) -> list[str]:
-        """Return the first names that contain a text, at most `count`; what a person may have meant."""
-        return sorted(islice((name for name in self._mentioned(through) if part in name), count))
+    def begun(self, start: str, through: int, least: int) -> list[str]:
+        """Return the names whose value begins so, with or without its namespace; sorted.
 
-    def _mentioned(self, through: int) -> Iterator[str]:
+        Those of the subagents of one that begins so are left out, and those read from a sanitised form where
+        one is there as it was written.
+
+        Args:
+            start: The beginning.
+            through: Only of names that rows up to this position mention.
+            least: How many characters of a value mean one.
+        """
+        found: dict[bool, set[str]] = {False: set(), True: set()}
+        for name in self._mentioned(through, prefixed=True):
+            text = name.removeprefix("\0")
+            value = split_session(text)[1]
+            behind = len(text) - len(value)  # where the value begins
+            is_whole = len(start) - behind >= least and text.startswith(start)
+            if is_whole or (len(start) >= least and value.startswith(start)):
+                found[name != text].add(text)
+        fitting = found[False] or found[True]
+        return sorted(name for name in fitting if not any(parent in fitting for parent in above(name)))
+
+    def like(self, part: str, through: int) -> list[str]:
+        """Return the names that contain a text; what a person may have meant; sorted."""
+        return sorted({name for name in self._mentioned(through) if part in name})
+
+    def _mentioned(self, through: int, *, prefixed: bool = False) -> Iterator[str]:
         for start in range(0, len(self.texts), _TEXTS_AT_ONCE):
             for number, text in enumerate(self.texts[start : start + _TEXTS_AT_ONCE], start):
                 if self.first[number] <= through:
-                    yield text.removeprefix("\0")
+                    yield text if prefixed else text.removeprefix("\0")
 
     def load(self, texts: list[str], columns: dict[str, Column]) -> None:
         """Take stored names in place of what is here."""
@@ -321,6 +342,14 @@ class Names:
             mine: array[int] = getattr(self, name)
             setattr(self, name, array(mine.typecode, columns[name].astype(mine.typecode).tobytes()))
         self._unmet = np.flatnonzero(columns["first"] == NOT_MENTIONED).tolist()
+
+
+def above(name: str) -> Iterator[str]:
+    """Yield the names of which this can be a subagent's, the nearest first."""
+    at = name.rfind("/")
+    while at > 0:
+        yield name[:at]
+        at = name.rfind("/", 0, at)
 
 
 def _coarse_of(text: str) -> int:

@@ -6,7 +6,7 @@ ended. A ledger without transcripts has none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -163,9 +163,10 @@ def _row_hashed(id_: str, revision: int) -> int:
     return _hashed(f"{id_} {revision}")
 
 
-def states_of(turns: Table) -> dict[int, State]:
-    """Return the state of each name that has a transcript, by the name's number."""
-    order = np.lexsort((turns["turn"], turns["producer"], turns["name"]))
+def states_of(turns: Table, names: Collection[int] | None = None) -> dict[int, State]:
+    """Return the state of each name that has a transcript, by the name's number; of some names, or of all."""
+    rows = np.arange(len(turns)) if names is None else np.flatnonzero(np.isin(turns["name"], list(names)))
+    order = rows[np.lexsort((turns["turn"][rows], turns["producer"][rows], turns["name"][rows]))]
     columns = (turns[name][order].tolist() for name in turns.names)
     worst: dict[int, int] = {}
     at: tuple[int, int] | None = None

@@ -1,0 +1,65 @@
+"""What `rightful status --sessions` says: a few lines a session, since names are long and columns few."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rightful.cli import asking, common
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.reports.sessions import Session
+
+LIMIT = 20
+"""Sessions that are listed unless another number is asked for."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the newest sessions."""
+    from rightful.reports.sessions import sessions
+
+    limit = LIMIT if args.limit is None else args.limit
+    with common.opened(args, readonly=True) as ledger:
+        asking.catch_up(ledger)
+        found = sessions(ledger.projected(), args.sessions, limit)
+    if args.json:
+        common.print_json({"sessions": found.shown, "total": found.total})
+        return common.DONE
+    for one in found.shown:
+        common.say(one.session)
+        common.tell(f"    {_when(one)}; {common.many(one.events, 'event')}{_by(one)}", f"    {_transcript(one)}")
+    if not found.total:
+        fits = f"whose name contains {args.sessions!r} " if args.sessions else ""
+        common.tell(f"No session {fits}is in this ledger.")
+    elif len(found.shown) < found.total:
+        common.tell(f"and {found.total - len(found.shown):,} that began before; --limit 0 lists all.")
+    return common.DONE
+
+
+def _when(one: Session) -> str:
+    first, last = (_short(text) for text in (one.first_at, one.last_at))
+    if one.at_basis is not None:
+        return f"before {last}"
+    if first == last:
+        return first
+    return f"{first} to {last.partition(' ')[2] if first[:10] == last[:10] else last}"
+
+
+def _short(text: str) -> str:
+    """Return a time to the second, as in a transcript."""
+    return f"{text[:10]} {text[11:19]}Z"
+
+
+def _by(one: Session) -> str:
+    return f" by {', '.join(one.producers)}" if one.producers else ""
+
+
+def _transcript(one: Session) -> str:
+    said = "no transcript" if one.transcript is None else f"transcript {one.transcript}"
+    if one.bound:
+        evidence = ", ".join(sorted({held.evidence for held in one.bound}))
+        said += f"; {common.many(len(one.bound), 'file')} bound ({evidence})"
+    if one.subagents:
+        said += f"; {common.many(one.subagents, 'subagent')}"
+    return said

@@ -1,0 +1,136 @@
+"""The sessions of a ledger, the newest first: when, how much, by whom, and what is there of a transcript.
+
+Which they are and how whole their transcripts are comes from the projections; only of those that are
+returned the rows are read.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from rightful import times
+from rightful.ledger.log import Log
+from rightful.ledger.recorded import Stored
+from rightful.projections import bindings
+from rightful.projections.completeness import State
+from rightful.projections.facts import Facts
+from rightful.projections.names import Names, above
+from rightful.projections.projected import Projected
+from rightful.projections.turn_rows import states_of
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """A transcript that is bound to a session: where it stood, and what the claim rests on."""
+
+    uri: str
+    evidence: str
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A session, and what the ledger holds of it.
+
+    Attributes:
+        session: Its name.
+        first_at: When the first of it happened, in RFC 3339; where it has no rows, that which names it first.
+        last_at: When the last of it did. A file's time counts only where there is no other.
+        at_basis: `file` where both are a file's time, an upper bound.
+        events: How many rows stand under its name.
+        producers: Who wrote them, the first one first.
+        transcript: `complete`, `incomplete` or `unknown`; None where it has none.
+        bound: The transcripts that are bound to it.
+        subagents: How many subagents it has, whose names begin with its own.
+    """
+
+    session: str
+    first_at: str
+    last_at: str
+    at_basis: Literal["file"] | None
+    events: int
+    producers: list[str]
+    transcript: State | None
+    bound: list[Bound]
+    subagents: int
+
+
+class Sessions(NamedTuple):
+    """Some sessions, and how many there are.
+
+    Attributes:
+        shown: The newest ones.
+        total: How many fit in all.
+    """
+
+    shown: list[Session]
+    total: int
+
+
+def sessions(projected: Projected, part: str, limit: int) -> Sessions:
+    """Return the sessions that began last, the newest first.
+
+    Subagents are told with the session that they belong to, and names read from a sanitised form are no
+    sessions of their own.
+
+    Args:
+        projected: The projections of the ledger.
+        part: Only sessions whose names contain this.
+        limit: At most so many; all if 0.
+    """
+    facts = projected.catch_up()
+    numbers, subagents = _numbers(facts, part)
+    shown = numbers[:limit] if limit else numbers
+    states = states_of(facts.turns, shown)
+    found = [_session(projected.log, facts.names, one, states.get(one), subagents.get(one, 0)) for one in shown]
+    return Sessions(sorted(found, key=lambda one: one.first_at, reverse=True), len(numbers))
+
+
+def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, int]]:
+    """Return the sessions by number, the newest first, and how many subagents each has."""
+    names = facts.names
+    first, seen = names.column("first"), names.column("seen_us")
+    known = np.flatnonzero((first <= facts.watermark) & (names.column("alias") == 0))
+    kept, subagents = [], dict[int, int]()
+    for number in known[np.lexsort((first[known], seen[known]))[::-1]].tolist():
+        name = names.text(number)
+        parent = next((one for text in above(name) if (one := names.texts.find(text)) is not None), None)
+        if parent is not None and first[parent] <= facts.watermark:
+            subagents[parent] = subagents.get(parent, 0) + 1
+        elif part in name:
+            kept.append(number)
+    return kept, subagents
+
+
+def _session(log: Log, names: Names, number: int, state: State | None, subagents: int) -> Session:
+    name, count, by = names.text(number), 0, dict[str, None]()
+    told = _Times()
+    for page in log.of_session(name):
+        count += len(page)
+        by |= dict.fromkeys(row.envelope.producer for row in page)
+        told.take(page)
+    first_us, last_us = told.own or told.of_files or (names.seen_us[number],) * 2
+    basis: Literal["file"] | None = None if told.own or not told.of_files else "file"
+    held = bindings.bindings(log.read(session=name, types=list(bindings.TYPES))).all()
+    bound = [Bound(one.uri, one.evidence) for one in held]
+    return Session(
+        name, times.text_of(first_us), times.text_of(last_us), basis, count, list(by), state, bound, subagents
+    )
+
+
+class _Times:
+    """The first and the last time of a session's rows: those that rows tell themselves, and those of files."""
+
+    def __init__(self) -> None:
+        self.own: tuple[int, int] | None = None
+        self.of_files: tuple[int, int] | None = None
+
+    def take(self, page: list[Stored]) -> None:
+        """Take a page of rows."""
+        self.own = _spanned(self.own, [row.envelope.at_us for row in page if row.envelope.at_basis is None])
+        self.of_files = _spanned(self.of_files, [row.envelope.at_us for row in page if row.envelope.at_basis])
+
+
+def _spanned(span: tuple[int, int] | None, more: list[int]) -> tuple[int, int] | None:
+    both = [*(span or ()), *more]
+    return (min(both), max(both)) if both else None

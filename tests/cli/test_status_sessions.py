@@ -1,0 +1,84 @@
+"""The list of sessions: which there are, without a word on attribution."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Run
+from tests.cli.test_transcript import fill
+from tests.ledger.facts import fact
+
+
+def said(session: str, at: str, index: int = 0, **more: Any) -> dict[str, Any]:
+    return fact(
+        "message.recorded", f"{session} {index} {at}", session=session, at=f"2026-08-01T{at}:00Z", role="user",
+        content="hi", turn="1", index=index, **more,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def filled(ledger: Path) -> Path:
+    bound = {"uri": "file:///t/b.jsonl", "bytes": 1, "sha256": "0" * 64, "evidence": "native-id"}
+    fill(
+        ledger,
+        said("t:b", "11:15", producer="runner"),
+        said("t:b", "10:15", 1),
+        said("t:b", "09:15", 2, at_basis="file"),
+        said("t:a", "10:30"),
+        fact("turn.ended", "end", session="t:a", at="2026-08-01T10:31:00Z", turn="1", index=1),
+        said("t:a/scout", "10:40"),
+        said("t:old", "08:00", at_basis="file"),
+        fact("session.started", "s", session="t:sanitised_one", alias=True),
+        fact("transcript.bound", "x", session="t:c", at="2026-08-01T12:00:00Z", **bound),
+    )
+    return ledger
+
+
+def test_sessions_are_listed_with_when_how_much_whose_and_what_transcript(run: Run, filled: Path) -> None:
+    assert run("status", "--sessions").out.splitlines() == [
+        "t:c",
+        "    2026-08-01 12:00:00Z; 1 event by hook",
+        "    no transcript; 1 file bound (native-id)",
+        "t:a",
+        "    2026-08-01 10:30:00Z to 10:31:00Z; 2 events by hook",
+        "    transcript complete; 1 subagent",
+        "t:b",
+        "    2026-08-01 10:15:00Z to 11:15:00Z; 3 events by runner, hook",
+        "    transcript incomplete",
+        "t:old",
+        "    before 2026-08-01 08:00:00Z; 1 event by hook",
+        "    transcript incomplete",
+    ]
+
+
+def test_the_newest_are_listed_and_how_many_there_are_beside(run: Run, filled: Path) -> None:
+    out = run("status", "--sessions", "--limit", "1").out
+
+    assert out.splitlines()[0] == "t:c"
+    assert out.splitlines()[-1] == "and 3 that began before; --limit 0 lists all."
+    document = run("status", "--sessions", "--limit", "1", "--json").document
+    assert document["total"] == 4
+    assert document["sessions"] == [
+        {
+            "session": "t:c", "first_at": "2026-08-01T12:00:00Z", "last_at": "2026-08-01T12:00:00Z", "at_basis": None,
+            "events": 1, "producers": ["hook"], "transcript": None,
+            "bound": [{"uri": "file:///t/b.jsonl", "evidence": "native-id"}], "subagents": 0,
+        }
+    ]  # fmt: skip
+    assert len(run("status", "--sessions", "--limit", "0", "--json").document["sessions"]) == 4
+
+
+def test_only_those_whose_names_contain_a_text(run: Run, filled: Path) -> None:
+    assert [one["session"] for one in run("status", "--json", "--sessions", "ol").document["sessions"]] == ["t:old"]
+    assert run("status", "--sessions", "zzz").out == "No session whose name contains 'zzz' is in this ledger.\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["--limit", "3"], ["--sessions", "--check"], ["--sessions", "--days", "1"], ["--sessions", "--limit=-1"]]
+)
+def test_options_of_another_question_are_refused(run: Run, ledger: Path, words: list[str]) -> None:
+    done = run("status", *words)
+
+    assert (done.code, done.out) == (2, "")
