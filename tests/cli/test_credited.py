@@ -113,4 +113,4 @@ def test_an_id_in_conflict_is_said_to_pay_nobody_until_it_is_settled(ledger: Pat
     assert done.code == 3
     assert done.out == A_SAYS
     assert "rightful: ledger: exposure appended, grade conflict" in done.err.splitlines()
-    assert "It is kept and pays nobody until an `event.withdrawn` settles it" in done.err
+    assert "It is kept in quarantine until an `event.withdrawn` settles it; a grade or an exposure" in done.err

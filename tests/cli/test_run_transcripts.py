@@ -25,6 +25,10 @@ def test_claude_code_is_given_an_id_and_its_transcript_is_bound_by_it(place: Pla
     assert (bound.uri, bound.bytes, bound.sha256) == (native.as_uri(), native.stat().st_size, hashed(native).sha256)
     assert (bound.evidence, bound.session) == ("native-id", done.report["session"])
     assert done.report["transcript"]["uri"] == native.as_uri()
+    assert done.err.endswith(
+        f"note: its transcript is bound, not imported; this imports it: rightful import claude-code {native}\n"
+    )
+    assert "import" not in place.run("--quiet", "--", "claude").err
 
 
 @pytest.mark.parametrize("words", [("-c",), ("--resume=x",), ("mcp", "list"), ("--version",), ("--session-id", "u")])

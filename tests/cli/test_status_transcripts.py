@@ -56,11 +56,24 @@ def test_people_see_them_in_a_sentence_and_a_column(run: Run, ledger: Path) -> N
 
     lines = run("status").out.splitlines()
 
-    assert "Transcripts of 21 sessions: 19 complete, 1 incomplete, 1 unknown." in lines
+    assert (
+        "Transcripts of 21 sessions: 19 complete, 1 incomplete, 1 unknown. Unknown: nothing counts what was said, "
+        "so a gap would not show."
+    ) in lines
     heading = next(at for at, line in enumerate(lines) if "producer" in line)
     assert lines[heading - 1].split() == ["sessions", "transcripts"]
     rows = [line.split() for line in lines if line.strip().startswith("1970")]
     assert rows[1][:5] == ["1970-01-02", "my-runner", "10", "9", "90%"]
+
+
+def test_a_share_of_what_nobody_counts_is_left_out(run: Run, ledger: Path) -> None:
+    with rightful.open(ledger) as held:
+        held.append(turn("t:last", 5, counts=False))
+    out = run("status").out
+
+    assert "Transcripts of 1 session: 0 complete, 0 incomplete, 1 unknown." in out
+    assert "transcripts" not in out
+    assert "0%" not in out
 
 
 def test_a_drop_of_what_is_complete_is_a_warning_and_the_check_says_no(run: Run, ledger: Path) -> None:

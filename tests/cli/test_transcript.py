@@ -36,19 +36,22 @@ def test_a_transcript_has_time_turn_role_call_and_result(run: Run, ledger: Path)
     done = run("transcript", "agenta:s1")
 
     assert done.code == 0
-    assert done.out.splitlines()[:10] == [
+    assert done.out.splitlines()[:12] == [
         "transcript of agenta:s1",
         "complete",
         "",
-        "#1  2026-08-01 10:00:01Z  turn-1  user",
+        "turn turn-1",
+        "",
+        "#1  2026-08-01 10:00:01Z  user",
         "    clean up",
         "",
-        "#2  2026-08-01 10:00:01Z  turn-1  tool bash (call g)  [2 revisions]",
+        "#2  2026-08-01 10:00:01Z  tool bash (call g)  [2 revisions]",
         "    command: rm -r tmp",
         "  result #8",
         "    gone",
     ]
-    assert "turn-1  turn ended (paused)" in done.out
+    assert "Z  turn ended (paused)" in done.out
+    assert done.out.splitlines().count("turn turn-1") == 1
 
 
 def test_a_session_is_found_by_its_value(run: Run, ledger: Path) -> None:
@@ -251,7 +254,7 @@ def test_marks_are_words(run: Run, ledger: Path) -> None:
     )
     out = run("transcript", "t:a").out
 
-    assert "#1  before 2026-08-01 10:15:00Z  1  user" in out
+    assert "#1  before 2026-08-01 10:15:00Z  user" in out
     assert "tool bash (call c)  [late: its turn was closed before]" in out
     assert "  result #4  [failed, stands in for a result that never came, late: its turn was closed before]" in out
     assert "result without a call (call d)" in out

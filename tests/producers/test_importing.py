@@ -218,7 +218,7 @@ def test_a_conflict_is_reported_with_its_line_and_exits_with_3(
     assert (report.appended, report.conflicts, report.exit_code) == (1, 1, 3)
     assert [problem.line for problem in report.problems] == [1]
     assert report.problems[0].what.startswith("conflicts with what stands under its id: ")
-    assert report.problems[0].what.endswith("; that id pays nobody until an `event.withdrawn` settles it")
+    assert report.problems[0].what.endswith("; it is kept in quarantine until an `event.withdrawn` settles it")
 
 
 def test_events_are_written_in_transactions_of_a_bounded_size(

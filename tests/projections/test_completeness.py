@@ -180,12 +180,14 @@ def test_a_session_of_which_only_a_history_tells_is_not_said_to_have_no_transcri
 
 
 def test_without_an_index_it_is_unknown_and_no_hole_is_made_up() -> None:
-    assert found(said(None), end()) == Completeness("unknown", why="its producer gives no index")
-    assert found(said(None)) == Completeness("unknown", why="its producer gives no index")
+    assert found(said(None), end()) == Completeness(
+        "unknown", why="its events are not numbered, so a gap would not show"
+    )
+    assert found(said(None)) == Completeness("unknown", why="its events are not numbered, so a gap would not show")
 
 
 def test_without_a_turn_it_is_unknown() -> None:
-    assert found(said(0, None)) == Completeness("unknown", why="its events have no turn")
+    assert found(said(0, None)) == Completeness("unknown", why="it was recorded without turns, so a gap would not show")
 
 
 def test_a_count_shows_a_loss_where_there_are_no_indexes() -> None:
@@ -196,7 +198,7 @@ def test_a_count_shows_a_loss_where_there_are_no_indexes() -> None:
 def test_an_event_without_an_index_may_be_one_that_seems_to_be_missing() -> None:
     mixed = [said(0), said(None), said(2), end(event_count=3)]
 
-    assert found(*mixed) == Completeness("unknown", why="its producer gives no index")
+    assert found(*mixed) == Completeness("unknown", why="its events are not numbered, so a gap would not show")
     assert found(*mixed, end(event_count=4) | {"key": "again"}).holes == (Hole("1", "missing", (), 1),)
 
 
@@ -222,7 +224,9 @@ def test_each_producer_is_judged_and_the_worst_counts() -> None:
     unknown = said(None, None, producer="importer", key="i")
     broken = said(0, "9", producer="other", key="o")
 
-    assert found(*whole, unknown) == Completeness("unknown", why="its events have no turn")
+    assert found(*whole, unknown) == Completeness(
+        "unknown", why="it was recorded without turns, so a gap would not show"
+    )
     assert found(*whole, unknown, broken) == Completeness("incomplete", (Hole("9", "open"),))
 
 
@@ -275,7 +279,9 @@ def test_who_asks_for_all_of_a_transcript_is_refused_one_that_is_not_known_to_be
 
 
 def test_an_unknown_one_is_refused_with_the_reason() -> None:
-    with pytest.raises(IncompleteTranscriptError, match="may be incomplete: its producer gives no index"):
+    with pytest.raises(
+        IncompleteTranscriptError, match="may be incomplete: its events are not numbered, so a gap would not show"
+    ):
         require_complete("t:a", found(said(None)))
 
 

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 FOLDER = ".rightful"
 """Name of a ledger's folder where nobody names another."""
 
-UNSETTLED = "It is kept and pays nobody until an `event.withdrawn` settles it"
+UNSETTLED = (
+    "It is kept in quarantine until an `event.withdrawn` settles it; a grade or an exposure under that id pays "
+    "nobody until then"
+)
 """What an id in conflict means."""
 
 DONE: Final = 0

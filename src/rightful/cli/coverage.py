@@ -26,7 +26,7 @@ def show(rows: list[Day], days: int, policy: str) -> None:
 
     kept = sorted(newest(rows, days), key=lambda row: (row.day, row.producer))
     measures = [name for name in MEASURES if any(getattr(row, name) for row in kept)]
-    transcripts = ["transcripts"] * any(row.transcripts for row in kept)
+    transcripts = ["transcripts"] * any(row.transcripts.keys() - {"unknown"} for row in kept)
     bins = [name for name in BINS if any(name in row.bins for row in kept)]
     columns = {"day": "", "producer": "", "sessions": "n"}
     columns |= dict.fromkeys(measures, "with")
@@ -38,14 +38,15 @@ def show(rows: list[Day], days: int, policy: str) -> None:
             row.producer,
             f"{row.sessions:,}",
             *(_share(*row.measured(name)) for name in measures),
-            *(_share(*row.measured("transcript")) for _ in transcripts),
+            *(_share(*row.measured("transcript")) if row.transcripts.keys() - {"unknown"} else "" for _ in transcripts),
             *(f"{row.bins[name]:,}" if name in row.bins else "" for name in bins),
         ]
         for row in kept
     ]
     left = len({row.day for row in rows}) - len({row.day for row in kept})
     more = f"{common.many(left, 'earlier day')}; --days 0 or --json shows all" if left else ""
-    note = "; ".join(part for part in (f"bins under policy {policy}", more) if part)
+    counted = "a session counts under each of its names" if "binding" in measures else ""
+    note = "; ".join(part for part in (f"bins under policy {policy}", counted, more) if part)
     tables.show_table(columns, cells, title="Coverage", note=note, drop=[name.replace("_", "-") for name in bins[::-1]])
 
 
@@ -56,7 +57,8 @@ def show_transcripts(rows: list[Day]) -> None:
     counts = transcripts(rows)
     if any(counts.values()):
         said = ", ".join(f"{number:,} {state}" for state, number in counts.items())
-        common.tell(f"\nTranscripts of {common.many(sum(counts.values()), 'session')}: {said}.")
+        why = " Unknown: nothing counts what was said, so a gap would not show." if counts["unknown"] else ""
+        common.tell(f"\nTranscripts of {common.many(sum(counts.values()), 'session')}: {said}.{why}")
 
 
 def _share(part: int, whole: int) -> str:

@@ -180,6 +180,8 @@ def _clear(args: argparse.Namespace, place: Place, ended_us: int, report: dict[s
     report["temporary"] = None if why is None else str(place.temp)
     if why is not None and not args.quiet:
         common.note(f"temporary files were kept in {place.temp}: {why}")
+    if bound and not args.quiet:
+        common.note(_import_of(args, place, _path(bound["uri"])))
     report["worktree"] = report["branch"] = None
     if place.tree is None or place.repository is None:
         return
@@ -188,6 +190,14 @@ def _clear(args: argparse.Namespace, place: Place, ended_us: int, report: dict[s
         report["worktree"], report["branch"] = str(place.tree.path) if is_there else None, place.tree.branch
         what = "was kept" if is_there else "was removed by the command"
         common.note(f"the work tree {place.tree.path} (branch {place.tree.branch}) {what}: {why}")
+
+
+def _import_of(args: argparse.Namespace, place: Place, path: str) -> str:
+    """Say which command imports what was said; binding a transcript reads nothing of it."""
+    import shlex
+
+    words = ["rightful", *(["--ledger", args.ledger] if args.ledger else []), "import", str(place.harness), path]
+    return f"its transcript is bound, not imported; this imports it: {shlex.join(words)}"
 
 
 def _path(uri: str) -> str:

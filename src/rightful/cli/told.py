@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from rich.cells import cell_len, chop_cells
 
 from rightful import content, times
-from rightful.cli import common
+from rightful.cli import common, headings
 from rightful.cli.common import many, safe
 from rightful.projections.completeness import words
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
@@ -28,7 +29,13 @@ _HOLES = 20
 _CHARS = 2_000
 _TAB = 4
 _NARROWEST = 4
+_CUMULATIVE = "used since it began, by the tool's own count, which may hold more than what stands here"
 _ASIDE = frozenset({"data", "usage"})
+
+
+class _Turn(NamedTuple):
+    session: str | UnsetType
+    name: str
 
 
 class Shown(NamedTuple):
@@ -39,27 +46,39 @@ class Shown(NamedTuple):
         all: Show what is hidden, and what stands in quarantine.
         full: Shorten nothing.
         named: Say of each entry whose it is, since several names tell them.
+        calls: Short forms of the ids of calls.
+        bound: Where what was said stands, of a session of which nothing was imported.
     """
 
     before: int
     all: bool
     full: bool
     named: bool = False
+    calls: Mapping[str, str] = MappingProxyType({})
+    bound: tuple[str, ...] = ()
 
 
 def show(transcript: Transcript, shown: Shown) -> None:
     """Print a transcript."""
-    shown = shown._replace(named=len(transcript.names) > 1)
+    calls = {} if shown.full else headings.short_calls(transcript.entries)
+    shown = shown._replace(named=len(transcript.names) > 1, calls=calls)
     _head(transcript, shown)
     if shown.before:
         _put("", f"{many(shown.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
     hidden: Counter[str] = Counter()
+    turn: _Turn | None = None
     for entry in transcript.entries:
         if not shown.all and (why := _hidden(entry)):
             hidden[why] += 1
             continue
+        turn = _put_turn(entry, turn)
         _put("", *_lines(entry, shown))
-    _tail(transcript, hidden)
+    _tail(transcript, hidden, shown.bound)
+
+
+def is_visible(entry: Entry) -> bool:
+    """Say whether an entry is shown to who does not ask for all."""
+    return _hidden(entry) is None
 
 
 def _hidden(entry: Entry) -> str | None:
@@ -67,6 +86,14 @@ def _hidden(entry: Entry) -> str | None:
     if entry.kind in _ASIDE:
         return entry.kind
     return next((mark for mark in ("withdrawn", "hidden", "meta") if getattr(entry, mark) is True), None)
+
+
+def _put_turn(entry: Entry, before: _Turn | None) -> _Turn | None:
+    """Print in which turn an entry stands, if the one before it stands in another; return it."""
+    turn = None if entry.turn is UNSET else _Turn(entry.session, entry.turn)
+    if turn != before:
+        _put("", "outside of a turn" if turn is None else f"turn {turn.name}")
+    return turn
 
 
 def _put(*lines: str) -> None:
@@ -110,15 +137,17 @@ def _head(transcript: Transcript, shown: Shown) -> None:
         _put(", ".join([f"started {_time(started.at_us)}", *told]))
 
 
-def _tail(transcript: Transcript, hidden: Counter[str]) -> None:
-    if not transcript.entries:
+def _tail(transcript: Transcript, hidden: Counter[str], bound: tuple[str, ...]) -> None:
+    if bound:
+        _put("", *bound)
+    elif not transcript.entries:
         _put("", "Nothing that was said or done is recorded of it.")
     lines = []
     if hidden:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
         lines.append(f"{many(hidden.total(), 'entry', 'entries')} not shown ({kinds}); --all shows them.")
     usage = transcript.usage
-    for label, counts in (("used", usage.total), ("used since it began", usage.cumulative)):
+    for label, counts in (("used", usage.total), (_CUMULATIVE, usage.cumulative)):
         if counts:
             lines.append(f"{label}: {', '.join(f'{name} {_value(value)}' for name, value in counts.items())}")
     if transcript.ended is not None:
@@ -150,8 +179,7 @@ def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
 
 def _heading(entry: Entry, shown: Shown) -> str:
     parts = [f"#{entry.position}", _time(entry.at_us, is_bound=entry.at_basis == "file")]
-    names = (entry.session if shown.named else UNSET, entry.turn)
-    parts += [str(value) for value in names if value is not UNSET]
+    parts += [str(entry.session)] if shown.named and entry.session is not UNSET else []
     marks = [
         word for word in ("late", "hidden", "meta", "summary", "withdrawn", "erased") if getattr(entry, word) is True
     ]
@@ -159,17 +187,19 @@ def _heading(entry: Entry, shown: Shown) -> str:
         marks[0] = "late: its turn was closed before"
     if entry.revisions > 1:
         marks.append(f"{entry.revisions} revisions")
-    parts.append(_who(entry) + (f"  [{', '.join(marks)}]" if marks else ""))
+    marks += headings.unreadable(entry.extra)
+    parts.append(_who(entry, shown) + (f"  [{', '.join(marks)}]" if marks else ""))
     return "  ".join(parts)
 
 
-def _who(entry: Entry) -> str:
+def _who(entry: Entry, shown: Shown) -> str:
     """Return who speaks, or what an entry is, in words."""
     match entry.kind:
         case "message":
             return str(entry.role) if entry.role is not UNSET else "message"
         case "tool_call":
-            called = " and ".join(entry.calls) if entry.calls is not UNSET else entry.call
+            ids = entry.calls if entry.calls is not UNSET else [_or(entry.call)]
+            called = " and ".join(shown.calls.get(one, one) for one in ids)
             of = f" (call {called})" if entry.call is not UNSET else ""
             if entry.unpaired is True:
                 return f"result without a call{of}"
@@ -257,6 +287,7 @@ def _result(entry: Entry, shown: Shown) -> Iterator[str]:
     marks += ["late: its turn was closed before"] if entry.result_late is True else []
     marks += ["erased"] if entry.result_erased is True else []
     marks += [f"{entry.result_revisions} revisions"] if (entry.result_revisions or 1) > 1 else []
+    marks += headings.unreadable(entry.result_extra)
     yield f"  result #{entry.result_position}" + (f"  [{', '.join(marks)}]" if marks else "")
     if entry.output is not UNSET:
         text = text_of(entry.output)

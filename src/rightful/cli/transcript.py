@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import argparse
 
     from rightful.app import Ledger
-    from rightful.projections.transcripts.entries import Transcript
+    from rightful.projections.bindings import Binding
+    from rightful.projections.transcripts.entries import Entry, Transcript
 
 READERS = ("agenta-runner", "agenta-api")
 """The readers in whose form `--as` gives the messages."""
@@ -40,8 +41,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="shorten nothing, and leave out no entry")
     parser.add_argument("--turn", metavar="TURN", help="only the entries of this turn")
     parser.add_argument(
-        "--limit", type=int, metavar="N", help="only the last N entries; 0 for all; default 200, and all with --json"
-    )
+        "--limit", type=int, metavar="N",
+        help="only the last N entries that are shown; 0 for all; default 200, and all with --json",
+    )  # fmt: skip
     parser.add_argument(
         "--as", dest="reader", choices=READERS, metavar="READER",
         help=f"print the messages as JSON, as a reader of session records gives them: {' or '.join(READERS)}",
@@ -59,7 +61,10 @@ def run(args: argparse.Namespace) -> int:
     with _opened(args) as ledger:
         session = _named(ledger, args.session)
         transcript = ledger.transcript(session, require_complete=args.require_complete, revisions=args.revisions)
-        bound = [] if transcript.entries else _bound(ledger, session)
+        is_empty = all(entry.kind == "data" for entry in transcript.entries)
+        bound = [line for one in _bound(ledger, session) for line in _told(args, ledger, one)] if is_empty else []
+    if bound:
+        transcript.why = "its transcript is bound, and nothing of that stands under this name"
     if args.reader:
         _note(transcript)
         common.print_json(_messages(transcript, args.reader))
@@ -70,32 +75,36 @@ def run(args: argparse.Namespace) -> int:
         return common.DONE
     from rightful.cli import told
 
-    told.show(transcript, told.Shown(before, all=args.all, full=args.full))
-    common.tell(*bound)
+    told.show(transcript, told.Shown(before, all=args.all, full=args.full, bound=tuple(bound)))
     return common.DONE
 
 
-def _bound(ledger: Ledger, session: str) -> list[str]:
-    """Say where what was said stands, of a session that has a transcript bound to it and nothing imported."""
+def _bound(ledger: Ledger, session: str) -> list[Binding]:
+    """Return the transcripts that are bound to a session, or to a name that links join to it, and not imported."""
+    from rightful.projections import bindings
+    from rightful.projections.transcripts.named import names_of
+
+    names = names_of(ledger.projected(), session)
+    rows = (row for name in names for row in ledger.log.read(session=name, types=list(bindings.TYPES)))
+    return list(bindings.bindings(rows).all())
+
+
+def _told(args: argparse.Namespace, ledger: Ledger, one: Binding) -> list[str]:
+    """Say where a transcript stands that is bound, and which command imports or shows it."""
     import shlex
 
     from rightful.producers.evidence import evidence_of
-    from rightful.projections import bindings
     from rightful.reports.locate.locating import path_of
 
-    told = []
-    for one in bindings.bindings(ledger.log.read(session=session, types=list(bindings.TYPES))).all():
-        path = path_of(one.uri)
-        file = None if path is None else evidence_of(path)
-        if path is None or file is None:
-            told.append(f"{one.uri} is bound to it, and is no transcript that can be read here.")
-            continue
-        native = f"{file.tool}:{file.native_id}"
-        if file.native_id is not None and any(ledger.log.of_session(native)):
-            told.append(f"{path} is bound to it, and was imported: `rightful transcript {shlex.quote(native)}`.")
-        else:
-            told.append(f"{path} is bound to it, and not imported: `rightful import {file.tool} {shlex.quote(path)}`.")
-    return told
+    path = path_of(one.uri)
+    file = None if path is None else evidence_of(path)
+    if path is None or file is None:
+        return [f"bound to {path or one.uri} ({one.evidence}), which is no transcript that can be read here"]
+    native, words = f"{file.tool}:{file.native_id}", ["rightful", *(["--ledger", args.ledger] if args.ledger else [])]
+    if file.native_id is not None and any(ledger.log.of_session(native)):
+        return [f"bound to {path} ({one.evidence}), imported as {native}", shlex.join([*words, "transcript", native])]
+    command = shlex.join([*words, "import", file.tool, path])
+    return [f"bound to {path} ({one.evidence}), not imported; this imports it:", command]
 
 
 def _opened(args: argparse.Namespace) -> Ledger:
@@ -123,9 +132,17 @@ def _cut(transcript: Transcript, args: argparse.Namespace) -> int:
         transcript.entries = [entry for entry in transcript.entries if entry.turn == args.turn]
     default = 0 if args.json or args.full else _ENTRIES
     limit = default if args.limit is None else args.limit
-    before = max(len(transcript.entries) - limit, 0) if limit else 0
-    transcript.entries = transcript.entries[before:]
+    places = [at for at, entry in enumerate(transcript.entries) if args.json or args.all or _is_visible(entry)]
+    before = max(len(places) - limit, 0) if limit else 0
+    if before:
+        transcript.entries = transcript.entries[places[before] :]
     return before
+
+
+def _is_visible(entry: Entry) -> bool:
+    from rightful.cli import told
+
+    return told.is_visible(entry)
 
 
 def _messages(transcript: Transcript, reader: str) -> list[dict[str, Any]]:

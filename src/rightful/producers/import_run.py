@@ -165,7 +165,7 @@ class Run:
             case "conflict":
                 self.report.conflicts += 1
                 what = f"conflicts with what stands under its id: {receipt.reason}"
-                self.tell(Problem(line, f"{what}; that id pays nobody until an `event.withdrawn` settles it"))
+                self.tell(Problem(line, f"{what}; it is kept in quarantine until an `event.withdrawn` settles it"))
             case _:
                 self.report.appended += 1
                 self.report.kinds[kind] = self.report.kinds.get(kind, 0) + 1

@@ -188,7 +188,7 @@ class _Told:
     def judged(self) -> Completeness:
         """Return what is so of what it told."""
         turns = {name: turn for name, turn in self._turns.items() if turn.is_transcript}
-        doubts = ["its events have no turn"] * self._has_turnless
+        doubts = ["it was recorded without turns, so a gap would not show"] * self._has_turnless
         holes: list[Hole] = []
         for name, turn in turns.items():
             holes += turn.holes(name, gaps=not self._is_overwritten)
@@ -267,7 +267,7 @@ class _Turn:
     def doubts(self, *, gaps: bool) -> Iterator[str]:
         """Yield why it is not known to be whole."""
         if self._has_unindexed or not (self._seen or self._counts):
-            yield "its producer gives no index"
+            yield "its events are not numbered, so a gap would not show"
         elif self._closed_at and not self._counts:
             yield "its turns end without a count, so a lost tail would not show"
         if gaps and self._missing():

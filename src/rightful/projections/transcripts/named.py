@@ -93,6 +93,13 @@ def _beginning(one: Transcript) -> tuple[int, str]:
     return min(entry.at_us for entry in one.entries), one.session
 
 
+def names_of(projected: Projected, session: str) -> list[str]:
+    """Return a session's name and those that links join to it, where they say which run it is."""
+    facts = projected.catch_up()
+    known = facts.names.numbered(session, facts.watermark)
+    return [session, *(_others(facts, known[0])[0] if known else ())]
+
+
 def _others(facts: Facts, number: int) -> tuple[list[str], str | None]:
     """Return the names of a session's run that are not its subagents', or why nobody can tell."""
     names, through = facts.names, facts.watermark
