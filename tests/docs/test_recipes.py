@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import rightful
 from rightful.identity import composite_key, event_id
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-from-your-own-runner.md"
@@ -82,3 +83,27 @@ def test_the_go_recipe_computes_the_same_ids(tmp_path: Path, monkeypatch: pytest
     assert printed(["go", "run", "recipe.go"], tmp_path).split() == golden()
     found = printed(["go", "run", "ours.go"], tmp_path, json.dumps(PARTS))
     assert [json.loads(line) for line in found.split("\n") if line] == EXPECTED
+
+
+def test_the_line_that_closes_a_dead_turn_leaves_no_hole_and_proves_nothing(tmp_path: Path) -> None:
+    [line] = re.findall(r"^echo '(.*)' \| rightful ingest$", PAGE.read_text("utf-8"), re.MULTILINE)
+    end = json.loads(line)
+    with rightful.open(tmp_path / "ledger", create=True) as ledger:
+        runner = ledger.producer("my-runner")
+        with runner.turn("runner:7f3a", "turn-1") as turn:
+            turn.message("user", "go")
+        dead = runner.turn("runner:7f3a", "turn-2", previous="turn-1")
+        dead.message("user", "go on")
+        dead.flush()
+        with runner.turn("runner:7f3a", "turn-2b", previous="turn-2") as turn:
+            turn.message("user", "go on")
+        assert [(one.turn, one.kind) for one in ledger.transcript("runner:7f3a").holes] == [("turn-2", "open")]
+
+        ledger.append([end])
+        found = ledger.transcript("runner:7f3a")
+        assert (found.completeness, found.holes) == ("unknown", [])
+        ledger.append([end | {"key": "again", "event_count": 1}])
+        assert ledger.transcript("runner:7f3a").completeness == "complete"
+        ledger.append([end | {"key": "more", "dropped_count": 1}])
+        [hole] = ledger.transcript("runner:7f3a").holes
+        assert (hole.turn, hole.kind, hole.count) == ("turn-2", "dropped", 1)
