@@ -169,8 +169,8 @@ def test_an_event_of_another_kind_fills_the_index_that_its_producer_gave_it() ->
 def test_a_session_without_a_transcript_is_unknown() -> None:
     started = {"type": "session.started", "key": "s"}
 
-    assert completeness_of([]) == Completeness("unknown", why="it has no transcript")
-    assert found(started) == Completeness("unknown", why="it has no transcript")
+    assert completeness_of([]) == Completeness("unknown", why="no transcript of it is recorded")
+    assert found(started) == Completeness("unknown", why="no transcript of it is recorded")
 
 
 def test_a_session_of_which_only_a_history_tells_is_not_said_to_have_no_transcript() -> None:

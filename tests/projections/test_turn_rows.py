@@ -84,7 +84,7 @@ def told(rows: list[Stored]) -> dict[str, str]:
     found: dict[str, str] = {}
     for session in {row.envelope.session for row in rows if row.envelope.session}:
         whole = completeness_of(row for row in rows if row.envelope.session == session)
-        if whole.why != "it has no transcript":
+        if whole.why != "no transcript of it is recorded":
             found[session] = whole.state
     return found
 

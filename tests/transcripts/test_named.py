@@ -130,7 +130,7 @@ def test_a_session_that_said_nothing_has_an_empty_transcript(ledger: rightful.Le
     ledger.append([fact("session.started", "1", session="t:w", harness="codex")])
     document = ledger.transcript("t:w").as_dict()
 
-    assert (document["entries"], document["completeness"], document["why"]) == ([], "unknown", "it has no transcript")
+    assert (document["entries"], document["completeness"], document["why"]) == ([], "unknown", "no transcript of it is recorded")
     assert document["started"]["harness"] == "codex"
 
 

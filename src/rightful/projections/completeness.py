@@ -114,7 +114,7 @@ def completeness_of(rows: Iterable[Stored]) -> Completeness:
         one.settle(withdrawn)
     judged = [one.judged() for one in told.values() if one.has_transcript()]
     if not judged:
-        why = "its history does not count what was said" if has_history else "it has no transcript"
+        why = "its history does not count what was said" if has_history else "no transcript of it is recorded"
         return Completeness("unknown", why=why)
     worst = min(judged, key=lambda one: _WORST.index(one.state))
     holes = tuple(hole for one in judged for hole in one.holes)
