@@ -36,7 +36,8 @@ def everywhere(text: str) -> list[dict[str, Any]]:
         fact("usage.recorded", "11", counts={text: text}, of=word),
         fact("turn.ended", "12", turn="1", stop_reason=word),
         fact("history.compacted", "13", mode=word, items=[text, {"role": "user", "content": text}, {"a": text}]),
-        fact("session.started", "14", harness=text, model=text, cwd=text),
+        fact("history.compacted", "15", items=[], extra={"message": text}),
+        fact("session.started", "14", harness=text, model=text, cwd=text, extra={"resumes": text, "forked_from": []}),
     ]
 
 

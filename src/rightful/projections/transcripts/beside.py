@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from rightful.ledger.recorded import Stored
 from rightful.projections.transcripts.entries import Ended, Started, Transcript
@@ -47,6 +47,14 @@ def _started(before: Started | None, row: Stored, body: Any) -> Started:  # noqa
     if body is not None and body.extra:
         started.extra = ({} if started.extra is UNSET else started.extra) | body.extra
     return started
+
+
+def begun(own: Started | None, other: Started | None) -> Started | None:
+    """Return how a run began by its own name's word, and what only the name says under which something was said."""
+    if own is None or other is None:
+        return own or other
+    both = UNSET if own.extra is UNSET and other.extra is UNSET else (other.extra or {}) | (own.extra or {})
+    return structs.replace(own, extra=both)
 
 
 def _dated(of: type[Started | Ended], row: Stored) -> Any:  # noqa: ANN401 - one of two structs
