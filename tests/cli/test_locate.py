@@ -36,13 +36,15 @@ def test_what_is_bound_leads_to_what_was_said(here: Path, run: Run, ledger: Path
     assert run("locate", session, "--root", here / "a b", "--bind").code == 0
 
     before = run("transcript", session)
-    assert f"{path} is bound to it, and not imported: `rightful import claude-code '{path}'`." in before.out
+    at = before.out.splitlines().index(f"bound to {path} (native-id), not imported; this imports it:")
+    assert before.out.splitlines()[at + 1] == f"rightful import claude-code '{path}'"
     run("import", "claude-code", path)
-    after = run("transcript", session)
-    assert f"{path} is bound to it, and was imported: `rightful transcript claude-code:{A}`." in after.out
+    after = run("transcript", session).out.splitlines()
+    at = after.index(f"bound to {path} (native-id), imported as claude-code:{A}; this shows it:")
+    assert after[at + 1] == f"rightful transcript claude-code:{A}"
     path.unlink()
     assert (
-        f"{path.as_uri()} is bound to it, and is no transcript that can be read here." in run("transcript", session).out
+        f"bound to {path} (native-id), which is no transcript that can be read here" in run("transcript", session).out
     )
 
 

@@ -102,7 +102,8 @@ def _told(args: argparse.Namespace, ledger: Ledger, one: Binding) -> list[str]:
         return [f"bound to {path or one.uri} ({one.evidence}), which is no transcript that can be read here"]
     native, words = f"{file.tool}:{file.native_id}", ["rightful", *(["--ledger", args.ledger] if args.ledger else [])]
     if file.native_id is not None and any(ledger.log.of_session(native)):
-        return [f"bound to {path} ({one.evidence}), imported as {native}", shlex.join([*words, "transcript", native])]
+        said = f"bound to {path} ({one.evidence}), imported as {native}; this shows it:"
+        return [said, shlex.join([*words, "transcript", native])]
     command = shlex.join([*words, "import", file.tool, path])
     return [f"bound to {path} ({one.evidence}), not imported; this imports it:", command]
 
