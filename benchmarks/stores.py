@@ -78,6 +78,7 @@ class Twin:
             ours = folder / "ours"
             rightful.open(ours, create=True).close()
         shutil.copytree(ours / "store", bare)
+        self.folder = folder
         self.ledger = rightful.open(ours)
         self.bare = lmdb.open(
             str(bare), map_size=limits.MAP_BYTES, max_readers=limits.MAX_READERS, max_dbs=8, lib_version=0
@@ -93,10 +94,10 @@ class Twin:
         self.ledger.close()
         self.bare.close()
 
-    def news(self, batch: int) -> list[Commit]:
-        """Return what the ledger wrote since the last time, by commits of so many events."""
-        commits = []
-        while rows := list(islice(_stored(self.ledger, "rows", self._copied), batch)):
+    def news(self, batch: int, most: int | None = None) -> list[Commit]:
+        """Return what the ledger wrote since the last time, by commits of so many events; at most so many commits."""
+        commits: list[Commit] = []
+        while len(commits) != most and (rows := list(islice(_stored(self.ledger, "rows", self._copied), batch))):
             payloads = list(islice(_stored(self.ledger, "payloads", self._copied), batch))
             commits.append(self._commit(rows, payloads))
             self._copied += len(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from rightful.reports.audit import Audit
     from rightful.reports.locate.verdicts import Answer
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"  # compiled where it is used, which a path without a colon is not
 
 
 def open(  # noqa: A001 - `rightful.open` is the name that others rely on
@@ -71,7 +72,7 @@ def folder_of(path_or_url: str | os.PathLike[str]) -> Path:
         UsageError: It is empty, can be no path, or is a URL of a kind that is not supported.
     """
     text = os.fspath(path_or_url)
-    scheme = _SCHEME.match(text)
+    scheme = re.match(_SCHEME, text) if "://" in text else None
     if scheme and scheme[1].lower() != "lmdb":
         raise UsageError(
             f"{scheme[1]}:// is no ledger that can be opened; give the path of a folder, or lmdb:// and it."
@@ -132,7 +133,9 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Give back what it holds, and keep the projections for the next time. Closing twice is nothing."""
+        """Write what its turns still hold, keep the projections for the next time, and give back all. Twice is once."""
+        if (outboxes := sys.modules.get("rightful.producers.outbox")) is not None:  # not loaded, no turn was begun
+            outboxes.drain(self.log)
         try:
             if self._projected is not None:
                 self._projected.save()
@@ -235,12 +238,13 @@ class Ledger:
             name: What it is called.
             session: The session that the caller runs in; there is no default.
             put_by: The session that put it, where that is another one.
-            key: A key of your own: taking again with it gets the same payload again.
+            key: A key of your own: taking again with it gets the same payload again, until more is put.
 
         Raises:
             UsageError: The session is no session's name.
             NothingToTakeError: Nothing waits under that name.
-            HandoffMismatchError: The caller runs in another session, or another run put it. Nothing was taken.
+            HandoffMismatchError: The caller runs in another session, another run put it, or what was taken
+                with the key is older than what was put last. Nothing was taken.
         """
         return self.handoffs().take(name, session=session, put_by=put_by, key=key)
 

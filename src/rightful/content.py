@@ -22,10 +22,11 @@ from typing import Any
 from rightful import limits
 from rightful.errors import InvalidEventError
 
-_UNSAFE = re.compile("[\x00\x1a\ud800-\udfff]")
-_ESCAPED = re.compile("\x1a([0-9a-f]{4})")
-_RESERVED = re.compile(r"\$+(?:float|int)\Z")
-_LONE = "([\ud800-\udbff])([\udc80-\udcff])|[\ud800-\udfff]"  # compiled where it is used
+# Compiled where they are used: a hook's call has no need of them.
+_UNSAFE = "[\x00\x1a\ud800-\udfff]"
+_ESCAPED = "\x1a([0-9a-f]{4})"
+_RESERVED = r"\$+(?:float|int)\Z"
+_LONE = "([\ud800-\udbff])([\udc80-\udcff])|[\ud800-\udfff]"
 _READABLE_DIGITS = 4_000  # Python refuses to read 4,300 (CVE-2020-10735)
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 
@@ -118,7 +119,7 @@ def _digits(value: int) -> str:
 def _escape_text(text: str) -> tuple[str, bool]:
     if _is_safe(text):
         return text, False
-    return _UNSAFE.sub(lambda hit: f"\x1a{ord(hit.group()):04x}", text), True
+    return re.sub(_UNSAFE, lambda hit: f"\x1a{ord(hit.group()):04x}", text), True
 
 
 def _escape_list(values: list[Any] | tuple[Any, ...], place: str, depth: int) -> tuple[list[Any], bool]:
@@ -132,7 +133,7 @@ def _escape_dict(values: dict[Any, Any], place: str, depth: int) -> tuple[dict[s
     for key, item in values.items():
         if not isinstance(key, str):
             raise InvalidEventError(f"Expected `str` keys, got `{type(key).__name__}`", place)
-        kept, key_hit = _escape_text(f"${key}" if _RESERVED.match(key) else key)
+        kept, key_hit = _escape_text(f"${key}" if key[:1] == "$" and re.match(_RESERVED, key) else key)
         out[kept], item_hit = escape(item, f"{place}.{kept}", depth + 1)
         flagged = flagged or key_hit or item_hit or kept != key
     return out, flagged
@@ -142,7 +143,7 @@ def restore(value: Any) -> Any:  # noqa: ANN401 - content is any JSON value
     """Return stored content as it was recorded; the reverse of `escape`."""
     match value:
         case str():
-            return _ESCAPED.sub(lambda hit: chr(int(hit.group(1), 16)), value)
+            return re.sub(_ESCAPED, lambda hit: chr(int(hit.group(1), 16)), value) if "\x1a" in value else value
         case list():
             return [restore(item) for item in value]
         case {"$float": str() as number} if len(value) == 1:
@@ -160,7 +161,7 @@ def restore(value: Any) -> Any:  # noqa: ANN401 - content is any JSON value
 
 
 def _restore_key(key: str) -> str:
-    return restore(key[1:] if len(key) > 1 and _RESERVED.match(key[1:]) else key)  # type: ignore[no-any-return]
+    return restore(key[1:] if key[:1] == "$" and re.match(_RESERVED, key[1:]) else key)  # type: ignore[no-any-return]
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

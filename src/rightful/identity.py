@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "rightful.events")
 """The UUID namespace of event ids: 6f755e93-65bf-5c91-8aee-d0333c05205d."""
 
-_NAMESPACE_BYTES = NAMESPACE.bytes
+_begun = hashlib.sha1(NAMESPACE.bytes, usedforsecurity=False)
 
-_NAMESPACE_BYTES = NAMESPACE.bytes
+_VARIANT = {digit: "89ab"[at % 4] for at, digit in enumerate("0123456789abcdef")}  # its two high bits are 10
 
 PRODUCER = r"^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,127}\Z"
 """Form of a producer's name."""
@@ -35,7 +35,7 @@ SESSION = r"^[A-Za-z][A-Za-z0-9._-]{0,63}:[^\x00-\x1f\x7f-\x9f]+\Z"
 NOT_A_SESSION = frozenset({"unknown"})
 """Values that tools write when they do not know the session; they name nobody."""
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL = r"[\x00-\x1f\x7f-\x9f]"  # compiled where it is used, which is where a text may have one
 
 
 def event_id(producer: str, key: str) -> str:
@@ -58,11 +58,10 @@ def event_id(producer: str, key: str) -> str:
         raise InvalidEventError("Expected `key` without lone surrogates", "$.key") from None
     if len(name) > limits.KEY_BYTES + len(producer) + 1:
         raise InvalidEventError(f"Expected `key` of at most {limits.KEY_BYTES} bytes", "$.key")
-    digest = bytearray(hashlib.sha1(_NAMESPACE_BYTES + name, usedforsecurity=False).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x50
-    digest[8] = digest[8] & 0x3F | 0x80
-    text = digest.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    digest = _begun.copy()
+    digest.update(name)
+    text = digest.hexdigest()
+    return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:32]}"
 
 
 def composite_key(*parts: str | int | None) -> str:
@@ -103,7 +102,7 @@ def is_session(name: str) -> bool:
 
 def has_control(text: str) -> bool:
     """Say whether a text has a control character, which no name has."""
-    return _CONTROL.search(text) is not None
+    return not text.isprintable() and re.search(_CONTROL, text) is not None  # nearly all are, and that is soon seen
 
 
 # Compiled where they are used: who only appends has no need of them.

@@ -94,7 +94,7 @@ OUTBOX_AGAIN_S = 1.0
 """How long after a failure what waits is tried again; seconds. A full disk is emptied by people."""
 
 OUTBOX_EXIT_S = 10.0
-"""How long the end of a program waits for what is still to be written; seconds. Then it says what is lost."""
+"""How long a ledger's close and a program's end wait for what is to be written; seconds. Then the loss is said."""
 
 PAGE_ROWS = 1_024
 """Rows read in one read transaction. A pinned reader makes the file grow, so it is short."""
@@ -113,6 +113,9 @@ BESIDE_BYTES = 65_536
 
 IMPORT_BYTES = 4 * 1024 * 1024
 """Size of the lines whose events an import writes in one transaction; bytes. Their events are held in memory."""
+
+RESIDENT_BYTES = 64 * 1024 * 1024
+"""How much of mapped files a process that imports keeps resident; bytes. An import may take 200 MB in all."""
 
 CHECKPOINT_BYTES = 8 * 1024 * 1024
 """Size of what is kept of one file's import; bytes. A few bytes a turn; what is longer is read again instead."""

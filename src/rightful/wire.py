@@ -29,10 +29,9 @@ from rightful.events import (
     SessionUnlinked,
 )
 from rightful.forms import explained
-from rightful.identity import NOT_A_SESSION, PRODUCER, SESSION, canonical_id, event_id, split_session
+from rightful.identity import NOT_A_SESSION, PRODUCER, SESSION, canonical_id, event_id, has_control, split_session
 from rightful.parts import Rubric, Sha256, Uri, Uuid
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLACE = r"(?s)(?P<what>.*) - at (?:`key` in )?`(?P<place>[^`]*)`\Z"  # compiled where an error is explained
 _FORMS = {
     SESSION: "Expected `namespace:value`, such as `claude-code:7fbe4341`, without control characters",
@@ -57,6 +56,10 @@ NESTED: dict[type[Event], tuple[str, ...]] = {
     HandoffTaken: ("found",),
 }
 """The fields that hold structs. msgspec takes a struct as it is, unchecked, so they are taken apart first."""
+
+
+_NAMING = frozenset({ExposureRecorded, GradeRecorded, BanditPruned, BalanceOpened, SessionLinked, SessionUnlinked})
+"""The types that name arms or other sessions."""
 
 
 class Checked(NamedTuple):
@@ -189,7 +192,8 @@ def _check_rules(event: Event) -> int:
         _check_text(event.turn, "$.turn")
     if isinstance(event, SessionEvent):
         _check_session(event.session, "$.session")
-    _check_names(event)
+    if type(event) in _NAMING:
+        _check_names(event)
     return at_us
 
 
@@ -227,8 +231,8 @@ def _check_grade(event: GradeRecorded) -> None:
 
 
 def _check_arms(arms: Sequence[str], place: str) -> None:
-    if _CONTROL.search("".join(arms)):
-        at = next(at for at, arm in enumerate(arms) if _CONTROL.search(arm))
+    if has_control("".join(arms)):
+        at = next(at for at, arm in enumerate(arms) if has_control(arm))
         raise InvalidEventError("Expected an arm without control characters", place.format(at))
 
 

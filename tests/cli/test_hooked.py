@@ -257,19 +257,27 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr
 """
 
 
-@pytest.mark.parametrize(("value", "store"), [(before_tool(), True), (given("Stop"), False)], ids=["tool", "stop"])
-def test_a_call_loads_nothing_that_only_people_need_and_the_store_only_to_write(
-    ledger: Path, value: dict[str, Any], *, store: bool
+@pytest.mark.parametrize(
+    ("value", "written", "lesson"),
+    [(before_tool(), 1, False), (before_tool(), 2, True), (given("Stop"), 0, False)],
+    ids=["tool", "lesson", "stop"],
+)
+def test_a_call_loads_nothing_that_only_people_and_imports_need_and_the_store_only_to_write(
+    ledger: Path, here: Path, value: dict[str, Any], written: int, *, lesson: bool
 ) -> None:
+    if lesson:
+        state = here / "temp" / "claude-lesson-match" / f"{CC}.json"
+        state.parent.mkdir()
+        state.write_text('{"injected": ["/lessons/git.md"], "last_pretool": 1785579331.25}')
     done = subprocess.run(
         [sys.executable, "-c", LOADED, str(ledger)], input=json.dumps(value), capture_output=True, text=True,
         env=surroundings(ledger.parent), check=True,
     )  # fmt: skip
 
     loaded = set(done.stderr.split())
-    assert loaded & {"argparse", "numpy", "rich", "structlog", "shlex", "tempfile"} == set()
-    assert ("lmdb" in loaded) == store
-    assert len(rows(ledger)) == store
+    assert loaded & {"argparse", "email", "numpy", "rich", "structlog", "shlex", "tempfile", "zipfile"} == set()
+    assert ("lmdb" in loaded) == bool(written)
+    assert len(rows(ledger)) == written
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError("x"), ZeroDivisionError(), UsageError("too many")])

@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import select
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
+
+from msgspec import Struct
 
 from rightful import limits
 
 _CHUNK_BYTES = 1 << 18
 
 
-class Line(NamedTuple):
+class Line(Struct, frozen=True):
     """One line that is not blank.
 
     Attributes:

@@ -7,7 +7,6 @@ that fits decides. The answer depends on the rows of that id alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -46,7 +45,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-class Verdict(NamedTuple):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """What becomes of a candidate.
 
     Attributes:

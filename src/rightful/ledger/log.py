@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
@@ -24,11 +24,13 @@ from rightful.envelope import SALT_BYTES, SCHEMAS, Envelope
 from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnknownError, UsageError
 from rightful.events import TYPES, Event
 from rightful.ledger.classify import NEW, Candidate, Verdict, classify
-from rightful.ledger.follow import Following
 from rightful.ledger.recorded import Page, Receipt, Recorded, Stored, checked, page_of, recorded
 from rightful.recorders.port import LedgerEvent, LedgerRecorder, Row, View
 
-_CANNOT_STAND = re.compile("[\ud800-\udfff]")  # in no name that was ever stored, and in no key of an index
+if TYPE_CHECKING:
+    from rightful.ledger.follow import Following
+
+_CANNOT_STAND = "[\ud800-\udfff]"  # in no name that was ever stored, and in no key of an index
 
 TAGS: dict[type[Event], str] = {kind: tag for tag, kind in TYPES.items()}
 """The type name of each struct."""
@@ -223,7 +225,7 @@ class Log:
         Raises:
             DamagedRowError: A row does not fit its checksum or its commitment.
         """
-        if _CANNOT_STAND.search(session):
+        if re.search(_CANNOT_STAND, session):
             return
         query = DCBQuery(items=[DCBQueryItem(types=sorted(types or ()), tags=[f"session:{session}"])])
         while True:
@@ -259,6 +261,8 @@ class Log:
             UsageError: `after` is negative, or the timeout no number of seconds.
         """
         wanted = _types(types)
+
+        from rightful.ledger.follow import Following
 
         def between(start: int, end: int) -> Iterator[Recorded]:
             return self.read(session=session, types=wanted, after=start, until=end)

@@ -57,7 +57,7 @@ class Stored(NamedTuple):
         return None if self.payload is None else self.payload[SALT_BYTES:]
 
 
-class RawEvent(NamedTuple):
+class RawEvent(msgspec.Struct, frozen=True):
     """An event of a type or version that is newer than this program.
 
     Attributes:
@@ -98,7 +98,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
 
 
-class Page(NamedTuple):
+class Page(msgspec.Struct, frozen=True):
     """Consecutive rows as columns; the form in which projections read them.
 
     Attributes:
@@ -139,7 +139,7 @@ def page_of(after: int, records: list[bytes], payloads: list[bytes | None], path
         DamagedRowError: An envelope cannot be read, a payload does not fit its commitment, or one
             is missing although nothing erased it.
     """
-    decode, sha256 = envelopes.decode, hashlib.sha256
+    decode, sha256 = envelopes.decoder(), hashlib.sha256
     try:
         found = [decode(record) for record in records]
     except msgspec.DecodeError:

@@ -22,7 +22,6 @@ import hashlib
 import json
 import os
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -327,6 +326,8 @@ def _form(kind: GrowingKind) -> int:
 
 
 def _program() -> str:
+    from importlib import metadata  # it loads half of the mail library
+
     try:
         return metadata.version("rightful")
     except metadata.PackageNotFoundError:

@@ -233,8 +233,8 @@ def _own(data: bytes, raw: str, artifact: _Artifact, most: int) -> tuple[bytes, 
 
 
 def _reader(file: OpenFile) -> LessonHookReader:
-    from rightful.producers.importing import Origin
     from rightful.producers.lesson_hook import LessonHookReader
+    from rightful.producers.readers import Origin
 
     return LessonHookReader(Origin(file.path, file.mtime_us))
 

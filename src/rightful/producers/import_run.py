@@ -120,6 +120,7 @@ class Run:
                 if self.report.answers is not None:
                     self.report.answers.give(line, receipt)
             self._follow(reader, part, receipts)
+            self._log.recorder.rest()
             self._written()
 
     def _follow(self, reader: Reader, part: list[tuple[int, Wire]], receipts: list[Receipt]) -> None:

@@ -16,7 +16,7 @@ from rightful import times
 from rightful.errors import InvalidEventError
 from rightful.producers.fields import arm_of, below, digest, key_of, moment_us, shaped
 from rightful.producers.files import Problem
-from rightful.producers.importing import Wire
+from rightful.producers.readers import Wire
 
 FIELD = "lesson_events"
 """Where a session record has them."""

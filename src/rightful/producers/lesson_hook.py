@@ -48,7 +48,7 @@ from rightful.errors import InvalidEventError
 from rightful.producers import lesson_events
 from rightful.producers.fields import arm_of, below, digest, doubt_of, epoch_us, key_of, session_of, shaped
 from rightful.producers.files import Found, Problem
-from rightful.producers.importing import Origin, Reader, Wire
+from rightful.producers.readers import Origin, Reader, Wire
 
 NAMESPACE = "claude-code"
 """The namespace of the sessions it names."""

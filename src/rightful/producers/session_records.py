@@ -39,8 +39,8 @@ from rightful.ledger.recorded import Receipt
 from rightful.producers import lesson_events
 from rightful.producers.fields import digest, doubt_of, key_of, moment_us, session_of, shaped
 from rightful.producers.files import Problem
-from rightful.producers.importing import Origin, Plan, Reader, Wire
 from rightful.producers.native_names import native_name
+from rightful.producers.readers import Origin, Plan, Reader, Wire
 from rightful.producers.sequences import Grade, Grader, Said, graded_again, graders_of
 
 if TYPE_CHECKING:

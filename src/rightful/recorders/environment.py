@@ -45,6 +45,7 @@ class Environment:
         about: What it says of itself.
         readonly: Whether nobody in this process may write.
         tables: The open tables by name.
+        data: The file that is mapped.
     """
 
     def __init__(self, root: Path, kind: Kind, *, readonly: bool) -> None:
@@ -56,6 +57,7 @@ class Environment:
         self.thread: int | None = None  # the one that holds the gate
         self._writable = self._closed = False
         self._store = root / files.STORE
+        self.data = self._store / files.DATA
         self._gate = threading.Condition(threading.Lock())
         self._reading = 0
         self._shut = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -31,7 +30,7 @@ class About(msgspec.Struct, frozen=True):
     id: str
 
 
-class Kind(NamedTuple):
+class Kind(msgspec.Struct, frozen=True):
     """What a store holds, and the tables it needs besides `meta`.
 
     Attributes:

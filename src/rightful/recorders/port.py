@@ -28,8 +28,8 @@ class LedgerEvent(DCBEvent):  # noqa: PLW1641 - compared by what it holds and ch
 
     # Written out: the decorator would take half of a millisecond of each process, and a hook has fifty.
     def __init__(self, type: str, data: bytes, tags: list[str] | None = None, payload: bytes | None = None) -> None:  # noqa: A002 - the library's name
-        super().__init__(type, data, [] if tags is None else tags)
-        self.payload = payload
+        self.type, self.data, self.payload = type, data, payload  # and not by the base, which takes as long again
+        self.tags = [] if tags is None else tags
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
@@ -133,6 +133,9 @@ class LedgerRecorder(DCBRecorder):
         Returns:
             The head: beyond `position`, unless the time was over or `stop` was set first.
         """
+
+    def rest(self) -> None:
+        """Give the system what can be read again; called now and then by who writes much. An engine may need it."""
 
     @abstractmethod
     def close(self) -> None:

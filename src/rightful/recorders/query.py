@@ -9,10 +9,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import lmdb
 from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
+from msgspec import Struct
 
 from rightful import limits
 from rightful.recorders.tables import Tables, pack_position, pack_positions, unpack_position, word_key
@@ -23,7 +24,7 @@ _LOOKS_PER_PAGE: Final = 16 * limits.PAGE_ROWS
 _Candidate = tuple[int, bool]
 
 
-class Page(NamedTuple):
+class Page(Struct, frozen=True):
     """What one short read transaction found.
 
     Attributes:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from hashlib import sha256
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from eventsourcing.dcb.api import DCBAppendCondition, DCBEvent, DCBQuery
 from eventsourcing.persistence import IntegrityError, ProgrammingError
@@ -18,9 +18,11 @@ from rightful.recorders import registry
 from rightful.recorders.appender import Appender
 from rightful.recorders.port import Decision, LedgerRecorder, Row, View
 from rightful.recorders.query import raw_rows, words_like
-from rightful.recorders.subscription import Response, Subscription
 from rightful.recorders.tables import KINDS, Tables
 from rightful.tree import HASH_BYTES, LEAF
+
+if TYPE_CHECKING:
+    from rightful.recorders.subscription import Response, Subscription
 
 
 class LMDBRecorder(LedgerRecorder):
@@ -115,10 +117,14 @@ class LMDBRecorder(LedgerRecorder):
         Raises:
             DamagedRowError: A row does not fit its checksum; from the iteration.
         """
+        from rightful.recorders.subscription import Response
+
         return Response(self, query, after or 0, limit)
 
     def subscribe(self, query: DCBQuery | None = None, *, after: int | None = None) -> Subscription:
         """Return the events that fit as they come; as `DCBRecorder.subscribe`."""
+        from rightful.recorders.subscription import Subscription
+
         self._open()
         return Subscription(self, query, after)
 
@@ -166,6 +172,12 @@ class LMDBRecorder(LedgerRecorder):
         """Have waiting threads look whether they should stop."""
         if self._store is not None and self._store.env.is_ours():
             self._store.news.announce()
+
+    def rest(self) -> None:
+        """As `LedgerRecorder.rest`: the pages of the map."""
+        from rightful.recorders.resident import give_back
+
+        give_back(self._open().env.data)
 
     # -- end -------------------------------------------------------------------------------
 
