@@ -201,6 +201,22 @@ def test_a_pointer_that_a_run_of_the_same_label_took_owns_nothing(at: str, tmp_p
     assert owners(tmp_path, one) == [None if "04.100" in at else str(mine)]
 
 
+def test_one_file_that_links_lead_to_has_one_owner(tmp_path: Path) -> None:
+    """The home is often reached through a link; Grok's files have no id by which two paths of one would meet."""
+    path = write.grok(tmp_path / "real" / "grok-trajectories", ITEM)
+    (tmp_path / "link").symlink_to("real")
+    via = tmp_path / "link" / "grok-trajectories" / path.name
+    pointer(tmp_path / "real", f"grok-build-session-log-ref-{ITEM}.txt", via)
+    other = run("another-run-of-grok", START, tool="grok", paths={str(via), "grok\0", "\ud800", "x/y"})
+
+    assert owners(tmp_path / "real", run(ITEM, START, tool="grok")) == [str(path)]
+    found = answers(tmp_path / "real", run(ITEM, START, tool="grok"), other)
+    assert [one.why for one in found] == [
+        f"{other.name} claims it as strongly",
+        f"{run(ITEM, START).name} claims it as strongly",
+    ]
+
+
 def test_a_pointer_to_a_file_that_is_gone_is_told_and_is_no_proof(tmp_path: Path) -> None:
     pointer(tmp_path, f"gptme-traj-{ITEM}.path", "/gone/gptme/fox/conversation.jsonl")
     [found] = answers(tmp_path, run(ITEM, START))

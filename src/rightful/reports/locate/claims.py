@@ -122,7 +122,7 @@ class Index:
             for pointer in self._by_pointer.get(label, ())
             if pointer.found is None
         ]
-        gone = [path for path in sorted(one.paths) if os.path.normpath(path) not in self._files]
+        gone = [path for path in sorted(one.paths) if layouts.settled(path) not in self._files]
         return (*told, *(f"its record names {path}, where no transcript stands" for path in gone))
 
     def _claims(self, one: Wanted) -> Iterator[Claim]:
@@ -135,7 +135,7 @@ class Index:
             for file in self._by_place.get(label, ()):
                 yield self._placed(one, label, file)
         for path in sorted(one.paths):
-            if (named := self._files.get(os.path.normpath(path))) is not None:
+            if (named := self._files.get(layouts.settled(path))) is not None:
                 yield self._claim(one, named, Rank.POINTER, "its record names this path", [])
         yield from self._in_window(one)
 
