@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -132,7 +133,9 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Give back what it holds, and keep the projections for the next time. Closing twice is nothing."""
+        """Write what its turns still hold, keep the projections for the next time, and give back all. Twice is once."""
+        if (outboxes := sys.modules.get("rightful.producers.outbox")) is not None:  # not loaded, no turn was begun
+            outboxes.drain(self.log)
         try:
             if self._projected is not None:
                 self._projected.save()
@@ -235,12 +238,13 @@ class Ledger:
             name: What it is called.
             session: The session that the caller runs in; there is no default.
             put_by: The session that put it, where that is another one.
-            key: A key of your own: taking again with it gets the same payload again.
+            key: A key of your own: taking again with it gets the same payload again, until more is put.
 
         Raises:
             UsageError: The session is no session's name.
             NothingToTakeError: Nothing waits under that name.
-            HandoffMismatchError: The caller runs in another session, or another run put it. Nothing was taken.
+            HandoffMismatchError: The caller runs in another session, another run put it, or what was taken
+                with the key is older than what was put last. Nothing was taken.
         """
         return self.handoffs().take(name, session=session, put_by=put_by, key=key)
 

@@ -94,7 +94,7 @@ OUTBOX_AGAIN_S = 1.0
 """How long after a failure what waits is tried again; seconds. A full disk is emptied by people."""
 
 OUTBOX_EXIT_S = 10.0
-"""How long the end of a program waits for what is still to be written; seconds. Then it says what is lost."""
+"""How long a ledger's close and a program's end wait for what is to be written; seconds. Then the loss is said."""
 
 PAGE_ROWS = 1_024
 """Rows read in one read transaction. A pinned reader makes the file grow, so it is short."""

@@ -61,7 +61,7 @@ class BacklogError(StorageError):
 
 
 class HandoffMismatchError(RightfulError):
-    """Two runs are behind one handoff, or a key stands for two payloads. Nothing was handed over.
+    """Two runs are behind one handoff, or a key stands for another payload, or an older one. Nothing was handed over.
 
     Give the session that the step runs in, and the key only to the same handoff again.
 

@@ -23,10 +23,10 @@ def test_the_demo_shows_the_newest_file_rule_going_wrong(run: Run, here: Path) -
 def test_what_the_demo_says_in_words_is_what_its_numbers_say(run: Run, here: Path) -> None:
     document = run("demo", here / "demo", "--json").document
 
-    hook, records, posteriors, audit, recorded, explained, plan, applied, back = (
+    hook, records, posteriors, audit, recorded, explained, plan, applied, back, imported, said = (
         step["answer"] for step in document["steps"]
     )
-    assert [step["exit_code"] for step in document["steps"]] == [0] * 9
+    assert [step["exit_code"] for step in document["steps"]] == [0] * 11
     assert [report["appended"] for report in hook] == [1, 8, 1]
     assert [report["problems"] for report in [*hook, *records]] == [[], [], [], []]
     means = {Path(arm).stem: one["mean"] for arm, one in posteriors["arms"].items()}
@@ -40,6 +40,19 @@ def test_what_the_demo_says_in_words_is_what_its_numbers_say(run: Run, here: Pat
     assert (applied["done"]["happened"], back["done"]["happened"]) == ("written", "written")
     assert back["done"]["sha256"] == plan["previous_sha256"] == recorded["sha256"]
     assert explained["arm"].endswith("/retry-blindly.md")
+    assert [(report["appended"], report["duplicate"], report["problems"]) for report in imported] == [
+        (9, 0, []),
+        (1, 8, []),
+    ]
+    shown = [one for one in said["entries"] if one["kind"] != "data"]
+    assert [(one.get("role", one.get("name")), one.get("output")) for one in shown] == [
+        ("user", None),
+        ("assistant", None),
+        ("Grep", "build.sh:7: cp $name out/"),
+        ("Bash", "exit 1"),
+        ("assistant", None),
+    ]
+    assert said["names"] == [f"claude-code:{demo_workspace.SESSIONS[0].native}"]
 
 
 def test_the_demo_says_the_same_each_time(run: Run, here: Path) -> None:

@@ -7,6 +7,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.producers import transcript_writers as write
 
+import rightful
+
 A = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 B = "203a971d-e91f-4c53-bc91-065beaa5b283"
 AT = "2026-08-01T10:15:02Z"
@@ -22,6 +24,26 @@ def test_an_owner_is_shown_with_what_makes_it_one(here: Path, run: Run) -> None:
     assert "2. inside it is" in done.out
     assert "another form or copy of the transcript that is its own" in done.out
     assert "Searched: 2 transcripts, 0 pointer files." in done.out
+
+
+def test_what_is_bound_leads_to_what_was_said(here: Path, run: Run, ledger: Path) -> None:
+    """A transcript that is bound is not imported by that, and the session's own name stays without words."""
+    path = write.claude(here / "a b", A, AT)
+    session = "run:mine"
+    start = {"type": "session.started", "producer": "rightful-run", "key": "1", "session": session, "at": AT}
+    with rightful.open(ledger) as opened:
+        opened.append([start | {"harness": "claude-code", "extra": {"native_id": A}}])
+    assert run("locate", session, "--root", here / "a b", "--bind").code == 0
+
+    before = run("transcript", session)
+    assert f"{path} is bound to it, and not imported: `rightful import claude-code '{path}'`." in before.out
+    run("import", "claude-code", path)
+    after = run("transcript", session)
+    assert f"{path} is bound to it, and was imported: `rightful transcript claude-code:{A}`." in after.out
+    path.unlink()
+    assert (
+        f"{path.as_uri()} is bound to it, and is no transcript that can be read here." in run("transcript", session).out
+    )
 
 
 def test_the_document_has_both_answers_and_every_claim(here: Path, run: Run) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
 import subprocess
 import sys
@@ -212,6 +214,27 @@ def test_what_is_handed_back_takes_nobodys_place(place: Place) -> None:
     assert "could not be handed back" in done.err
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what a process waits for is read in /proc")
+def test_a_command_without_a_terminal_that_is_stopped_alone_is_waited_for_and_not_joined(place: Place) -> None:
+    """Nobody would wake us: who stops and wakes the command knows of no other process."""
+    process = place.start("--quiet", "--", "sh", "-c", "echo $$; read x; exit 5", stdin=subprocess.PIPE)
+    child = int(process.stdout.readline())
+    os.kill(child, signal.SIGSTOP)
+    while "State:\tT" not in of_process(child):
+        pass
+    while "State:\tR" in (seen := of_process(process.pid)) or f"ShdPnd:\t{'0' * 16}" not in seen:
+        pass
+
+    os.kill(child, signal.SIGCONT)
+    process.communicate("go on\n", timeout=60)
+
+    assert process.returncode == 5
+
+
+def of_process(pid: int) -> str:
+    return Path(f"/proc/{pid}/status").read_text()
+
+
 # -- what could not be written -------------------------------------------------------------
 
 
@@ -240,6 +263,15 @@ def test_a_killed_run_leaves_its_start_and_takes_its_command_with_it(place: Plac
     assert rest == "ended\n"
     assert process.returncode == -9
     assert [type(event).__name__ for event in place.events()] == ["SessionStarted"]
+    [killed] = [row.session for row in place.rows()]
+    script = f'"{sys.executable}" -m rightful status --json'
+    seen = place.run("--", "sh", "-c", script)  # from within one that is there
+    assert json.loads(seen.out)["unended_runs"] == [killed]
+    told = subprocess.run(
+        [sys.executable, "-m", "rightful", "status"], env=place.env(), capture_output=True, text=True, check=True
+    )
+    assert "runs without end" in told.stdout
+    assert f"{killed}; `rightful locate SESSION` finds what one left" in told.stdout
 
 
 def test_calls_of_a_hook_that_wait_in_the_private_folder_are_written_before_it_goes(place: Place) -> None:

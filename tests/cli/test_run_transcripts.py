@@ -142,6 +142,22 @@ def test_a_pointer_in_the_private_folder_leads_to_the_transcript(place: Place) -
     assert done.report["transcript"]["session"] == "gptme:x"
 
 
+def test_a_command_that_removes_its_private_folder_keeps_its_transcript(place: Place) -> None:
+    done = place.run("--harness", "gptme", "--", "sh", "-c", 'gptme; rm -r "$TMPDIR"')
+
+    assert done.report["transcript"]["evidence"] == "directory"
+
+
+def test_a_report_does_not_claim_what_the_ledger_could_not_be_asked_about(place: Place) -> None:
+    moved = place.root / "moved"
+
+    done = place.run("--harness", "codex", "--", "sh", "-c", f'codex; mv "{place.ledger}" "{moved}"')
+
+    assert done.report["transcript"] is None
+    assert len(done.report["candidates"]) == 1
+    assert done.report["why"] == "the ledger could not be asked who else claims it"
+
+
 def test_twenty_runs_of_one_item_share_nothing(place: Place, tmp_path: Path) -> None:
     place.repository()
     script = 'env > "$OUT/$RIGHTFUL_RUN_NONCE"; pwd >> "$OUT/$RIGHTFUL_RUN_NONCE"'

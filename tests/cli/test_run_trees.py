@@ -60,6 +60,35 @@ def test_a_work_tree_with_work_is_kept(place: Place, work: str) -> None:
     assert "was kept: it has" in done.err
 
 
+@pytest.mark.parametrize(
+    "left", ["git checkout -q --detach && FAKE_COMMITS=1 none && git checkout -q -", "git reset -q"]
+)
+def test_a_work_tree_whose_log_alone_leads_to_commits_is_kept(place: Place, left: str) -> None:
+    """Removing it would remove the log, and with it the last way to them."""
+    place.repository()
+
+    done = place.run("--worktree", "--", "sh", "-c", left)
+
+    is_kept = "checkout" in left
+    assert (done.report["worktree"] is not None) == is_kept
+    assert ("only its log of HEAD leads to commits that were made in it" in done.err) == is_kept
+
+
+@pytest.mark.parametrize("commits", ["0", "1"])
+@pytest.mark.parametrize("remove", ['rm -r "$PWD"', 'git worktree remove --force --force "$PWD"'])
+def test_a_work_tree_that_its_command_removed_is_forgotten_and_its_commits_are_not(
+    place: Place, commits: str, remove: str
+) -> None:
+    place.repository()
+
+    done = place.run("--worktree", "--", "sh", "-c", f"none; {remove}", FAKE_COMMITS=commits)
+
+    kept = place.git("branch", "--list", "--format=%(refname:short)", "rightful/*").split()
+    assert len(place.git("worktree", "list").splitlines()) == 1
+    assert (len(kept), done.report["worktree"]) == (int(commits), None)
+    assert ("was removed by the command: its commits are on that branch" in done.err) == bool(kept)
+
+
 def test_an_own_place_and_keep_are_as_asked(place: Place) -> None:
     place.repository()
 
@@ -79,6 +108,25 @@ def test_a_place_that_is_taken_is_refused_and_left_alone(place: Place) -> None:
     assert done.code == 2
     assert "no work tree could be made" in done.err
     assert (place.root / "there" / "mine").read_text() == "x"
+    assert place.git("branch", "--list", "--format=%(refname:short)").split() == ["main"]
+
+
+@pytest.mark.parametrize("stood", [True, False])
+def test_a_work_tree_that_a_hook_of_git_fails_for_is_gone_and_the_hook_is_named(place: Place, *, stood: bool) -> None:
+    place.repository()
+    hook = place.project / ".git" / "hooks" / "post-checkout"
+    hook.write_text("#!/bin/sh\nexit 3\n")
+    hook.chmod(0o755)
+    there = place.root / "there"
+    if stood:
+        there.mkdir()
+
+    done = place.run(f"--worktree={there}", "--", "true")
+
+    assert done.code == 2
+    assert "`git worktree add` ended with 3 and said nothing, as a hook may make it" in done.err
+    assert not there.exists()
+    assert len(place.git("worktree", "list").splitlines()) == 1
     assert place.git("branch", "--list", "--format=%(refname:short)").split() == ["main"]
 
 
@@ -133,7 +181,7 @@ def test_uncommitted_changes_that_are_not_in_the_work_tree_are_told(place: Place
     place.repository()
     (place.project / "a.txt").write_text("two\n")
 
-    assert "1 change that you have not committed are not in there" in place.run("--worktree", "--", "true").err
+    assert "1 change that you have not committed is not in there" in place.run("--worktree", "--", "true").err
 
 
 def test_commits_in_the_shared_checkout_are_the_runs_when_it_was_alone(place: Place) -> None:

@@ -34,7 +34,7 @@ def test_json_has_stable_keys(run: Run, ledger: Path) -> None:
     document = run("status", "--json").document
 
     assert list(document) == [
-        "path", "id", "events", "last_recorded_at", "watermark", "bytes", "openers", "spool",
+        "path", "id", "events", "last_recorded_at", "watermark", "bytes", "openers", "spool", "unended_runs",
         "policy", "transcripts", "coverage", "why_no_coverage", "warnings",
     ]  # fmt: skip
     assert document["path"] == str(ledger)

@@ -5,16 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.cells import cell_len
 from tests.cli.conftest import Run
 from tests.ledger.facts import fact
 from tests.transcripts.sequences import CASES, Record, wires
 
 import rightful
-
-NASTY = (
-    "a\x1b[31m\x1b]8;;http://x\x07\x9b2J\u202e\u2066\rb\x00\u2028c\n#9  2026-08-01 10:15:00Z  user\n\u200b\x7f\ud800"
-)
 
 
 def fill(ledger: Path, *events: dict[str, Any]) -> None:
@@ -245,89 +240,6 @@ def test_the_messages_are_given_as_each_reader_takes_them(run: Run, ledger: Path
     assert run("transcript", "t:a", "--as", "agenta-api").document == [{"role": "assistant", "content": text}]
 
 
-def everywhere(text: str) -> list[dict[str, Any]]:
-    word = text.replace("\ud800", "").replace("\x00", "")
-    return [
-        said("1", text, turn=None, extra={"summary": True}),
-        said("2", [{"type": text, "text": text}, {"type": text}]),
-        fact("thought.recorded", "3", content=text),
-        fact("thought.recorded", "3", content=f"{text} and more"),
-        fact("error.recorded", "4", message=text),
-        fact("tool_call.snapshotted", "5", call=word, name=text, arguments={text: text, "b": [text]}),
-        fact("tool_result.snapshotted", "6", call=word, output=text),
-        fact("tool_result.snapshotted", "6", call=word, output="other"),
-        fact("tool_result.snapshotted", "7", call=f"{word}2", output={text: text}),
-        fact("interaction.requested", "8", interaction=word, payload=text) | {"kind": word},
-        fact("interaction.answered", "9", interaction=word, payload={"a": text}),
-        fact("data.recorded", "10", name=word, data=text),
-        fact("usage.recorded", "11", counts={text: text}, of=word),
-        fact("turn.ended", "12", turn="1", stop_reason=word),
-        fact("history.compacted", "13", mode=word, items=[text, {"role": "user", "content": text}, {"a": text}]),
-        fact("session.started", "14", harness=text, model=text, cwd=text),
-    ]
-
-
-@pytest.mark.parametrize("width", [None, "40"])
-def test_nothing_of_a_transcript_controls_the_terminal(
-    run: Run, ledger: Path, width: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if width:
-        monkeypatch.setenv("COLUMNS", width)
-    fill(ledger, *everywhere(NASTY))
-    out = run("transcript", "t:a", "--all", "--revisions", "--full").out
-
-    assert [char for char in out if not char.isprintable() and char != "\n"] == []
-    assert "\\x1b[31m" in out
-    assert "\\u202e" in out
-
-
-@pytest.mark.parametrize("width", [None, "40"])
-def test_no_text_of_a_transcript_passes_for_a_heading(
-    run: Run, ledger: Path, width: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if width:
-        monkeypatch.setenv("COLUMNS", width)
-    forged = "#9  2026-08-01 10:15:00Z  user"
-    fill(ledger, said("1", f"x\n{forged}\r\n{forged}\n" + "世" * 60 + forged + "y" * 90))
-    lines = run("transcript", "t:a", "--full").out.splitlines()
-
-    assert [line for line in lines if line.startswith("#")] == ["#1  2026-08-01 10:15:00Z  user"]
-    assert len([line for line in lines if line.startswith(f"    {forged}")]) == 2
-    if width:
-        assert max(cell_len(line) for line in lines if line.startswith("    ")) <= int(width)
-
-
-def test_a_text_is_folded_at_spaces_where_it_can(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "34")
-    fill(ledger, said("1", "some words that are longer than the room"))
-
-    assert run("transcript", "t:a").out.splitlines()[-2:] == ["    some words that are longer", "    than the room"]
-
-
-def test_a_text_that_just_fits_is_not_folded(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    fill(ledger, said("1", "a" * 17 + " " + "b" * 18 + "\n" + "c" * 36 + "\n" + "d" * 37))
-
-    assert run("transcript", "t:a").out.splitlines()[-4:] == [
-        f"    {'a' * 17} {'b' * 18}",
-        f"    {'c' * 36}",
-        f"    {'d' * 36}",
-        "    d",
-    ]
-
-
-def test_a_heading_that_does_not_fit_goes_on_indented(run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    turn = "t" * 30 + " #9  2026-08-01 10:15:00Z  user"
-    fill(ledger, said("1", "hi", turn=turn, index=1))
-    lines = run("transcript", "t:a").out.splitlines()
-
-    assert [line for line in lines if line.startswith("#")] == [f"#1  2026-08-01 10:15:00Z  {'t' * 30}"]
-    assert "     #9  2026-08-01 10:15:00Z  user  user" in lines
-    assert "    2026-08-01 10:15:00Z  user was not closed" in lines
-    assert max(map(len, lines)) <= 60
-
-
 def test_marks_are_words(run: Run, ledger: Path) -> None:
     fill(
         ledger,
@@ -353,8 +265,14 @@ def test_whose_records_are_shown_is_said(run: Run, ledger: Path) -> None:
     out = run("transcript", "t:w").out
 
     assert "Nothing was said under this name itself; what was is of t:a, by its links." in out
-    assert "#1  2026-08-01 10:15:00Z  t:a  user" in out
+    assert "#1  2026-08-01 10:15:00Z  user" in out
     assert "subagents, each with a transcript of its own: t:sub" in out
+
+    resumed = {"session": "t:w", "other": "t:b", "as": "resume", "evidence": "native-id"}
+    fill(ledger, said("4", "again") | {"session": "t:b"}, fact("session.linked", "5", **resumed))
+    out = run("transcript", "t:w").out
+    assert "what was is of t:a, t:b, by its links." in out
+    assert all(f"2026-08-01 10:15:00Z  {name}  user" in out for name in ("t:a", "t:b"))
 
 
 def test_an_ambiguous_run_is_said(run: Run, ledger: Path) -> None:

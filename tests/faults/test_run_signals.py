@@ -34,8 +34,11 @@ while True:
 SHELL = """
 import os, signal, subprocess, sys
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-job = subprocess.Popen(sys.argv[1:], process_group=0)
-os.tcsetpgrp(0, job.pid)
+def lead():
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+job = subprocess.Popen(sys.argv[1:], preexec_fn=lead)
 _, status = os.waitpid(job.pid, os.WUNTRACED)
 os.tcsetpgrp(0, os.getpgrp())
 print("stopped" if os.WIFSTOPPED(status) else "not stopped", flush=True)
@@ -178,7 +181,7 @@ def test_the_command_can_be_stopped_and_brought_back_as_a_job(place: Place) -> N
     terminal.until("ready")
 
     os.write(terminal.fd, b"\x1a")
-    terminal.until("in the foreground")
+    terminal.until("in the foreground\r\n")  # a terminal lets others write between a line and its end
     os.write(terminal.fd, b"\x03")
     terminal.until("got SIGINT")
     job = int(subprocess.run(["pgrep", "-P", str(terminal.pid)], capture_output=True, check=True).stdout)

@@ -9,7 +9,9 @@ from typing import Any
 from tests.producers import reading_lines
 from tests.producers.reading_lines import Row
 
+from rightful.identity import event_id
 from rightful.producers.copilot import Copilot
+from rightful.producers.fields import key_of
 
 SID = "be6aa57a-2f5f-4831-9583-727114d79be7"
 SESSION = f"copilot:{SID}"
@@ -19,6 +21,11 @@ PATH = f"/c/session-state/{SID}/events.jsonl"
 
 def uid(name: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_OID, name))
+
+
+def eid(name: str) -> str:
+    """The id of the one event that the record of that name is."""
+    return event_id("copilot", key_of(SID, uid(name), "record"))
 
 
 def record(kind: str, name: str, /, *, agent: str | None = None, **data: Any) -> Row:

@@ -9,6 +9,7 @@ from typing import Any
 from rightful import content
 from rightful.app import Ledger
 from rightful.events import (
+    EventWithdrawn,
     HistoryCompacted,
     HistoryPopped,
     MessageRecorded,
@@ -57,7 +58,10 @@ def history(ledger: Ledger, session: str = SESSION) -> list[str]:
     """What the model would see next: a plain reading of the design's rules, over rows in their order."""
     shown: list[tuple[tuple[str, int], str]] = []
     gone: set[tuple[str, int]] = set()
+    withdrawn = {row.event.id for row in ledger.read(session=session) if isinstance(row.event, EventWithdrawn)}
     for row in ledger.read(session=session):
+        if row.id in withdrawn:
+            continue
         match row.event:
             case MessageRecorded() as one:
                 shown.append(((row.id, 0), str(one.content)))

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -126,34 +128,44 @@ def same_by_cuts(kind: Kind, name: str, data: bytes, folder: Path, *, examples: 
 
 
 _DYING = """
-import os, signal, sys
+import json, os, signal, sys, traceback
 from pathlib import Path
 from rightful import app, limits
 from rightful.ledger.log import Log
 from rightful.producers import checkpoints
 from tests.producers.growing import import_once, kind_of
 limits.IMPORT_EVENTS, limits.IMPORT_BYTES, limits.CHECKPOINT_EVERY_BYTES = 3, 32, 1
-ledger, kind, path, at = sys.argv[1:]
 done = 0
-def step(name, owner):
+def step(name, owner, at):
     real = getattr(owner, name)
     def taking(*args, **more):
         global done
         for moment in (0, 1):
             done += 1
-            if done == int(at):
+            if done == at:
                 os.kill(os.getpid(), signal.SIGKILL)
             if moment == 0:
                 result = real(*args, **more)
         return result
     setattr(owner, name, taking)
-step("append", Log)
-step("_made", checkpoints)
-step("rename", Path)
-with app.open(ledger) as opened:
-    import_once(opened, kind_of(kind), Path(path))
+def run(ledger, kind, path, at):
+    step("append", Log, at)
+    step("_made", checkpoints, at)
+    step("rename", Path, at)
+    with app.open(ledger) as opened:
+        import_once(opened, kind_of(kind), Path(path))
+for line in sys.stdin:
+    if (child := os.fork()) == 0:
+        try:
+            run(*json.loads(line))
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-"""Imports in tiny transactions, and dies before or after an append, a checkpoint's making or its renaming."""
+"""Imports in tiny transactions, in a process for each line that it is told, which dies before or after an append, a
+checkpoint's making or its renaming."""
 
 
 def kind_of(place: str) -> Kind:
@@ -178,27 +190,38 @@ def same_after_kills(kind: str, name: str, data: bytes, folder: Path, *, grown: 
     """
     expected, _ = at_once(kind_of(kind), name, data, folder)
     path = folder / "file" / name
-    for step in range(1, STEPS):
-        place = folder / f"killed-{step}"
-        with app.open(place, create=True) as ledger:
-            for cut in grown:
-                put(path, data[:cut])
+    with dying() as killed:
+        for step in range(1, STEPS):
+            place = folder / f"killed-{step}"
+            with app.open(place, create=True) as ledger:
+                for cut in grown:
+                    put(path, data[:cut])
+                    import_once(ledger, kind_of(kind), path)
+            put(path, data)
+            code = killed(str(place), kind, str(path), step)
+            with app.open(place) as ledger:
                 import_once(ledger, kind_of(kind), path)
-        put(path, data)
-        code = _killed(place, kind, path, step)
-        with app.open(place) as ledger:
-            import_once(ledger, kind_of(kind), path)
-            assert rows_of(ledger) == expected, f"killed at step {step}"
-        if code == 0:
-            return step - 1
+                assert rows_of(ledger) == expected, f"killed at step {step}"
+            if code == 0:
+                return step - 1
     raise AssertionError("it never came to its end")
 
 
-def _killed(ledger: Path, kind: str, path: Path, step: int) -> int:
-    command = [sys.executable, "-c", _DYING, str(ledger), kind, str(path), str(step)]
+@contextmanager
+def dying() -> Iterator[Callable[..., int]]:
+    """Start what imports and dies, once for many deaths, since starting Python takes longer than all the rest."""
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "PYTHONPATH": paths}
-    )
-    assert done.returncode in {0, -signal.SIGKILL}, done.stderr
-    return done.returncode
+    command, env = [sys.executable, "-c", _DYING], {**os.environ, "PYTHONPATH": paths}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        asked, answers = server.stdin, server.stdout
+
+        def killed(*args: object) -> int:
+            asked.write(json.dumps(args) + "\n")
+            asked.flush()
+            code = int(answers.readline())
+            assert code in {0, -signal.SIGKILL}, "an import failed; its traceback is on stderr"
+            return code
+
+        yield killed

@@ -192,7 +192,7 @@ BAD: list[tuple[Any, str]] = [
     (body("message", session_id="unknown"), "Expected a session id, got 'unknown', which names nobody"),
     (body("message", record_index=-1), "Expected `int` >= 0 - at `$.record_index`"),
     (body("message", record_index=True), "Expected `int | null`, got `bool` - at `$.record_index`"),
-    (body("message", record_id="x"), "Expected `uuid`, got 'x' - at `$.id`"),
+    (body("message", record_id="x"), "Expected `uuid`, got 'x' - at `$.record_id`"),
     (body("message", timestamp="soon"), "Expected a time, got 'soon' - at `$.timestamp`"),
     (body("message", timestamp=-5), "Expected a time from 1970 to 2200, got -5.0 - at `$.timestamp`"),
     (body("message") | {"attributes": []}, "Expected `object | null`, got `array` - at `$.attributes`"),

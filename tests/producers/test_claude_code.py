@@ -188,7 +188,7 @@ def test_what_was_written_in_the_users_name_is_marked() -> None:
         user("u3", "u2", "mine", isMeta=False),
     ]
 
-    marks = [{"meta": True}, {"summary": True, "hidden": True}, None]
+    marks = [{"meta": True}, {"summary": True, "hidden": True, "meta": True}, None]
     assert told(read(rows), "message.recorded", "extra") == marks
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.producers.claude_lines import A, boundary, call, in_log, item, line, model, of, read, result, told, user
+from tests.producers.conftest import Importer
 
+from rightful.app import Ledger
 from rightful.producers.claude_code import ClaudeCode
 from rightful.producers.files import Found
 from rightful.producers.readers import Origin
@@ -34,7 +37,7 @@ def test_a_compaction_covers_all_up_to_the_line_that_it_names() -> None:
     [event] = of(read([*asked_twice(late), boundary("b6", "a4")]), "history.compacted")
 
     assert event["covers"] == [{"first": None, "last": item("a4")}]
-    assert (event["mode"], event["extra"]) == ("auto", {"trigger": "auto", "preTokens": 9})
+    assert (event["mode"], event["extra"]) == ("auto", {"boundary": "b6"})
     assert event["session"] == f"claude-code:{A}"
 
 
@@ -67,14 +70,46 @@ def test_the_summary_of_a_compaction_is_a_message_behind_it() -> None:
     assert said[-1]["extra"] == {"summary": True}
 
 
-def test_a_stream_log_tells_of_the_same_compaction_without_a_conflict() -> None:
+def test_a_stream_log_tells_of_the_same_compaction_as_the_transcript() -> None:
     row = in_log(boundary("b6", "a4")) | {"compact_metadata": {"trigger": "auto", "pre_tokens": 9}}
 
-    [ours] = of(read([*asked_twice(), boundary("b6", "a4")]), "history.compacted")
-    [theirs] = of(read([in_log(asked_twice()[3]), row], "/tmp/cc-session-1.log"), "history.compacted")
+    ours = read([*asked_twice(), boundary("b6", "a4")])
+    theirs = read([in_log(asked_twice()[3]), row], "/tmp/cc-session-1.log")
 
-    assert theirs["covers"] == [{"first": None, "last": item("a4")}]
-    assert theirs["key"] != ours["key"]
+    assert told(ours, "history.compacted", "key", "covers", "mode") == told(
+        theirs, "history.compacted", "key", "covers", "mode"
+    )
+    assert told(theirs, "data.recorded", "name", "data")[-1] == (
+        "system.compact_boundary",
+        {"subtype": "compact_boundary", "compact_metadata": {"trigger": "auto", "pre_tokens": 9}},
+    )
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_compaction_is_shown_once_though_a_log_knows_less_of_what_it_covers(
+    ledger: Ledger, imported: Importer, tmp_path: Path, first: int
+) -> None:
+    """The log of a session that was resumed begins with the compaction of what stands in the transcript alone."""
+    files = {f"{A}.jsonl": [*asked_twice(), boundary("b6", "a4")], "cc-session-1.log": [in_log(boundary("b6", "a4"))]}
+    for name in sorted(files, reverse=bool(first)):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in files[name]))
+        imported("claude-code", tmp_path / name)
+
+    assert [one.kind for one in ledger.transcript(f"claude-code:{A}").entries].count("history_compacted") == 1
+
+
+def test_the_summary_in_a_log_never_conflicts_with_that_in_the_transcript(
+    ledger: Ledger, imported: Importer, tmp_path: Path
+) -> None:
+    """A log says `isSynthetic` where the transcript says `isMeta` or `isVisibleInTranscriptOnly`."""
+    summary = user("u7", "b6", "so far", isCompactSummary=True, isVisibleInTranscriptOnly=True)
+    for name, row in ((f"{A}.jsonl", summary), ("cc-session-1.log", in_log(summary) | {"isSynthetic": True})):
+        (tmp_path / name).write_text(json.dumps(row) + "\n")
+        [report] = imported("claude-code", tmp_path / name)
+        assert report.exit_code == 0
+
+    [entry] = [one for one in ledger.transcript(f"claude-code:{A}").entries if one.kind == "message"]
+    assert (entry.summary, entry.hidden, entry.meta) == (True, True, True)
 
 
 def test_a_compaction_that_stands_twice_in_a_file_never_covers_what_came_after_it() -> None:
@@ -242,3 +277,11 @@ def test_the_state_of_a_chain_stays_small_and_holds_all_that_is_needed() -> None
 
     assert len(json.dumps(state)) < 30_000
     assert event["items"] == [{"first": item("u901"), "last": item("a999")}]
+
+
+def test_a_copy_of_a_history_that_was_compacted_or_gone_back_in_takes_nothing_back() -> None:
+    """claude-code#5034: the copied prompts stand in no list of prompts to go back to any more."""
+    rows = asked_twice(user("u5", "a2", "Rather explain it"), model("a6", "u5", "So.", stop="end_turn"))
+    rows = [*rows, boundary("b7", "a6"), user("u8", "b7", "so far", isCompactSummary=True)]
+
+    assert popped([*rows, *rows]) == popped(rows)

@@ -98,6 +98,15 @@ def test_what_the_item_says_beyond_the_event_message_refines_it() -> None:
     assert len({id_of(one) for one in of(events, MESSAGE)}) == 1
 
 
+def test_an_item_with_parts_that_its_message_had_not_says_more_of_the_same() -> None:
+    """Parts of a type that this version does not know are kept beside the text, and conflict with nothing."""
+    parts = [{"type": "output_text", "text": "hi"}, {"type": "citation", "of": 3}]
+    events = read(event("agent_message", message="hi"), item("message", role="assistant", content=parts))
+
+    first, second = of(events, MESSAGE)
+    assert (id_of(first), second["content"], second["extra"]) == (id_of(second), "hi", {"parts": parts})
+
+
 @pytest.mark.parametrize("kind", ["agent_message", "user_message"])
 def test_a_message_that_stands_alone_as_event_message_is_kept(kind: str) -> None:
     """Old and failed turns have no other form."""

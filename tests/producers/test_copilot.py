@@ -10,9 +10,11 @@ from tests.producers.copilot_lines import (
     ASKED_AGAIN,
     PATH,
     SESSION,
+    SID,
     answer,
     asked,
     completed,
+    eid,
     read,
     record,
     request,
@@ -40,7 +42,12 @@ MESSAGE, THOUGHT, CALL, RESULT, USAGE = (
 def test_a_session_begins_with_what_its_first_record_says() -> None:
     [begun] = of(read(start(copilotVersion="1.0.9"), whole=True))
 
-    assert (begun["session"], begun["id"], begun["harness"], begun["model"]) == (SESSION, uid("s0"), "copilot", "gpt-5")
+    assert (begun["session"], id_of(begun), begun["harness"], begun["model"]) == (
+        SESSION,
+        eid("s0"),
+        "copilot",
+        "gpt-5",
+    )
     assert (begun["cwd"], begun["at"]) == ("/w", "2026-08-01T10:15:00Z")
     assert begun["extra"] == {"branch": "main", "copilotVersion": "1.0.9", "producer": "copilot-agent", "version": 1}
 
@@ -50,7 +57,7 @@ def test_what_was_said_stands_in_content() -> None:
     events = read(asked("u1", "Fix it"), answer("a2", "Fixed."))
 
     assert told(events, MESSAGE, "role", "content") == [("user", "Fix it"), ("assistant", "Fixed.")]
-    assert told(events, MESSAGE, "id")[0] == uid("u1")
+    assert id_of(of(events, MESSAGE)[0]) == eid("u1")
 
 
 def test_what_the_model_saw_in_place_of_a_message_is_kept_beside_it() -> None:
@@ -115,7 +122,7 @@ def test_a_call_that_is_asked_for_and_started_is_one() -> None:
 
     assert told(events, CALL, "call", "name", "arguments", "complete") == [("c", "bash", {"command": "ls"}, True)]
     assert told(events, RESULT, "call", "output", "complete", "is_error") == [("c", "fine", True, None)]
-    assert told(events, RESULT, "id") == [uid("x4")]
+    assert [id_of(one) for one in of(events, RESULT)] == [eid("x4")]
 
 
 @pytest.mark.parametrize("kind", ["tool.execution_start", "tool.user_requested"])
@@ -260,8 +267,8 @@ def test_permissions_and_questions_are_interactions() -> None:
 
     events = read(*rows)
 
-    asked_ = told(events, "interaction.requested", "interaction", "kind", "payload", "id")
-    assert asked_ == [("q", "permission", {"kind": "shell"}, uid("p1"))]
+    asked_ = told(events, "interaction.requested", "interaction", "kind", "payload")
+    assert asked_ == [("q", "permission", {"kind": "shell"})]
     answered = told(events, "interaction.answered", "interaction", "kind", "payload")
     assert answered == [("q", "permission", {"result": "approved"})]
     assert data_of(events, "user_input.requested") == [{"question": "?"}]
@@ -303,7 +310,7 @@ def test_what_is_no_part_of_the_conversation_is_data(kind: str) -> None:
             "type": "data.recorded",
             "producer": "copilot",
             "session": SESSION,
-            "id": uid("d1"),
+            "key": json.dumps([SID, uid("d1"), "record"], separators=(",", ":")),
             "name": kind,
             "data": {"x": 1},
             "at": "2026-08-01T10:15:01Z",

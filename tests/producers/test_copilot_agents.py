@@ -10,6 +10,7 @@ from tests.producers.copilot_lines import (
     answer,
     asked,
     completed,
+    eid,
     read,
     record,
     request,
@@ -112,13 +113,12 @@ def test_a_compaction_covers_what_came_before_it_began() -> None:
     events = read(*rows)
 
     last = id_of(of(events, MESSAGE)[1])
-    assert told(events, COMPACTED, "covers", "items", "mode", "extra", "id") == [
+    assert told(events, COMPACTED, "covers", "items", "mode", "extra") == [
         (
             [{"first": None, "last": [last, 0]}],
             [{"role": "user", "content": "so far"}],
             "threshold",
             {"messagesRemoved": 2},
-            uid("k7"),
         )
     ]
 
@@ -126,13 +126,28 @@ def test_a_compaction_covers_what_came_before_it_began() -> None:
 def test_a_compaction_that_never_said_that_it_began_covers_all_before_it() -> None:
     events = read(asked("u1", "a"), compacted("k7"))
 
-    assert told(events, COMPACTED, "covers") == [[{"first": None, "last": [uid("u1"), 0]}]]
+    assert told(events, COMPACTED, "covers") == [[{"first": None, "last": [eid("u1"), 0]}]]
+
+
+def test_a_rewind_to_the_first_message_behind_a_compaction_leaves_its_summary_last() -> None:
+    """It ran while the session went on, so what came before that message was covered only later."""
+    rewound = record("session.snapshot_rewind", "w8", upToEventId=uid("u6"), eventsRemoved=1)
+    events = read(asked("u1", "a"), BEGINS, asked("u6", "b"), compacted("k7"), rewound, compacted("k9"))
+
+    assert told(events, COMPACTED, "covers")[1] == [{"first": None, "last": [eid("k7"), 0]}]
+
+
+def test_a_compaction_covers_nothing_that_was_taken_back_while_it_ran() -> None:
+    rewound = record("session.snapshot_rewind", "w8", upToEventId=uid("u4"), eventsRemoved=1)
+    events = read(asked("u1", "a"), asked("u4", "b"), BEGINS, rewound, compacted("k9"))
+
+    assert told(events, COMPACTED, "covers") == [[{"first": None, "last": [eid("u1"), 0]}]]
 
 
 def test_a_second_compaction_covers_what_stands_for_the_first() -> None:
     events = read(asked("u1", "a"), BEGINS, compacted("k6"), compacted("k7"))
 
-    assert told(events, COMPACTED, "covers")[1] == [{"first": None, "last": [uid("k6"), 0]}]
+    assert told(events, COMPACTED, "covers")[1] == [{"first": None, "last": [eid("k6"), 0]}]
 
 
 def test_a_compaction_that_failed_compacts_nothing() -> None:
@@ -140,7 +155,7 @@ def test_a_compaction_that_failed_compacts_nothing() -> None:
         asked("u1", "a"), BEGINS, compacted("k7", success=False, error="no answer"), asked("u8", "b"), compacted("k9")
     )
 
-    assert told(events, COMPACTED, "covers") == [[{"first": None, "last": [uid("u8"), 0]}]]
+    assert told(events, COMPACTED, "covers") == [[{"first": None, "last": [eid("u8"), 0]}]]
     assert told(events, "error.recorded", "message") == ["no answer"]
     assert len(data_of(events, "session.compaction_complete")) == 1
 
@@ -163,14 +178,14 @@ def test_a_rewind_takes_a_message_of_the_user_and_all_behind_it(to: str) -> None
     events = read(asked("u1", "a"), answer("a2", "A"), asked("u3", "b"), answer("a4", "B"), rewind("w5", to))
 
     last = id_of(of(events, MESSAGE)[-1])
-    assert told(events, POPPED, "items", "id") == [([{"first": [uid(to), 0], "last": [last, 0]}], uid("w5"))]
+    assert told(events, POPPED, "items") == [[{"first": [eid(to), 0], "last": [last, 0]}]]
     assert notes(events) == []
 
 
 def test_what_is_compacted_after_a_rewind_is_what_was_left() -> None:
     events = read(asked("u1", "a"), asked("u3", "b"), rewind("w5", "u3"), compacted("k6"))
 
-    assert told(events, COMPACTED, "covers") == [[{"first": None, "last": [uid("u1"), 0]}]]
+    assert told(events, COMPACTED, "covers") == [[{"first": None, "last": [eid("u1"), 0]}]]
 
 
 @pytest.mark.parametrize("to", ["a2", "u3", "nobody"])
@@ -191,7 +206,7 @@ def test_a_rewind_to_what_was_compacted_away_is_data_and_to_what_came_later_is_o
 
     assert of(read(*rows, rewind("w8", "u1")), POPPED) == []
     assert told(read(*rows, rewind("w8", "u6")), POPPED, "items") == [
-        [{"first": [uid("u6"), 0], "last": [uid("u6"), 0]}]
+        [{"first": [eid("u6"), 0], "last": [eid("u6"), 0]}]
     ]
 
 
@@ -200,7 +215,7 @@ def test_a_history_that_is_cleared_is_empty() -> None:
 
     events = read(*rows)
 
-    assert told(events, "history.cleared", "id", "extra") == [(uid("c2"), {"messagesCleared": 1})]
+    assert told(events, "history.cleared", "extra") == [{"messagesCleared": 1}]
     assert told(events, COMPACTED, "covers") == [[]]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.producers.copilot_lines import SESSION, SID, answer, asked, record, start, turn, turned, uid
+from tests.producers.copilot_lines import SESSION, SID, answer, asked, eid, record, start, turn, turned, uid
 from tests.producers.growing import import_once, put, rows_of
 from tests.producers.reading_lines import written
 
@@ -52,12 +52,26 @@ def test_what_a_rewind_took_out_of_the_file_is_taken_out_of_the_history(
 
     assert imported(ledger, file, *rows) == appended
 
-    assert popped(ledger) == [(ItemRange(first=(uid("u5"), 0), last=(uid("u8"), 0)),)]
+    assert popped(ledger) == [(ItemRange(first=(eid("u5"), 0), last=(eid("u8"), 0)),)]
     [event] = [row.event for row in ledger.read() if isinstance(row.event, HistoryPopped)]
     assert (event.session, event.turn) == (SESSION, None)
     before = rows_of(ledger)
     assert imported(ledger, file, *rows) == 0
     assert rows_of(ledger) == before
+
+
+def test_a_file_that_is_being_written_anew_has_lost_nothing_yet(ledger: Ledger, file: Path) -> None:
+    imported(ledger, file, *KEPT, *TAKEN)
+    whole = written([*KEPT, *TAKEN])
+    for cut in (len(written(KEPT)) + 9, len(whole) - 9):
+        put(file, whole[:cut].replace(b'"session.start"', b'"session.start" '))
+        import_once(ledger, Copilot(), file)
+
+    put(file, whole.replace(b'"session.start"', b'"session.start" '))
+    import_once(ledger, Copilot(), file)
+    assert popped(ledger) == []
+    imported(ledger, file, *KEPT)
+    assert popped(ledger) == [(ItemRange(first=(eid("u5"), 0), last=(eid("u8"), 0)),)]
 
 
 def test_a_file_that_grows_on_after_a_rewind_takes_nothing_back_again(ledger: Ledger, file: Path) -> None:
@@ -85,4 +99,4 @@ def test_a_compaction_behind_a_rewind_hides_no_message_that_is_still_there(ledge
     compacted = record("session.compaction_complete", "k9", success=True, summaryContent="s")
     imported(ledger, file, *KEPT, compacted)
 
-    assert popped(ledger) == [(ItemRange(first=(uid("u5"), 0), last=(uid("u8"), 0)),)]
+    assert popped(ledger) == [(ItemRange(first=(eid("u5"), 0), last=(eid("u8"), 0)),)]

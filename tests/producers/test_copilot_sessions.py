@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.producers.conftest import Importer
-from tests.producers.copilot_lines import SESSION, SID, asked, read, start
+from tests.producers.copilot_lines import SESSION, SID, answer, asked, read, record, start
 from tests.producers.reading_lines import SAMPLES, notes, of, told, written
 
 from rightful.app import Ledger
@@ -40,6 +40,25 @@ def test_another_session_in_the_same_file_is_said() -> None:
 
     assert notes(events) == [f"another session begins in this file; what follows was kept as {SID}'s"]
     assert {one["session"] for one in of(events)} == {SESSION}
+
+
+def test_a_session_that_was_forked_or_copied_conflicts_with_nothing(
+    ledger: Ledger, imported: Importer, tmp_path: Path
+) -> None:
+    """The same records stand under a name of their own; a plain copy of the folder is the same session."""
+    other = "0f0f0f0f-1111-4222-8333-444444444444"
+    said = [asked("u1", "hi"), answer("a2", "Hello"), record("session.compaction_complete", "k3", summaryContent="s")]
+    reports = []
+    for folder, first in ((SID, start()), ("copy", start()), (other, start(sessionId=other))):
+        path = tmp_path / folder / "events.jsonl"
+        path.parent.mkdir()
+        path.write_bytes(written([first, *said]))
+        reports += imported("copilot", path)
+
+    assert [(one.appended, one.duplicate, one.exit_code) for one in reports] == [(4, 0, 0), (0, 4, 0), (4, 0, 0)]
+    assert [one.content for one in ledger.transcript(f"copilot:{other}").entries if one.kind == "message"] == [
+        one.content for one in ledger.transcript(SESSION).entries if one.kind == "message"
+    ]
 
 
 def test_objects_glued_on_a_line_and_a_line_separator_in_a_text_are_read(

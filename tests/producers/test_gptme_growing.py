@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.producers.gptme_files import appended, event, said
-from tests.producers.growing import STEPS, Rows, import_once, put, rows_of, same_after_kills, same_by_prefixes
-from tests.producers.growing import _killed as killed
+from tests.producers.growing import STEPS, Rows, dying, import_once, put, rows_of, same_after_kills, same_by_prefixes
 from tests.producers.test_gptme import zone  # noqa: F401 - the machine's time is UTC
 
 from rightful import app
@@ -95,20 +94,21 @@ def test_an_import_that_is_killed_while_it_says_what_was_undone_changes_nothing(
     path = tmp_path / "file" / "fox" / "conversation.jsonl"
     steps = 0
     expected: Rows = []
-    for step in range(STEPS):
-        with app.open(tmp_path / f"ledger-{step}", create=True) as ledger:
-            put(path, lines(A, CALL, RESULT))
-            import_once(ledger, Gptme(), path)
-        put(path, lines(A, said(9, "user", "again")))
-        code = killed(tmp_path / f"ledger-{step}", KIND, path, step) if step else 0
-        with app.open(tmp_path / f"ledger-{step}") as ledger:
-            import_once(ledger, Gptme(), path)
-            found = rows_of(ledger)
-        expected = expected or found
-        assert found == expected, f"killed at step {step}"
-        steps = step
-        if step and code == 0:
-            break
+    with dying() as killed:
+        for step in range(STEPS):
+            with app.open(tmp_path / f"ledger-{step}", create=True) as ledger:
+                put(path, lines(A, CALL, RESULT))
+                import_once(ledger, Gptme(), path)
+            put(path, lines(A, said(9, "user", "again")))
+            code = killed(str(tmp_path / f"ledger-{step}"), KIND, str(path), step) if step else 0
+            with app.open(tmp_path / f"ledger-{step}") as ledger:
+                import_once(ledger, Gptme(), path)
+                found = rows_of(ledger)
+            expected = expected or found
+            assert found == expected, f"killed at step {step}"
+            steps = step
+            if step and code == 0:
+                break
 
     assert steps > 4
     assert sum(row["type"] == "history.popped" for row in expected) == 3

@@ -18,14 +18,26 @@ from rightful.app import Ledger
 from rightful.errors import InvalidEventError
 from rightful.events import HistoryPopped
 from rightful.producers import gptme_beside
+from rightful.producers.checkpoints import FOLDER, Checkpoints
 from rightful.producers.files import Found, Problem
 from rightful.producers.gptme import Gptme
 from rightful.producers.growing import Lines
+from rightful.producers.importing import Import
 from rightful.producers.readers import End, Origin
+from rightful.producers.watching import Watch
 
 A, B, C, D = (said(n, "user", text) for n, text in enumerate("abcd", 1))
 CALL = said(5, "assistant", '@shell(c1): {"command": "ls"}')
 RESULT = said(6, "system", "ran", call_id="c1")
+
+
+class Quiet:
+    """Tells of no change."""
+
+    ended = False
+
+    def wait(self, timeout_s: float) -> set[str] | None:
+        raise NotImplementedError
 
 
 @pytest.fixture
@@ -111,6 +123,19 @@ def test_what_waited_is_said_by_the_import_that_finds_the_file_whole(ledger: Led
     assert history(ledger) == ["a", "d"]
 
 
+def test_an_undo_of_an_undo_and_an_undo_of_that_are_what_the_file_says(ledger: Ledger, folder: Path) -> None:
+    """A backup that is copied back has the same messages, which have the same ids."""
+    for messages in ([A, B, CALL], [A], [A, B, CALL], [A, B], [A, B, CALL], [A, C], [A, C, B]):
+        again(ledger, main_of(folder, *messages))
+        before = rows(ledger)
+        assert again(ledger, folder / "conversation.jsonl")
+        assert rows(ledger) == before
+
+        texts = [text for text in history(ledger) if not text.startswith("call ")]
+        assert sorted(texts) == sorted(one["content"] for one in messages)
+    assert len(said_in(ledger)) == 4
+
+
 def test_what_waited_is_not_forgotten_when_the_file_is_another_one_again(ledger: Ledger, folder: Path) -> None:
     path = main_of(folder, A, B, C)
     again(ledger, path)
@@ -194,8 +219,8 @@ def test_a_copy_waits_for_its_conversation_to_be_whole(
 
     [report] = imported("gptme", copy if named else copy.parent)
 
-    what = "the `conversation.jsonl` beside it is torn or being written; import it again once that is whole"
-    assert ([one.what for one in report.problems], report.exit_code) == ([what], 2)
+    what = "note: the `conversation.jsonl` beside it is torn or being written; it waits for the next import"
+    assert ([one.what for one in report.problems], report.exit_code) == ([what], 0)
     assert list(ledger.read()) == []
 
 
@@ -217,9 +242,25 @@ def test_a_log_of_a_conversation_with_views_waits_for_it_too(ledger: Ledger, imp
     log = write(folder / "events.jsonl", appended(1, A))
     (folder / "views").mkdir()
 
-    assert [one.exit_code for one in imported("gptme", log)] == [2]
+    assert [(one.waits, one.exit_code) for one in imported("gptme", log)] == [(True, 0)]
     (folder / "views").rmdir()
-    assert [one.exit_code for one in imported("gptme", log)] == [0]
+    assert [(one.waits, one.exit_code) for one in imported("gptme", log)] == [(False, 0)]
+
+
+def test_a_watch_looks_again_at_a_copy_that_waited(ledger: Ledger, folder: Path) -> None:
+    """The copy itself does not change when its conversation is whole again."""
+    main = main_of(folder, A)
+    main.write_bytes(main.read_bytes() + b'{"role"')
+    write(folder / "branches" / "main-undo-0.jsonl", A, B)
+    importing = Import(ledger.log, [Gptme()], 0, None, Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log))
+    watch = Watch(importing, [str(folder)], Quiet())
+    list(watch.look())
+    assert said_in(ledger) == ["a"]
+
+    main_of(folder, A)
+    list(watch.look())
+
+    assert said_in(ledger) == ["a", "b"]
 
 
 def test_a_branch_without_its_conversation_is_taken_as_it_is(ledger: Ledger, imported: Importer, folder: Path) -> None:

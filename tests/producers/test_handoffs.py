@@ -14,6 +14,7 @@ from rightful.errors import InvalidEventError, RightfulError, UsageError
 from rightful.events import MessageRecorded
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Receipt
+from rightful.producers import handoff_rows
 from rightful.producers.handoffs import Handoffs
 from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
@@ -80,16 +81,54 @@ def test_what_was_put_last_is_taken_and_never_what_is_older(step: Step) -> None:
         step().take("meta", session=A)
 
 
-def test_a_take_with_a_key_gets_the_same_again_whatever_was_put_meanwhile(step: Step, ledger: Ledger) -> None:
+def test_a_take_with_a_key_gets_the_same_again(step: Step, ledger: Ledger) -> None:
     step().put("meta", "one", session=A)
     first = step().take("meta", session=A, key="step-2")
-    step().put("meta", "two", session=A)
 
     again = step(cwd="/elsewhere").take("meta", session=A, key="step-2")
 
     assert again == first._replace(repeated=True)
-    assert step().take("meta", session=A, key="step-3").payload == "two"
-    assert len(rows(ledger)) == 4
+    assert len(rows(ledger)) == 2
+
+
+@pytest.mark.parametrize("taker", [A, B])
+def test_a_key_never_gets_what_is_older_than_what_was_put_last(step: Step, ledger: Ledger, taker: str) -> None:
+    """A skill with a fixed key is used twice in a session: the second time it must not get the first one's."""
+    step().put("meta", "one", session=A)
+    step().take("meta", session=taker, put_by=A, key="step-2")
+    step().put("meta", "two", session=A)
+
+    with pytest.raises(HandoffMismatchError, match=r"\(position 1\), before what was put last, .* \(position 3\)"):
+        step().take("meta", session=taker, put_by=A, key="step-2")
+    assert len(rows(ledger)) == 3
+    assert step().take("meta", session=taker, put_by=A, key="step-3").payload == "two"
+
+
+def test_a_put_is_not_repeated_once_another_one_stands_in_its_place(step: Step) -> None:
+    """It would look as if it waited, and the next take got the other one."""
+    step().put("meta", "one", session=A, key="k")
+    step().put("meta", "two", session=A)
+
+    with pytest.raises(HandoffMismatchError, match=r"\(position 1\), before what was put last, .* \(position 2\)"):
+        step().put("meta", "one", session=A, key="k")
+    assert step().take("meta", session=A).payload == "two"
+
+
+def test_the_same_take_that_another_made_since_we_looked_is_given_again(
+    step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step().put("meta", "one", session=A)
+    look = handoff_rows.last_put
+
+    def looked(*args: Any) -> Any:
+        monkeypatch.undo()
+        assert not step(cwd="/elsewhere").take("meta", session=A, key="step-2").repeated
+        return look(*args)
+
+    monkeypatch.setattr(handoff_rows, "last_put", looked)
+    taken = step().take("meta", session=A, key="step-2")
+
+    assert (taken.payload, taken.repeated) == ("one", True)
 
 
 def test_a_key_is_of_one_session_and_one_name(step: Step) -> None:
@@ -229,6 +268,20 @@ def test_the_same_take_meanwhile_gets_the_same(step: Step, ledger: Ledger, cwd: 
 def mine_id(ledger: Ledger) -> str:
     [row] = ledger.read(types=["handoff.taken"])
     return row.id
+
+
+def test_the_same_take_gets_the_same_also_if_the_other_is_done_between_two_looks(step: Step, ledger: Ledger) -> None:
+    class Looking(Log):
+        def read(self, **asked: Any) -> Any:
+            found = list(super().read(**asked))
+            if asked.get("types") == ["handoff.taken"] and not found:
+                step().take("meta", session=A, key="k")
+            return iter(found)
+
+    step().put("meta", "x", session=A)
+    mine = Handoffs(Looking(ledger.log.recorder), clock=lambda: AT_US, environ={}, cwd=Path("/w"))
+
+    assert mine.take("meta", session=A, key="k")[3:] == ("x", times.at_of(AT_US), 1, mine_id(ledger), True)
 
 
 def test_a_take_that_another_one_wins_meanwhile_gets_nothing(step: Step, ledger: Ledger) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -170,6 +171,30 @@ def test_a_path_that_cannot_be_read_is_reported_and_the_others_are_imported(
     assert said(bad) == {"appended": 0, "duplicate": 0, "problems": [{"line": None, "what": what}]}
     assert bad.exit_code == 2
     assert good.appended == 1
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_file_that_cannot_be_read_though_it_was_opened_is_reported_and_ends_nothing(
+    imported: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    """A broken disk or a lost network file system says so without a name."""
+    bad, good = (write(tmp_path / name, LINE | {"ts": at}) for at, name in ((1.0, "bad.jsonl"), (2.0, "good.jsonl")))
+    real, seen = os.pread, 0
+
+    def broken(fd: int, size: int, offset: int) -> bytes:
+        nonlocal seen
+        if os.path.samestat(os.fstat(fd), bad.stat()):
+            seen += 1
+            if seen == nth:
+                raise OSError(errno.EIO, "Input/output error")
+        return real(fd, size, offset)
+
+    monkeypatch.setattr(os, "pread", broken)
+    reports = imported("auto", bad, good)
+
+    assert seen == nth, "it was not read so often"
+    assert [one.what for one in reports[0].problems] == ["could not be read: Input/output error"]
+    assert reports[1].appended == 1
 
 
 def test_a_named_link_is_followed_and_gives_the_session_its_own_name(

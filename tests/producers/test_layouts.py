@@ -98,6 +98,9 @@ def test_the_place_of_a_session_is_read_from_the_names_above() -> None:
     assert own_session("/ws/gptme-runs/gptme-logs-b381/fox/conversation.jsonl") == "b381"
     assert own_session("/ws/gptme-runs/gptme-logs-b381/conversation.jsonl") is None
     assert own_session("/ws/grok-trajectories/41c2.jsonl") == "41c2"
+    assert own_session("/ws/.rightful/runs/20260801T101500Z-0f/logs/gptme/fox/conversation.jsonl") == (
+        "20260801T101500Z-0f"
+    )
     assert own_session("/h/logs/fox/conversation.jsonl") is None
 
 

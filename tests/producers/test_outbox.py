@@ -179,6 +179,21 @@ def test_what_is_given_up_is_counted_by_the_end(ledger: Ledger, gate: Gate) -> N
     assert completeness(ledger).holes == (Hole("1", "missing", ((1, 1),), 1), Hole("1", "dropped", (), 1))
 
 
+def test_what_is_being_written_is_not_given_up_and_waited_for_no_longer_than_was_said(
+    ledger: Ledger, gate: Gate
+) -> None:
+    recorder = turn(ledger)
+    gate.open.clear()
+    recorder.message("user", "hi")
+    assert gate.entered.wait(PATIENCE_S)
+    with pytest.raises(BacklogError, match="what is being written cannot be given up"):
+        recorder.close(drop=True, timeout_s=0.01)
+    gate.open.set()
+    recorder.close(drop=True)
+
+    assert completeness(ledger) == Completeness("complete")
+
+
 def test_nothing_is_given_up_that_can_be_written(ledger: Ledger) -> None:
     recorder = turn(ledger)
     recorder.message("user", "hi")
@@ -194,6 +209,28 @@ def test_what_the_runner_itself_lost_is_counted_by_the_end(ledger: Ledger) -> No
         recorder.dropped()
 
     assert events(ledger)[-1].dropped_count == 3
+
+
+@pytest.mark.parametrize("count", [-1, True, 1.5, 2**53])
+def test_what_is_no_number_of_lost_events_is_refused_when_it_is_said(ledger: Ledger, count: Any) -> None:
+    """Taken, it would make an end that can never be written."""
+    with turn(ledger) as recorder, pytest.raises(UsageError, match="no number of events"):
+        recorder.dropped(count)
+
+    assert events(ledger)[-1].dropped_count == 0
+
+
+def test_a_loss_that_the_end_cannot_count_any_more_is_refused(ledger: Ledger, gate: Gate) -> None:
+    recorder = turn(ledger)
+    gate.error = StoreFullError("/l", "ENOSPC")
+    with pytest.raises(StoreFullError):
+        recorder.close()
+    with pytest.raises(UsageError, match="turn 1 is closed; its end does not count these 2"):
+        recorder.dropped(2)
+    gate.error = None
+    recorder.close()
+
+    assert events(ledger)[-1].dropped_count == 0
 
 
 def test_what_is_written_makes_room_again(ledger: Ledger, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:

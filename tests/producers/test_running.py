@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,24 @@ def test_nothing_is_added_to_the_words_of_a_wrapper(tmp_path: Path) -> None:
     assert running.own_of(["npx", "claude"], "claude-code", tmp_path) == Own(("npx", "claude"))
 
 
+def test_a_run_is_not_told_the_folder_nor_the_session_of_its_caller(tmp_path: Path) -> None:
+    """A tool that believes `PWD` would work in the shared checkout, and a step name the caller's session."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    identity = running.drawn(AT_US)
+
+    def given(**base: str) -> dict[str, str]:
+        return running.environment_of(
+            base, identity, ledger="/l", cwd=tmp_path / "own", temp=tmp_path, own=Own(("codex",))
+        )
+
+    env = given(PWD=str(tmp_path), CLAUDE_CODE_SESSION_ID="outer", CODEX_THREAD_ID="outer", CC_SESSION_ID="41c2")
+    assert env["PWD"] == str(tmp_path / "own")
+    assert [name for name, value in env.items() if value == "outer"] == []
+    assert env["CC_SESSION_ID"] == "41c2"  # a launcher's
+    assert given(PWD=str(tmp_path / "link"))["PWD"] == str(tmp_path / "link")
+
+
 def test_others_are_known_that_were_there_before_and_that_came_and_went(tmp_path: Path) -> None:
     lives = [Life(f"run:{name}", "/w", "/w", is_apart=False) for name in "abc"]
     first = Held([tmp_path], "a", lives[0])
@@ -88,6 +107,23 @@ def test_what_stands_among_the_files_of_runs_and_is_none_hurts_nobody(tmp_path: 
     assert held.others() == []
     held.close()
     assert running_lives.LIVE == "live"
+
+
+@pytest.mark.parametrize("older", ["2026-08-01T09:59:59Z", "2026-08-01T10:30:01Z"])
+def test_a_marker_in_a_conversation_of_another_time_is_not_this_runs(tmp_path: Path, older: str) -> None:
+    """The same prompt was dispatched before, or is again; its conversation was written to meanwhile."""
+    mark = "<!-- BOB_SESSION_SENTINEL=789183b7-e986-46c1-9d5f-0544c8f3c4c9 session_id=41c2 -->"
+    began, ended = (times.us_of(datetime.fromisoformat(f"2026-08-01T{at}Z")) for at in ("10:00:00", "10:30:00"))
+    span = Span("gptme", Own(("gptme",), None, tmp_path), ["gptme", mark], {}, tmp_path, tmp_path, began, ended, [])
+    line = {"role": "user", "content": mark, "timestamp": older}
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "conversation.jsonl").write_text(json.dumps(line) + "\n")
+
+    assert running_transcripts.sought(span).owned is None
+    (tmp_path / "a" / "conversation.jsonl").write_text(json.dumps(line | {"timestamp": "2026-08-01T10:00:00Z"}) + "\n")
+    found = running_transcripts.sought(span).owned
+    assert found is not None
+    assert found.evidence == "sentinel"
 
 
 def test_no_more_transcripts_are_looked_at_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rightful import limits
-from rightful.producers import running_commits, running_git
+from rightful.producers import running, running_commits, running_git
 from rightful.producers.running_git import Repository
 
 
@@ -102,8 +102,17 @@ def test_no_more_commits_are_recorded_than_the_limit_and_the_rest_is_counted(
     assert (len(shared.candidates), shared.more) == (2, 1)
 
 
-def test_a_password_in_the_address_of_the_origin_is_not_kept() -> None:
-    from rightful.producers.running import without_secrets
-
-    assert without_secrets("https://me:secret@example.com/a/b.git") == "https://example.com/a/b.git"
-    assert without_secrets("git@example.com:a/b.git") == "git@example.com:a/b.git"
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("https://me:secret@example.com/a/b.git", "https://example.com/a/b.git"),
+        ("https://me:se@cret@example.com/a@b", "https://example.com/a@b"),
+        ("https://example.com/a/b.git?token=secret", "https://example.com/a/b.git"),
+        ("me:secret@example.com:a/b.git", "example.com:a/b.git"),
+        ("ext::sh -c 'connect --password secret'", None),
+        ("git@example.com:a/b.git", "git@example.com:a/b.git"),
+        ("/srv/a#b@c/d.git", "/srv/a#b@c/d.git"),
+    ],
+)
+def test_a_password_in_the_address_of_the_origin_is_not_kept(url: str, kept: str | None) -> None:
+    assert running.without_secrets(url) == kept

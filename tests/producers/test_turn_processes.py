@@ -13,7 +13,7 @@ from tests.producers.recording import completeness, events, turn
 from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import ForkedError
-from rightful.producers.outbox import Outbox, _drain_all
+from rightful.producers.outbox import Outbox, drain
 from rightful.projections.completeness import Hole
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +95,6 @@ def test_what_the_end_of_a_program_waits_for_is_limited(ledger: Ledger, monkeypa
     waited: list[float | None] = []
     monkeypatch.setattr(Outbox, "flush", lambda _, timeout_s: waited.append(timeout_s))
     with turn(ledger):
-        _drain_all()
+        drain()
 
     assert waited[0] == limits.OUTBOX_EXIT_S

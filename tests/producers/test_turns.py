@@ -9,6 +9,7 @@ import pytest
 from tests.contracts.support import PATIENCE_S
 from tests.producers.recording import SESSION, Gate, completeness, events, turn
 
+import rightful
 from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError, StoreFullError, UsageError
@@ -193,8 +194,9 @@ def test_what_does_not_fit_is_refused_at_once_and_has_no_index(ledger: Ledger) -
             recorder.message("user", {1: 2})
         with pytest.raises(InvalidEventError):
             recorder.message("user", "x" * (limits.EVENT_BYTES + 1))
-        with pytest.raises(UsageError):
-            recorder.tool_call("c1", index=7)
+        for given in ("type", "id", "key", "index"):
+            with pytest.raises(UsageError, match="the turn itself gives"):
+                recorder.tool_call("c1", **{given: "7"})
         recorder.message("user", "2")
 
     assert refused.value.place == "$.call"
@@ -235,6 +237,31 @@ def test_an_exception_is_not_hidden_by_a_turn_that_can_not_be_closed(ledger: Led
     recorder.close()
 
     assert raised.value.__notes__[0].startswith(f"The turn 1 of {SESSION} was not closed: there is no room")
+
+
+def test_a_ledger_that_is_closed_writes_what_its_turns_still_hold(ledger: Ledger, gate: Gate) -> None:
+    """Who closes the ledger before the turn loses the turn's end, and nothing that was taken."""
+    recorder = turn(ledger)
+    gate.error = StoreFullError("/l", "ENOSPC")
+    recorder.message("user", "hi")
+    with pytest.raises(StoreFullError):
+        recorder.flush()
+    gate.error = None
+    ledger.close()
+
+    with rightful.open(ledger.path) as again:
+        assert [one.content for one in events(again)] == ["hi"]
+
+
+def test_what_a_closed_ledger_could_not_write_is_said(ledger: Ledger, gate: Gate) -> None:
+    recorder = turn(ledger)
+    gate.error = StoreFullError("/l", "ENOSPC")
+    answer = recorder.message("user", "hi")
+
+    with pytest.warns(RuntimeWarning, match=r"1 event\(s\) were not written: there is no room"):
+        ledger.close()
+    assert not answer.done()
+    recorder._outbox.give_up(None)  # else the end of the tests would warn again
 
 
 def test_a_closed_turn_takes_nothing_more_and_closing_again_is_nothing(ledger: Ledger) -> None:

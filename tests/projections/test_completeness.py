@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.ledger.memory import MemoryRecorder
 
+from rightful.identity import event_id
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
 from rightful.projections.completeness import (
@@ -172,6 +173,12 @@ def test_a_session_without_a_transcript_is_unknown() -> None:
     assert found(started) == Completeness("unknown", why="it has no transcript")
 
 
+def test_a_session_of_which_only_a_history_tells_is_not_said_to_have_no_transcript() -> None:
+    history = {"type": "history.appended", "key": "h", "items": [{"role": "user", "content": "hi"}]}
+
+    assert found(history) == Completeness("unknown", why="its history does not count what was said")
+
+
 def test_without_an_index_it_is_unknown_and_no_hole_is_made_up() -> None:
     assert found(said(None), end()) == Completeness("unknown", why="its producer gives no index")
     assert found(said(None)) == Completeness("unknown", why="its producer gives no index")
@@ -277,3 +284,24 @@ def test_of_two_ends_what_stands_between_them_is_late() -> None:
     found_ = found(said(0), end(index=1), said(2), end(index=3) | {"key": "again"})
 
     assert found_.holes == (Hole("1", "late", ((2, 2),), 1),)
+
+
+def withdrawn(key: str, revision: int) -> dict[str, Any]:
+    return {"type": "event.withdrawn", "key": f"w {key}", "id": event_id("runner", key), "revision": revision}
+
+
+def test_what_an_end_says_counts_for_nothing_once_it_was_withdrawn() -> None:
+    """A wrong count, settled: neither its holes nor its losses stay."""
+    wrong = end(event_count=100, dropped_count=3, previous="0")
+
+    assert found(said(0), wrong, end(event_count=1), withdrawn("end 1", 1)) == Completeness("complete")
+    assert found(said(0), end(event_count=1), wrong, withdrawn("end 1", 2)) == Completeness("complete")
+    assert found(said(0), end(event_count=1), withdrawn("end 1", 1)).holes == (Hole("1", "open"),)
+    assert found(said(0), wrong, end(event_count=1)).state == "incomplete"
+
+
+def test_the_index_of_a_withdrawn_end_is_filled_and_asks_for_none_below_it() -> None:
+    ends = end(index=1), end(index=2) | {"stop_reason": "later"}
+
+    assert found(said(0), *ends, withdrawn("end 1", 1)) == Completeness("complete")
+    assert found(said(0), end(index=9), end(index=1) | {"stop_reason": "x"}, withdrawn("end 1", 1)).holes == ()

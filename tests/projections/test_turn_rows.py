@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ledger.memory import MemoryRecorder
 
+from rightful.identity import event_id
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Page, Stored
 from rightful.projections.completeness import COUNTED, completeness_of
@@ -40,16 +41,22 @@ INDEXES = st.one_of(st.none(), st.integers(0, 4))
 @st.composite
 def facts_of(draw: st.DrawFn) -> Wire:
     """Draw an event of one of two sessions, by one of two producers, in one of two turns or in none."""
-    kind = draw(st.sampled_from([*FIELDS, "turn.ended", "message.recorded", "message.recorded"]))
+    kind = draw(st.sampled_from([*FIELDS, "turn.ended", "turn.ended", "message.recorded", "event.withdrawn"]))
     common = {
         "type": kind,
         "producer": draw(st.sampled_from(["p", "q"])),
         "session": draw(st.sampled_from(["t:a", "t:b"])),
         "at": "2026-08-01T10:15:00Z",
-        "key": draw(st.sampled_from("abcdefgh")),
+        "key": draw(st.sampled_from("abcd" if kind == "turn.ended" else "abcdefgh")),
         "turn": draw(st.sampled_from(["1", "2", None])),
         "index": draw(INDEXES),
     }
+    if kind == "event.withdrawn":
+        what = {
+            "id": event_id(str(common["producer"]), draw(st.sampled_from("abcd"))),
+            "revision": draw(st.integers(1, 3)),
+        }
+        return {name: common[name] for name in ("type", "producer", "session", "at")} | what | {"key": str(what)}
     if kind != "turn.ended":
         return common | FIELDS[kind]
     end = {"turn": common["turn"] or "1", "event_count": draw(st.one_of(st.none(), st.integers(0, 5)))}

@@ -13,6 +13,7 @@ from tests.transcripts.sequences import Record, called, done, gave, said, shuffl
 
 from rightful.events import Event
 from rightful.ledger.recorded import recorded
+from rightful.ledger.refine import grows
 from rightful.projections.transcripts import fold
 
 Wire = dict[str, Any]
@@ -50,7 +51,9 @@ calls = of_type(
 results = of_type(
     "tool_result.snapshotted",
     st.fixed_dictionaries({"call": st.sampled_from("aab"), "output": st.sampled_from(OUTPUTS)})
-    | st.fixed_dictionaries({"call": st.sampled_from("aab"), "output": st.just(WAITS), "is_error": st.just(True)}),
+    | st.fixed_dictionaries(
+        {"call": st.sampled_from("aab"), "output": st.sampled_from([WAITS, WAITS, "", "x"]), "is_error": st.just(True)}
+    ),
 )
 messages = of_type(
     "message.recorded",
@@ -126,6 +129,22 @@ def test_neither_batches_nor_repetition_change_a_transcript(sent: list[Wire], ra
 
     assert folded(stutters, sizes=cut(stutters, random_), revisions=True).as_dict() == once
     assert folded([*sent, *again], sizes=cut(sent, random_), revisions=True).as_dict() == once
+
+
+@settings(max_examples=200, deadline=None)
+@given(events)
+def test_every_row_is_of_one_entry_and_every_answer_is_shown(sent: list[Wire]) -> None:
+    """Said without a word of how calls and results are paired: whatever pairs them, it drops none."""
+    log = log_of([event | {"producer": "p"} for event in sent])
+    transcript = fold(SESSION, rows_of(log), revisions=True)
+
+    entries = [one.as_dict() for one in transcript.entries]
+    told = [row["position"] for one in entries for row in [*one["rows"], *one.get("conflicts", [])]]
+    assert sorted(told) == [row.position for row in rows_of(log)]
+    outputs = [one["output"] for one in entries if one.get("output") is not None]
+    for fact in model.in_order(plainly(log)):
+        if fact["type"] == "tool_result.snapshotted" and fact["output"] not in (None, WAITS):
+            assert any(grows(output, fact["output"]) for output in outputs)
 
 
 @settings(max_examples=150, deadline=None)

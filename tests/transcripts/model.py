@@ -57,15 +57,20 @@ def stands_in(result: Row) -> bool:
     return bool(result["is_error"]) and isinstance(result["output"], str) and result["output"].startswith(STANDS_IN)
 
 
+def says_more(one: Row, other: Row) -> bool:
+    """A result may turn out to be a failure, and a failure is not taken back by more output."""
+    return one["is_error"] >= other["is_error"] and grows(one["output"], other["output"])
+
+
 def says_same(one: Row, other: Row) -> bool:
-    return grows(one["output"], other["output"]) or grows(other["output"], one["output"])
+    return says_more(one, other) or says_more(other, one)
 
 
 def answer(call: Row) -> Row | None:
     """The real result that says most."""
     best: Row | None = None
     for one in call["results"]:
-        fits = best is None or (one["is_error"] >= best["is_error"] and grows(one["output"], best["output"]))
+        fits = best is None or says_more(one, best)
         if not stands_in(one) and fits:
             best = one
     return best

@@ -118,9 +118,14 @@ def test_a_result_that_grows_is_shown_whole() -> None:
 
 
 def test_a_failure_does_not_become_a_success_by_growing() -> None:
-    [entry] = folded([call("1", LS), result("1", "x", is_error=True), result("2", "xy")]).entries
+    [entry, other] = folded([call("1", LS), result("1", "x", is_error=True), result("2", "xy")]).entries
 
     assert (entry.output, entry.is_error) == ("x", True)
+    assert (other.output, other.is_error, other.unpaired) == ("xy", False, True)
+
+
+def test_a_failure_without_a_word_does_not_hide_what_came_later() -> None:
+    assert told(call("1", LS), result("1", "", is_error=True), result("2", "x")) == [(LS, "", False), (None, "x", True)]
 
 
 def test_a_result_whose_call_comes_behind_it_in_its_turn_is_paired() -> None:

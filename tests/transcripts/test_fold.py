@@ -358,3 +358,14 @@ def test_two_processes_give_the_same_bytes() -> None:
 
     assert len(answers) == 1
     assert len(answers.pop()) > 1000
+
+
+def test_what_is_told_again_is_shown_once_also_where_something_else_was_told_between() -> None:
+    words = [said(str(at), text, turn="1", index=0) for at, text in enumerate(["x", "y", "x", "y"])]
+    answers = [
+        fact("interaction.answered", f"a{at}", interaction="g", payload={"approved": one})
+        for at, one in enumerate([True, False, False, True])
+    ]
+
+    assert texts(*words) == ["x", "y"]
+    assert [one.payload for one in folded(answers).entries] == [{"approved": True}, {"approved": False}]

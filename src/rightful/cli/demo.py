@@ -1,9 +1,9 @@
-"""Show the main job on a small workspace: import, posteriors, audit, explain, backfill.
+"""Show the main job on a small workspace: import, posteriors, audit, explain, backfill, transcript.
 
 Writes ten sessions in the real formats of a lesson hook, of session records and of a bandit into
 a fresh folder (a temporary one, unless DIR is given), imports them into a new ledger there, shows
 what the newest-file rule did with their credit, and repairs the bandit's file; then it takes that
-back. Your own ledger is not touched.
+back. At the end it reads what one of the sessions said. Your own ledger is not touched.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ exposure file, and kept only alpha and beta, in {folder}/state/bandit."""
 _AFTER = """\
 What to look at
   The ledger      {ledger}: every exposure and grade, never changed; ask it anything again.
-  The workspace   {folder}/state and {folder}/tmp: the files, as the tools wrote them.
+  The workspace   {folder}/state, {folder}/tmp and {folder}/claude: the files, as the tools wrote them.
   Imports         run one again: nothing is added.
 Try
   rightful --ledger {quoted} explain 'workspace:8be0@2026-08-01T10:20:00+00:00'
@@ -120,6 +120,7 @@ def _steps(workspace: Workspace) -> list[Step]:
             "Nearly every grade went to whoever had just started, and the rule believes in retrying blindly.",
         ),
         *_repair(str(workspace.bandit_state)),
+        *_read([str(path) for path in workspace.transcripts]),
     ]
 
 
@@ -152,6 +153,22 @@ def _repair(state: str) -> list[Step]:
             ["backfill", "rollback", "--target", state],
             "Both writes are events. The file's old numbers are in the ledger now as its opening balance, and count "
             "again since the repair was taken back; `--balances none` asks without them.",
+        ),
+    ]
+
+
+def _read(transcripts: list[str]) -> list[Step]:
+    """What the first session said: two files tell of it, and each thing is shown once."""
+    return [
+        Step(
+            "10. Import the transcript of the first session, and the log that its run printed of the same.",
+            ["import", "claude-code", *transcripts],
+            "Two files, one conversation: what stands in both is one event.",
+        ),
+        Step(
+            "11. Read it, by the name that the workspace has for the session.",
+            ["transcript", "workspace:41c2@2026-08-01T10:00:00+00:00"],
+            "Each thing once, in order, each call with its result. The session records linked the two names.",
         ),
     ]
 

@@ -3,8 +3,8 @@
 `put` leaves what FILE, or stdin, holds; `take` prints it as it was, byte for byte; `list` shows what
 a session put. The session is always named: there is no default. What was put last under a name is
 handed out, to one taker. A step that may be run again gives a --key of its own: with it a put is
-stored once, and a take gets the same again. If two runs use one session's name, neither gets what
-the other left, and you are told of both.
+stored once, and a take gets the same again, until something else is put. If two runs use one session's
+name, neither gets what the other left, and you are told of both.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def _put(args: argparse.Namespace) -> int:
     if args.json:
         common.print_json({"id": receipt.id, "outcome": receipt.outcome, "position": receipt.position})
     else:
-        again = ", as before" if receipt.outcome == "duplicate" else ""
-        common.say(f"{args.name} of {args.session} waits to be taken (position {receipt.position}{again}).")
+        what = "was put before with this key" if receipt.outcome == "duplicate" else "waits to be taken"
+        common.say(f"{args.name} of {args.session} {what} (position {receipt.position}).")
     return common.DONE
 
 

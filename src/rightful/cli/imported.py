@@ -39,6 +39,7 @@ _NOUNS = {
     "history.compacted": "compaction",
     "history.popped": "undo",
     "history.cleared": "clearing",
+    "event.withdrawn": "withdrawal",
 }
 
 

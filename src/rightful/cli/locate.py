@@ -86,12 +86,12 @@ def _ledger(args: argparse.Namespace) -> Iterator[Ledger | None]:
         yield opened
 
 
-def _places(args: argparse.Namespace, *more: str | None) -> Places:
+def _places(args: argparse.Namespace, ledger: Ledger | None, *more: str | None) -> Places:
     from rightful.reports.locate import locating
 
     here = Path.cwd()
     workspaces = [here, common.home(here), *(Path(one) for one in more if one is not None)]
-    return locating.places(args.root, os.environ, Path.home(), workspaces)
+    return locating.places(args.root, os.environ, Path.home(), workspaces, None if ledger is None else ledger.path)
 
 
 def _session(args: argparse.Namespace) -> int:
@@ -103,7 +103,7 @@ def _session(args: argparse.Namespace) -> int:
         known = locating.known(None if ledger is None else ledger.log)
         name = locating.named(known, args.session)
         one = known.sessions.get(name)
-        where = _places(args, None if one is None else one.folder)
+        where = _places(args, ledger, None if one is None else one.folder)
         with tables.progress("reading transcripts", None, "files") as told:
             answer, scan = locating.locate(known, name, where, told)
         bound = binding.bind(ledger.log, [answer], now_us) if ledger is not None and args.bind else ()
@@ -129,7 +129,7 @@ def _missing(args: argparse.Namespace) -> int:
     read = records.rows_of(looked.data, real)
     with _ledger(args) as ledger:
         known = locating.known(None if ledger is None else ledger.log)
-        where = _places(args, records.workspace_of(real))
+        where = _places(args, ledger, records.workspace_of(real))
         with tables.progress("reading transcripts", None, "files") as told:
             found = locating.missing(known, read.rows, where, told)
         answers = list(found.answers.values())
@@ -152,7 +152,7 @@ def _check(args: argparse.Namespace) -> int:
         known = locating.known(None if ledger is None else ledger.log)
         name = None if args.session is None else locating.named(known, args.session)
         with tables.progress("looking at transcripts", None, "files") as told:
-            found = checking.check(known, _places(args), name, told)
+            found = checking.check(known, _places(args, ledger), name, told)
         split = {one: uris for one, uris in known.bindings.split().items() if name in {None, one}}
     if args.json:
         common.print_json(located.check_document(found, split))

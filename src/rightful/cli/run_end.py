@@ -103,12 +103,12 @@ def _record(args: argparse.Namespace, place: Place, ended_us: int, report: dict[
                 )
         except (RightfulError, OSError) as error:
             why = str(error)
+    if why is not None and claims and place.own.native_id is None:
+        # a claim that nobody could compare with others' stays a candidate, unless only this run can make it
+        taken, claims = lack["data"]["why"], [lack]
     _fill(report, found, taken)
     if why is not None:
-        # a claim that nobody could compare with others' stays a candidate, unless only this run can make it
-        lonely = found.transcript.owned is not None and found.transcript.owned.evidence == "native-id"
-        kept = [end_event, *sure, *(claims if lonely else [lack] if claims else [])]
-        report["kept"] = _keep(place, kept, ended_us, why)
+        report["kept"] = _keep(place, [end_event, *sure, *claims], ended_us, why)
 
 
 def _drain(ledger: Ledger, place: Place) -> None:
@@ -184,8 +184,10 @@ def _clear(args: argparse.Namespace, place: Place, ended_us: int, report: dict[s
     if place.tree is None or place.repository is None:
         return
     if (why := running_git.end_worktree(place.repository.main(), place.tree, keep=args.keep)) is not None:
-        report["worktree"], report["branch"] = str(place.tree.path), place.tree.branch
-        common.note(f"the work tree {place.tree.path} (branch {place.tree.branch}) was kept: {why}")
+        is_there = place.tree.path.exists()
+        report["worktree"], report["branch"] = str(place.tree.path) if is_there else None, place.tree.branch
+        what = "was kept" if is_there else "was removed by the command"
+        common.note(f"the work tree {place.tree.path} (branch {place.tree.branch}) {what}: {why}")
 
 
 def _path(uri: str) -> str:

@@ -124,7 +124,7 @@ def _placed(
     folders = [ledger / running.RUNS / LIVE, *([repository.common / IN_GIT] if repository else [])]
     return Place(
         identity, began_us, ledger, where.cwd, command, harness, own,
-        running.environment_of(os.environ, identity, ledger=str(ledger), temp=temp, own=own),
+        running.environment_of(os.environ, identity, ledger=str(ledger), cwd=where.cwd, temp=temp, own=own),
         temp, Held(folders, identity.mark, life), repository, where.tree,
         None if repository is None else running_commits.before(repository),
     )  # fmt: skip
@@ -184,7 +184,9 @@ def notes(place: Place) -> list[str]:
     if place.tree is not None:
         told.append(f"it works in {place.tree.path}, on the new branch {place.tree.branch}")
         if place.tree.left_behind:
-            told.append(f"{common.many(place.tree.left_behind, 'change')} that you have not committed are not in there")
+            is_one = place.tree.left_behind == 1
+            changes = f"{common.many(place.tree.left_behind, 'change')} that you have not committed"
+            told.append(f"{changes} {'is' if is_one else 'are'} not in there")
         if place.tree.has_submodules:
             told.append("submodules are not checked out in there: git submodule update --init")
     elif there := [life.session for life in place.held.before if shares(place, life)]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES = 512  # the unit of st_blocks, whatever the disk's own is
 _DAYS = 14
+_RUNS = 3
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +79,18 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
         "bytes": _bytes_on_disk(folder),
         "openers": [who for who in locks.holders(folder / "ledger.lock") if who != f"pid {os.getpid()}"],
         "spool": {"waiting": len(spool.waiting()), "aside": len(spool.aside())},
+        "unended_runs": _unended(ledger, folder),
     }
+
+
+def _unended(ledger: Ledger, folder: Path) -> list[str] | None:
+    """Return the runs without an end; None where a row cannot be read, as the coverage says."""
+    from rightful.reports.unended import unended
+
+    try:
+        return unended(ledger.log, folder)
+    except RightfulError:
+        return None
 
 
 def _coverage(
@@ -138,6 +150,7 @@ def _show(facts: dict[str, Any]) -> None:
             "on disk": tables.size(facts["bytes"]),
             "also open in": ", ".join(facts["openers"]) or "no other process",
             **_spooled(**facts["spool"]),
+            **_killed(facts["unended_runs"]),
         }
     )
 
@@ -148,6 +161,15 @@ def _spooled(waiting: int, aside: int) -> dict[str, str]:
     parts += [f"{common.many(aside, 'input')} set aside"] if aside else []
     said = f"{' and '.join(parts)}; `rightful hook status claude-code` says more"
     return {"hook's spool": said} if parts else {}
+
+
+def _killed(runs: list[str] | None) -> dict[str, str]:
+    """Return which runs were killed, where there are some."""
+    if not runs:
+        return {}
+    more = f"{len(runs) - _RUNS} earlier and " if len(runs) > _RUNS else ""
+    said = f"{more}{', '.join(runs[-_RUNS:])}; `rightful locate SESSION` finds what one left"
+    return {"runs without end": said}
 
 
 def _show_coverage(

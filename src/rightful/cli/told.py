@@ -27,7 +27,7 @@ _LINES = 20
 _HOLES = 20
 _CHARS = 2_000
 _TAB = 4
-_NARROWEST = 20
+_NARROWEST = 4
 _ASIDE = frozenset({"data", "usage"})
 
 
@@ -38,15 +38,18 @@ class Shown(NamedTuple):
         before: How many entries stand before those that are there.
         all: Show what is hidden, and what stands in quarantine.
         full: Shorten nothing.
+        named: Say of each entry whose it is, since several names tell them.
     """
 
     before: int
     all: bool
     full: bool
+    named: bool = False
 
 
 def show(transcript: Transcript, shown: Shown) -> None:
     """Print a transcript."""
+    shown = shown._replace(named=len(transcript.names) > 1)
     _head(transcript, shown)
     if shown.before:
         _put("", f"{many(shown.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
@@ -129,7 +132,7 @@ def _tail(transcript: Transcript, hidden: Counter[str]) -> None:
 
 def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
     """Yield the lines of an entry: its heading, its text, its marks."""
-    yield _heading(entry)
+    yield _heading(entry, shown)
     yield from _text(_said(entry), shown)
     if entry.kind == "tool_call":
         yield from _result(entry, shown)
@@ -145,9 +148,10 @@ def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
         yield from _rows(entry.rows, shown)
 
 
-def _heading(entry: Entry) -> str:
+def _heading(entry: Entry, shown: Shown) -> str:
     parts = [f"#{entry.position}", _time(entry.at_us, is_bound=entry.at_basis == "file")]
-    parts += [str(value) for value in (entry.session, entry.turn) if value is not UNSET]
+    names = (entry.session if shown.named else UNSET, entry.turn)
+    parts += [str(value) for value in names if value is not UNSET]
     marks = [
         word for word in ("late", "hidden", "meta", "summary", "withdrawn", "erased") if getattr(entry, word) is True
     ]
@@ -286,7 +290,8 @@ def _folded(line: str, room: int | None) -> list[str]:
         return [line]
     found, at = [], 0
     while len(line) - at > room or cell_len(line[at:]) > room:
-        head = chop_cells(line[at : at + room + 1], room)[0]
+        part = line[at : at + room + 1]
+        head = (chop_cells(part, room) or [part])[0]  # what takes no room at all is not cut
         space = head.rfind(" ")
         cut = space + 1 if space > room // 2 else len(head)
         found.append(line[at : at + cut].rstrip())

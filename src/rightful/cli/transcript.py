@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     with _opened(args) as ledger:
         session = _named(ledger, args.session)
         transcript = ledger.transcript(session, require_complete=args.require_complete, revisions=args.revisions)
+        bound = [] if transcript.entries else _bound(ledger, session)
     if args.reader:
         _note(transcript)
         common.print_json(_messages(transcript, args.reader))
@@ -70,7 +71,31 @@ def run(args: argparse.Namespace) -> int:
     from rightful.cli import told
 
     told.show(transcript, told.Shown(before, all=args.all, full=args.full))
+    common.tell(*bound)
     return common.DONE
+
+
+def _bound(ledger: Ledger, session: str) -> list[str]:
+    """Say where what was said stands, of a session that has a transcript bound to it and nothing imported."""
+    import shlex
+
+    from rightful.producers.evidence import evidence_of
+    from rightful.projections import bindings
+    from rightful.reports.locate.locating import path_of
+
+    told = []
+    for one in bindings.bindings(ledger.log.read(session=session, types=list(bindings.TYPES))).all():
+        path = path_of(one.uri)
+        file = None if path is None else evidence_of(path)
+        if path is None or file is None:
+            told.append(f"{one.uri} is bound to it, and is no transcript that can be read here.")
+            continue
+        native = f"{file.tool}:{file.native_id}"
+        if file.native_id is not None and any(ledger.log.of_session(native)):
+            told.append(f"{path} is bound to it, and was imported: `rightful transcript {shlex.quote(native)}`.")
+        else:
+            told.append(f"{path} is bound to it, and not imported: `rightful import {file.tool} {shlex.quote(path)}`.")
+    return told
 
 
 def _opened(args: argparse.Namespace) -> Ledger:

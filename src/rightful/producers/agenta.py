@@ -191,7 +191,7 @@ class AgentaReader(Reader):
         turn, given = record.turn_id or None, record.record_id
         if given is not None and kind in NAMED and logical is not None:
             derived = {record_id(record.session_id, logical, kind, one) for one in (turn, None)}
-            if canonical_id(given) not in derived | {legacy_record_id(record.session_id, logical, kind)}:
+            if _given(given) not in derived | {legacy_record_id(record.session_id, logical, kind)}:
                 yield f"`record_id` {given[:64]!r} is not what Agenta derives for this {kind}; it was kept as its id"
         if given is None and not self._told_of_loose and (turn is None or record.record_index is None):
             self._told_of_loose = True
@@ -199,7 +199,7 @@ class AgentaReader(Reader):
 
     def _id(self, record: _Record, kind: str, said: Mapping[str, Any], *, is_row: bool) -> str:
         """Return the event's id: the record's own, or one that its next delivery has too."""
-        given = None if record.record_id is None else canonical_id(record.record_id)
+        given = None if record.record_id is None else _given(record.record_id)
         turn, index = record.turn_id or None, record.record_index
         is_placed = turn is not None and index is not None
         was_drawn = is_row and is_placed and kind not in NAMED and given and uuid.UUID(given).version == _DRAWN
@@ -225,6 +225,13 @@ class AgentaReader(Reader):
             and event["session"] not in self._stores  # whose rows keep the index of their first state
             and place not in {(row.envelope.turn, row.envelope.index) for row in log.of_id(receipt.id)}
         ]
+
+
+def _given(record_id_: str) -> str:
+    try:
+        return canonical_id(record_id_)
+    except InvalidEventError as error:
+        raise InvalidEventError(error.what, "$.record_id") from None
 
 
 def _time_us(at: str | float, place: str) -> int:

@@ -29,6 +29,7 @@ _MARKS = (
     ("isSynthetic", "meta"),
     ("isCompactSummary", "summary"),
     ("isVisibleInTranscriptOnly", "hidden"),
+    ("isVisibleInTranscriptOnly", "meta"),  # of this and `isMeta` a stream log makes `isSynthetic`
 )
 _FAILED = "API Error"
 
@@ -49,6 +50,11 @@ class Line(NamedTuple):
     owner: Owner
     ident: str
     common: Wire
+
+    @property
+    def is_of_log(self) -> bool:
+        """Whether it is a stream log's, which has not all fields of a transcript's."""
+        return "sessionId" not in self.value
 
     def event(self, kind: str, *part: str | int, **fields: Any) -> Wire:  # noqa: ANN401 - an event's fields
         """Return an event of the line, which one part of it states."""

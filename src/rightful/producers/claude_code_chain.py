@@ -23,6 +23,8 @@ from rightful.producers.fields import digest, key_of
 
 _RECENT = 16  # lines before a compaction, among which the last one that it covers is looked for
 _PROMPTS = 200  # prompts that a user can go back to
+_ASKED = 2_048  # prompts that are known again when a copy of them comes
+_MARK_CHARS = 8  # of a prompt's event id; two of these prompts meet in them once in 2,000 sessions of that many
 _LEFT = 16  # branches left behind that are watched
 
 
@@ -41,6 +43,7 @@ class Chain:
         self._is_forked = False
         self._recent: dict[str, str] = {}
         self._prompts: list[tuple[str, str]] = []
+        self._asked: dict[str, None] = {}
         self._left: list[str] = []
         self._boundaries: list[str] = []
 
@@ -53,6 +56,7 @@ class Chain:
             "forked": self._is_forked,
             "recent": list(self._recent.items()),
             "prompts": self._prompts,
+            "asked": list(self._asked),
             "left": self._left,
             "boundaries": self._boundaries,
         }
@@ -63,6 +67,7 @@ class Chain:
         self._at_rest, self._is_forked = state["rest"], state["forked"]
         self._recent = dict(state["recent"])
         self._prompts = [(parent, key) for parent, key in state["prompts"]]
+        self._asked = dict.fromkeys(state["asked"])
         self._left, self._boundaries = list(state["left"]), list(state["boundaries"])
 
     def went_back(self, uuid: str, parent: object, prompt: str) -> dict[str, Any] | None:
@@ -73,7 +78,7 @@ class Chain:
             parent: The line that it follows.
             prompt: The key of the prompt.
         """
-        if any(prompt == own for _, own in self._prompts):
+        if _mark(prompt) in self._asked:
             return None  # a copy of what was read
         sibling = next((at for at, (before, _) in enumerate(self._prompts) if before == parent), None)
         if sibling is None:
@@ -88,16 +93,14 @@ class Chain:
         items = [{"first": _item(first), "last": _item(self._last)}]
         return {"type": "history.popped", "key": key_of(self._value, uuid, "popped", digest(items)), "items": items}
 
-    def compacted(
-        self, ident: str, facts: Mapping[str, Any], mode: str | None, logical: object
-    ) -> dict[str, Any] | None:
+    def compacted(self, ident: str, mode: str | None, logical: object) -> dict[str, Any] | None:
         """Return a compaction, which covers all from the beginning to the line that it names; None for a copy.
 
-        Its key holds what it says, since a stream log says less of the same boundary.
+        It says which boundary it is, since a stream log tells of the same one, and a log that lacks some of
+        the lines before it knows less of what it covers.
 
         Args:
             ident: The boundary's own id.
-            facts: What it says of itself.
             mode: What set it off, in the tool's word.
             logical: The last line that it covers; that which was read last where it names none.
         """
@@ -109,10 +112,11 @@ class Chain:
         self._prompts, self._recent = [], {}
         return {
             "type": "history.compacted",
-            "key": key_of(self._value, ident, "compacted", digest([covers, mode, facts])),
+            "key": key_of(self._value, ident, "compacted", digest([covers, mode])),
             "covers": covers,
             "mode": mode,
-        } | ({"extra": dict(facts)} if facts else {})
+            "extra": {"boundary": ident},
+        }
 
     def follow(self, uuid: str | None, parent: object, items: list[str]) -> None:
         """Take a line, whatever it is.
@@ -144,12 +148,21 @@ class Chain:
             prompt: Its key.
         """
         self._at_rest = False
-        if isinstance(parent, str) and not any(prompt == own for _, own in self._prompts):
+        if (mark := _mark(prompt)) in self._asked:
+            return
+        self._asked[mark] = None
+        if len(self._asked) > _ASKED:
+            del self._asked[next(iter(self._asked))]
+        if isinstance(parent, str):
             self._prompts = [*self._prompts[1 - _PROMPTS :], (parent, prompt)]
 
     def rest(self, *, at_rest: bool) -> None:
         """Say whether the model has answered, or still works."""
         self._at_rest = at_rest
+
+
+def _mark(prompt: str) -> str:
+    return event_id(NAMESPACE, prompt)[:_MARK_CHARS]
 
 
 def _item(key: str) -> list[Any]:

@@ -69,19 +69,18 @@ def described(value: Mapping[str, Any]) -> Wire:
     return told | {"extra": {name: item for name, item in value.items() if name not in told}}
 
 
-def usage_of(line: Line, message: Mapping[str, Any], *, is_log: bool) -> Wire | None:
+def usage_of(line: Line, message: Mapping[str, Any]) -> Wire | None:
     """Return what an answer has used so far; None where nothing is said that counts.
 
     Args:
         line: One of its lines.
-        message: What stands in it.
-        is_log: Whether it is a stream log's, which is printed before the answer is counted.
+        message: What stands in it. A stream log's is printed before the answer is counted.
     """
     usage, of, model = message.get("usage"), message.get("id"), message.get("model")
     if not isinstance(usage, dict) or not isinstance(of, str) or not 0 < len(of) <= limits.WORD_CHARS:
         return None
     stopped = message.get("stop_reason")
-    if model == SYNTHETIC or (is_log and stopped is None):
+    if model == SYNTHETIC or (line.is_of_log and stopped is None):
         return None
     counts, rest = _counted(usage)
     said = {"model": model, "stop_reason": stopped} | rest

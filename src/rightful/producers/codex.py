@@ -39,7 +39,7 @@ from rightful import times
 from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.producers.codex_events import BEGINS, ENDS, ROLLED_BACK, last_said, parts_of_event, rolled_back, spawned
-from rightful.producers.codex_items import between_agents, message, parts_of_item
+from rightful.producers.codex_items import again, between_agents, message, parts_of_item
 from rightful.producers.codex_threads import Thread, Threads
 from rightful.producers.fields import below, digest, key_of, moment_us, session_of, shaped
 from rightful.producers.files import Found, Problem
@@ -206,6 +206,7 @@ class CodexReader(GrowingReader):
                 count, is_new = 0, True
             else:
                 count, is_new = thread.tell(part, is_item=is_item)
+            part = part if is_new else again(part)  # noqa: PLW2901 - the same part in the form of its twin
             if is_new or (is_item and "extra" in part.fields):
                 if part.twin is not None and "call" in part.fields:  # a call without an id of its own
                     part.fields["call"] += f":{count}"

@@ -18,18 +18,16 @@ from rightful.producers.codex_items import message, thought
 from rightful.producers.fields import digest, shaped
 from rightful.producers.told_parts import Part, data, extra, numbers, without, word
 
-BEGINS = frozenset({"task_started", "turn_started"})
+BEGINS = ("task_started", "turn_started")  # no set: what stands in a file may have no hash
 """The messages that begin a turn."""
 
-ENDS = frozenset({"task_complete", "turn_complete", "turn_aborted"})
+ENDS = ("task_complete", "turn_complete", "turn_aborted")
 """The messages that end one."""
 
 ROLLED_BACK = "thread_rolled_back"
 """The message that takes turns back."""
 
-_ASKED = frozenset(
-    {"exec_approval_request", "apply_patch_approval_request", "request_user_input", "request_permissions"}
-)
+_ASKED = ("exec_approval_request", "apply_patch_approval_request", "request_user_input", "request_permissions")
 
 
 class _Said(msgspec.Struct):

@@ -18,7 +18,7 @@ from rightful.errors import InvalidEventError
 from rightful.producers.fields import digest, shaped
 from rightful.producers.told_parts import Part, arguments_of, data, exit_code_of, extra, without, word
 
-_TEXTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
+_TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")  # no set: a file may hold a list
 _CONTEXT = (  # how the messages begin that Codex itself says as the user (codex-rs/core/src/contextual_user_message.rs)
     "<environment_context>",
     "<user_instructions>",
@@ -28,7 +28,7 @@ _CONTEXT = (  # how the messages begin that Codex itself says as the user (codex
     "<skill>",
     "<user_shell_command>",
 )
-_UNFINISHED = frozenset({"in_progress", "incomplete"})
+_UNFINISHED = ("in_progress", "incomplete")
 
 
 class _Message(msgspec.Struct):
@@ -110,6 +110,15 @@ def message(role: str, said: str | list[Any], *, is_context: bool = False, **mor
         asks=role == "user" and not is_context,
         leads=is_context or role in {"developer", "system"},
     )
+
+
+def again(part: Part) -> Part:
+    """Return what an event message told before: its text under the same id, and parts of another form beside it."""
+    content = part.fields.get("content")
+    if part.fields.get("role") != "assistant" or not isinstance(content, list):
+        return part
+    more = part.fields.get("extra", {}) | {"parts": content}
+    return part._replace(fields=part.fields | {"content": _spoken(content), **extra(more)})
 
 
 def thought(text: str | None, **more: object) -> Part:
@@ -218,7 +227,7 @@ def _called(payload: Mapping[str, Any], call: str, name: str, arguments: object,
     fields = {"call": call, "name": name, "arguments": arguments}
     is_whole = payload.get("status") not in _UNFINISHED
     key = (payload["type"], call, digest([name, arguments, known]))
-    twin = None if call in {payload.get("call_id"), payload.get("id")} else digest(key)
+    twin = None if call in (payload.get("call_id"), payload.get("id")) else digest(key)
     return Part("tool_call.snapshotted", key, {**fields, "complete": is_whole, **extra(known)}, twin)
 
 

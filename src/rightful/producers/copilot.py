@@ -15,8 +15,9 @@
 | any other (`hook.*`, `skill.invoked`, `session.truncation` …) | data |
 
 The session is `copilot:<sessionId>`; where the file does not begin with its `session.start`, the
-folder's name says it. A record that gives one event and has a UUID passes that as the event's id;
-of others the key is the session, the record's id and the part, and a message's its `messageId`.
+folder's name says it. The key is the session, the record's id and the part, and a message's its
+`messageId`. The record's id alone would not do, though it is a UUID: a session that was forked or
+copied has the same records under a name of its own.
 
 Subagents write into the same file (github/copilot-cli issue 2543). Each is a session of its own,
 `copilot:<sessionId>/<agent>`: mixed with the main agent's, their messages are no conversation. The
@@ -37,6 +38,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -47,6 +49,7 @@ from rightful.producers.copilot_agents import MAIN, Agent, Item
 from rightful.producers.copilot_records import Record, kept, parts_of, shape_of
 from rightful.producers.fields import digest, key_of, session_of
 from rightful.producers.files import Found, Problem
+from rightful.producers.growing import is_settled
 from rightful.producers.importing import STDIN
 from rightful.producers.line_times import LineTimes
 from rightful.producers.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
@@ -97,7 +100,7 @@ class Copilot:
 
     def reader(self, origin: Origin) -> GrowingReader:
         """Return the reader of one file."""
-        return CopilotReader(LineTimes(origin.mtime_us), _folder_of(origin))
+        return CopilotReader(LineTimes(origin.mtime_us), origin)
 
 
 class CopilotReader(GrowingReader):
@@ -105,12 +108,13 @@ class CopilotReader(GrowingReader):
 
     Args:
         line_times: Gives each record its time.
-        folder: The session that the file's folder says.
+        origin: The file; its folder may say the session.
     """
 
-    def __init__(self, line_times: LineTimes, folder: str | None) -> None:
+    def __init__(self, line_times: LineTimes, origin: Origin) -> None:
         self._times = line_times
-        self._value = folder
+        self._origin = origin
+        self._value = _folder_of(origin)
         self._is_told = False
         self._agents: dict[str, Agent] = {}
         self._spawned: dict[str, str] = {}
@@ -118,14 +122,15 @@ class CopilotReader(GrowingReader):
         self._met: set[str] = set()
 
     def state(self) -> dict[str, Any]:
-        """Return what is known of the session and its agents."""
-        agents: dict[str, Any] = msgspec.to_builtins(self._agents)
+        """Return what is known of the session and its agents, and what of them may have vanished."""
         return {
             "known_us": self._times.known_us,
             "session": self._value,
             "told": self._is_told,
-            "agents": agents,
+            "agents": msgspec.to_builtins(self._agents),
             "spawned": self._spawned,
+            "before": msgspec.to_builtins(self._before),
+            "met": sorted(self._met),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -133,19 +138,26 @@ class CopilotReader(GrowingReader):
         self._times.known_us, self._value = state["known_us"], state["session"]
         self._is_told, self._spawned = state["told"], dict(state["spawned"])
         self._agents = msgspec.convert(state["agents"], dict[str, Agent])
+        self._before = msgspec.convert(state["before"], dict[str, Agent])
+        self._met = set(state["met"])
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Read the file anew, and find out which messages of the user have vanished from its end."""
-        self._before = msgspec.convert(state["agents"], dict[str, Agent])
+        self._before = msgspec.convert(state["before"] or state["agents"], dict[str, Agent])
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
-        """Yield what was taken out of the file since it was read last."""
-        for name, old in self._before.items() if end.is_whole and self._value is not None else ():
-            gone = [one for one in old.asked if one not in self._met]
+        """Yield what was taken out of the file since it was read last; while it is being written, that waits."""
+        if self._before and not is_settled(Path(self._origin.path), self._origin.mtime_us):
+            what = "it is not what it was, and is being written; what is missing of it waits for the next import"
+            yield Problem(None, what, lost=False)
+            return
+        before, met, self._before, self._met = self._before, self._met, {}, set()
+        for name, old in before.items() if end.is_whole and self._value is not None else ():
+            gone = [one for one in old.asked if one not in met]
             if gone and old.last is not None and gone == list(old.asked)[-len(gone) :]:
                 items = [{"first": [gone[0], 0], "last": list(old.last)}]
                 part = Part("history.popped", ("vanished", gone[0], old.last[0]), {"items": items})
-                wire = self._wire(Record("vanished", gone[0], {}, name, None), part) | self._times.of(None)
+                wire = self._wire(Record("vanished", gone[0], {}, name), part) | self._times.of(None)
                 yield {field: said for field, said in wire.items() if field != "turn"}
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
@@ -171,8 +183,8 @@ class CopilotReader(GrowingReader):
         if agent == MAIN and isinstance(call, str) and call:
             agent = self._spawned.get(call, call)
         if not isinstance(name, str) or not name:
-            return Record(word(kind), digest(value), said, agent, None)
-        return Record(word(kind), name, said, agent, _uuid_of(name))
+            name = digest(value)
+        return Record(word(kind), name, said, agent)
 
     def _said(self, record: Record, line: int) -> Iterator[Wire | Problem]:
         if record.kind == "session.start":
@@ -263,7 +275,7 @@ class CopilotReader(GrowingReader):
 
     def _rewound(self, record: Record, agent: Agent, line: int) -> Iterator[Wire | Problem]:
         read: _Rewind = shape_of(record, _Rewind)
-        ends = agent.rewind(_uuid_of(read.upToEventId) or read.upToEventId)
+        ends = agent.rewind(event_id(Copilot.NAME, self._key(read.upToEventId)))
         if ends is None:
             what = "a rewind goes back to what is no message of the user in this history; it was kept as data"
             yield Problem(line, what, lost=False)
@@ -273,30 +285,24 @@ class CopilotReader(GrowingReader):
         items = [{"first": list(first), "last": list(last)}]
         yield self._wire(record, Part("history.popped", (), {"items": items, **extra(without(record.data))}))
 
+    def _key(self, record: str) -> str:
+        """Return the key of the one event that a record is."""
+        return key_of(self._value, record, "record")
+
     def _session(self, agent: str) -> str:
         return session_of(NAMESPACE, f"{self._value}/{agent}" if agent else str(self._value), "$.agentId")
 
     def _wire(self, record: Record, part: Part) -> Wire:
         """Return a part as an event, without its time."""
-        wire: Wire = {"type": part.type, "producer": Copilot.NAME, "session": self._session(record.agent)}
-        if part.key or record.event_id is None:
-            wire["key"] = key_of(self._value, *(part.key or (record.id, "record")))
-        else:
-            wire["id"] = record.event_id
+        key = key_of(self._value, *part.key) if part.key else self._key(record.id)
+        wire: Wire = {"type": part.type, "producer": Copilot.NAME, "key": key, "session": self._session(record.agent)}
         agent = self._agents.get(record.agent)
         turn = None if agent is None or part.type in _TIMELESS else agent.turn_of(record.data)
         return wire | ({} if turn is None else {"turn": turn}) | part.fields
 
 
 def _item_of(wire: Wire) -> Item:
-    return (wire["id"] if "id" in wire else event_id(Copilot.NAME, wire["key"])), 0
-
-
-def _uuid_of(text: str) -> str | None:
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        return None
+    return event_id(Copilot.NAME, wire["key"]), 0
 
 
 def _folder_of(origin: Origin) -> str | None:
@@ -304,4 +310,8 @@ def _folder_of(origin: Origin) -> str | None:
     if origin.path == STDIN:
         return None
     folder = os.path.basename(os.path.realpath(os.path.dirname(origin.path) or "."))  # noqa: PTH119, PTH120 - no path is built
-    return folder if _uuid_of(folder) is not None else None
+    try:
+        uuid.UUID(folder)
+    except ValueError:
+        return None
+    return folder

@@ -86,6 +86,8 @@ class Agent(msgspec.Struct):
         self.last = self.asked[event_id]
         names = list(self.asked)
         self.asked = {name: self.asked[name] for name in names[: names.index(event_id)]}
+        if self.compacts is not None and self.compacts[1] > len(self.asked):
+            self.compacts = self.last, len(self.asked)  # what it covered was taken back meanwhile
         return ends
 
     def compact(self) -> Item | None:
@@ -102,7 +104,8 @@ class Agent(msgspec.Struct):
         covered, count = self.compacts or (None, 0)
         if item is not None:
             self.last = item if self.last == covered else self.last
-            self.asked = dict(list(self.asked.items())[count:])
+            later = list(self.asked.items())[count:]
+            self.asked = {name: item if before == covered else before for name, before in later}
         self.compacts = None
 
     def clear(self) -> None:

@@ -29,14 +29,12 @@ class Record(NamedTuple):
         id: Its id; where it has none, the digest of what it says.
         data: What it says.
         agent: The id of the agent that it is of; empty for the main one.
-        event_id: The id of the one event that it is, where its own id is a UUID.
     """
 
     kind: str
     id: str
     data: dict[str, Any]
     agent: str
-    event_id: str | None
 
 
 class _UserMessage(msgspec.Struct):

@@ -4,7 +4,8 @@ All is fixed: names, times, grades. Long sessions that quote their paths do well
 that retry blindly do badly, and each is graded while the next one has just been shown its
 lessons. So the newest exposure is nearly always somebody else's. Of the last session only a
 state file is left, and nobody has graded it. The bandit's state file is what the historical
-updater left of it all: each grade on the lessons of whoever was shown any last.
+updater left of it all: each grade on the lessons of whoever was shown any last. Of the first
+session the transcript of Claude Code is there, and the log that its run printed of the same.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from rightful.producers import demo_transcripts
 
 START = datetime(2026, 8, 1, 10, 0, tzinfo=UTC)
 """When the first session began."""
@@ -74,11 +77,13 @@ class Workspace(NamedTuple):
         lesson_hook: The paths that the lesson hook wrote.
         session_records: The session records.
         bandit_state: What the updater left, as gptme_sessions reads it.
+        transcripts: The folder of Claude Code's transcripts, and the log of a run.
     """
 
     lesson_hook: tuple[Path, ...]
     session_records: Path
     bandit_state: Path
+    transcripts: tuple[Path, Path]
 
 
 def write(folder: Path) -> Workspace:
@@ -102,7 +107,9 @@ def write(folder: Path) -> Workspace:
     path = records / "session-records.jsonl"
     _write_lines(path, [_record(session) for session in SESSIONS if session.grade is not None])
     (bandit / "bandit-state.json").write_text(json.dumps(_bandit_state(), indent=2) + "\n", "utf-8")
-    return Workspace((state_files, trajectories, dropouts), path, bandit / "bandit-state.json")
+    transcripts = folder / "claude" / "projects", folder / "tmp" / "cc-session-20260801-1000.log"
+    demo_transcripts.write(*transcripts, first.native, _at(first.start))
+    return Workspace((state_files, trajectories, dropouts), path, bandit / "bandit-state.json", transcripts)
 
 
 def _at(minutes: float) -> datetime:

@@ -24,6 +24,7 @@ import hashlib
 import io
 import os
 import re
+import stat
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -83,6 +84,7 @@ class FileEvidence(msgspec.Struct, frozen=True, kw_only=True):
         sentinel: The first marker in the first user turn, also where that turn was copied.
         is_stub: Nobody said anything in it.
         size: Its length; bytes.
+        is_foreign: Another user wrote it into a folder that everybody may write to, so it may say anything.
     """
 
     path: str
@@ -99,6 +101,7 @@ class FileEvidence(msgspec.Struct, frozen=True, kw_only=True):
     sentinel: Sentinel | None = None
     is_stub: bool = False
     size: int = 0
+    is_foreign: bool = False
 
 
 class Hashed(NamedTuple):
@@ -150,9 +153,17 @@ def evidence_of(path: str | os.PathLike[str], *, follow: bool = True) -> FileEvi
                 return None
             if seen.tool == "claude-code" and not is_whole:
                 _read_tail(file.stream, file.size, seen)
-            return _evidence(named, seen, file.size, is_whole=is_whole)
+            found = _evidence(named, seen, file.size, is_whole=is_whole)
+            return msgspec.structs.replace(found, is_foreign=_is_foreign(named, file.stream.fileno()))
     except (OSError, ValueError):  # a NUL in a path is a ValueError
         return None
+
+
+def _is_foreign(path: str, fd: int) -> bool:
+    """Say whether another user wrote an open file, where everybody can write one."""
+    if os.fstat(fd).st_uid in {0, os.geteuid()}:
+        return False
+    return bool(os.stat(os.path.dirname(path) or ".").st_mode & stat.S_IWOTH)  # noqa: PTH116, PTH120 - text
 
 
 def sentinel_in(text: str | None) -> Sentinel | None:

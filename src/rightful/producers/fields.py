@@ -33,6 +33,8 @@ def shaped(value: Mapping[str, Any], kind: type[Any]) -> Any:  # noqa: ANN401 - 
         text = str(error)
         found = _PLACED.match(text)
         raise InvalidEventError(found["what"], found["place"]) if found else InvalidEventError(text) from None
+    except UnicodeEncodeError:  # a key with a lone surrogate
+        raise InvalidEventError("Expected keys in UTF-8, got other bytes") from None
 
 
 def unfit(arm: str) -> str | None:

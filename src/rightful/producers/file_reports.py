@@ -101,6 +101,7 @@ class FileReport(msgspec.Struct):
         lost: How many of the problems say that something was not imported, the unlisted ones too.
         notes: How many are worth knowing.
         is_read: Whether the file could be opened and is of a kind that was asked for.
+        waits: Whether it is to be read again, though it be the same.
         passed: How many files it says were passed over.
         kinds: How many events of each type were appended.
         span: What was read of a file that grows; None of any other, which is read whole.
@@ -116,6 +117,7 @@ class FileReport(msgspec.Struct):
     lost: int = 0
     notes: int = 0
     is_read: bool = True
+    waits: bool = False
     passed: int = 0
     kinds: dict[str, int] = {}
     span: Span | None = None

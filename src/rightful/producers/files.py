@@ -105,9 +105,20 @@ def opened(path: str, *, follow: bool = True) -> Iterator[OpenFile]:
         facts = os.fstat(stream.fileno())
         if not stat.S_ISREG(facts.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
-        if os.pread(stream.fileno(), len(_ZSTD), 0) == _ZSTD:
-            raise OSError(errno.EINVAL, COMPRESSED, path)
+        with reading(path):
+            if os.pread(stream.fileno(), len(_ZSTD), 0) == _ZSTD:
+                raise OSError(errno.EINVAL, COMPRESSED, path)
         yield OpenFile(path, stream, facts.st_size, facts.st_mtime_ns // 1_000)
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Give an error of reading a file that file's name, which only an error of opening it has."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = path
+        raise
 
 
 def is_lines(stream: BinaryIO) -> bool:

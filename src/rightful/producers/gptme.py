@@ -35,7 +35,7 @@ from rightful.producers.gptme_lessons import is_lessons
 from rightful.producers.gptme_main import MainReader, Place
 from rightful.producers.gptme_views import ViewReader
 from rightful.producers.importing import STDIN
-from rightful.producers.readers import REWRITTEN, End, GrowingReader, Grows, Origin, Wire
+from rightful.producers.readers import REWRITTEN, End, GrowingReader, Grows, NotYetError, Origin, Wire
 
 _KINDS = {MAIN: "main", EVENTS: "events", "conv-checkpoints.jsonl": "checkpoints"}
 _COPIES = frozenset({"branches", "views"})
@@ -61,8 +61,9 @@ class Gptme:
 
         Raises:
             InvalidEventError: Its path does not say whose conversation it is; of a file that nobody
-                named, only where it must be a conversation's. Or it is a branch or a view, and the
-                conversation that it must be held against is being written.
+                named, only where it must be a conversation's.
+            NotYetError: It is a branch or a view, and the conversation that it must be held against
+                is being written.
         """
         try:
             place = _place_of(origin)
@@ -72,9 +73,7 @@ class Gptme:
                 raise
             return _ReaderOfNobodys(error.what)
         if _is_held(place) and Main(place.path, place.folder).is_torn:
-            raise InvalidEventError(
-                f"the `{MAIN}` beside it is torn or being written; import it again once that is whole"
-            )
+            raise NotYetError(f"the `{MAIN}` beside it is torn or being written; it waits for the next import")
         return reader
 
 

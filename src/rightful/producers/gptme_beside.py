@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 from rightful import limits
 from rightful.errors import InvalidEventError
-from rightful.producers.files import Found, OpenFile, Problem, opened
+from rightful.producers.files import Found, Problem, opened
 from rightful.producers.gptme_messages import Messages, Said
-from rightful.producers.growing import Lines
+from rightful.producers.growing import Lines, is_whole
 
 MAIN = "conversation.jsonl"
 """The file that holds a conversation."""
@@ -104,7 +104,7 @@ class Main:
         messages = Messages(self._folder, None)
         try:
             with opened(str(self._path), follow=False) as file:
-                if not _ends(file):
+                if not is_whole(file):
                     return None
                 file.stream.seek(0)
                 for item in Lines(file.stream):
@@ -123,25 +123,6 @@ def _stamp_of(path: Path) -> _Stamp | None:
     except OSError:
         return None
     return _Stamp(facts.st_ino, facts.st_size, facts.st_mtime_ns)
-
-
-def is_settled(path: Path, mtime_us: int | None) -> bool:
-    """Say whether a file is whole, and is what it was when it was opened.
-
-    Args:
-        path: The file.
-        mtime_us: When it was last written, as it was opened; microseconds since 1970.
-    """
-    try:
-        with opened(str(path)) as file:
-            return file.mtime_us == mtime_us and _ends(file)
-    except OSError:
-        return False
-
-
-def _ends(file: OpenFile) -> bool:
-    file.stream.seek(max(file.size - 1, 0))
-    return file.stream.read() == b"\n"
 
 
 def settings_of(path: Path) -> Iterator[dict[str, Any] | Problem]:

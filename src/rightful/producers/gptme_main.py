@@ -6,6 +6,9 @@ file is not what it was at the last import, what stood in it then and does not n
 key, so that the event log and the backups (`branches/main-undo-0.jsonl`), which tell of the same,
 add nothing to it.
 
+What stands in it again was put back: a copy of a backup, or of an older version of the file. Then the
+`history.popped` that this reader said of it is withdrawn, and the history has it where it was.
+
 A file that is being written has lost its end for a moment. So nothing is said to be gone until the
 file was whole, and the same after it was read as before; until then that waits for the next import.
 """
@@ -23,9 +26,10 @@ import msgspec
 from rightful.errors import InvalidEventError
 from rightful.producers.fields import digest, key_of
 from rightful.producers.files import Found, Problem
-from rightful.producers.gptme_beside import is_settled, settings_of
+from rightful.producers.gptme_beside import settings_of
 from rightful.producers.gptme_messages import NAMESPACE, Messages
 from rightful.producers.gptme_times import local_us
+from rightful.producers.growing import is_settled
 from rightful.producers.readers import End, GrowingReader, Origin, Wire
 
 _COMPACTED = re.compile(r"(?P<of>.+?)(?:-compacted-\d{8}-\d{6})+\Z")
@@ -69,6 +73,7 @@ class MainReader(GrowingReader):
         self._model: str | None = None
         self._told: list[str] = []
         self._gone: list[str] = []
+        self._popped: dict[str, int] = {}
         self._notes: list[Problem] = []
         self._beside: Wire = {}
         for item in settings_of(place.path):
@@ -80,17 +85,18 @@ class MainReader(GrowingReader):
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on behind the last message, and what is still to be said to be gone."""
         own = {"began_us": self._began_us, "zone": self._zone, "model": self._model}
-        return self._messages.state() | own | {"told": self._told, "gone": self._gone}
+        return self._messages.state() | own | {"told": self._told, "gone": self._gone, "popped": self._popped}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on behind the last message."""
         self._messages.restore(state)
         self._began_us, self._zone, self._model = state["began_us"], state["zone"], state["model"]
-        self._told, self._gone = list(state["told"]), list(state["gone"])
+        self._told, self._gone, self._popped = list(state["told"]), list(state["gone"]), dict(state["popped"])
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Keep what stood in the file, until it is known what stands there now."""
         self._gone = [*state["gone"], *(item for _, *items in state["standing"] for item in items)]
+        self._popped = dict(state["popped"])
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield what one message says, and that the session began where it tells more of that.
@@ -115,16 +121,27 @@ class MainReader(GrowingReader):
             yield Problem(None, what, lost=False)
         standing = {item for said in self._messages.standing for item in said.items}
         gone = [item for item in self._gone if item not in standing]
+        yield from self._put_back(standing)
         if not gone:
             self._gone = []
         elif is_settled(Path(self._origin.path), self._origin.mtime_us):
             self._gone = []
-            mtime_us = self._origin.mtime_us
             for item in gone:
-                yield self._messages.popped(item, at_us=mtime_us) | {"at_basis": "file"}
+                self._popped[item] = nth = 1 - self._popped.get(item, 0)
+                yield self._messages.popped(item, at_us=self._origin.mtime_us, nth=nth) | {"at_basis": "file"}
         else:
             what = "messages that stood in it are missing, and it is being written; that waits for the next import"
             yield Problem(None, what, lost=False)
+
+    def _put_back(self, standing: set[str]) -> Iterator[Wire]:
+        """Yield what was taken back and stands in the file again.
+
+        An item counts how often it was taken back, as a negative number once it was put back.
+        """
+        for item, nth in self._popped.items():
+            if nth > 0 and item in standing:
+                self._popped[item] = -nth
+                yield self._messages.put_back(item, nth, at_us=self._origin.mtime_us) | {"at_basis": "file"}
 
     def _starts(self, began_us: int) -> Iterator[Wire]:
         """Yield what is known of the start now, each once: what messages tell, and with it what stands beside them."""

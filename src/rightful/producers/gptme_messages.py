@@ -140,12 +140,27 @@ class Messages:
         at = times.text_of(self._file_us if at_us is None else at_us)
         return {"type": kind, "producer": PRODUCER, "key": key, "session": self.session, "at": at} | basis
 
-    def popped(self, item: str, *, at_us: int | None = None) -> Wire:
+    def popped(self, item: str, *, at_us: int | None = None, nth: int = 1) -> Wire:
         """Return that an item is not in the conversation any more.
 
         The key is the item's, whoever tells of it: the event log, a backup, or the conversation itself.
+
+        Args:
+            item: The item.
+            at_us: When it was taken back; microseconds since 1970.
+            nth: How often it was, since it may have been put back.
         """
-        return self.stamped("history.popped", key_of(self.folder, item, "popped"), at_us=at_us) | {"items": [[item, 0]]}
+        key = self._popped_key(item, nth)
+        return self.stamped("history.popped", key, at_us=at_us) | {"items": [[item, 0]]}
+
+    def put_back(self, item: str, nth: int, *, at_us: int | None = None) -> Wire:
+        """Return that an item is in the conversation again, after it was taken back for the nth time."""
+        of = event_id(PRODUCER, self._popped_key(item, nth))
+        key = key_of(self.folder, item, "put back", nth)
+        return self.stamped("event.withdrawn", key, at_us=at_us) | {"id": of, "revision": 1}
+
+    def _popped_key(self, item: str, nth: int) -> str:
+        return key_of(self.folder, item, "popped", *(() if nth == 1 else (nth,)))
 
     def _events(self, message: _Message, value: Wire, content: str, occurrence: int) -> Iterator[Wire]:
         first = self._answer(message, value, content, occurrence)

@@ -46,8 +46,8 @@ FOLDER = "grok-trajectories"
 
 _TEXTS = {"thought": "thought.recorded", "text": "message.recorded"}
 _CLOSING = frozenset({"tool_call", "tool_call_update", "error", "end"})
-_FAILED = frozenset({"failed", "error", "cancelled", "canceled"})
-_SETTLED = _FAILED | {"completed", "success", "succeeded", "done"}
+_FAILED = ("failed", "error", "cancelled", "canceled")  # no set: what stands in a file may have no hash
+_SETTLED = (*_FAILED, "completed", "success", "succeeded", "done")
 _NOTHING: tuple[object, ...] = (None, "", {})
 _NOBODYS = (
     "a stream of Grok says neither whose it is nor when, and this one stands in no folder `grok-trajectories`: "

@@ -12,12 +12,13 @@ with msgspec where that is certain to say the same as `content.parse_json`, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from rightful import limits
-from rightful.producers.files import Found, Problem, leading, of_line
+from rightful.producers.files import Found, OpenFile, Problem, leading, of_line, opened
 
 WAITS = "the last line is torn or still being written; it waits for the next import"
 """What is said of a last line that is not whole."""
@@ -133,6 +134,26 @@ class Lines:
             yield item
         if over or line[self._offset - begin :].strip():
             yield Problem(self._line, WAITS, lost=False)
+
+
+def is_settled(path: Path, mtime_us: int | None) -> bool:
+    """Say whether a file is whole, and is what it was when it was opened.
+
+    Args:
+        path: The file.
+        mtime_us: When it was last written, as it was opened; microseconds since 1970.
+    """
+    try:
+        with opened(str(path)) as file:
+            return file.mtime_us == mtime_us and is_whole(file)
+    except OSError:
+        return False
+
+
+def is_whole(file: OpenFile) -> bool:
+    """Say whether an open file ends with a whole line; its stream stands at its end then."""
+    file.stream.seek(max(file.size - 1, 0))
+    return file.stream.read() == b"\n"
 
 
 def _certain(line: bytes) -> dict[str, object] | None:

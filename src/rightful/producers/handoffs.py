@@ -8,7 +8,8 @@ Both sides store what was found of them (`handoff_facts`). Two runs that name on
 from it, and neither gets what the other left.
 
 A key makes a call repeatable: the same put is stored once, and the same take gets the same payload
-again, whatever was put meanwhile, so a step that died behind its take can be run again.
+again, so a step that died behind its take can be run again. It does so until something else is put
+under the name: what is older than that is an error, and never handed out for the new one.
 
 | event | key |
 |---|---|
@@ -137,7 +138,8 @@ class Handoffs:
             UsageError: The session is no session's name.
             InvalidEventError: The payload is none, or is too long.
             HandoffMismatchError: The caller runs in another session, another run's handoff waits under
-                that name, or the key stands for another payload. Nothing was put.
+                that name, or the key stands for another payload, or for one that is not the last any
+                more. Nothing was put.
         """
         self._check(name, session, key)
         head = 0
@@ -146,9 +148,10 @@ class Handoffs:
         event["key"] = key_of(session, "put", name, key or uuid.uuid4().hex)
         for _ in range(ATTEMPTS):
             head = self._log.head()
-            if (again := self._put_again(event, name, session)) is not None:
-                return again
-            if (last := rows.last_put(self._log, session, name, head)) is not None:
+            last = rows.last_put(self._log, session, name, head)
+            if last is not None:
+                if (again := self._put_again(event, name, session, last)) is not None:
+                    return again
                 self._check_waiting(last, name, session)
             try:
                 return self._append(event, _query(session), head)
@@ -168,8 +171,8 @@ class Handoffs:
         Raises:
             UsageError: The session is no session's name.
             NothingToTakeError: Nothing waits there.
-            HandoffMismatchError: The caller runs in another session, or another run's handoff waits
-                under that name. Nothing was taken.
+            HandoffMismatchError: The caller runs in another session, another run's handoff waits under
+                that name, or what was taken with the key is older than what was put last. Nothing was taken.
         """
         self._check(name, session, key)
         head = 0
@@ -178,9 +181,14 @@ class Handoffs:
         mark = key or uuid.uuid4().hex
         for _ in range(ATTEMPTS):
             head = self._log.head()
-            if key is not None and (again := self._again(owner, name, session, key)) is not None:
+            if key is not None and (again := self._again(owner, name, session, key, head)) is not None:
                 return again
-            last = self._waiting(owner, name, head)
+            try:
+                last = self._waiting(owner, name, head)
+            except NothingToTakeError:  # perhaps the same take at another place got it since we looked
+                if key is not None and (again := self._again(owner, name, session, key)) is not None:
+                    return again
+                raise
             if owner == session:
                 self._check_same(last, name, session, "was put")
             event = self._event(rows.TAKEN, session, name)
@@ -220,19 +228,20 @@ class Handoffs:
         if last is None:
             raise NothingToTakeError(name, owner, "that session put nothing under this name")
         taken = self._taken(last)
-        if taken is None:
+        if taken is None or taken.row.position > until:  # that the caller did it itself meanwhile is seen anew
             return last
         when = f"at {_time(taken.event.at)} by {taken.row.session} (position {taken.row.position})"
         why = f"what was put last, at {_time(last.event.at)} (position {last.row.position}), was taken {when}"
         is_only = next(rows.puts(self._log, owner, name, until)).row.id == last.row.id
         raise NothingToTakeError(name, owner, why + ("" if is_only else ", and all that was put before is older"))
 
-    def _again(self, owner: str, name: str, session: str, key: str) -> Handoff | None:
+    def _again(self, owner: str, name: str, session: str, key: str, head: int) -> Handoff | None:
         """Return what the same take got before."""
         for taken in rows.takes(self._log, session, name, key):
             put = rows.found(self._log, taken.event.written_id)
             if put is not None and put.row.session == owner:
                 self._check_same(taken, name, session, "was taken with this key")
+                self._check_last(put, rows.last_put(self._log, owner, name, head), name, owner)
                 return _handed(put, taken.row.id, repeated=True)
         return None
 
@@ -254,11 +263,18 @@ class Handoffs:
         if self._taken(last) is None:
             self._check_same(last, name, session, "waits already, and was put")
 
-    def _put_again(self, event: Mapping[str, Any], name: str, session: str) -> Receipt | None:
+    def _check_last(self, put: rows.Row, last: rows.Row | None, name: str, owner: str) -> None:
+        """Refuse to repeat what stood before something else was put: the caller would have it for the new one."""
+        if last is not None and last.row.position > put.row.position:
+            older, newer = (f"at {_time(one.event.at)} (position {one.row.position})" for one in (put, last))
+            why = f"what this key stands for was put {older}, before what was put last, {newer}"
+            raise HandoffMismatchError(name, owner, why, _OTHER_KEY)
+
+    def _put_again(self, event: Mapping[str, Any], name: str, session: str, last: rows.Row) -> Receipt | None:
         """Return the receipt of a put that was made before under the same key.
 
         Raises:
-            HandoffMismatchError: Another payload was put, or another run put it.
+            HandoffMismatchError: Another payload was put, another run put it, or more was put since.
         """
         before = rows.found(self._log, event_id(rows.PRODUCER, event["key"]))
         if before is None:
@@ -267,6 +283,7 @@ class Handoffs:
         if before.form != event["extra"]["form"] or not _equal(before.event.payload, event["payload"]):
             why = f"another payload was put with this key at position {before.row.position}"
             raise HandoffMismatchError(name, session, why, _OTHER_KEY)
+        self._check_last(before, last, name, session)
         return Receipt(before.row.id, "duplicate", before.row.position, before.row.first)
 
     # -- writing -----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from rightful.producers.recognising import ONLY, foreign
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
     from rightful.ledger.recorded import Receipt
-    from rightful.producers.readers import End, Kind, Reader, Wire
+    from rightful.producers.readers import End, Kind, NotYetError, Reader, Wire
 
 _TRIES = 50  # decisions anew when other writers grade the same sessions meanwhile
 
@@ -100,6 +100,12 @@ class Run:
         self.is_mistaken = True
         what = f"a mistake of ours ({type(error).__name__}: {error}, in {_raised_in(error)})"
         self._refuse(Problem(line, f"{what}: what stands here was not imported whole; please report it"))
+
+    def wait(self, error: NotYetError) -> FileReport:
+        """Say why the file is read by the next import only."""
+        self.report.waits = True
+        self.tell(Problem(None, error.what, lost=False))
+        return self.report
 
     def flush(self, reader: Reader) -> None:
         """Append what waits, and close the report's list of problems when it is too long."""

@@ -17,7 +17,7 @@ from rightful import limits
 from rightful.errors import InvalidEventError, RightfulError
 from rightful.producers.checkpoints import Reading
 from rightful.producers.file_reports import FileReport
-from rightful.producers.files import Digested, Found, OpenFile, Problem, is_lines, objects_of, opened
+from rightful.producers.files import Digested, Found, OpenFile, Problem, is_lines, objects_of, opened, reading
 from rightful.producers.folders import walk
 from rightful.producers.growing import Lines
 from rightful.producers.growth import Growth
@@ -29,6 +29,7 @@ from rightful.producers.readers import (
     GrowingKind,
     GrowingReader,
     Kind,
+    NotYetError,
     Origin,
     Plan,
     Reader,
@@ -156,13 +157,14 @@ class Import(NamedTuple):
 
     def _file(self, origin: Origin, file: OpenFile) -> FileReport:
         growing = [kind for kind in self.kinds if is_growing(kind)]
-        if not growing or not is_lines(file.stream):
+        with reading(origin.path):
+            can_grow = bool(growing) and is_lines(file.stream)
+        if not can_grow:
             return self.stream(origin, file.stream, file=file)
         for kind in growing:
             kept = self._kept(kind, origin)
-            reading = Reading(file, kept, is_rewritten=kind.GROWS == REWRITTEN)
-            if kept is not None and reading.fits:
-                return self._read_on(kind, origin, reading, kept)
+            if kept is not None and (before := _reading(kind, file, kept)).fits:
+                return self._read_on(kind, origin, before, kept)
         run = self._run(origin, file)
         # of JSON lines that nobody recognises yet, a torn last one waits; elsewhere what is torn is broken
         lines = iter(Lines(file.stream)) if origin.name.endswith(".jsonl") else objects_of(file.stream)
@@ -174,7 +176,7 @@ class Import(NamedTuple):
             return self.stream(origin, file.stream, file=file)
         kind = found[0]
         kept = self._kept(kind, origin)
-        return self._read_on(kind, origin, Reading(file, kept, is_rewritten=kind.GROWS == REWRITTEN), kept)
+        return self._read_on(kind, origin, _reading(kind, file, kept), kept)
 
     def _run(self, origin: Origin, file: OpenFile | None) -> Run:
         return Run(self.log, self.began, origin.path, lambda: _tell(self.progress, file), receipts=self.receipts)
@@ -212,6 +214,8 @@ class Import(NamedTuple):
             run.answer(keeps=self.receipts)
         try:
             reader = kind.reader(origin)
+        except NotYetError as error:
+            return run.wait(error)
         except InvalidEventError as error:
             return FileReport.unread(origin.path, Problem(None, error.what))
         for item in items:
@@ -221,15 +225,22 @@ class Import(NamedTuple):
         run.finish(reader, End(digested.sha256, run.is_whole))
         return run.report
 
-    def _read_on(self, kind: GrowingKind, origin: Origin, reading: Reading, kept: Checkpoint | None) -> FileReport:
+    def _read_on(self, kind: GrowingKind, origin: Origin, found: Reading, kept: Checkpoint | None) -> FileReport:
         """Import what a growing file holds behind the place up to which it was imported."""
+        run = self._run(origin, found.file)
         try:
-            growth = Growth(kind, origin, reading, kept, self.checkpoints)
+            growth = Growth(kind, origin, found, kept, self.checkpoints)
+        except NotYetError as error:
+            return run.wait(error)
         except InvalidEventError as error:
             return FileReport.unread(origin.path, Problem(None, error.what))
-        run = self._run(origin, reading.file)
         growth.take(run)
         return run.report
+
+
+def _reading(kind: GrowingKind, file: OpenFile, kept: Checkpoint | None) -> Reading:
+    with reading(file.path):
+        return Reading(file, kept, is_rewritten=kind.GROWS == REWRITTEN)
 
 
 def _tell(progress: Progress | None, file: OpenFile | None) -> None:

@@ -8,6 +8,7 @@
 | gptme | `<name>/conversation.jsonl` | `GPTME_LOGS_HOME`, else `$XDG_DATA_HOME/gptme/logs`; contrib `GPTME_LOGS_DIR` |
 | gptme runs | `gptme-runs/gptme-logs-<session>/<name>/conversation.jsonl` | the workspace or the home |
 | Grok | `state/sessions/grok-trajectories/<session>.jsonl` | the workspace |
+| `rightful run` of gptme | `runs/<mark>/logs/gptme/<name>/conversation.jsonl` | the ledger |
 | launchers | `cc-session-*.log` and pointer files | `TMPDIR`, and `/tmp`, which some write into whatever it says |
 
 What a variable of somebody else's program names is searched too, beside what the tool itself uses:
@@ -23,6 +24,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from rightful.producers.running import LOGS, RUNS
+
 _SLUG_CHARS = 200
 _SHORT = (
     ("claude-code", re.compile(r"cc-session-log-ref-(?P<id>.+)\.txt", re.DOTALL)),
@@ -30,6 +33,7 @@ _SHORT = (
     ("grok", re.compile(r"grok-build-session-log-ref-(?P<id>.+)\.txt", re.DOTALL)),
 )
 _RUN_FOLDER = re.compile(r"gptme-logs-(?P<id>.+)", re.DOTALL)
+_OWN_LOGS = re.compile(rf".*/{RUNS}/(?P<id>[^/]+)/{LOGS}/gptme/[^/]+/conversation\.jsonl", re.DOTALL)
 _GROK_FOLDER = "grok-trajectories"
 _LOG = re.compile(r"cc-session-[^/]*\.log")
 _ROLLOUT = re.compile(r"rollout-[^/]*\.jsonl")
@@ -47,13 +51,16 @@ class Root(NamedTuple):
     depth: int
 
 
-def roots(environ: Mapping[str, str], home: Path, workspaces: tuple[Path, ...] = ()) -> tuple[Root, ...]:
+def roots(
+    environ: Mapping[str, str], home: Path, workspaces: tuple[Path, ...] = (), ledger: Path | None = None
+) -> tuple[Root, ...]:
     """Return the folders that the tools use here, each once, the most telling first.
 
     Args:
         environ: The environment.
         home: The home folder.
         workspaces: Folders that agents work in.
+        ledger: The ledger's folder.
     """
 
     def named(variable: str, *below: str) -> list[Path]:
@@ -69,6 +76,7 @@ def roots(environ: Mapping[str, str], home: Path, workspaces: tuple[Path, ...] =
     found += [Root(str(path / "session-state"), 2) for path in named("COPILOT_HOME") or [home / ".copilot"]]
     logs = [*(named("GPTME_LOGS_HOME") or [data / "gptme/logs"]), *named("GPTME_LOGS_DIR"), cache / "gptme/logs"]
     found += [Root(str(path), 3) for path in logs]
+    found += [Root(str(ledger / RUNS), 5)] if ledger is not None else []
     around = [*workspaces, *(place / "state" for place in workspaces), home, data, cache, *(one.parent for one in logs)]
     found += [Root(str(place / "gptme-runs"), 3) for place in around]
     found += [Root(str(place / "state/sessions" / _GROK_FOLDER), 1) for place in workspaces]
@@ -101,6 +109,8 @@ def own_session(path: str) -> str | None:
     folder, name = os.path.split(path)
     parent, above = os.path.basename(folder), os.path.basename(os.path.dirname(folder))  # noqa: PTH119, PTH120 - text
     if name == "conversation.jsonl" and (hit := _RUN_FOLDER.fullmatch(above)) is not None:
+        return hit["id"]
+    if (hit := _OWN_LOGS.fullmatch(path)) is not None:
         return hit["id"]
     return name.removesuffix(".jsonl") if parent == _GROK_FOLDER else None
 

@@ -53,12 +53,13 @@ class Outbox:
         log: Where they go.
 
     Attributes:
+        log: Where they go.
         refused_count: How many the ledger found invalid, which a check before should have done.
     """
 
     def __init__(self, log: Log) -> None:
         self.refused_count = 0
-        self._log = log
+        self.log = log
         self._pid = os.getpid()
         self._changed = threading.Condition()
         self._waiting: deque[Waiting] = deque()
@@ -82,7 +83,7 @@ class Outbox:
             ForkedError: This is one.
         """
         if not self.is_ours:
-            raise ForkedError(self._log.path)
+            raise ForkedError(self.log.path)
 
     @contextmanager
     def room(self, size: int, timeout_s: float | None) -> Iterator[None]:
@@ -142,11 +143,16 @@ class Outbox:
                     continue
                 self._wait(until, timeout_s, "they stay and are written as soon as it can be done")
 
-    def give_up(self) -> list[Waiting]:
-        """Take back what could not be written, and return it."""
+    def give_up(self, timeout_s: float | None) -> list[Waiting]:
+        """Take back what could not be written, and return it.
+
+        Raises:
+            BacklogError: It is being written, after so long. Nothing was given up.
+        """
+        until = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
             while self._is_writing:
-                self._changed.wait()
+                self._wait(until, timeout_s, "what is being written cannot be given up")
             left = list(self._waiting)
             self._waiting.clear()
             self._bytes, self._error = 0, None
@@ -168,7 +174,7 @@ class Outbox:
             _open.discard(self)
 
     def drain(self, timeout_s: float) -> None:
-        """Write what waits when the program ends, and warn of what could not be."""
+        """Write what waits when the ledger is closed or the program ends, and warn of what could not be."""
         if not self.is_ours:
             return
         try:
@@ -190,7 +196,7 @@ class Outbox:
             raise UsageError("the thread that writes cannot wait for itself; nothing was done. Wait in another thread.")
         left_s = None if until is None else until - time.monotonic()
         if left_s is not None and (left_s <= 0 or not self._changed.wait(left_s)):
-            raise BacklogError(self._log.path, len(self._waiting), timeout_s or 0.0, what)
+            raise BacklogError(self.log.path, len(self._waiting), timeout_s or 0.0, what)
         if left_s is None:
             self._changed.wait()
 
@@ -224,7 +230,7 @@ class Outbox:
         receipts: list[Receipt] = []
         error: Exception | None = None
         try:
-            receipts = self._log.append([one.event for one in batch])
+            receipts = self.log.append([one.event for one in batch])
         except Exception as raised:  # noqa: BLE001 - whatever it was, who waits must hear of it
             error = raised
         for one, receipt in zip(batch, receipts, strict=False):
@@ -272,6 +278,8 @@ _open: weakref.WeakSet[Outbox] = weakref.WeakSet()
 
 
 @atexit.register
-def _drain_all() -> None:
+def drain(log: Log | None = None) -> None:
+    """Write what waits for a log, or for any: nobody can write it later."""
     for outbox in list(_open):
-        outbox.drain(limits.OUTBOX_EXIT_S)
+        if log is None or outbox.log is log:
+            outbox.drain(limits.OUTBOX_EXIT_S)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeGuard
 
+from rightful.errors import InvalidEventError
 from rightful.producers.files import Found, Problem
 
 if TYPE_CHECKING:
@@ -107,6 +108,10 @@ class Reader(Protocol):
         return []
 
 
+class NotYetError(InvalidEventError):
+    """A file cannot be read now, since what it is held against is being written; the next import reads it."""
+
+
 class Kind(Protocol):
     """One kind of source.
 
@@ -124,6 +129,7 @@ class Kind(Protocol):
 
         Raises:
             InvalidEventError: A file of that name cannot be read as this kind.
+            NotYetError: It cannot be read as long as what stands beside it is being written.
         """
 
 

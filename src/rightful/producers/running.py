@@ -65,6 +65,12 @@ Those of `git rev-parse --local-env-vars`, without the ones that carry configura
 some of them; a session that inherits its caller's index commits the caller's files.
 """
 
+_CALLERS = frozenset({"CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "COPILOT_AGENT_SESSION_ID", "GPTME_CONVERSATION_ID"})
+"""Variables by which an agent tool tells its commands which session they are in: the caller's, and not the run's.
+
+What launchers set (`CC_SESSION_ID`, `GPTME_SESSION_ID`) is meant for what they start.
+"""
+
 _PRIVATE = 0o700
 _TEMPORARY = ("TMPDIR", "TEMP", "TMP", "TEMPDIR")
 _TOOLS = {"claude": "claude-code", "codex": "codex", "copilot": "copilot", "gptme": "gptme", "grok": "grok"}
@@ -158,22 +164,35 @@ def _names(words: Sequence[str]) -> set[str]:
     return {word.partition("=")[0] for word in ours if word.startswith("-")}
 
 
-def environment_of(base: Mapping[str, str], identity: Identity, *, ledger: str, temp: Path, own: Own) -> dict[str, str]:
+def environment_of(
+    base: Mapping[str, str], identity: Identity, *, ledger: str, cwd: Path, temp: Path, own: Own
+) -> dict[str, str]:
     """Return the environment of a run's command.
 
     Args:
         base: The caller's environment.
         identity: Who the run is.
         ledger: The ledger's absolute path.
+        cwd: Its working folder.
         temp: The private folder for temporary files.
         own: What the run has of its tool.
     """
-    made = {name: value for name, value in base.items() if name not in GIT_LOCATIONS}
+    made = {name: value for name, value in base.items() if name not in GIT_LOCATIONS and name not in _CALLERS}
     made |= {SESSION: identity.session, NONCE: identity.nonce, LEDGER: ledger, "TMPDIR": str(temp)}
+    if not _is_folder(base.get("PWD", ""), cwd):
+        made["PWD"] = str(cwd)  # some tools believe it, and would work in the caller's folder
     made |= {name: str(temp) for name in _TEMPORARY if name in base}
     if own.logs is not None:
         made |= {"GPTME_LOGS_HOME": str(own.logs), "GPTME_LOGS_DIR": str(own.logs)}
     return made
+
+
+def _is_folder(path: str, cwd: Path) -> bool:
+    """Say whether a path, which may lead through links, is the working folder."""
+    try:
+        return os.path.isabs(path) and os.path.samefile(path, cwd)  # noqa: PTH117, PTH121 - text of the environment
+    except (OSError, ValueError):
+        return False
 
 
 def made_private(folder: Path) -> Path:
@@ -188,9 +207,15 @@ def made_private(folder: Path) -> Path:
     return folder
 
 
-_SECRET = re.compile(r"(?<=//)[^/@]*@")
+def without_secrets(url: str) -> str | None:
+    """Return the address of a repository without the name, password and query that may stand in it.
 
-
-def without_secrets(url: str) -> str:
-    """Return the address of a repository without the name and password that may stand in it."""
-    return _SECRET.sub("", url)
+    None for the words of a helper program (`ext::…`, gitremote-helpers(7)): they are arguments.
+    """
+    if "::" in url.partition("/")[0]:
+        return None
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        return re.sub(r"\A[^/@]*:[^/@]*@", "", url)
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{re.split('[?#]', path)[0]}"

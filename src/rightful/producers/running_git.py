@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -49,7 +48,9 @@ def git(folder: Path, *words: str, given: str | None = None) -> str:
         raise GitError(f"git could not be started: {error.strerror}") from None
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise GitError(said[-1] if said else f"git {words[0]} ended with {done.returncode}")
+        what = " ".join([word for word in words if word.isalpha()][:2])
+        silent = f"`git {what}` ended with {done.returncode} and said nothing, as a hook may make it"
+        raise GitError(said[-1] if said else silent)
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
@@ -161,19 +162,26 @@ def _add(repository: Repository, path: Path, branch: str, base: str) -> None:
         GitError: It cannot be made; nothing was left behind.
     """
     words = ("-c", "core.logAllRefUpdates=true", "worktree", "add", "--quiet", "--no-track", "-b", branch)
-    stood = path.exists()
     for left in reversed(range(_TRIES)):
         try:
             git(repository.folder, *words, str(path), base)
         except GitError as error:
-            if not stood:  # git clears up behind itself, unless it was killed
-                answer(repository.folder, "worktree", "remove", "--force", str(path))
-                shutil.rmtree(path, ignore_errors=True)
+            _remove_half(repository, path, branch)
             answer(repository.folder, "update-ref", "-d", f"refs/heads/{branch}", base)
             if left == 0 or _HALF_MADE not in str(error):
                 raise
         else:
             return
+
+
+def _remove_half(repository: Repository, path: Path, branch: str) -> None:
+    """Remove a work tree that git made and then failed, as where a hook does; nothing that another one made.
+
+    git clears up behind itself otherwise. The branch is this run's alone, so it tells whose the work tree is:
+    one for another repository may have been made there in the same moment.
+    """
+    if answer(path, "symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{branch}":
+        answer(repository.folder, "worktree", "remove", "--force", str(path))
 
 
 @contextmanager
@@ -204,33 +212,46 @@ def _changes(repository: Repository) -> int:
 
 def work_in(repository: Repository, tree: Worktree) -> str | None:
     """Say what work a run's work tree has in it; None if there is none, so that it can go."""
-    head = answer(tree.path, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     tip = answer(repository.folder, "rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}")
+    if not tree.path.exists():
+        return None if tip in {tree.base, None} else "its commits are on that branch"
+    head = answer(tree.path, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     status = answer(tree.path, "status", "--porcelain", "--untracked-files=all")
     if head is None or status is None:
         return "git cannot say what is in it"
     if head != tree.base or tip not in {tree.base, None}:
         return "it has new commits"
-    return "it has changes that are not committed" if status else None
+    if status:
+        return "it has changes that are not committed"
+    return "only its log of HEAD leads to commits that were made in it" if _left(tree) else None
+
+
+def _left(tree: Worktree) -> bool:
+    """Say whether a work tree was on commits that no ref leads to: they would be lost with its log of HEAD."""
+    seen = answer(tree.path, "log", "--walk-reflogs", "--format=%H", "HEAD") or ""
+    known = ("--not", "--all")
+    return bool(answer(tree.path, "rev-list", "--max-count=1", "--ignore-missing", "--stdin", *known, given=seen))
 
 
 def end_worktree(repository: Repository, tree: Worktree, *, keep: bool) -> str | None:
     """Remove a run's work tree and its branch if no work is in it; say why it was kept, None if it is gone.
 
-    Ignored files in it are not work: they go with it.
+    Ignored files in it are not work: they go with it. What its command removed is only forgotten.
     """
     answer(repository.folder, "worktree", "unlock", str(tree.path))
-    if (why := work_in(repository, tree)) is not None:
+    if (why := work_in(repository, tree)) is not None and tree.path.exists():
         return why
-    if keep:
+    if keep and tree.path.exists():
         return "--keep asks for it"
     try:
         with _alone(repository):
             git(repository.folder, "worktree", "remove", str(tree.path))
     except GitError as error:
-        return str(error)
-    answer(repository.folder, "update-ref", "-d", f"refs/heads/{tree.branch}", tree.base)
-    return None
+        if tree.path.exists():
+            return str(error)
+    if why is None:
+        answer(repository.folder, "update-ref", "-d", f"refs/heads/{tree.branch}", tree.base)
+    return why
 
 
 def origin_of(repository: Repository) -> str | None:

@@ -90,6 +90,12 @@ class Held:
             os.close(fd)
 
 
+def living(folder: Path) -> list[str]:
+    """Return the names of the runs that a folder's files show to be there; nothing is removed."""
+    found = (life for _, life in _living(folder, clear=False))
+    return [life.session for life in found]
+
+
 def _locked(folder: Path, name: str, life: Life) -> int:
     """Make a run's file, locked before anybody can see it; return its descriptor.
 
@@ -111,20 +117,20 @@ def _locked(folder: Path, name: str, life: Life) -> int:
     return fd
 
 
-def _living(folder: Path) -> Iterator[tuple[str, Life]]:
-    """Yield the runs that a folder tells of, and remove the files of those that are gone."""
+def _living(folder: Path, *, clear: bool = True) -> Iterator[tuple[str, Life]]:
+    """Yield the runs that a folder tells of, and remove the files of those that are gone if they are to be cleared."""
     try:
         names = sorted(path.name for path in folder.glob(f"[!.]*{_SUFFIX}"))
     except OSError:
         return
     for name in names:
         with contextlib.suppress(OSError, ValueError, TypeError):
-            if (life := _life(folder / name)) is not None:
+            if (life := _life(folder / name, clear=clear)) is not None:
                 yield name, life
 
 
-def _life(path: Path) -> Life | None:
-    """Return the run that holds a file; None if nobody does, and the file is removed.
+def _life(path: Path, *, clear: bool) -> Life | None:
+    """Return the run that holds a file; None if nobody does, and the file is removed if it is to be cleared.
 
     Raises:
         OSError: It cannot be read.
@@ -138,7 +144,8 @@ def _life(path: Path) -> Life | None:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return _lives(fd)[0]
-        path.unlink()
+        if clear:
+            path.unlink()
         return None
     finally:
         os.close(fd)

@@ -6,7 +6,8 @@ We wait with all these signals blocked. One that somebody sent to us alone is pa
 kernel sent to the whole group is not, unless the command has left the group. Where the system does not
 say who sent it (macOS), one is taken for the terminal's if we are in its foreground.
 
-A command that is stopped stops us too, so that the shell gets its prompt back; `fg` goes on with both.
+A command in the foreground that is stopped stops us too, so that the shell gets its prompt back; `fg` goes
+on with both. Anywhere else nobody would know to wake us, so one that is stopped alone is waited for.
 
 On Linux the command is sent SIGTERM when we are killed (`PR_SET_PDEATHSIG`, prctl(2)): nobody would
 record its end any more. It does not reach what the command itself has started, nor a program with
@@ -150,7 +151,8 @@ def _wait(child: int) -> int:
             continue
         while (status := _changed(child)) is not None:
             if os.WIFSTOPPED(status):
-                os.kill(os.getpid(), signal.SIGSTOP)
+                if _in_foreground(child):
+                    os.kill(os.getpid(), signal.SIGSTOP)
                 continue
             code = os.waitstatus_to_exitcode(status)
             return BY_SIGNAL - code if code < 0 else code
@@ -165,20 +167,26 @@ def _next_signal() -> tuple[int, bool]:
     return number, number in _OF_TERMINAL and _in_foreground()
 
 
-def _in_foreground() -> bool:
+def _in_foreground(child: int | None = None) -> bool:
+    """Say whether our group has the terminal, or that of a child which went to one of its own."""
     for stream in range(3):
         try:
-            return os.tcgetpgrp(stream) == os.getpgrp()
+            group = os.tcgetpgrp(stream)
         except OSError:
             continue
+        return group == os.getpgrp() or (child is not None and group == _group(child))
     return False
 
 
 def _in_our_group(child: int) -> bool:
+    return _group(child) == os.getpgrp()
+
+
+def _group(child: int) -> int | None:
     try:
-        return os.getpgid(child) == os.getpgrp()
+        return os.getpgid(child)
     except ProcessLookupError:
-        return False
+        return None
 
 
 def _send(child: int, number: int) -> None:

@@ -126,8 +126,10 @@ def sought(span: Span) -> Sought:
     mains = [file for file in files if file.form in _MAIN and file.tool == span.harness]
     markers = {mark.id for word in span.words if (mark := sentinel_in(word)) is not None}
     marked = [
-        file for file in mains if file.sentinel is not None and file.sentinel.id in markers and file.sentinel.leads
-    ]
+        file for file in mains
+        if file.sentinel is not None and file.sentinel.id in markers and file.sentinel.leads
+        and file.inherits is None and _begins_in(span, file, unknown=True)
+    ]  # fmt: skip
     if len(marked) == 1:
         return _owned(marked[0], "sentinel")
     if (pointed := _pointed(span)) is not None:
@@ -158,7 +160,7 @@ def _by_id(span: Span) -> Sought | None:
 
 def _pointed(span: Span) -> Sought | None:
     """Return what pointer files in the run's private folder lead to; None if there are none."""
-    pointers = sorted(path for path in span.temp.iterdir() if pointer_of(str(path)) is not None)
+    pointers = sorted(path for path in span.temp.glob("*") if pointer_of(str(path)) is not None)  # it may be gone
     paths = dict.fromkeys(path for pointer in pointers if (path := _target(pointer)))
     files = [file for file in map(evidence_of, paths) if file is not None]
     fitting = [file for file in files if not _contradicts(span, file)]

@@ -21,7 +21,6 @@ attempt another name.
 from __future__ import annotations
 
 import hashlib
-import threading
 import weakref
 from collections.abc import Mapping
 from datetime import datetime
@@ -30,7 +29,7 @@ from typing import Any, Self
 
 from msgspec import structs
 
-from rightful import content, times, wire
+from rightful import content, limits, times, wire
 from rightful.envelope import body_kind, encode_body
 from rightful.errors import RightfulError, UsageError
 from rightful.event_base import Event
@@ -38,7 +37,7 @@ from rightful.identity import composite_key
 from rightful.ledger.log import Clock, Log
 from rightful.producers.outbox import Answer, Outbox
 
-_OURS = ("producer", "session", "turn", "index")
+_OURS = ("type", "producer", "id", "key", "session", "turn", "index")
 
 
 class TurnRecorder:
@@ -82,7 +81,6 @@ class TurnRecorder:
         self._clock = clock
         self._next = 0
         self._dropped_count = 0
-        self._dropping = threading.Lock()
         self._states: dict[str, dict[bytes, Answer]] = {}
         self._is_closing = self._is_closed = False
         self._made(self._end | {"at": times.at_of(clock())})
@@ -189,8 +187,20 @@ class TurnRecorder:
         self._outbox.flush(timeout_s)
 
     def dropped(self, count: int = 1) -> None:
-        """Say that events of this turn are lost to you, so that its end counts them."""
-        with self._dropping:
+        """Say that events of this turn are lost to you, so that its end counts them.
+
+        Args:
+            count: How many.
+
+        Raises:
+            UsageError: It is no number of events, or the turn is closed: its end has counted already.
+        """
+        self._outbox.check()
+        if type(count) is not int or not 0 <= count <= limits.SEQ_MAX:
+            raise UsageError(f"{count!r} is no number of events, 0 or more; nothing was counted.")
+        with self._outbox.alone():
+            if self._is_closing:
+                raise UsageError(f"turn {self.turn} is closed; its end does not count these {count}.")
             self._dropped_count += count
 
     def close(self, stop_reason: str | None = None, *, drop: bool = False, timeout_s: float | None = None) -> None:
@@ -220,9 +230,9 @@ class TurnRecorder:
         try:
             self._outbox.flush(timeout_s)
         except RightfulError:
-            lost = self._outbox.give_up()
-            self.dropped(sum(one.event.index != self._next for one in lost))  # the end itself is made anew
-            self._is_closing = False
+            lost = self._outbox.give_up(timeout_s)
+            self._is_closing = False  # the end itself is made anew
+            self.dropped(sum(one.event.index != self._next for one in lost))
 
     def _close(self, stop_reason: str | None) -> None:
         with self._outbox.alone():

@@ -119,6 +119,8 @@ class Watch:
         self.waiting.discard(place)
         try:
             for report in reports:
+                if report.waits:
+                    self._seen.pop(report.path, None)
                 if (new := self._new(report)) is not None:
                     yield new
         except (BusyError, ConditionFailedError) as error:

@@ -13,6 +13,8 @@ revision was delivered, and a repeated id with an index of its own fills that in
 | nothing closed the turn | `open` |
 | an index beyond the count: it came after the turn was closed | `late`, which ones |
 
+What an end says counts for nothing once that row was withdrawn (`event.withdrawn`); that it came still does.
+
 An index out of order is not late: the count says that it belongs to the turn. Only where a
 `turn.ended` counts nothing does the place in the log tell what came after it.
 
@@ -30,6 +32,7 @@ from typing import Literal
 from msgspec import Struct
 
 from rightful.envelope import body_of
+from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.recorded import Stored
 from rightful.session_errors import IncompleteTranscriptError
 from rightful.transcript_events import OVERWRITING
@@ -51,7 +54,7 @@ COUNTED = frozenset(
 )
 """The types that make a transcript: of one without an index nobody can say whether it is all there."""
 
-TERMINAL, DATA = "turn.ended", "data.recorded"
+TERMINAL, DATA, WITHDRAWAL = "turn.ended", "data.recorded", "event.withdrawn"
 ENDED_OR_COUNTED = COUNTED | {TERMINAL}
 TRANSCRIPT = COUNTED | {TERMINAL, DATA}
 """The types of which a turn consists. Others fill the index that their producer gave them, and make no turn."""
@@ -100,11 +103,19 @@ def completeness_of(rows: Iterable[Stored]) -> Completeness:
         UpgradeError: The end of a turn is of a newer version.
     """
     told: dict[str, _Told] = {}
+    withdrawn: set[tuple[str, int]] = set()
+    has_history = False
     for row in rows:
+        has_history = has_history or row.envelope.type == "history.appended"
+        if (revision := withdrawn_by(row)) is not None:
+            withdrawn.add(revision)
         told.setdefault(row.envelope.producer, _Told()).take(row)
+    for one in told.values():
+        one.settle(withdrawn)
     judged = [one.judged() for one in told.values() if one.has_transcript()]
     if not judged:
-        return Completeness("unknown", why="it has no transcript")
+        why = "its history does not count what was said" if has_history else "it has no transcript"
+        return Completeness("unknown", why=why)
     worst = min(judged, key=lambda one: _WORST.index(one.state))
     holes = tuple(hole for one in judged for hole in one.holes)
     return Completeness(worst.state, holes, worst.why, frozenset().union(*(one.late for one in judged)))
@@ -165,6 +176,11 @@ class _Told:
         elif envelope.index is not None or kind in ENDED_OR_COUNTED:
             self._turns.setdefault(turn, _Turn()).take(row)
 
+    def settle(self, withdrawn: set[tuple[str, int]]) -> None:
+        """Hear which rows were withdrawn, once all are there."""
+        for turn in self._turns.values():
+            turn.settle(withdrawn)
+
     def has_transcript(self) -> bool:
         """Say whether anything of what it told belongs to a transcript."""
         return self._has_turnless or any(turn.is_transcript for turn in self._turns.values())
@@ -196,8 +212,10 @@ class _Turn:
         self.is_transcript = False
         self.previous: dict[str, None] = {}
         self._seen: dict[int, list[int]] = {}  # where the rows of each index stand, but for ends
+        self._filled: set[int] = set()  # the indexes of ends that were withdrawn
         self._has_unindexed = False
         self._unindexed_count = 0
+        self._ends: list[tuple[Stored, End]] = []
         self._closed_at = 0
         self._counts: list[int] = []
         self._dropped_count = 0
@@ -206,15 +224,24 @@ class _Turn:
         """Take a row of the turn."""
         envelope = row.envelope
         self.is_transcript = self.is_transcript or envelope.type in TRANSCRIPT
-        if envelope.index is not None:
-            places = self._seen.setdefault(envelope.index, [])
-            if envelope.type != TERMINAL:
-                places.append(row.position)
+        if envelope.type == TERMINAL:
+            self._ends.append((row, end_of(row)))
+        elif envelope.index is not None:
+            self._seen.setdefault(envelope.index, []).append(row.position)
         elif envelope.type in COUNTED:
             self._has_unindexed = True
             self._unindexed_count += is_first(row)
-        if envelope.type == TERMINAL:
-            self._end(row.position, end_of(row))
+
+    def settle(self, withdrawn: set[tuple[str, int]]) -> None:
+        """Take what its ends say that were not withdrawn."""
+        for row, end in self._ends:
+            index, is_said = row.envelope.index, (row.envelope.id, row.envelope.revision) not in withdrawn
+            if index is not None and is_said:
+                self._seen.setdefault(index, [])
+            elif index is not None:
+                self._filled.add(index)
+            if is_said:
+                self._end(row.position, end)
 
     def _end(self, position: int, end: End) -> None:
         self._closed_at = self._closed_at or position
@@ -252,7 +279,9 @@ class _Turn:
             yield from (at for at in self._seen[index] if self._counts or at > self._closed_at)
 
     def _missing(self) -> tuple[tuple[int, int], ...]:
-        return gaps_in(sorted(self._seen), max(self._counts, default=0))
+        count = max(self._counts, default=0)
+        last = max(count - 1, max(self._seen, default=-1))
+        return gaps_in(sorted(self._seen.keys() | {index for index in self._filled if index < last}), count)
 
     def _late(self) -> list[int]:
         """Return what came after the turn was closed: by the count, or by the place in the log where nothing counts."""
@@ -287,6 +316,14 @@ def end_of(row: Stored) -> End:
     body = body_of(row.envelope, row.body, row.position)
     count = max((one for one in (own, body.event_count) if one is not None), default=None)
     return End(count, body.dropped_count or 0, body.previous)
+
+
+def withdrawn_by(row: Stored) -> tuple[str, int] | None:
+    """Return the id and the revision that a row withdraws, if it does."""
+    if row.envelope.type != WITHDRAWAL or row.envelope.outcome not in ACCEPTED or row.body is None:
+        return None
+    body = body_of(row.envelope, row.body, row.position)
+    return body.id.lower(), body.revision
 
 
 def is_first(row: Stored) -> bool:

@@ -20,26 +20,33 @@ from rightful.projections.completeness import (
     DATA,
     TERMINAL,
     TRANSCRIPT,
+    WITHDRAWAL,
     End,
     State,
     end_of,
     is_first,
     overwrites,
     ranges,
+    withdrawn_by,
 )
 
-SEEN, BESIDE, LOOSE, END, DROPPED, PREVIOUS, TURNLESS, OVERWRITTEN = range(8)
+SEEN, BESIDE, LOOSE, END, DROPPED, PREVIOUS, TURNLESS, OVERWRITTEN, WITHDRAWN, FILLED = range(10)
 """What a row says of its turn: indexes of its transcript that came, or of what is no part of one; how many came
 without an index; how it ended; that some were dropped; that another turn names it as the one before; and, of a
-session, that something has no turn, or that it comes from a store that overwrites."""
+session, that something has no turn, that it comes from a store that overwrites, or that a row of it was withdrawn.
+An end that was withdrawn only fills its index: no row says that, it is found when the states are."""
 
 _STATES: tuple[State, ...] = ("complete", "unknown", "incomplete")  # from the best to the worst
 _NONE = -1
+_CONCERNED = TRANSCRIPT | {WITHDRAWAL}
 
 
 def table() -> Table:
-    """Return an empty table of turns: indexes `first` to `last`, the last of whose rows stands at `pos`."""
-    return Table(name="i4", producer="i4", turn="i8", kind="u1", first="i8", last="i8", pos="u4")
+    """Return an empty table of turns: indexes `first` to `last`, the last of whose rows stands at `pos`.
+
+    `row` tells which row says it, where that can be withdrawn, or which one was.
+    """
+    return Table(name="i4", producer="i4", turn="i8", kind="u1", first="i8", last="i8", pos="u4", row="i8")
 
 
 def collect(turns: Table, page: Page, name: Callable[[str], int], producer: Callable[[str], int]) -> None:
@@ -54,7 +61,7 @@ def collect(turns: Table, page: Page, name: Callable[[str], int], producer: Call
     groups: dict[tuple[str | None, str, str | None], _Group] = {}
     for place, envelope in enumerate(page.envelopes):
         kind, index, turn = envelope.type, envelope.index, envelope.turn
-        if kind not in TRANSCRIPT and (index is None or turn is None):
+        if kind not in _CONCERNED and (index is None or turn is None):
             continue
         key = (envelope.session, envelope.producer, turn)
         group = groups.get(key)
@@ -71,7 +78,7 @@ def collect(turns: Table, page: Page, name: Callable[[str], int], producer: Call
 
 def concerns(page: Page) -> bool:
     """Say whether a page may say anything of turns."""
-    if not TRANSCRIPT.isdisjoint([envelope.type for envelope in page.envelopes]):
+    if not _CONCERNED.isdisjoint([envelope.type for envelope in page.envelopes]):
         return True
     return [envelope.index for envelope in page.envelopes].count(None) < len(page.envelopes)
 
@@ -87,18 +94,20 @@ class _Group:
         self.seen: dict[int, int] = {}
         self._beside: dict[int, int] = {}
         self._loose_count: int | None = None
-        self._others: list[tuple[int, int, int, int]] = []
-        self._previous: set[str] = set()
+        self._others: list[tuple[int, int, int, int, int]] = []
+        self._previous: set[tuple[str, int]] = set()
 
     def take(self, row: Stored) -> None:
         """Take a row."""
         position, envelope, _ = row
         kind, index = envelope.type, envelope.index
+        if kind == WITHDRAWAL:
+            self._withdraw(row)
         if envelope.turn is None:
             if kind in COUNTED:
-                self._others.append((TURNLESS, 0, 0, 0))
+                self._others.append((TURNLESS, 0, 0, 0, 0))
             elif kind == DATA and overwrites(row):
-                self._others.append((OVERWRITTEN, 0, 0, 0))
+                self._others.append((OVERWRITTEN, 0, 0, 0, 0))
         elif kind == TERMINAL:
             self._end(row)
         elif index is not None:
@@ -107,30 +116,39 @@ class _Group:
         elif kind in COUNTED:
             self._loose_count = (self._loose_count or 0) + is_first(row)
 
+    def _withdraw(self, row: Stored) -> None:
+        try:
+            revision = withdrawn_by(row)
+        except UpgradeError:  # as with an end
+            return
+        if revision is not None:
+            self._others.append((WITHDRAWN, 0, 0, 0, _row_hashed(*revision)))
+
     def _end(self, row: Stored) -> None:
         try:
             end = end_of(row)
         except UpgradeError:  # what a newer program wrote counts nothing here, and stops no other question
             end = End(None, 0, None)
         own = _NONE if row.envelope.index is None else row.envelope.index
-        self._others.append((END, own, _NONE if end.count is None else end.count, row.position))
+        hashed = _row_hashed(row.envelope.id, row.envelope.revision)
+        self._others.append((END, own, _NONE if end.count is None else end.count, row.position, hashed))
         if end.dropped_count:
-            self._others.append((DROPPED, 0, 0, 0))
+            self._others.append((DROPPED, 0, 0, 0, hashed))
         if end.previous is not None:
-            self._previous.add(end.previous)
+            self._previous.add((end.previous, hashed))
 
     def write(self, turns: Table, name: int, producer: int, turn: int) -> None:
         """Add its rows to the table."""
         for kind, seen in ((SEEN, self.seen), (BESIDE, self._beside)):
             for first, last in ranges(sorted(seen)):
                 pos = max(seen[index] for index in range(first, last + 1))
-                turns.append(name, producer, turn, kind, first, last, pos)
+                turns.append(name, producer, turn, kind, first, last, pos, 0)
         if self._loose_count is not None:
-            turns.append(name, producer, turn, LOOSE, self._loose_count, 0, 0)
-        for kind, first, last, pos in dict.fromkeys(self._others):
-            turns.append(name, producer, turn, kind, first, last, pos)
-        for previous in self._previous:
-            turns.append(name, producer, _hashed(previous), PREVIOUS, 0, 0, 0)
+            turns.append(name, producer, turn, LOOSE, self._loose_count, 0, 0, 0)
+        for kind, first, last, pos, row in dict.fromkeys(self._others):
+            turns.append(name, producer, turn, kind, first, last, pos, row)
+        for previous, row in self._previous:
+            turns.append(name, producer, _hashed(previous), PREVIOUS, 0, 0, 0, row)
 
 
 def _hashed(turn: str | None) -> int:
@@ -140,6 +158,11 @@ def _hashed(turn: str | None) -> int:
     return int.from_bytes(blake2b(turn.encode(), digest_size=8).digest(), "big") >> 1
 
 
+def _row_hashed(id_: str, revision: int) -> int:
+    """Return 63 bits that tell a session's rows apart, by their id and revision."""
+    return _hashed(f"{id_} {revision}")
+
+
 def states_of(turns: Table) -> dict[int, State]:
     """Return the state of each name that has a transcript, by the name's number."""
     order = np.lexsort((turns["turn"], turns["producer"], turns["name"]))
@@ -147,13 +170,23 @@ def states_of(turns: Table) -> dict[int, State]:
     worst: dict[int, int] = {}
     at: tuple[int, int] | None = None
     of_turns: dict[int, _Turn] = {}
-    for name, producer, turn, *said in zip(*columns, strict=True):
+    withdrawn = _withdrawn(turns)
+    for name, producer, turn, kind, *said, row in zip(*columns, strict=True):
+        if kind == WITHDRAWN or (row and (name, row) in withdrawn and kind != END):
+            continue
         if (name, producer) != at:
             _note(worst, at, of_turns)
             at, of_turns = (name, producer), {}
-        (of_turns.get(turn) or of_turns.setdefault(turn, _Turn())).add(*said)
+        is_filled = kind == END and (name, row) in withdrawn
+        (of_turns.get(turn) or of_turns.setdefault(turn, _Turn())).add(FILLED if is_filled else kind, *said)
     _note(worst, at, of_turns)
     return {name: _STATES[state] for name, state in worst.items()}
+
+
+def _withdrawn(turns: Table) -> frozenset[tuple[int, int]]:
+    """Return which rows of which names were withdrawn."""
+    rows = np.flatnonzero(turns["kind"] == WITHDRAWN)
+    return frozenset(zip(turns["name"][rows].tolist(), turns["row"][rows].tolist(), strict=True))
 
 
 def _note(worst: dict[int, int], at: tuple[int, int] | None, turns: dict[int, _Turn]) -> None:
@@ -184,6 +217,7 @@ class _Turn:
         self._is_transcript = self._is_dropped = self._is_named = self._is_beside = self._is_loose = False
         self._spans: list[_Span] = []
         self._own: list[int] = []
+        self._filled: list[int] = []
         self._loose_count = 0
         self._counts: list[int] = []
         self._closed_at = 0
@@ -206,8 +240,11 @@ class _Turn:
                 self._is_named = True
             case 6:  # TURNLESS
                 self.is_turnless = True
-            case _:
+            case 7:  # OVERWRITTEN
                 self.is_overwritten = True
+            case _:  # FILLED
+                self._is_transcript = True
+                self._filled += [first] * (first != _NONE)
 
     def _end(self, own: int, count: int, pos: int) -> None:
         self._is_transcript = True
@@ -232,9 +269,9 @@ class _Turn:
 
     def _missing_count(self) -> int:
         expected = found = 0
-        for first, last in sorted(
-            [(span.first, span.last) for span in self._spans] + [(one, one) for one in self._own]
-        ):
+        spans = [(span.first, span.last) for span in self._spans] + [(one, one) for one in self._own]
+        top = max([*(last for _, last in spans), *(count - 1 for count in self._counts)], default=_NONE)
+        for first, last in sorted(spans + [(one, one) for one in self._filled if one < top]):
             if last >= expected:
                 found += last - max(first, expected) + 1
                 expected = last + 1

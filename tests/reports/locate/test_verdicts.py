@@ -62,6 +62,28 @@ def test_a_marker_of_a_label_that_was_used_before_belongs_to_the_run_of_its_time
     assert owners(tmp_path, first, second) == [str(old), str(new)]
 
 
+@pytest.mark.parametrize("claim", ["marker", "pointer", "folder"])
+def test_a_label_that_was_used_again_is_not_the_killed_runs_of_which_no_end_is_known(
+    claim: str, tmp_path: Path
+) -> None:
+    def left(at: str) -> Path:
+        if claim == "folder":
+            return write.gptme(tmp_path / "gptme-runs" / "gptme-logs-41c2", "owl", at)
+        path = write.gptme(tmp_path / "logs", "owl", at, write.marker("41c2", "gptme") if claim == "marker" else "x")
+        if claim == "pointer":
+            pointer(tmp_path, "gptme-traj-41c2.path", path)
+        return path
+
+    killed = run("41c2", START, tool="gptme")
+
+    left("2026-08-01T12:00:04Z")
+    [found] = answers(tmp_path, killed)
+    assert (found.owner, found.found) == (None, True)
+    assert "41c2 is a label that is used again and again" in found.why
+    path = left("2026-08-01T10:15:59Z")
+    assert owners(tmp_path, killed) == [str(path)]
+
+
 def test_a_marker_of_a_label_without_any_time_is_only_a_candidate(tmp_path: Path) -> None:
     write.claude(tmp_path, A, LATER, write.marker("41c2", "claude-code"))
     [found] = answers(tmp_path, run("41c2", None))
@@ -248,6 +270,23 @@ def test_a_pointer_that_another_user_wrote_is_no_proof(tmp_path: Path, monkeypat
         monkeypatch.setattr(os, "geteuid", lambda: 4321)
     [found] = answers(tmp_path, run(ITEM, START, tool="gptme"))
     assert (found.owner, found.why) == (None, "another user wrote the pointer")
+
+
+def test_what_another_user_wrote_where_everybody_can_is_no_proof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody can write a log into /tmp that says any session's id."""
+    (tmp_path / "tmp").mkdir()
+    log = write.stream(tmp_path / "tmp" / "cc-session-1.log", A)
+    assert owners(tmp_path, wanted(f"claude-code:{A}")) == [str(log)]
+    if os.geteuid() == 0:
+        os.chown(log, 4321, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    assert owners(tmp_path, wanted(f"claude-code:{A}")) == [str(log)]  # nobody else can write there
+    (tmp_path / "tmp").chmod(0o1777)
+    [found] = answers(tmp_path, wanted(f"claude-code:{A}"))
+    assert (found.owner, found.why) == (None, "another user wrote it, into a folder that everybody may write to")
 
 
 def test_a_tools_own_name_is_not_sought_by_time(tmp_path: Path) -> None:

@@ -44,6 +44,20 @@ def test_a_ledger_tells_start_end_folder_tool_and_the_names_that_are_joined(tmp_
     assert one.natives == {f"codex:{UUID}": Rank.SENTINEL}
 
 
+def test_a_run_that_was_killed_is_known_by_what_it_had_given_its_tool(tmp_path: Path) -> None:
+    """Its own link was to be written at its end."""
+    mark = "20260801T101500Z-9e431dce5b9cfe69"
+    started = event("session.started", "run:mine", "1", harness="claude-code") | {"producer": "rightful-run"}
+    logs = f"/ws/.rightful/runs/{mark}/logs/gptme"
+
+    one = known(tmp_path / "a", started | {"extra": {"native_id": UUID, "logs": logs}}).sessions["run:mine"]
+    others = known(tmp_path / "b", started | {"producer": "t", "extra": {"native_id": UUID}}).sessions["run:mine"]
+    rubbish = known(tmp_path / "c", started | {"extra": {"native_id": "unknown", "logs": "x"}}).sessions["run:mine"]
+
+    assert (one.natives, one.ids) == ({f"claude-code:{UUID}": Rank.NATIVE}, {"mine", mark})
+    assert others.natives == rubbish.natives == {}
+
+
 def test_a_record_that_was_imported_without_a_start_has_none(tmp_path: Path) -> None:
     """It is named by the time at which it was written, which is its end."""
     name = f"workspace:41c2@{AT}"

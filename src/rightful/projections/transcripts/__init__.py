@@ -48,7 +48,7 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False) -> Tr
     Raises:
         UpgradeError: A row is of a newer type or version. Upgrade and ask again.
     """
-    gathered = Gathered()
+    gathered = Gathered(keeps=revisions)
     found = completeness_of(_through(gathered, rows))
     sources = Sources(parts_of(gathered.facts()))
     parts: list[Part] = sources.parts

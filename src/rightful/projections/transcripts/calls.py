@@ -16,7 +16,7 @@ that id and name. An id that a resume raised anew is the id that its interaction
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 
 from rightful.ledger.refine import grows
@@ -95,20 +95,24 @@ def calls_of(parts: Iterable[Part]) -> list[Call]:
     """
     known = list(parts)
     alias = _raised_again(known)
-    streams: dict[str, dict[str, _Stream]] = {}
+    told: dict[str, list[Part]] = {}
     for part in known:
-        if part.kind not in {"tool_call", "tool_result"}:
-            continue
-        own = part.said.get("call") or f"\0{part.fact.id}"  # erased: nothing says whose it was
-        stream = streams.setdefault(alias.get(own, own), {}).setdefault(part.fact.producer, _Stream())
+        if part.kind in {"tool_call", "tool_result"}:
+            own = part.said.get("call") or f"\0{part.fact.id}"  # erased: nothing says whose it was
+            told.setdefault(alias.get(own, own), []).append(part)
+    return [call for of_id in told.values() for call in _laid(_paired(of_id))]
+
+
+def _paired(parts: Iterable[Part]) -> list[list[Call]]:
+    """Return what each producer tells of one call id."""
+    streams: defaultdict[str, _Stream] = defaultdict(_Stream)
+    for part in parts:
+        stream = streams[part.fact.producer]
         if part.kind == "tool_call":
             stream.take_call(part)
         else:
             stream.take_result(part)
-    found: list[Call] = []
-    for by_producer in streams.values():
-        found += _laid([stream.ended() for stream in by_producer.values()])
-    return found
+    return [stream.ended() for stream in streams.values()]
 
 
 def _raised_again(parts: Iterable[Part]) -> dict[str, str]:
@@ -327,8 +331,10 @@ def _answers_more(new: Part, old: Part) -> bool:
 
 
 def _repeats(part: Part, call: Call) -> bool:
-    """Say whether a result says again what answered a call, in part or with more; a placeholder says nothing."""
+    """Say whether a result says again what answered a call, in part or with more; a placeholder says nothing.
+
+    As with rows of one id, a failure may follow a part of the same output, and never the other way round.
+    """
     if part.is_placeholder or call.real is None or not part.said or not call.real.said:
         return True
-    new, old = part.said["output"], call.real.said["output"]
-    return grows(new, old) or grows(old, new)
+    return _answers_more(part, call.real) or _answers_more(call.real, part)

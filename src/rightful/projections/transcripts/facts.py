@@ -6,13 +6,12 @@ the place: the snapshot that came late and was first made is where the call bega
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from msgspec import structs
 
 from rightful import content
-from rightful.envelope import body_of
+from rightful.envelope import Envelope, body_of
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
 from rightful.ledger.classify import ACCEPTED
@@ -56,6 +55,11 @@ class Fact:
         conflicts: The rows in quarantine.
         states: How many rows tell it, quarantined ones not counted.
         withdrawn: Every row of it was withdrawn.
+
+    Args:
+        rows: Its rows.
+        withdrawn: Which revisions were withdrawn.
+        keeps: Keep what every row says, and not only what is shown and what is in quarantine.
     """
 
     __slots__ = (
@@ -63,7 +67,7 @@ class Fact:
         "withdrawn",
     )  # fmt: skip
 
-    def __init__(self, rows: list[Stored], withdrawn: frozenset[int] | set[int]) -> None:
+    def __init__(self, rows: list[Stored], withdrawn: frozenset[int] | set[int], *, keeps: bool) -> None:
         leading = next((row for row in rows if row.envelope.outcome in ACCEPTED), rows[0])
         envelope = leading.envelope
         self.rows = rows
@@ -73,7 +77,12 @@ class Fact:
         self.turn = envelope.turn
         self.position = rows[0].position
         self.index = _lowest(rows, envelope.turn)
+        self.row = leading
+        self.conflicts: list[Stored] = []
         self._settle(withdrawn)
+        if not keeps:
+            rows[:] = [row if row in self.conflicts else _emptied(row) for row in rows]
+            self.row = _emptied(self.row)
 
     def _settle(self, withdrawn: frozenset[int] | set[int]) -> None:
         rows = self.rows
@@ -95,6 +104,11 @@ class Fact:
     def erased(self) -> bool:
         """Whether what is shown was erased."""
         return self.row.payload is None
+
+
+def _emptied(row: Stored) -> Stored:
+    """Return a row of whose payload only is left whether it was erased."""
+    return row if row.payload is None else row._replace(payload=b"")
 
 
 def _lowest(rows: list[Stored], turn: str | None) -> int | None:
@@ -139,13 +153,18 @@ class Gathered:
     Attributes:
         beside: The accepted rows of `BESIDE`.
         turns: The position of each turn's first row.
+
+    Args:
+        keeps: Keep what every row says, also what is not shown.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps: bool) -> None:
+        self._keeps = keeps
         self.beside: list[Stored] = []
         self.turns: dict[str, int] = {}
         self._rows: dict[str, list[Stored]] = {}
         self._withdrawn: dict[str, set[int]] = {}
+        self._texts: dict[str | None, str | None] = {}
 
     def take(self, row: Stored) -> None:
         """Take a row of any type.
@@ -155,7 +174,7 @@ class Gathered:
         """
         envelope = row.envelope
         if envelope.type in TOLD:
-            self._rows.setdefault(envelope.id, []).append(row)
+            self._rows.setdefault(envelope.id, []).append(row._replace(envelope=self._lightened(envelope)))
             if envelope.turn is not None:
                 self.turns.setdefault(envelope.turn, row.position)
         elif envelope.type not in TYPES:
@@ -166,10 +185,25 @@ class Gathered:
             body = said(row)
             self._withdrawn.setdefault(body.id.lower(), set()).add(body.revision)
 
+    def _lightened(self, envelope: Envelope) -> Envelope:
+        """Return an envelope without its commitment, and with texts that all rows share: a session's rows are many."""
+        one = self._texts.setdefault
+        return structs.replace(
+            envelope,
+            type=one(envelope.type, envelope.type),
+            producer=one(envelope.producer, envelope.producer),
+            session=one(envelope.session, envelope.session),
+            turn=one(envelope.turn, envelope.turn),
+            outcome=one(envelope.outcome, envelope.outcome),
+            commitment="",
+        )
+
     def facts(self) -> list[Fact]:
         """Return the facts in the order of the conversation."""
         nothing: frozenset[int] = frozenset()
-        found = {id_: Fact(rows, self._withdrawn.get(id_, nothing)) for id_, rows in self._rows.items()}
+        found = {
+            id_: Fact(rows, self._withdrawn.get(id_, nothing), keeps=self._keeps) for id_, rows in self._rows.items()
+        }
         for fact in [one for one in found.values() if one.kind == "data" and _is_ours(one)]:
             del found[fact.id]
             _place_again(found, fact)
@@ -190,11 +224,3 @@ class Gathered:
                 highest[fact.turn] = max(highest.get(fact.turn, -1), fact.index)
                 keys[fact.id] = (start, fact.index, 0, fact.position)
         return sorted(facts, key=lambda one: keys[one.id])
-
-
-def gathered(rows: Iterable[Stored]) -> Gathered:
-    """Return rows gathered; of one session, of every outcome, by ascending position."""
-    found = Gathered()
-    for row in rows:
-        found.take(row)
-    return found

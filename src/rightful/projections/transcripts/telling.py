@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -183,22 +183,25 @@ def _row(row: Stored) -> Row:
     )
 
 
-def _once(parts: Iterable[Part], calls: list[Call]) -> Iterator[list[Part]]:
+def _once(parts: Iterable[Part], calls: list[Call]) -> list[list[Part]]:
     """Return parts that say one thing together, in order of the first of each.
 
-    A turn ends once. The same request, and the same answer, is one however often it is told; so is what one
-    producer says twice at one index of one turn, and a history's item of one id.
+    A turn ends once, and a history is compacted once at each `boundary`. The same request, and the same answer,
+    is one however often it is told; so is what one producer says twice at one index of one turn, and a history's
+    item of one id.
     """
     named = _Named(calls)
-    groups: dict[object, list[Part]] = {}
+    found: list[list[Part]] = []
+    of_key: dict[object, list[list[Part]]] = {}
     for part in parts:
-        key = _key(part, named)
-        group = groups.setdefault(key, [])
-        if group and not _says_again(part, group[-1]):
-            groups[part.at] = [part]
-        else:
-            group.append(part)
-    yield from groups.values()
+        groups = of_key.setdefault(_key(part, named), [])
+        group = next((one for one in groups if _says_again(part, one[-1])), None)
+        if group is None:
+            group = []
+            groups.append(group)
+            found.append(group)
+        group.append(part)
+    return found
 
 
 def _key(part: Part, named: _Named) -> object:
@@ -207,18 +210,25 @@ def _key(part: Part, named: _Named) -> object:
         return part.at
     if part.kind == "turn_ended":
         return part.kind, fact.turn
+    if (boundary := _boundary(part)) is not None:
+        return part.kind, fact.producer, boundary
     if "interaction" in fields:
         about = named.call_of(fields.get("payload"), part.at)
         return part.kind, fields["interaction"], about
     if part.ordinal is not None:
-        return (part.kind, fields["id"]) if "id" in fields else part.at
+        return (part.kind, fields["id"], _hashed(part)) if "id" in fields else part.at
     if fact.turn is not None and fact.index is not None:
-        return part.kind, fact.producer, fact.turn, fact.index
+        return part.kind, fact.producer, fact.turn, fact.index, _hashed(part)
     return part.at
 
 
+def _hashed(part: Part) -> int:
+    """Return what differs where parts do: a producer may give one index to all that it says."""
+    return hash(repr((part.said, None if part.ordinal is not None else _extra(part.fact))))
+
+
 def _says_again(part: Part, before: Part) -> bool:
-    if part.kind == "turn_ended":
+    if part.kind == "turn_ended" or _boundary(part) is not None:
         return True
     if "interaction" in part.said:
         new, old = _unnamed(part.said["payload"]), _unnamed(before.said["payload"])
@@ -226,6 +236,12 @@ def _says_again(part: Part, before: Part) -> bool:
     if part.ordinal is not None:
         return bool(part.said == before.said)
     return part.said == before.said and _extra(part.fact) == _extra(before.fact)
+
+
+def _boundary(part: Part) -> str | None:
+    """Return which boundary a compaction is at, as its producer says it."""
+    found = (_extra(part.fact) or {}).get("boundary") if part.kind == "history_compacted" else None
+    return found if isinstance(found, str) else None
 
 
 def _extra(fact: Fact) -> dict[str, Any] | None:

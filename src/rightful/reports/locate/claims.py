@@ -256,6 +256,8 @@ class Index:
             more.append("records of that name tell of two runs")
         if file.is_stub:
             more.append("nobody said anything in it")
+        if file.is_foreign:
+            more.append("another user wrote it, into a folder that everybody may write to")
         if file.inherits is not None and rank is not Rank.NATIVE and not _names(one, file):
             more.append(f"its beginning was copied from {file.inherits}")
         if self.scan.is_partial and rank > Rank.NATIVE:
@@ -265,12 +267,19 @@ class Index:
         return Claim(file=file, rank=rank, words=words, doubts=tuple(more), against=tuple(against))
 
     def _timed(self, one: Wanted, file: FileEvidence) -> bool:
-        """Say whether times show that a reused label means this run: its start, and that of the transcript."""
-        return one.start_us is not None and any(other.started_at_us is not None for other in self._siblings(file))
+        """Say whether times show that a reused label means this run: its start, and that of the transcript.
+
+        What is before its start or after its end is contradicted anyway. Where its end is not known, as that of
+        a run that was killed, what began long after its start may be of the next one of that label.
+        """
+        times = [other.started_at_us for other in self._siblings(file) if other.started_at_us is not None]
+        if one.start_us is None or not times:
+            return False
+        return one.end_us is not None or min(times) <= one.start_us + _WINDOW_US
 
 
 _JOINED = {
-    Rank.NATIVE: "a link",
+    Rank.NATIVE: "a link, or the id that it was given",
     Rank.SENTINEL: "a marker",
     Rank.POINTER: "a path in its record",
     Rank.DIRECTORY: "its folder",

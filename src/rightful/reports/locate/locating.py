@@ -43,7 +43,11 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def places(
-    named: Iterable[str], environ: Mapping[str, str], home: Path, workspaces: Iterable[Path | str] = ()
+    named: Iterable[str],
+    environ: Mapping[str, str],
+    home: Path,
+    workspaces: Iterable[Path | str] = (),
+    ledger: Path | None = None,
 ) -> Places:
     """Return where to search: the folders that are named, else those that the tools use here.
 
@@ -56,7 +60,7 @@ def places(
             raise UsageError(f"--root {path!r} is no folder; nothing was searched. Name one that exists.")
     if asked:
         return Places(roots=tuple(Root(path, limits.LOCATE_DEPTH) for path in asked), elsewhere=True)
-    return Places(roots=layouts.roots(environ, home, tuple(Path(one) for one in workspaces)))
+    return Places(roots=layouts.roots(environ, home, tuple(Path(one) for one in workspaces), ledger))
 
 
 class Known(msgspec.Struct, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -12,8 +13,9 @@ import msgspec
 from rightful import limits, times
 from rightful.errors import InvalidEventError
 from rightful.events import SessionEnded, SessionLinked, SessionStarted, SessionUnlinked
-from rightful.identity import split_session
+from rightful.identity import is_session, split_session
 from rightful.ledger.recorded import Recorded
+from rightful.producers import running
 from rightful.producers.fields import moment_us, session_of
 from rightful.producers.native_names import native_name
 from rightful.producers.session_records import NAMESPACE, started_text
@@ -222,9 +224,20 @@ def _of(found: dict[str, Wanted], name: str) -> Wanted:
 def _start(one: Wanted, event: SessionStarted) -> None:
     one.tool = one.tool or tool_of(event.harness)
     one.cwd = event.cwd or one.cwd
+    if event.producer == running.PRODUCER:
+        _start_of_run(one, event.extra or {})
     if event.at_basis != "file":
         at_us = times.us_of(event.at)
         one.start_us = at_us if one.start_us is None else min(one.start_us, at_us)
+
+
+def _start_of_run(one: Wanted, extra: Mapping[str, Any]) -> None:
+    """Take what a run gave its tool: one that was killed could not record what that came to."""
+    native, logs = extra.get("native_id"), extra.get("logs")
+    if one.tool is not None and isinstance(native, str) and is_session(f"{one.tool}:{native}"):
+        one.add_native(f"{one.tool}:{native}", Rank.NATIVE)
+    if isinstance(logs, str):
+        one.ids.update(PurePath(logs).parts[-3:-2])  # the run's mark
 
 
 def _compute_start(one: Wanted, duration_s: object) -> None:

@@ -1,0 +1,165 @@
+"""What the history.* events of a tool leave of a session is what its model sees, whatever it compacts and takes back.
+
+Sessions are made up together with a plain list of what the model would see next. The view is a fold that insists
+on the ends of every range standing in it: a range of what is there no more would mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.producers import claude_lines, codex_lines, copilot_lines
+from tests.producers.reading_lines import Row, id_of, of
+
+from rightful.producers.told_parts import ITEMS
+
+Item = tuple[str, int]
+Made = tuple[list[Any], list[Any]]
+"""What a reader yields of a session, and what the model sees at its end."""
+
+NOON = {"timestamp": "2026-08-01T10:00:00Z"}
+
+
+class View:
+    """A history, item by item."""
+
+    def __init__(self) -> None:
+        self.items: list[tuple[Item, Any]] = []
+
+    def take(self, event: Row) -> None:
+        match event["type"]:
+            case "history.compacted":
+                gone = self._named(event["covers"])
+                at = min(gone, default=len(self.items))
+                put = [((id_of(event), n), item) for n, item in enumerate(event.get("items", ()))]
+                kept = [one for n, one in enumerate(self.items) if n not in gone and n >= at]
+                self.items = [*self.items[:at], *put, *kept]
+            case "history.popped":
+                gone = self._named(event["items"])
+                self.items = [one for n, one in enumerate(self.items) if n not in gone]
+            case "history.cleared":
+                self.items = []
+            case kind if kind not in ITEMS:
+                pass
+            case _:
+                self.items.append(((id_of(event), 0), event.get("content", event.get("output", event.get("call")))))
+
+    def _named(self, ranges: Iterable[dict[str, Any]]) -> set[int]:
+        places = {item: n for n, (item, _) in enumerate(self.items)}
+        return {
+            n
+            for one in ranges
+            for n in range(0 if one["first"] is None else places[tuple(one["first"])], places[tuple(one["last"])] + 1)
+        }
+
+
+def codex(random: Random) -> Made:
+    rows: list[Row] = [codex_lines.meta()]
+    seen: list[tuple[bool, Any]] = []  # whether a person began a turn with it
+    for n in range(1, random.randint(3, 12)):
+        asked = [at for at, (is_asked, _) in enumerate(seen) if is_asked]
+        match random.choice(["turn", "turn", "back", "compact", "sum"]):
+            case "back" if asked:
+                count = random.randint(1, len(asked))
+                rows.append(codex_lines.event("thread_rolled_back", n, num_turns=count))
+                del seen[asked[-count] :]
+            case "compact" if seen:
+                kept = [{"type": "message", "role": "user", "content": f"kept {n}"}] * random.randint(0, 2)
+                whole = [*kept, {"type": "compaction", "encrypted_content": str(n)}]
+                rows.append(codex_lines.line("compacted", {"message": "", "replacement_history": whole}, n))
+                seen = [(item["type"] == "message", item) for item in whole]
+            case "sum" if seen:
+                rows.append(codex_lines.line("compacted", {"message": f"sum {n}"}, n))
+                seen = [(False, {"type": "message", "role": "user", "content": f"sum {n}"})]
+            case _:
+                forms = [
+                    codex_lines.said(f"u{n}", "user", n),
+                    codex_lines.event("user_message", n, message=f"u{n}"),
+                ]
+                random.shuffle(forms)
+                calls = [codex_lines.called(f"c{n}", second=n), codex_lines.answered(f"c{n}", "ran", n)]
+                turn = codex_lines.v7(n * 1_000, str(n))
+                rows += [codex_lines.began(turn, n), *forms, *calls, codex_lines.said(f"a{n}", second=n)]
+                rows.append(codex_lines.ended(turn, n))
+                seen += [(True, f"u{n}"), (False, f"c{n}"), (False, "ran"), (False, f"a{n}")]
+    return codex_lines.read(*rows, whole=True), [item for _, item in seen]
+
+
+def copilot(random: Random) -> Made:
+    rows: list[Row] = []
+    seen: list[tuple[str | None, Any]] = []  # the name of the record in which a person asked
+    covered: int | None = None  # how much a compaction that is under way covers
+    for n in range(1, random.randint(3, 14)):
+        asked = [(at, name) for at, (name, _) in enumerate(seen) if name is not None]
+        match random.choice(["turn", "turn", "back", "begin", "end", "clear"]):
+            case "back" if asked:
+                at, name = random.choice(asked)
+                to = copilot_lines.uid(name)
+                rows.append(copilot_lines.record("session.snapshot_rewind", f"w{n}", upToEventId=to))
+                del seen[at:]
+                covered = None if covered is None else min(covered, at)
+            case "begin" if covered is None and seen:
+                rows.append(copilot_lines.record("session.compaction_start", f"k{n}"))
+                covered = len(seen)
+            case "end" if seen and covered != 0:
+                is_whole = random.random() < 0.8
+                said: Row = {"success": is_whole} | ({"summaryContent": f"s{n}"} if is_whole else {})
+                rows.append(copilot_lines.record("session.compaction_complete", f"d{n}", **said))
+                if is_whole:
+                    summary = {"role": "user", "content": f"s{n}"}
+                    seen = [(None, summary), *seen[len(seen) if covered is None else covered :]]
+                covered = None
+            case "clear" if covered is None:
+                rows.append(copilot_lines.record("session.context_cleared", f"x{n}"))
+                seen = []
+            case _:
+                rows += [copilot_lines.asked(f"u{n}", f"u{n}"), copilot_lines.answer(f"a{n}", f"a{n}")]
+                seen += [(f"u{n}", f"u{n}"), (None, f"a{n}")]
+    return copilot_lines.read(*rows), [item for _, item in seen]
+
+
+def claude(random: Random) -> Made:
+    rows: list[Row] = []
+    seen: list[Any] = []
+    prompts: list[tuple[str, int]] = []  # what each follows, and where it stands
+    leaf: str | None = None
+    for n in range(1, random.randint(3, 14)):
+        match random.choice(["turn", "turn", "back", "compact"]):
+            case "compact" if leaf is not None:
+                rows.append(claude_lines.boundary(f"b{n}", leaf, **NOON))
+                rows.append(claude_lines.user(f"s{n}", f"b{n}", f"s{n}", isCompactSummary=True, **NOON))
+                leaf, seen, prompts = f"s{n}", [f"s{n}"], []
+                continue
+            case "back" if prompts:
+                at = random.randrange(len(prompts))
+                leaf, place = prompts[at]
+                del prompts[at:], seen[place:]
+            case _:
+                pass
+        if leaf is not None:
+            prompts.append((leaf, len(seen)))
+        rows.append(claude_lines.user(f"u{n}", leaf, f"u{n}", **NOON))
+        rows.append(claude_lines.model(f"c{n}", f"u{n}", claude_lines.call(f"c{n}"), stop="tool_use", **NOON))
+        rows.append(claude_lines.result(f"r{n}", f"c{n}", f"c{n}", "ran", **NOON))
+        rows.append(claude_lines.model(f"a{n}", f"r{n}", f"a{n}", stop="end_turn", **NOON))
+        seen += [f"u{n}", f"c{n}", "ran", f"a{n}"]
+        leaf = f"a{n}"
+    return claude_lines.read(rows), seen
+
+
+@pytest.mark.parametrize("make", [codex, copilot, claude])
+@settings(max_examples=150, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_what_is_left_of_a_history_is_what_the_model_sees(make: Callable[[Random], Made], random: Random) -> None:
+    said, seen = make(random)
+    view = View()
+
+    for event in of(said):
+        view.take(event)
+
+    assert [item for _, item in view.items] == seen
