@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.running import Place, meeting, told
 
+import rightful
 from rightful.producers.evidence import hashed
 
 
@@ -49,7 +50,7 @@ def test_gptme_writes_into_a_folder_of_the_runs_own_that_stays(place: Place) -> 
     assert (link.other, link.evidence) == (f"gptme:{file.parent.name}", "directory")
     assert (bound.uri, bound.evidence) == (file.as_uri(), "directory")
     assert stat.S_IMODE(file.parent.parent.stat().st_mode) == 0o700
-    assert not (place.root / "home" / ".local").exists()
+    assert not (place.root / "home" / ".local" / "share").exists()
 
 
 def test_a_resumed_conversation_of_gptme_stays_where_the_others_are(place: Place, tmp_path: Path) -> None:
@@ -126,13 +127,16 @@ def test_the_marker_of_the_commands_own_words_tells_which_of_two_sessions_it_is(
     assert "BOB_SESSION_SENTINEL" in Path(done.report["transcript"]["uri"].removeprefix("file://")).read_text()
 
 
-def test_a_transcript_that_stands_in_the_private_folder_keeps_it(place: Place) -> None:
+@pytest.mark.parametrize("temp", ["temp", "link"])
+def test_a_transcript_that_stands_in_the_private_folder_keeps_it(place: Place, temp: str) -> None:
+    (place.root / "link").symlink_to("temp")
     pointer = 'printf %s "$TMPDIR/x/conversation.jsonl" > "$TMPDIR/gptme-traj-1.path"'
     script = f'GPTME_LOGS_HOME="$TMPDIR" gptme --name x; {pointer}'
 
-    done = place.run("--harness", "gptme", "--", "sh", "-c", script)
+    done = place.run("--harness", "gptme", "--", "sh", "-c", script, TMPDIR=str(place.root / temp))
 
-    assert done.report["transcript"]["uri"] == f"file://{done.report['temporary']}/x/conversation.jsonl"
+    kept = Path(done.report["temporary"])
+    assert done.report["transcript"]["uri"] == f"file://{kept.resolve()}/x/conversation.jsonl"
     assert (Path(done.report["temporary"]) / "x" / "conversation.jsonl").is_file()
     assert "a transcript stands in it" in done.err
 
@@ -198,6 +202,17 @@ def test_of_two_runs_of_codex_in_one_folder_neither_takes_the_others_transcript(
 
 def test_a_run_that_leaves_no_transcript_does_not_take_that_of_one_that_was_there_meanwhile(place: Place) -> None:
     outer = place.run("--harness", "codex", "--", sys.executable, "-m", "rightful", "run", "--", "codex")
+
+    assert outer.report["transcript"] is None
+    assert "other runs were in this folder meanwhile" in outer.report["why"]
+
+
+def test_runs_of_two_ledgers_in_one_folder_outside_of_a_repository_see_each_other(place: Place) -> None:
+    """One that leaves no transcript would have the other's for its own."""
+    rightful.open(place.root / "other", create=True).close()
+    inner = f'"{sys.executable}" -m rightful --ledger "{place.root / "other"}" run --quiet -- codex'
+
+    outer = place.run("--harness", "codex", "--", "sh", "-c", inner)
 
     assert outer.report["transcript"] is None
     assert "other runs were in this folder meanwhile" in outer.report["why"]
