@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.running import Place, meeting, told
 
+import rightful
 from rightful.producers.evidence import hashed
 
 
@@ -45,7 +46,7 @@ def test_gptme_writes_into_a_folder_of_the_runs_own_that_stays(place: Place) -> 
     assert (link.other, link.evidence) == (f"gptme:{file.parent.name}", "directory")
     assert (bound.uri, bound.evidence) == (file.as_uri(), "directory")
     assert stat.S_IMODE(file.parent.parent.stat().st_mode) == 0o700
-    assert not (place.root / "home" / ".local").exists()
+    assert not (place.root / "home" / ".local" / "share").exists()
 
 
 def test_a_resumed_conversation_of_gptme_stays_where_the_others_are(place: Place, tmp_path: Path) -> None:
@@ -194,6 +195,17 @@ def test_of_two_runs_of_codex_in_one_folder_neither_takes_the_others_transcript(
 
 def test_a_run_that_leaves_no_transcript_does_not_take_that_of_one_that_was_there_meanwhile(place: Place) -> None:
     outer = place.run("--harness", "codex", "--", sys.executable, "-m", "rightful", "run", "--", "codex")
+
+    assert outer.report["transcript"] is None
+    assert "other runs were in this folder meanwhile" in outer.report["why"]
+
+
+def test_runs_of_two_ledgers_in_one_folder_outside_of_a_repository_see_each_other(place: Place) -> None:
+    """One that leaves no transcript would have the other's for its own."""
+    rightful.open(place.root / "other", create=True).close()
+    inner = f'"{sys.executable}" -m rightful --ledger "{place.root / "other"}" run --quiet -- codex'
+
+    outer = place.run("--harness", "codex", "--", "sh", "-c", inner)
 
     assert outer.report["transcript"] is None
     assert "other runs were in this folder meanwhile" in outer.report["why"]

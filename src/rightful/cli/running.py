@@ -13,7 +13,7 @@ from rightful.cli import common
 from rightful.errors import StorageError, UsageError
 from rightful.identity import is_session
 from rightful.producers import running, running_commits, running_folder, running_git, running_records
-from rightful.producers.running_lives import IN_GIT, LIVE, Held, Life
+from rightful.producers.running_lives import IN_GIT, LIVE, Held, Life, of_user
 
 if TYPE_CHECKING:
     import argparse
@@ -121,11 +121,11 @@ def _placed(
         ) from None
     repository = where.repository
     life = Life(identity.session, str(where.cwd), _top(repository), is_apart=where.tree is not None)
-    folders = [ledger / running.RUNS / LIVE, *([repository.common / IN_GIT] if repository else [])]
+    beside = repository.common / IN_GIT if repository else of_user(os.environ)
     return Place(
         identity, began_us, ledger, where.cwd, command, harness, own,
         running.environment_of(os.environ, identity, ledger=str(ledger), cwd=where.cwd, temp=temp, own=own),
-        temp, Held(folders, identity.mark, life), repository, where.tree,
+        temp, Held([ledger / running.RUNS / LIVE, beside], identity.mark, life), repository, where.tree,
         None if repository is None else running_commits.before(repository),
     )  # fmt: skip
 

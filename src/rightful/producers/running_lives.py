@@ -6,9 +6,10 @@ the next run that sees it. Its first line is the run it stands for. A run that b
 itself to the file of each that lives, so that this one knows at its end who was there meanwhile, be it
 for a second.
 
-The files stand where all who could disturb each other see them: in the repository's common folder,
-whatever ledger a run has, and in the ledger's, whatever its working folder. They are not seen by other
-machines, nor through a network file system that does not lock.
+The files stand where all who could disturb each other see them: in the repository's common folder
+(outside of one, in the user's own for such state), whatever ledger a run has, and in the ledger's,
+whatever its working folder. They are not seen by other machines, nor through a network file system
+that does not lock.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,6 +89,13 @@ class Held:
             with contextlib.suppress(OSError):
                 (folder / self._name).unlink()
             os.close(fd)
+
+
+def of_user(environment: Mapping[str, str]) -> Path:
+    """Return the folder that all runs of a user see, for those outside of a repository."""
+    named = environment.get("XDG_STATE_HOME", "")
+    state = Path(named) if os.path.isabs(named) else Path.home() / ".local" / "state"  # noqa: PTH117 - text
+    return state / "rightful" / LIVE
 
 
 def living(folder: Path) -> list[str]:
