@@ -229,9 +229,9 @@ def test_equal_reasons_stand_in_one_row(run: Run, ledger: Path) -> None:
 
     out = run("explain", "t:a").out
 
-    assert rows(out, "shadowed") == [
-        f"#3 to #6 t:a 1970-01-01T00:00:10Z to 1970-01-01T00:00:13Z a, b, c shadowed {said}"
-    ]
+    start = "#3 to #6 t:a 1970-01-01T00:00:10Z to 1970-01-01T00:00:13Z a, b, c shadowed It was read from a file"
+    assert [row[: len(start)] for row in rows(out, "shadowed")] == [start]
+    assert said in " ".join(out.split())
     assert [line.split()[0] for line in rows(out, "paid judge/overall")] == ["#1"]
     document = run("explain", "t:a", "--json").document
     assert [one["reason"] for one in document["exposures"] if one["state"] == "shadowed"] == [said] * 4
