@@ -144,8 +144,8 @@ def _cards(columns: Mapping[str, str], cells: list[list[str]], title: str | None
     parts = [title] if title else []
     for row in cells:
         lines = [""]
-        pieces = [f"{label}: {cell}" if label else cell for label, cell in zip(labels, row, strict=True) if cell.strip()]
-        for number, piece in enumerate(" ".join(one.split()) for one in pieces):
+        said = [(label, " ".join(cell.split())) for label, cell in zip(labels, row, strict=True) if cell.strip()]
+        for number, piece in enumerate(f"{label}: {cell}" if label else cell for label, cell in said):
             joined = f"{lines[-1]}   {piece}"
             if number > 1 and cell_len(joined) <= width():
                 lines[-1] = joined
