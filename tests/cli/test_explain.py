@@ -85,6 +85,8 @@ def test_what_is_not_there_is_refused_with_what_is_like_it(run: Run, filled: Pat
         "`rightful posteriors` lists the arms.\n"
     )
     assert "Names that contain it: claude-code:u-1, claude-code:u-2." in run("explain", "u-").err
+    head = run("status", "--json").document["events"]
+    assert run("explain", "#999999").err.endswith(f"nothing was explained. The last position is {head}.\n")
     for words in (["99"], ["nothing", "--session"], ["nothing", "--arm"], ["#9", "--event"], [""]):
         assert run("explain", *words).code == 2
     assert run("explain", "git.md", "--limit", "-1").code == 2
