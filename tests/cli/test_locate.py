@@ -84,6 +84,13 @@ def test_a_transcript_out_of_its_layout_is_an_owner_and_what_is_passed_over_is_s
     assert "Searched: 1 transcript, 0 pointer files; 1 other file passed over: no transcript of a tool" in none.out
 
 
+def test_a_file_without_session_records_is_refused_where_it_looks_like_something_else(here: Path, run: Run) -> None:
+    for path, kind in ((write.codex(here / "c", A, AT), "codex"), (write.claude(here / "c", A, AT), "claude-code")):
+        done = run("locate", "--missing", path, "--root", here / "c")
+        assert (done.code, done.out) == (2, "")
+        assert f"holds no session records: it looks like a file of the kind {kind}; nothing was searched" in done.err
+
+
 def test_nothing_found_is_no_and_says_so(here: Path, run: Run) -> None:
     (here / "c").mkdir()
     done = run("locate", f"codex:{A}", "--root", here / "c")

@@ -133,22 +133,30 @@ def test_a_table_that_is_too_wide_becomes_cards_that_leave_nothing_out(
 
     def lines(columns: int) -> list[str]:
         monkeypatch.setenv("COLUMNS", str(columns))
-        names = {"transcript": "", "session": "", "read\nof it": "bytes", "verdict": "", "why": "", "spare": ""}
+        names = {
+            "transcript": "",
+            "session": "",
+            "line": "number",
+            "read\nof it": "bytes",
+            "verdict": "",
+            "why": "",
+            "spare": "",
+        }
         rows = [
-            (path, session, "11", "owner", "", "x" * 9),
-            ("b", "c:d", "2", "none", "nothing joins it to a transcript that was found here", ""),
+            (path, session, "7", "11", "owner", "", "x" * 9),
+            ("b", "c:d", "8", "2", "none", "nothing joins it to a transcript that was found here", ""),
         ]
         tables.show_table(names, rows, title="Found", note="of 2", drop=["spare"])
         return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
 
-    assert [line.split() for line in lines(200) if "owner" in line] == [[path, session, "11", "owner", "x" * 9]]
+    assert [line.split() for line in lines(200) if "owner" in line] == [[path, session, "7", "11", "owner", "x" * 9]]
     assert lines(80) == [
         "Found", "",
         f"transcript: {path}",
-        f"  session: {session}   read of it (bytes): 11",
-        "  verdict: owner   spare: xxxxxxxxx", "",
+        f"  session: {session}   line: 7",
+        "  read of it (bytes): 11   verdict: owner   spare: xxxxxxxxx", "",
         "transcript: b",
-        "  session: c:d   read of it (bytes): 2   verdict: none",
+        "  session: c:d   line: 8   read of it (bytes): 2   verdict: none",
         "  why: nothing joins it to a transcript that was found here", "",
         "of 2",
     ]  # fmt: skip

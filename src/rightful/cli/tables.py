@@ -23,6 +23,7 @@ _UNLIMITED = 1 << 20  # columns; nobody's window limits what is written to a fil
 _SHORTEST = 20  # characters that are left of a name at least
 _SENTENCE = 100  # columns of the terminal that a sentence in a table takes at most
 _NARROW = 30  # columns that it is left at least
+_COUNTS = ("", "n", "number")  # units that say nothing more of a number than its heading
 _GAP = 2  # columns of the terminal between two of a table
 _KIB = 1024
 
@@ -139,7 +140,8 @@ def _fitting(headings: list[str], cells: list[list[str]], drop: list[int]) -> tu
 def _cards(columns: Mapping[str, str], cells: list[list[str]], title: str | None, note: str | None) -> None:
     """Print each row over a few lines: its name, whole, and below it whatever else is known of it."""
     labels = [
-        safe(" ".join(heading.split())) + (f" ({safe(unit)})" if unit else "") for heading, unit in columns.items()
+        safe(" ".join(heading.split())) + (f" ({safe(unit)})" if unit not in _COUNTS else "")
+        for heading, unit in columns.items()
     ]
     parts = [title] if title else []
     for row in cells:
