@@ -53,3 +53,17 @@ def test_a_file_of_another_kind_than_it_was_named_to_be_says_which_it_looks_like
         "nothing of it was imported. Import it as codex, or as auto\n"
     )
     assert run("import", "codex", path).code == 0
+
+
+def test_notes_on_what_brought_nothing_new_are_counted(ledger: Path, run: Run, here: Path) -> None:
+    for name in ("a", "b"):
+        write(here / "ws" / f"{name}.jsonl", {"session_id": name, "trajectory_grade": 0.5})
+
+    first, again = run("import", "auto", here / "ws"), run("import", "auto", here / "ws")
+
+    assert first.err.count("note: the row gives no time") == 2
+    assert (again.code, again.out) == (0, "2 files: nothing new.\n2 files: 4 there already; 0 problems, 2 notes.\n")
+    assert again.err == (
+        "rightful: note: 2 notes on files that brought nothing new are not told again; --json lists them.\n"
+    )
+    assert "the row gives no time" in run("import", "auto", here / "ws" / "a.jsonl").err

@@ -151,7 +151,7 @@ def test_a_table_that_is_too_wide_becomes_cards_that_leave_nothing_out(
 
     assert [line.split() for line in lines(200) if "owner" in line] == [[path, session, "7", "11", "owner", "x" * 9]]
     assert lines(80) == [
-        "Found", "",
+        "", "Found", "",
         f"transcript: {path}",
         f"  session: {session}   line: 7",
         "  read of it (bytes): 11   verdict: owner   spare: xxxxxxxxx", "",

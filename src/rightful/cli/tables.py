@@ -154,7 +154,7 @@ def _cards(columns: Mapping[str, str], cells: list[list[str]], title: str | None
             else:
                 lines.append(f"  {piece}" if number else piece)
         parts.append("\n".join(common.wrapped(line, width()) for line in lines[1:]))
-    common.put("\n\n".join([*parts, *([common.wrapped(note, width())] if note else [])]) + "\n")
+    common.put("\n" + "\n\n".join([*parts, *([common.wrapped(note, width())] if note else [])]) + "\n")
 
 
 def _shortened(names: list[str], room: int) -> list[str]:
