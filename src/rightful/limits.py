@@ -96,6 +96,9 @@ OUTBOX_AGAIN_S = 1.0
 OUTBOX_EXIT_S = 10.0
 """How long a ledger's close and a program's end wait for what is to be written; seconds. Then the loss is said."""
 
+TOLD_APART = 64
+"""Answers of one interaction that a repeat is compared with, the last ones. Each is compared as a whole."""
+
 PAGE_ROWS = 1_024
 """Rows read in one read transaction. A pinned reader makes the file grow, so it is short."""
 

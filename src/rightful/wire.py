@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 from msgspec import Struct, structs
@@ -62,7 +62,7 @@ _NAMING = frozenset({ExposureRecorded, GradeRecorded, BanditPruned, BalanceOpene
 """The types that name arms or other sessions."""
 
 
-class Checked(NamedTuple):
+class Checked(Struct, frozen=True, gc=False):
     """A fact that fits its type, on its way into the ledger.
 
     Attributes:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_posteriors import fill
+from tests.ledger.facts import message
 
+import rightful
 from rightful import cli
 from rightful.cli import main
 from rightful.errors import StoreFullError, UsageError
@@ -201,6 +203,23 @@ def test_a_reader_that_went_away_is_141_and_no_complaint(ledger: Path, words: li
     os.close(write)
 
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_answer_that_was_read_in_part_is_141_also_without_a_buffer(ledger: Path, unbuffered: str) -> None:
+    """Images set PYTHONUNBUFFERED, which loses the rest of a write that was cut short, and says nothing."""
+    with rightful.open(ledger) as opened:
+        opened.append([message("x" * 300_000)])
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": unbuffered}
+    words = [sys.executable, "-m", "rightful", "transcript", "t:a", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as reading:
+        assert reading.stdout is not None
+        assert reading.stderr is not None
+        reading.stdout.read(1)
+        reading.stdout.close()
+        complaint = reading.stderr.read()
+
+    assert (reading.returncode, complaint) == (141, b"")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")  # noqa: PTH110 - one call

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import stat
 import subprocess
 import sys
@@ -212,27 +210,6 @@ def test_what_is_handed_back_takes_nobodys_place(place: Place) -> None:
     assert (place.root / "temp" / "cc-session-1.log").read_text() == "another's"
     assert (Path(done.report["temporary"]) / "cc-session-1.log").read_text() == "mine\n"
     assert "could not be handed back" in done.err
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what a process waits for is read in /proc")
-def test_a_command_without_a_terminal_that_is_stopped_alone_is_waited_for_and_not_joined(place: Place) -> None:
-    """Nobody would wake us: who stops and wakes the command knows of no other process."""
-    process = place.start("--quiet", "--", "sh", "-c", "echo $$; read x; exit 5", stdin=subprocess.PIPE)
-    child = int(process.stdout.readline())
-    os.kill(child, signal.SIGSTOP)
-    while "State:\tT" not in of_process(child):
-        pass
-    while "State:\tR" in (seen := of_process(process.pid)) or f"ShdPnd:\t{'0' * 16}" not in seen:
-        pass
-
-    os.kill(child, signal.SIGCONT)
-    process.communicate("go on\n", timeout=60)
-
-    assert process.returncode == 5
-
-
-def of_process(pid: int) -> str:
-    return Path(f"/proc/{pid}/status").read_text()
 
 
 # -- what could not be written -------------------------------------------------------------

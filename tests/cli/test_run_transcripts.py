@@ -123,13 +123,16 @@ def test_the_marker_of_the_commands_own_words_tells_which_of_two_sessions_it_is(
     assert "BOB_SESSION_SENTINEL" in Path(done.report["transcript"]["uri"].removeprefix("file://")).read_text()
 
 
-def test_a_transcript_that_stands_in_the_private_folder_keeps_it(place: Place) -> None:
+@pytest.mark.parametrize("temp", ["temp", "link"])
+def test_a_transcript_that_stands_in_the_private_folder_keeps_it(place: Place, temp: str) -> None:
+    (place.root / "link").symlink_to("temp")
     pointer = 'printf %s "$TMPDIR/x/conversation.jsonl" > "$TMPDIR/gptme-traj-1.path"'
     script = f'GPTME_LOGS_HOME="$TMPDIR" gptme --name x; {pointer}'
 
-    done = place.run("--harness", "gptme", "--", "sh", "-c", script)
+    done = place.run("--harness", "gptme", "--", "sh", "-c", script, TMPDIR=str(place.root / temp))
 
-    assert done.report["transcript"]["uri"] == f"file://{done.report['temporary']}/x/conversation.jsonl"
+    kept = Path(done.report["temporary"])
+    assert done.report["transcript"]["uri"] == f"file://{kept.resolve()}/x/conversation.jsonl"
     assert (Path(done.report["temporary"]) / "x" / "conversation.jsonl").is_file()
     assert "a transcript stands in it" in done.err
 

@@ -193,11 +193,34 @@ def test_the_command_can_be_stopped_and_brought_back_as_a_job(place: Place) -> N
     assert terminal.code() == 0
 
 
-def test_a_command_that_stops_itself_stops_the_job(place: Place) -> None:
-    script = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('back', flush=True)"
+@pytest.mark.parametrize("streams", ["", "</dev/null >/dev/null 2>&1"], ids=["terminal", "elsewhere"])
+def test_a_command_that_stops_itself_stops_the_job(place: Place, streams: str) -> None:
+    script = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
     words = place.words("--quiet", "--", sys.executable, "-c", script)
-    terminal = Terminal(place, [sys.executable, "-c", SHELL, *words])
+    job = ["sh", "-c", f'exec "$@" {streams}', "sh", *words]
+    terminal = Terminal(place, [sys.executable, "-c", SHELL, *job])
 
     assert "ended 0" in terminal.rest()
-    assert terminal.seen.index("stopped") < terminal.seen.index("back")
+    assert "not stopped" not in terminal.seen
     assert terminal.code() == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what a process waits for is read in /proc")
+def test_a_command_without_a_terminal_that_is_stopped_alone_is_waited_for_and_not_joined(place: Place) -> None:
+    """Nobody would wake us: who stops and wakes the command knows of no other process."""
+    process = place.start("--quiet", "--", "sh", "-c", "echo $$; read x; exit 5", stdin=subprocess.PIPE)
+    child = int(process.stdout.readline())
+    os.kill(child, signal.SIGSTOP)
+    while "State:\tT" not in of_process(child):
+        pass
+    while "State:\tR" in (seen := of_process(process.pid)) or f"ShdPnd:\t{'0' * 16}" not in seen:
+        pass
+
+    os.kill(child, signal.SIGCONT)
+    process.communicate("go on\n", timeout=60)
+
+    assert process.returncode == 5
+
+
+def of_process(pid: int) -> str:
+    return Path(f"/proc/{pid}/status").read_text()

@@ -55,7 +55,7 @@ def test_a_transcript_with_everything_may_be_cut_anywhere(tmp_path: Path) -> Non
 def test_the_sample_of_a_session_may_be_cut_anywhere(tmp_path: Path) -> None:
     data = (PROJECT / NAME).read_bytes()
 
-    assert same_by_cuts(ClaudeCode(), NAME, data, tmp_path, examples=8).appended == 27
+    assert same_by_cuts(ClaudeCode(), NAME, data, tmp_path, examples=8).appended == 26
 
 
 def test_an_import_that_is_killed_anywhere_changes_nothing(tmp_path: Path) -> None:

@@ -172,10 +172,16 @@ def test_a_conversation_is_read_again_only_when_it_was_written(folder: Path, mon
         return iter(Lines(stream))
 
     monkeypatch.setattr(gptme_beside, "Lines", counted)
-    reader = Gptme().reader(Origin(str(folder / "branches" / "main-undo-0.jsonl"), 0))
-    for line in range(1, 50):
-        list(reader.events(Found(line, said(line, "user", "other"))))
+    kind = Gptme()
+    for name in ("main-undo-0.jsonl", "main-undo-1.jsonl"):
+        reader = kind.reader(Origin(str(folder / "branches" / name), 0))
+        for line in range(1, 50):
+            list(reader.events(Found(line, said(line, "user", "other"))))
+    assert reads == 1, "all files beside a conversation are held against one reading of it"
 
+    main_of(folder, A, B)
+    reader = kind.reader(Origin(str(folder / "branches" / "main-undo-0.jsonl"), 0))
+    assert [one["type"] for one in reader.events(Found(1, B)) if not isinstance(one, Problem)] == ["message.recorded"]
     assert reads == 2
 
 

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from tests.ledger.facts import AT, fact, message
 from tests.transcripts.folding import SESSION, folded, log_of, rows_of
 
+from rightful import limits
 from rightful.envelope import Envelope
 from rightful.errors import UpgradeError
 from rightful.ledger.recorded import Stored
@@ -369,3 +370,14 @@ def test_what_is_told_again_is_shown_once_also_where_something_else_was_told_bet
 
     assert texts(*words) == ["x", "y"]
     assert [one.payload for one in folded(answers).entries] == [{"approved": True}, {"approved": False}]
+
+
+@pytest.mark.parametrize("past", [0, 1])
+def test_a_repeat_is_known_behind_so_many_other_answers_and_no_more(past: int) -> None:
+    said_ = [f"{at} " for at in range(limits.TOLD_APART + past)]
+    answers = [
+        fact("interaction.answered", f"a{at}", interaction="g", payload={"said": one})
+        for at, one in enumerate([*said_, said_[0]])
+    ]
+
+    assert len(folded(answers).entries) == len(said_) + past

@@ -131,6 +131,8 @@ def _main(words: Sequence[str], *, alone: bool) -> int:
     from rightful.cli import common
 
     common.occupy_streams()
+    if alone:
+        common.buffer_stdout()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a narrow locale must not lose an answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import json
 import os
 import sys
@@ -294,6 +295,18 @@ def occupy_streams() -> None:
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - for as long as the process lasts
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - as stdout
+
+
+def buffer_stdout() -> None:
+    """Write all of an answer, or say that it could not be, also under PYTHONUNBUFFERED.
+
+    That takes the buffer away, and with it who goes on after a write that was cut short: on a full
+    disk, or when a reader goes away, the rest of a long answer would be lost without an error.
+    """
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, io.RawIOBase):
+        raw = io.FileIO(stream.fileno(), "w", closefd=False)
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=True)
 
 
 def stdin() -> BinaryIO:

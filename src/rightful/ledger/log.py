@@ -292,20 +292,21 @@ def _seconds(timeout_s: float | None) -> float | None:
 
 
 def _prepare(proposed: Event | Mapping[str, Any], salt: bytes) -> _Prepared:
-    event_id, event, at_us, escaped = wire.check(proposed)
+    checked = wire.check(proposed)
+    event = checked.event
     body = envelopes.encode_body(event)
     payload = salt + body
     return _Prepared(
-        event_id,
+        checked.id,
         TAGS[type(event)],
         getattr(event, "session", None),
         event.turn,
         event.index,
         body,
         event.producer,
-        at_us,
+        checked.at_us,
         event.at_basis,
-        escaped,
+        checked.escaped,
         payload,
         hashlib.sha256(payload).hexdigest(),
     )

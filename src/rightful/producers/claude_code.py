@@ -4,7 +4,7 @@
 |---|---|
 | `assistant` | a message, thought or tool call a block, `usage.recorded`; `error.recorded` where the API failed |
 | `user` | one message, and a tool result a block |
-| `system`, `compact_boundary` | `history.compacted`, and the rest as data |
+| `system`, `compact_boundary` | `history.compacted` |
 | `system`, `init` (a stream log) | `session.started`, and the rest as data |
 | `result` (a stream log) | `session.ended`, the usage since the start, `error.recorded` |
 | `stream_event` (a stream log) | none: the lines beside it say the same whole |
@@ -261,24 +261,19 @@ class ClaudeCodeReader(GrowingReader):
 
     def _system(self, line: Line) -> Iterator[Wire]:
         subtype = line.value.get("subtype")
-        if subtype == "compact_boundary":
-            yield from self._compacted(line)
-        if subtype == "api_error":
+        if subtype == "compact_boundary" and (chain := self._chain(line)) is not None:
+            facts = line.value.get("compactMetadata", line.value.get("compact_metadata"))
+            facts = facts if isinstance(facts, dict) else {}
+            mode = facts.get("trigger")
+            mode = mode if isinstance(mode, str) and 0 < len(mode) <= limits.WORD_CHARS else None
+            event = chain.compacted(line.ident, facts, mode, line.value.get("logicalParentUuid"))
+            if event is not None:
+                yield line.common | event
+        elif subtype == "api_error":
             yield error_of(line)
         else:
             yield self._data(line, f"system.{subtype}" if isinstance(subtype, str) else "system")
         self._follow(line, [])
-
-    def _compacted(self, line: Line) -> Iterator[Wire]:
-        chain = self._chain(line)
-        if chain is None:
-            return
-        facts = line.value.get("compactMetadata", line.value.get("compact_metadata"))
-        mode = facts.get("trigger") if isinstance(facts, dict) else None
-        mode = mode if isinstance(mode, str) and 0 < len(mode) <= limits.WORD_CHARS else None
-        event = chain.compacted(line.ident, mode, line.value.get("logicalParentUuid"))
-        if event is not None:
-            yield line.common | event
 
     def _data(self, line: Line, name: str) -> Wire:
         data = {name: item for name, item in line.value.items() if name not in _ENVELOPE}

@@ -93,14 +93,17 @@ class Chain:
         items = [{"first": _item(first), "last": _item(self._last)}]
         return {"type": "history.popped", "key": key_of(self._value, uuid, "popped", digest(items)), "items": items}
 
-    def compacted(self, ident: str, mode: str | None, logical: object) -> dict[str, Any] | None:
+    def compacted(
+        self, ident: str, facts: Mapping[str, Any], mode: str | None, logical: object
+    ) -> dict[str, Any] | None:
         """Return a compaction, which covers all from the beginning to the line that it names; None for a copy.
 
-        It says which boundary it is, since a stream log tells of the same one, and a log that lacks some of
-        the lines before it knows less of what it covers.
+        Its key holds what it says, since a stream log says less of the same boundary, and may lack some of what
+        that covers. So it says which boundary it is at, by which a transcript shows it once.
 
         Args:
             ident: The boundary's own id.
+            facts: What it says of itself.
             mode: What set it off, in the tool's word.
             logical: The last line that it covers; that which was read last where it names none.
         """
@@ -112,10 +115,10 @@ class Chain:
         self._prompts, self._recent = [], {}
         return {
             "type": "history.compacted",
-            "key": key_of(self._value, ident, "compacted", digest([covers, mode])),
+            "key": key_of(self._value, ident, "compacted", digest([covers, mode, facts])),
             "covers": covers,
             "mode": mode,
-            "extra": {"boundary": ident},
+            "extra": {**facts, "boundary": ident},
         }
 
     def follow(self, uuid: str | None, parent: object, items: list[str]) -> None:

@@ -50,6 +50,9 @@ class Gptme:
     NAME = "gptme"
     GROWS: Grows = REWRITTEN
 
+    def __init__(self) -> None:
+        self._beside: Main | None = None
+
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Say whether an object is a message of a conversation, a change to one, or a label in one."""
         role = value.get("role")
@@ -67,14 +70,21 @@ class Gptme:
         """
         try:
             place = _place_of(origin)
-            reader = _reader(place, origin)
+            main = self._main(place)
+            reader = _reader(place, origin, main)
         except InvalidEventError as error:
             if origin.is_named:
                 raise
             return _ReaderOfNobodys(error.what)
-        if _is_held(place) and Main(place.path, place.folder).is_torn:
+        if _is_held(place) and main.is_torn:
             raise NotYetError(f"the `{MAIN}` beside it is torn or being written; it waits for the next import")
         return reader
+
+    def _main(self, place: Place) -> Main:
+        """Return the conversation that files beside it are held against, read once for all of them as long as it is."""
+        if self._beside is None or not self._beside.still_is(place.path):
+            self._beside = Main(place.path, place.folder)
+        return self._beside
 
 
 def _is_held(place: Place) -> bool:
@@ -82,16 +92,16 @@ def _is_held(place: Place) -> bool:
     return place.kind in _COPIES or (place.kind == "events" and (place.path / "views").is_dir())
 
 
-def _reader(place: Place, origin: Origin) -> GrowingReader:
+def _reader(place: Place, origin: Origin, main: Main) -> GrowingReader:
     match place.kind:
         case "main":
             return MainReader(place, origin)
         case "events":
-            return EventLogReader(place, origin)
+            return EventLogReader(place, origin, main)
         case "branches":
-            return BranchReader(place, origin)
+            return BranchReader(place, origin, main)
         case "views":
-            return ViewReader(place, origin)
+            return ViewReader(place, origin, main)
         case _:
             return CheckpointsReader(place)
 

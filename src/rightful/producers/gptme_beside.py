@@ -70,6 +70,15 @@ class Main:
         """Whether the file is there and cannot be read as a whole now."""
         return not self.is_known and self._tried is not None
 
+    def still_is(self, path: Path) -> bool:
+        """Say whether this is the conversation of a folder, and it is as it was when it was read.
+
+        Args:
+            path: The folder.
+        """
+        is_its = self._path == path / MAIN and self._stamp is not None
+        return is_its and self._stamp == self._tried == _stamp_of(self._path)
+
     def place_of(self, mark: str, occurrence: int) -> int | None:
         """Return where a message stands in it; None where it does not, however late it was written."""
         if (mark, occurrence) not in self._places:

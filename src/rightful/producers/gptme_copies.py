@@ -35,12 +35,13 @@ class BranchReader(GrowingReader):
     Args:
         place: Where its conversation stands.
         origin: The file.
+        main: The conversation itself.
     """
 
-    def __init__(self, place: Place, origin: Origin) -> None:
+    def __init__(self, place: Place, origin: Origin, main: Main) -> None:
         self._origin = origin
         self._messages = Messages(place.folder, origin.mtime_us)
-        self._main = Main(place.path, place.folder)
+        self._main = main
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on behind the last message."""

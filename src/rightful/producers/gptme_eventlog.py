@@ -63,12 +63,13 @@ class EventLogReader(GrowingReader):
     Args:
         place: Where its conversation stands.
         origin: The file.
+        main: The conversation itself.
     """
 
-    def __init__(self, place: Place, origin: Origin) -> None:
+    def __init__(self, place: Place, origin: Origin, main: Main) -> None:
         self._place, self._origin = place, origin
         self._messages = Messages(place.folder, origin.mtime_us)
-        self._main = Main(place.path, place.folder)
+        self._main = main
         self._has_views = (place.path / "views").is_dir()
         self._others: Counter[str] = Counter()
 

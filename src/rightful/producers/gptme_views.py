@@ -63,16 +63,17 @@ class ViewReader(GrowingReader):
     Args:
         place: Where its conversation stands.
         origin: The file; its name is the view's.
+        main: The conversation itself.
         earlier: What the views before it put in the place of messages; read when it is needed if None.
 
     Attributes:
         made: What this one put in the place of messages, as far as it was read.
     """
 
-    def __init__(self, place: Place, origin: Origin, *, earlier: list[_Compacted] | None = None) -> None:
+    def __init__(self, place: Place, origin: Origin, main: Main, *, earlier: list[_Compacted] | None = None) -> None:
         self._name = origin.name.removesuffix(".jsonl")
         self._messages = Messages(place.folder, origin.mtime_us)
-        self._main = Main(place.path, place.folder)
+        self._main = main
         self._place = place
         self._earlier = None if earlier is None else list(earlier)
         self.made: list[_Compacted] = []
@@ -137,7 +138,7 @@ class ViewReader(GrowingReader):
             return
         covers = [[item, 0] for one in self._main.standing[first:behind] for item in one.items]
         if self._earlier is None:
-            self._earlier = _earlier(self._place, self._name)
+            self._earlier = _earlier(self._place, self._name, self._main)
         for one in self._earlier:
             if first <= one.first and one.behind <= behind:
                 covers += one.items
@@ -156,13 +157,13 @@ class ViewReader(GrowingReader):
                 yield self._messages.popped(one.id) | {"items": one.items}
 
 
-def _earlier(place: Place, name: str) -> list[_Compacted]:
+def _earlier(place: Place, name: str, main: Main) -> list[_Compacted]:
     """Return what the views before one put in the place of messages."""
     made: list[_Compacted] = []
     for path in _series(place, name):
         if path.stem == name:
             break
-        made += _made(ViewReader(place, Origin(str(path), None), earlier=made), path)
+        made += _made(ViewReader(place, Origin(str(path), None), main, earlier=made), path)
     return made
 
 

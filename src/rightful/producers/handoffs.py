@@ -186,7 +186,7 @@ class Handoffs:
             try:
                 last = self._waiting(owner, name, head)
             except NothingToTakeError:  # perhaps the same take at another place got it since we looked
-                if key is not None and (again := self._again(owner, name, session, key, self._log.head())) is not None:
+                if key is not None and (again := self._again(owner, name, session, key, head)) is not None:
                     return again
                 raise
             if owner == session:

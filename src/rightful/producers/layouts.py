@@ -84,6 +84,21 @@ def roots(
     return tuple({os.path.realpath(root.path): root for root in reversed(found)}.values())[::-1]
 
 
+def settled(path: str) -> str:
+    """Return an absolute path of which no folder is a link, so that one file has one; its last part may be a link.
+
+    A relative one, and text that no file can be called, stay what they are.
+    """
+    normal = os.path.normpath(path)
+    if not os.path.isabs(normal):  # noqa: PTH117 - text, as the rest
+        return normal
+    folder, name = os.path.split(normal)
+    try:
+        return os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - as above
+    except ValueError:  # a NUL, or half a character
+        return normal
+
+
 def is_transcript(path: str) -> bool:
     """Say whether a path has the form of some tool's transcript; what stands in it is asked later."""
     folder, name = os.path.split(path)

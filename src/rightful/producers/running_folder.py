@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from rightful.producers.layouts import settled
+
 PREFIX = "rightful-run-"
 """How its name begins."""
 
@@ -54,7 +56,7 @@ def end(temp: Path, environment: Mapping[str, str], needed: list[str], *, keep: 
     """
     if keep:
         return "--keep asks for it"
-    if any(Path(path).is_relative_to(temp) for path in needed):
+    if any(Path(settled(path)).is_relative_to(temp.resolve()) for path in needed):
         return "a transcript stands in it"
     if any(path.is_file() for spool in temp.glob(_SPOOL) for path in spool.rglob("*.json*")):
         return "calls of a hook wait in it for the ledger"

@@ -169,13 +169,22 @@ def _next_signal() -> tuple[int, bool]:
 
 def _in_foreground(child: int | None = None) -> bool:
     """Say whether our group has the terminal, or that of a child which went to one of its own."""
-    for stream in range(3):
-        try:
-            group = os.tcgetpgrp(stream)
-        except OSError:
-            continue
-        return group == os.getpgrp() or (child is not None and group == _group(child))
-    return False
+    group = _group_in_foreground()
+    return group is not None and (group == os.getpgrp() or (child is not None and group == _group(child)))
+
+
+def _group_in_foreground() -> int | None:
+    """Return the process group that has our terminal, also where no stream leads to it; None if there is none."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.tcgetpgrp(terminal)
+    except OSError:
+        return None
+    finally:
+        os.close(terminal)
 
 
 def _in_our_group(child: int) -> bool:

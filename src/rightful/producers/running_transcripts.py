@@ -26,7 +26,7 @@ from rightful import limits, times
 from rightful.identity import is_session
 from rightful.parts import Evidence, Relation
 from rightful.producers.evidence import FileEvidence, Hashed, evidence_of, hashed, sentinel_in
-from rightful.producers.layouts import pointer_of
+from rightful.producers.layouts import pointer_of, settled
 from rightful.producers.running import Own
 
 _MAIN = frozenset({"transcript", "rollout", "events", "conversation"})
@@ -99,8 +99,8 @@ class Sought(NamedTuple):
 
 
 def uri_of(path: str) -> str:
-    """Return the `file:` URI of a path."""
-    return Path(os.path.abspath(path)).as_uri()  # noqa: PTH100 - `resolve` would follow links
+    """Return the `file:` URI of a path: the same as `locate` finds it at, whatever links lead there."""
+    return Path(settled(os.path.abspath(path))).as_uri()  # noqa: PTH100 - text
 
 
 def told_id(harness: str | None, words: Sequence[str]) -> tuple[str, Relation] | None:

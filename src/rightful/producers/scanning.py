@@ -94,9 +94,8 @@ def scan(
     pointers = [pointer for path in sorted(pointing) if (pointer := _pointer(path)) is not None]
     targets = [one.target for one in pointers if one.target is not None]
     if not elsewhere:
-        for target in sorted({os.path.normpath(one) for one in (*targets, *extra)}):
-            if os.path.isabs(target):  # noqa: PTH117 - text, as everywhere here
-                take(target)
+        for target in sorted({layouts.settled(one) for one in (*targets, *extra) if os.path.isabs(one)}):  # noqa: PTH117 - text, as everywhere here
+            take(target)
     ends = _Ends(files)
     led = (_led(one, files, ends, elsewhere=elsewhere) for one in pointers)
     return Scan(files, tuple(led), tuple(problems), is_partial, passed)
@@ -143,7 +142,7 @@ def _led(pointer: Pointer, files: dict[str, FileEvidence], ends: _Ends, *, elsew
     """Return a pointer with the transcript that it leads to."""
     if pointer.target is None:
         return pointer
-    normal = os.path.normpath(pointer.target)
+    normal = layouts.settled(pointer.target)
     if normal in files:
         return pointer._replace(found=normal)
     found = ends.find(normal, pointer.tool)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBRecorder
+from msgspec import Struct
 
 from rightful import limits
 
@@ -41,7 +42,7 @@ class LedgerEvent(DCBEvent):  # noqa: PLW1641 - compared by what it holds and ch
         return f"LedgerEvent(type={self.type!r}, data={self.data!r}, tags={self.tags!r}, payload={self.payload!r})"
 
 
-class Row(NamedTuple):
+class Row(Struct, frozen=True, gc=False):
     """One stored row whose bytes fit its checksum.
 
     Attributes:

@@ -184,6 +184,39 @@ def test_a_stale_pointer_of_a_reused_label_owns_nothing_without_a_time(tmp_path:
     assert "41c2 is a label that is used again and again" in found.why
 
 
+@pytest.mark.parametrize("at", ["2026-08-01T10:15:04.100Z", "2026-08-01T10:25:00Z"], ids=["same second", "meanwhile"])
+def test_a_pointer_that_a_run_of_the_same_label_took_owns_nothing(at: str, tmp_path: Path) -> None:
+    """Two dispatches of one second share a label, or it is used again while the first one runs: one has a record."""
+    mine = write.claude(tmp_path, A, LATER)
+    other = write.claude(tmp_path, B, at)
+    written = pointer(tmp_path, "cc-session-log-ref-41c2.txt", other)
+    one = run("41c2", START, tool="claude-code", cwd=write.CWD, end_us=times.us_from("2026-08-01T10:30:00Z"))
+
+    [found] = answers(tmp_path, one)
+    assert (found.owner, found.found) == (None, True)
+    assert found.why.startswith("another transcript that no other pointer names began there with the run")
+    pointer(tmp_path, "cc-session-log-ref-50aa.txt", mine)
+    assert owners(tmp_path, one) == [str(other)]  # so that one is another run's
+    written.write_text(f"{mine}\n")
+    assert owners(tmp_path, one) == [None if "04.100" in at else str(mine)]
+
+
+def test_one_file_that_links_lead_to_has_one_owner(tmp_path: Path) -> None:
+    """The home is often reached through a link; Grok's files have no id by which two paths of one would meet."""
+    path = write.grok(tmp_path / "real" / "grok-trajectories", ITEM)
+    (tmp_path / "link").symlink_to("real")
+    via = tmp_path / "link" / "grok-trajectories" / path.name
+    pointer(tmp_path / "real", f"grok-build-session-log-ref-{ITEM}.txt", via)
+    other = run("another-run-of-grok", START, tool="grok", paths={str(via), "grok\0", "\ud800", "x/y"})
+
+    assert owners(tmp_path / "real", run(ITEM, START, tool="grok")) == [str(path)]
+    found = answers(tmp_path / "real", run(ITEM, START, tool="grok"), other)
+    assert [one.why for one in found] == [
+        f"{other.name} claims it as strongly",
+        f"{run(ITEM, START).name} claims it as strongly",
+    ]
+
+
 def test_a_pointer_to_a_file_that_is_gone_is_told_and_is_no_proof(tmp_path: Path) -> None:
     pointer(tmp_path, f"gptme-traj-{ITEM}.path", "/gone/gptme/fox/conversation.jsonl")
     [found] = answers(tmp_path, run(ITEM, START))

@@ -81,8 +81,14 @@ def test_what_is_bound_to_another_run_is_not_taken_from_it(tmp_path: Path) -> No
     bound = Bindings()
     known = Known(sessions={one.name: one}, bindings=bound)
     where = locating.places([str(tmp_path)], {}, tmp_path)
-    for session, owner in (("codex:x", str(path)), ("workspace:other", None)):
-        bound._bound = {(session, path.as_uri()): Binding(session, path.as_uri(), 1, "", "cwd-window", None, 1)}
+    (tmp_path / "link").symlink_to(".")
+    via = tmp_path / "link" / path.relative_to(tmp_path)  # a home is often reached through a link
+    for session, uri, owner in (
+        ("codex:x", path.as_uri(), str(path)),
+        ("workspace:other", path.as_uri(), None),
+        ("workspace:other", via.as_uri(), None),
+    ):
+        bound._bound = {(session, uri): Binding(session, uri, 1, "", "cwd-window", None, 1)}
         found, _ = locating.locate(known, one.name, where)
         assert (found.owner and found.owner.file.path) == owner
 

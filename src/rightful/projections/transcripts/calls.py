@@ -122,6 +122,7 @@ def _raised_again(parts: Iterable[Part]) -> dict[str, str]:
 
     def root(call: str) -> str:
         while call in raised:
+            raised[call] = raised.get(raised[call], raised[call])  # half the way for who asks next
             call = raised[call]
         return call
 

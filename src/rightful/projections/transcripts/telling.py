@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
+from rightful import limits
 from rightful.ledger.recorded import Stored
 from rightful.ledger.refine import grows
 from rightful.projections.transcripts.calls import Call, named_call, place_of, shown_first
@@ -192,9 +194,9 @@ def _once(parts: Iterable[Part], calls: list[Call]) -> list[list[Part]]:
     """
     named = _Named(calls)
     found: list[list[Part]] = []
-    of_key: dict[object, list[list[Part]]] = {}
+    of_key: defaultdict[object, deque[list[Part]]] = defaultdict(lambda: deque(maxlen=limits.TOLD_APART))
     for part in parts:
-        groups = of_key.setdefault(_key(part, named), [])
+        groups = of_key[_key(part, named)]
         group = next((one for one in groups if _says_again(part, one[-1])), None)
         if group is None:
             group = []

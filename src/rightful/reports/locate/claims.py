@@ -84,8 +84,11 @@ class Index:
         self._runs = sorted((one.start_us, one.name, one) for one in runs if one.start_us is not None)
         for file in scan.files.values():
             self._add(file)
+        self._pointing: dict[str, list[str]] = defaultdict(list)
         for pointer in scan.pointers:
             self._by_pointer[pointer.session].append(pointer)
+            if pointer.found is not None and pointer.is_ours:
+                self._pointing[pointer.found].append(pointer.session)
         for starts in self._by_folder.values():
             starts.sort()
 
@@ -119,7 +122,7 @@ class Index:
             for pointer in self._by_pointer.get(label, ())
             if pointer.found is None
         ]
-        gone = [path for path in sorted(one.paths) if os.path.normpath(path) not in self._files]
+        gone = [path for path in sorted(one.paths) if layouts.settled(path) not in self._files]
         return (*told, *(f"its record names {path}, where no transcript stands" for path in gone))
 
     def _claims(self, one: Wanted) -> Iterator[Claim]:
@@ -132,7 +135,7 @@ class Index:
             for file in self._by_place.get(label, ()):
                 yield self._placed(one, label, file)
         for path in sorted(one.paths):
-            if (named := self._files.get(os.path.normpath(path))) is not None:
+            if (named := self._files.get(layouts.settled(path))) is not None:
                 yield self._claim(one, named, Rank.POINTER, "its record names this path", [])
         yield from self._in_window(one)
 
@@ -167,7 +170,7 @@ class Index:
         words = f"{Path(pointer.path).name} points at it"
         doubts = [f"{pointer.target}, which it names, is gone, and this has the same name"] * pointer.moved
         doubts += ["another user wrote the pointer"] * (not pointer.is_ours)
-        doubts += self._shared(label)
+        doubts += self._shared(label) or self._twins(one, label, named)
         for file in self._siblings(named):
             via = words if file is named else f"{Path(pointer.path).name} points at a log of its session"
             claim = self._claim(one, file, Rank.POINTER, via, doubts, label)
@@ -187,6 +190,29 @@ class Index:
         """Return that two runs had one id, as two dispatches of one second have: the last one's pointer stands."""
         groups = {group_of(file) for file in self._by_place.get(label, ())}
         return [f"the folder of session {label} holds {len(groups)} transcripts"] if len(groups) > 1 else []
+
+    def _twins(self, one: Wanted, label: str, named: FileEvidence) -> list[str]:
+        """Return that another transcript began with a run, in the folder of the one that its pointer names.
+
+        Two dispatches of one second share a short label, and so one pointer, which the later one wrote; and
+        the next use of a label takes the pointer of one that still runs.
+        """
+        if _UNIQUE.fullmatch(label) or one.start_us is None or named.cwd is None:
+            return []
+        alone = {group_of(named)} | {
+            group_of(file)
+            for file in self._started(one, (named.tool, named.cwd))
+            if not file.is_stub
+            and file.inherits is None
+            and not _foreign(one, file)
+            and not self._is_pointed(file, label)
+        }
+        what = "another transcript" if len(alone) == 2 else f"{len(alone) - 1} other transcripts"  # noqa: PLR2004 - it and one
+        return [f"{what} that no other pointer names began there with the run"] if len(alone) > 1 else []
+
+    def _is_pointed(self, file: FileEvidence, label: str) -> bool:
+        """Say whether another label's pointer leads to a transcript, or to a log of its session."""
+        return any(other != label for one in self._siblings(file) for other in self._pointing.get(one.path, ()))
 
     def _in_window(self, one: Wanted) -> Iterator[Claim]:
         """Yield transcripts that only fit by working folder and start."""
@@ -230,13 +256,13 @@ class Index:
             return None
         return self._claim(one, file, Rank.WEAK, words, [doubt])
 
-    def _started(self, one: Wanted) -> Iterator[FileEvidence]:
-        """Yield the transcripts that began soon after a run's start, before its end, the earliest first."""
+    def _started(self, one: Wanted, place: tuple[str, str | None] | None = None) -> Iterator[FileEvidence]:
+        """Yield the transcripts that began soon after a run's start, before its end; those of one tool and folder."""
         first = (one.start_us or 0) // _SECOND_US * _SECOND_US
         last = first + _WINDOW_US
         if one.end_us is not None:
             last = min(last, one.end_us // _SECOND_US * _SECOND_US + _SECOND_US - 1)  # ends are often whole seconds
-        for starts in self._by_folder.values():
+        for starts in self._by_folder.values() if place is None else [self._by_folder.get(place, [])]:
             for at_us, path in starts[bisect_left(starts, (first, "")) :]:
                 if at_us > last:
                     break

@@ -181,7 +181,7 @@ def _court(of: Known, sessions: Mapping[str, Wanted], scan: Scan) -> Court:
     bound: dict[str, list[tuple[str, Rank]]] = {}
     for one in of.bindings.all():
         if (path := path_of(one.uri)) is not None:
-            bound.setdefault(path, []).append((one.session, EVIDENCE[one.evidence]))
+            bound.setdefault(layouts.settled(path), []).append((one.session, EVIDENCE[one.evidence]))
     return Court(Index(scan, sessions.values()), sessions, bound, _same)
 
 

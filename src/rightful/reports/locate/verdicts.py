@@ -185,7 +185,7 @@ def _summary(owner: Claim | None, judged: tuple[Judged, ...]) -> str:
         return owner.words
     if not judged:
         return "no transcript was found that anything joins to it"
-    best = next((one for one in judged if one.verdict == "candidate"), None)
+    best = min((one for one in judged if one.verdict == "candidate"), key=lambda one: one.claim.rank, default=None)
     if best is None:
         return f"what was found is contradicted: {judged[0].why}"
     return best.why
