@@ -56,6 +56,15 @@ def test_in_a_folder_that_is_named_a_transcript_counts_wherever_it_lies_and_howe
     assert (len(own.files), own.passed) == (0, 7), "in the tools' own folders only what is called as theirs is read"
 
 
+def test_only_a_file_that_is_called_as_a_transcript_leaves_a_doubt_where_it_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write.lines(tmp_path / "server.log", {"level": "info"})
+    write.lines(tmp_path / "rollout-x.jsonl", {"level": "info"})
+    monkeypatch.setattr("os.access", lambda *_: False)  # the superuser may read all
+    assert search(tmp_path, elsewhere=True).problems == (f"{tmp_path / 'rollout-x.jsonl'} cannot be read by you",)
+
+
 def test_links_are_not_followed_and_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
     write.codex(tmp_path / "outside", A, AT)
     inside = tmp_path / "inside" / "sessions"

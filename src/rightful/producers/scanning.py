@@ -85,6 +85,8 @@ def scan(
         found = None if path in files else evidence_of(path, follow=False)
         if found is not None and found.form in _WHOLE:
             files[path] = found
+        elif path in paths and not layouts.is_transcript(path):
+            pass  # nothing says that it is one, so that it cannot be read leaves no doubt
         elif found is None and os.path.isfile(path) and not os.access(path, os.R_OK):  # noqa: PTH113 - text
             problems.append(f"{path} cannot be read by you")
 
