@@ -64,7 +64,7 @@ def meant(ledger: Ledger, asked: str, kind: str | None, policy: Policy) -> Meant
         return found[0]
     if found:
         raise UsageError(_several(asked, found))
-    raise UsageError(_none(facts, asked, kind))
+    raise UsageError(_none(facts, asked, kind, ledger.log.head()))
 
 
 def _found(ledger: Ledger, asked: str, kind: str | None, policy: Policy) -> list[Meant]:
@@ -122,7 +122,7 @@ def _several(asked: str, found: list[Meant]) -> str:
     return f"{asked!r} can mean {shown}{more}; nothing was explained. {say}."
 
 
-def _none(facts: Facts, asked: str, kind: str | None) -> str:
+def _none(facts: Facts, asked: str, kind: str | None, head: int) -> str:
     near = sorted(arm for arm in facts.arms.values if asked and asked in arm)
     if kind is None and asked:
         near += facts.names.like(asked, facts.watermark)
@@ -131,4 +131,6 @@ def _none(facts: Facts, asked: str, kind: str | None) -> str:
         ", `rightful status --sessions` the sessions." if not kind else "."
     )
     hint = f" Names that contain it: {asking.listed(near)}." if near else lists
+    if not near and _POSITION.match(asked):
+        hint = f" The last position is {head}." if head else " It holds no events yet."
     return f"no {what} {asked!r} is in this ledger; nothing was explained.{hint}"

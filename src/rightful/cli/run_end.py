@@ -43,7 +43,7 @@ def end(args: argparse.Namespace, place: Place, code: int) -> int:
         "session": place.identity.session, "run_nonce": place.identity.nonce, "exit_code": code,
         "started_at": times.text_of(place.began_us), "ended_at": times.text_of(ended_us),
     }  # fmt: skip
-    for step in (_record, _clear, _write_report):
+    for step in (_record, _clear, _write_report, _say_unbound):
         try:
             step(args, place, ended_us, report)
         except Exception as error:  # noqa: BLE001 - nothing of ours may hide how the command ended
@@ -198,6 +198,13 @@ def _import_of(args: argparse.Namespace, place: Place, path: str) -> str:
 
     words = ["rightful", *(["--ledger", args.ledger] if args.ledger else []), "import", str(place.harness), path]
     return f"its transcript is bound, not imported; this imports it: {shlex.join(words)}"
+
+
+def _say_unbound(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:
+    """Say why no transcript was bound, where the tool that should have written one is known."""
+    del ended_us
+    if not args.quiet and place.harness in running.TOOLS and report.get("transcript") is None and report.get("why"):
+        common.note(f"no transcript was bound to {place.identity.session}: {report['why']}")
 
 
 def _path(uri: str) -> str:
