@@ -24,6 +24,7 @@ def opened(tmp_path: Path) -> rightful.Ledger:
         [started("workspace:41c2@1"), started("gptme:blue"), started("codex:twin"), started("copilot:twin"),
          started("claude-code:a_b", alias=True),
          started("claude-code:7fbe4341-0d57"), started("claude-code:7fbe4341-0d57/scout"), started("gptme:7fb"),
+         started("gptme:written.so"), started("gptme:written_so", alias=True),
          started("grok:dead"), started("workspace:dead@1"), started("workspace:dead@2"),
          *(started(f"codex:many-{n}") for n in range(7))]
     )  # fmt: skip
@@ -43,6 +44,7 @@ def opened(tmp_path: Path) -> rightful.Ledger:
         ("7fbe4341-0d57/", "claude-code:7fbe4341-0d57/scout"),
         ("41c2", "workspace:41c2@1"),
         ("7fb", "gptme:7fb"),
+        ("written", "gptme:written.so"),
     ],
 )
 def test_a_session_is_found_by_its_name_or_by_a_value_that_only_it_has(

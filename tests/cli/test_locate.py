@@ -48,6 +48,13 @@ def test_what_is_bound_leads_to_what_was_said(here: Path, run: Run, ledger: Path
     )
 
 
+def test_who_names_no_session_is_told_where_to_look(run: Run, ledger: Path) -> None:
+    done = run("locate", "nobody")
+
+    assert done.code == 2
+    assert done.err.endswith("nothing was searched. `rightful status --sessions` lists them.\n")
+
+
 def test_the_document_has_both_answers_and_every_claim(here: Path, run: Run) -> None:
     path = write.claude(here / "c", A, AT)
     found = run("locate", f"claude-code:{A}", "--root", here / "c", "--json").document

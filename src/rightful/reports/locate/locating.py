@@ -109,7 +109,7 @@ def named(of: Known, asked: str) -> str:
         return asked
     raise UsageError(
         f"no session is named {asked!r} in this ledger, and it is no tool's own name, such as claude-code:<id>; "
-        f"nothing was searched."
+        f"nothing was searched. `rightful status --sessions` lists them."
     )
 
 
