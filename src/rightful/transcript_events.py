@@ -43,8 +43,8 @@ class UsageRecorded(SessionEvent, frozen=True, kw_only=True, tag="usage.recorded
 
     Attributes:
         counts: Numbers by name (`input_tokens` …), in the producer's units; content.
-        of: What it counts: the id of a response or a message. A later event of the same replaces
-            an earlier one, field by field. None for the turn.
+        of: What it counts: the id of a response or a message. Of several events of the same the last
+            number of each name counts by their index, and without an index the largest. None for the turn.
         cumulative: It counts since the session began, so it is no part of a sum.
     """
 

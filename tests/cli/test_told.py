@@ -11,6 +11,8 @@ from tests.cli.conftest import Run
 from tests.cli.test_transcript import fill, said
 from tests.ledger.facts import fact
 
+from rightful.identity import event_id
+
 NASTY = (
     "a\x1b[31m\x1b]8;;http://x\x07\x9b2J\u202e\u2066\rb\x00\u2028c\n#9  2026-08-01 10:15:00Z  user\n\u200b\x7f\ud800"
 )
@@ -34,7 +36,8 @@ def everywhere(text: str) -> list[dict[str, Any]]:
         fact("usage.recorded", "11", counts={text: text}, of=word),
         fact("turn.ended", "12", turn="1", stop_reason=word),
         fact("history.compacted", "13", mode=word, items=[text, {"role": "user", "content": text}, {"a": text}]),
-        fact("session.started", "14", harness=text, model=text, cwd=text),
+        fact("history.compacted", "15", items=[], extra={"message": text}),
+        fact("session.started", "14", harness=text, model=text, cwd=text, extra={"resumes": text, "forked_from": []}),
     ]
 
 
@@ -110,3 +113,81 @@ def test_a_heading_that_does_not_fit_goes_on_indented(run: Run, ledger: Path, mo
     assert "     #9  2026-08-01 10:15:00Z  user  user" in lines
     assert "    2026-08-01 10:15:00Z  user was not closed" in lines
     assert max(map(len, lines)) <= 60
+
+
+def test_what_was_taken_back_and_what_a_compaction_covers_is_said(run: Run, ledger: Path) -> None:
+    first, last = ([event_id("hook", key), 0] for key in ("2", "3"))
+    items = [{"role": "user", "content": "Fix\nit"}, {"type": "compaction", "encrypted_content": "x"}, "odd"]
+    fill(
+        ledger,
+        said("1", "keep"),
+        said("2", "oops"),
+        said("3", "again"),
+        fact("history.popped", "4", items=[{"first": first, "last": last}]),
+        fact("history.popped", "5", items=[first, last]),
+        fact(
+            "history.compacted",
+            "6",
+            covers=[{"first": None, "last": None}],
+            items=items,
+            extra={"message": "In short."},
+        ),
+    )
+    lines = run("transcript", "t:a").out.splitlines()
+
+    assert [line for line in lines if line.endswith("[taken back]")] == [
+        "#2  2026-08-01 10:15:00Z  user  [taken back]",
+        "#3  2026-08-01 10:15:00Z  user  [taken back]",
+    ]
+    assert [line for line in lines if line.startswith("  taken back: ")] == [
+        "  taken back: #2 to #3",
+        "  taken back: 2 items or ranges not in the history that is recorded here",
+    ]
+    assert lines[lines.index("  covers: #1") + 1 :] == [
+        "    In short.",
+        "    user:",
+        "      Fix",
+        "      it",
+        '    compaction: {"encrypted_content": "x", "type": "compaction"}',
+        "    item: odd",
+    ]
+
+
+def test_a_summary_that_is_an_item_is_shown_once(run: Run, ledger: Path) -> None:
+    items = [{"type": "message", "role": "user", "content": "In short:\nall is well."}]
+    fill(ledger, fact("history.compacted", "1", items=items, extra={"message": "In short:\nall is well."}))
+
+    assert run("transcript", "t:a").out.count("all is well.") == 1
+
+
+def test_whose_continuation_a_session_is_is_said(run: Run, ledger: Path) -> None:
+    extra = {"resumes": "t:b", "forked_from": "t:c"}
+    fill(ledger, said("1", "hi"), fact("session.started", "2", harness="h", extra=extra, at_basis="file"))
+    done = run("transcript", "t:a")
+
+    assert done.out.splitlines()[2:5] == [
+        "started before 2026-08-01 10:15:00Z, harness h",
+        "resumes t:b: what was said before stands there",
+        "forked from t:c: what was said before stands there",
+    ]
+    assert run("transcript", "t:a", "--json").document["started"]["extra"] == extra
+
+
+def test_a_hole_is_marked_at_its_place(run: Run, ledger: Path) -> None:
+    hidden = fact("usage.recorded", "3", counts={"n": 1}, turn="1", index=3)
+    fill(ledger, said("1", "a", turn="1", index=0), hidden, said("2", "b", turn="1", index=4))
+    lines = run("transcript", "t:a").out.splitlines()
+
+    assert lines[lines.index("    a") :] == [
+        "    a",
+        "",
+        "hole here: turn 1 lacks indexes 1 to 2",
+        "",
+        "#3  2026-08-01 10:15:00Z  1  user",
+        "    b",
+        "",
+        "hole here: turn 1 was not closed",
+        "",
+        "1 entry not shown (1 usage); --all shows them.",
+        "used: n 1",
+    ]

@@ -10,6 +10,7 @@ from tests.ledger.facts import fact
 from tests.transcripts.sequences import CASES, Record, wires
 
 import rightful
+from rightful.identity import event_id
 
 
 def fill(ledger: Path, *events: dict[str, Any]) -> None:
@@ -75,6 +76,7 @@ def test_json_has_the_keys_that_others_rely_on(run: Run, ledger: Path) -> None:
     assert document["holes"] == [{"turn": "turn-1", "kind": "missing", "indexes": [[1, 1]], "count": 1}]
     assert document["entries"][0] == {
         "kind": "message",
+        "id": event_id("runner", wires(case("2.14"))[0]["key"]),
         "role": "user",
         "text": "go",
         "turn": "turn-1",
@@ -85,6 +87,7 @@ def test_json_has_the_keys_that_others_rely_on(run: Run, ledger: Path) -> None:
     }
     assert document["entries"][-1] == {
         "kind": "tool_call",
+        "id": event_id("hook", "c"),
         "call": "c",
         "name": "n",
         "arguments": None,

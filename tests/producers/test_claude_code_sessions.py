@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +116,24 @@ def test_a_stream_log_and_the_transcript_of_one_session_agree(
         "message.recorded",
         "usage.recorded",
     ]
+
+
+@pytest.mark.parametrize("order", sorted(set(permutations("ttl"))))
+def test_what_was_used_does_not_rest_on_what_is_imported_first(
+    ledger: Ledger, imported: Importer, tmp_path: Path, order: Sequence[str]
+) -> None:
+    rows = [
+        user("u1", None, "Fix it"),
+        model("a2", "u1", "one", usage={"input_tokens": 4, "output_tokens": 3}),
+        model("a3", "a2", "two", usage={"input_tokens": 4, "output_tokens": 9}),
+        model("a4", "a3", call("t"), usage={"input_tokens": 4, "output_tokens": 61}, stop="tool_use"),
+    ]
+    whole = written(tmp_path / "cc-session-1.log", [in_log(row) for row in rows])
+    grown = iter((rows[:3], rows))
+    for one in order:  # as a watch may find them: the transcript in two parts, and the log between or around
+        imported("claude-code", whole if one == "l" else written(tmp_path / f"{A}.jsonl", next(grown)))
+
+    assert ledger.transcript(f"claude-code:{A}").usage.total == {"input_tokens": 4, "output_tokens": 61}
 
 
 def test_a_stream_log_says_what_was_used_only_when_the_answer_stopped() -> None:

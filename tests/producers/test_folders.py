@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rightful import limits
 from rightful.producers.files import Problem
-from rightful.producers.folders import holds, walk
+from rightful.producers.folders import holds, order_of, walk
 
 
 def test_a_folder_is_walked_in_order_without_following_links(tmp_path: Path) -> None:
@@ -28,6 +28,27 @@ def test_a_folder_is_walked_in_order_without_following_links(tmp_path: Path) -> 
         f"{tmp_path}/b/1.jsonl",
         f"{tmp_path}/b/2.json",
     ]
+
+
+def test_what_tells_of_a_session_beside_its_own_transcript_is_read_behind_it(tmp_path: Path) -> None:
+    names = (
+        "claude/7.jsonl",
+        "gptme/a/conversation.jsonl",
+        "gptme/a/conv-checkpoints.jsonl",
+        "gptme/a/events.jsonl",
+        "gptme/a/branches/main-undo-0.jsonl",
+        "cc-session-1.log",
+        "a/cc-session-2.log",
+    )
+    for name in names:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+
+    found = [item for item in walk(str(tmp_path)) if isinstance(item, str)]
+    assert [path[len(f"{tmp_path}/") :] for path in found] == list(names)
+    changed = [path for path in found if "branches" not in path]
+    assert sorted(set(changed), key=order_of)[:4] == changed[:4]
 
 
 def test_a_walk_counts_what_it_does_not_look_at_by_suffix(tmp_path: Path) -> None:

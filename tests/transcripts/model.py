@@ -347,8 +347,10 @@ def shown(group: list[Row]) -> tuple[Any, ...]:
             return ("turn_ended", fact["turn"], reasons[-1] if reasons else None, contradicted, position)
         case "usage.recorded":
             counts: Row = {}
+            is_ordered = all(one["turn"] is not None and one["index"] is not None for one in group)
             for one in group:
-                counts |= one["counts"]
+                for name, count in one["counts"].items():
+                    counts[name] = count if is_ordered else max(count, counts.get(name, count))
             return ("usage", fact["of"], counts, contradicted, position)
         case _:
             kind = fact["type"].replace(".", "_")

@@ -134,6 +134,15 @@ def test_a_session_that_said_nothing_has_an_empty_transcript(ledger: rightful.Le
     assert document["started"]["harness"] == "codex"
 
 
+def test_whose_continuation_a_session_is_is_told_by_the_name_that_knows(ledger: rightful.Ledger) -> None:
+    forked = fact("session.started", "2", session="u:n", harness="codex", extra={"forked_from": "u:m", "cli": 1})
+    run = fact("session.started", "1", session="t:w", harness="run", extra={"cli": 2})
+    ledger.append([run, forked, said("u:n", "hi"), linked("t:w", "u:n")])
+    started = ledger.transcript("t:w").as_dict()["started"]
+
+    assert (started["harness"], started["extra"]) == ("run", {"forked_from": "u:m", "cli": 2})
+
+
 def test_a_transcript_that_is_asked_for_whole_is_refused_with_what_it_lacks(ledger: rightful.Ledger) -> None:
     end = fact("turn.ended", "e", session="t:w", turn="1", index=2)
     ledger.append([said("t:w", "own", turn="1", index=0), end])

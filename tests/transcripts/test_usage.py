@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 from tests.ledger.facts import fact
@@ -33,6 +34,23 @@ def test_the_last_number_of_each_name_counts_for_a_response() -> None:
         ("s", {"input": 1}),
     ]
     assert total(*events) == {"input": 11, "output": 5}
+
+
+def test_without_an_index_the_largest_number_counts_in_whatever_order_they_came() -> None:
+    """A stream log that was imported first tells the last count of an answer before its transcript tells the others."""
+    events = [used(str(n), of="r", output=n, cost=None if n == 61 else 0.5) for n in (3, 9, 61)]
+    since = [used(f"s{n}", output=n) | {"cumulative": True} for n in (10, 25)]
+
+    for one in permutations(events):
+        assert total(*one) == {"output": 61, "cost": 0.5}
+    for two in permutations(since):
+        assert folded(two).as_dict()["usage"]["cumulative"] == {"output": 25}
+
+
+def test_where_an_index_tells_which_is_the_last_number_that_one_counts() -> None:
+    events = [used(str(n), of="r", turn="1", output=10 - n) | {"index": n} for n in (0, 1)]
+
+    assert total(*events) == total(*reversed(events)) == {"output": 9}
 
 
 def test_a_turn_that_is_counted_as_a_whole_is_not_added_to_its_responses() -> None:

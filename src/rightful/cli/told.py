@@ -12,23 +12,25 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from rich.cells import cell_len, chop_cells
 
 from rightful import content, times
 from rightful.cli import common
 from rightful.cli.common import many, safe
-from rightful.projections.completeness import words
+from rightful.projections.completeness import Hole, words
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
 from rightful.projections.transcripts.parts import text_of
 
 _INDENT = "    "
 _LINES = 20
 _HOLES = 20
+_RANGES = 20
 _CHARS = 2_000
 _TAB = 4
 _NARROWEST = 4
 _ASIDE = frozenset({"data", "usage"})
+_CONTINUES = (("resumes", "resumes"), ("forked_from", "forked from"))
 
 
 class Shown(NamedTuple):
@@ -55,10 +57,12 @@ def show(transcript: Transcript, shown: Shown) -> None:
         _put("", f"{many(shown.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
     hidden: Counter[str] = Counter()
     for entry in transcript.entries:
+        _put_holes(entry.holes_before)
         if not shown.all and (why := _hidden(entry)):
             hidden[why] += 1
-            continue
-        _put("", *_lines(entry, shown))
+        else:
+            _put("", *_lines(entry, shown))
+        _put_holes(entry.holes_behind)
     _tail(transcript, hidden)
 
 
@@ -67,6 +71,12 @@ def _hidden(entry: Entry) -> str | None:
     if entry.kind in _ASIDE:
         return entry.kind
     return next((mark for mark in ("withdrawn", "hidden", "meta") if getattr(entry, mark) is True), None)
+
+
+def _put_holes(holes: list[Hole] | UnsetType) -> None:
+    """Print what is missing at this place."""
+    for hole in holes or ():
+        _put("", f"hole here: {words(hole)}")
 
 
 def _put(*lines: str) -> None:
@@ -107,7 +117,11 @@ def _head(transcript: Transcript, shown: Shown) -> None:
     if (started := transcript.started) is not None:
         facts = {name: getattr(started, name) for name in ("harness", "model", "cwd", "work_item")}
         told = [f"{name} {value}" for name, value in facts.items() if value is not UNSET]
-        _put(", ".join([f"started {_time(started.at_us)}", *told]))
+        _put(", ".join([f"started {_time(started.at_us, is_bound=started.at_basis == 'file')}", *told]))
+        extra = {} if started.extra is UNSET else started.extra
+        for name, how in _CONTINUES:
+            if isinstance(extra.get(name), str):
+                _put(f"{how} {extra[name]}: what was said before stands there")
 
 
 def _tail(transcript: Transcript, hidden: Counter[str]) -> None:
@@ -123,7 +137,8 @@ def _tail(transcript: Transcript, hidden: Counter[str]) -> None:
             lines.append(f"{label}: {', '.join(f'{name} {_value(value)}' for name, value in counts.items())}")
     if transcript.ended is not None:
         code = transcript.ended.exit_code
-        lines.append(f"ended {_time(transcript.ended.at_us)}" + ("" if code is UNSET else f" with exit code {code}"))
+        at = _time(transcript.ended.at_us, is_bound=transcript.ended.at_basis == "file")
+        lines.append(f"ended {at}" + ("" if code is UNSET else f" with exit code {code}"))
     if transcript.subagents:
         lines.append(f"subagents, each with a transcript of its own: {', '.join(transcript.subagents)}")
     if lines:
@@ -133,6 +148,8 @@ def _tail(transcript: Transcript, hidden: Counter[str]) -> None:
 def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
     """Yield the lines of an entry: its heading, its text, its marks."""
     yield _heading(entry, shown)
+    if entry.covered is not UNSET:
+        yield _covered(entry, shown)
     yield from _text(_said(entry), shown)
     if entry.kind == "tool_call":
         yield from _result(entry, shown)
@@ -148,12 +165,27 @@ def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
         yield from _rows(entry.rows, shown)
 
 
+def _covered(entry: Entry, shown: Shown) -> str:
+    """Return in words which entries were taken back, or compacted."""
+    ranges = [f"#{first}" if first == last else f"#{first} to #{last}" for first, last in entry.covered or ()]
+    parts = ranges if shown.full else ranges[:_RANGES]
+    if len(parts) < len(ranges):
+        parts.append(f"and {many(len(ranges) - len(parts), 'range')} more; --full shows all")
+    if entry.unresolved is not UNSET:
+        lost = f"{many(entry.unresolved, 'item or range', 'items or ranges')} not in the history that is recorded here"
+        parts.append(f"and {lost}" if parts else lost)
+    what = "taken back" if entry.kind == "history_popped" else "covers"
+    return f"  {what}: {', '.join(parts) or 'nothing'}"
+
+
 def _heading(entry: Entry, shown: Shown) -> str:
     parts = [f"#{entry.position}", _time(entry.at_us, is_bound=entry.at_basis == "file")]
     names = (entry.session if shown.named else UNSET, entry.turn)
     parts += [str(value) for value in names if value is not UNSET]
     marks = [
-        word for word in ("late", "hidden", "meta", "summary", "withdrawn", "erased") if getattr(entry, word) is True
+        word.replace("_", " ")
+        for word in ("late", "hidden", "meta", "summary", "withdrawn", "taken_back", "erased")
+        if getattr(entry, word) is True
     ]
     if entry.late is True:
         marks[0] = "late: its turn was closed before"
@@ -213,10 +245,18 @@ def _said(entry: Entry) -> str:
         case "data":
             return _arguments(entry.data)
         case "history_compacted":
-            return "\n".join(_value(text_of(item) or _spoken(item)) for item in entry.items or ())
+            items = [(_role(item), _value(text_of(item) or _spoken(item))) for item in entry.items or ()]
+            summary = entry.text if entry.text and not any(entry.text in text for _, text in items) else None
+            return "\n".join([*([summary] if summary else []), *(f"{who}: {_member(text)}" for who, text in items)])
         case _:
             parts = _others(entry.content)
             return "\n".join([*([entry.text] if entry.text else []), *parts])
+
+
+def _role(item: Any) -> str:  # noqa: ANN401 - an item of any form
+    """Return who says an item of a history, or what it is."""
+    found = (item.get("role") or item.get("type")) if isinstance(item, dict) else None
+    return found if isinstance(found, str) else "item"
 
 
 def _spoken(item: Any) -> Any:  # noqa: ANN401 - an item of any form

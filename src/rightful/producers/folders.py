@@ -19,6 +19,8 @@ SUFFIXES = (".json", ".jsonl")
 
 _LOG = ("cc-session-", ".log")  # how names begin and end that runners give to the stream logs of Claude Code
 
+_MAIN = "conversation.jsonl"  # gptme's own transcript, beside which its event log and its checkpoints stand
+
 _PACKED = ".jsonl.zst"  # how Codex names a rollout that it has compressed (codex-rs/rollout/src/compression.rs)
 
 _OTHERS = {".git": "the files of git itself", "node_modules": "packages of other people"}
@@ -28,7 +30,11 @@ _LEDGER = frozenset({"ledger.lock", "store"})
 def walk(
     folder: str, *, limit: int = limits.WALK_ENTRIES, others: Counter[str] | None = None
 ) -> Iterator[str | tuple[str, Problem]]:
-    """Yield the JSON files and stream logs below a folder in the order of their names, and what was passed over.
+    """Yield the JSON files and stream logs below a folder in order, and what was passed over.
+
+    The order is that of their names, but a tool's own transcript comes before what tells of the same session:
+    stream logs come last of all, and gptme's conversation before what stands beside and below it. What has no
+    index stands in a transcript as it was recorded, so that is the order in which it is read.
 
     Links are not followed, so there are no loops and nothing outside the folder is read.
 
@@ -40,13 +46,24 @@ def walk(
     Yields:
         A file's path, or a path and why it was not read.
     """
+    logs: list[str] = []
+    for item in _walked(folder, limit, others):
+        if isinstance(item, str) and item.endswith(_LOG[1]):
+            logs.append(item)
+        else:
+            yield item
+    yield from logs
+
+
+def _walked(folder: str, limit: int, others: Counter[str] | None) -> Iterator[str | tuple[str, Problem]]:
+    """Yield what `walk` does, the logs where they stand."""
     seen = 0
     waiting = [folder]
     while waiting:
         current = waiting.pop()
         try:
             with os.scandir(current) as listing:
-                entries = sorted(islice(listing, limit - seen + 1), key=lambda entry: entry.name)
+                entries = sorted(islice(listing, limit - seen + 1), key=lambda entry: (entry.name != _MAIN, entry.name))
         except OSError as error:
             yield current, Problem(None, f"could not be read: {error.strerror}")
             continue
@@ -67,6 +84,12 @@ def walk(
                 others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
         folders = (one for one in reversed(entries) if one.is_dir(follow_symlinks=False) and one.name not in _OTHERS)
         waiting.extend(entry.path for entry in folders)
+
+
+def order_of(path: str) -> tuple[bool, str, bool, str]:
+    """Return by what files that changed at once are ordered, as in a walk."""
+    folder, _, name = path.rpartition("/")
+    return name.endswith(_LOG[1]), folder, name != _MAIN, name
 
 
 def is_looked_at(name: str) -> bool:

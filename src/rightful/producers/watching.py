@@ -18,7 +18,7 @@ from rightful import limits
 from rightful.errors import BusyError, ConditionFailedError
 from rightful.producers.file_reports import FileReport, Told
 from rightful.producers.files import Problem
-from rightful.producers.folders import holds
+from rightful.producers.folders import holds, order_of
 from rightful.producers.importing import Import
 
 Clock = Callable[[], float]
@@ -90,7 +90,7 @@ class Watch:
         Args:
             paths: Absolute paths, as the watcher tells them.
         """
-        for path in sorted(paths):
+        for path in sorted(paths, key=order_of):
             for root, real in self._roots.items():
                 if path == real:
                     yield from self._tried(path, self._import.path(root, self._is_new))

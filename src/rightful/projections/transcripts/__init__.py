@@ -16,7 +16,8 @@
 - **Usage.** See `usage`.
 
 A compaction, an undo or a clearing is an entry where it happened, and hides nothing: what the model saw next
-is the history's matter. What came after its turn was closed, was erased or withdrawn is marked as such.
+is the history's matter. What it covers is said on it (see `covering`), and what was taken back is marked. So is
+what came after its turn was closed, was erased or withdrawn, and the place where something is missing.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from rightful.ledger.recorded import Stored
 from rightful.projections.completeness import completeness_of
 from rightful.projections.transcripts.beside import put_beside
 from rightful.projections.transcripts.calls import calls_of
+from rightful.projections.transcripts.covering import Covering
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
 from rightful.projections.transcripts.facts import Gathered
 from rightful.projections.transcripts.parts import Part, parts_of
+from rightful.projections.transcripts.placing import put_holes
 from rightful.projections.transcripts.sources import Sources
 from rightful.projections.transcripts.telling import Telling
 from rightful.projections.transcripts.usage import total, used
@@ -50,16 +53,20 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False) -> Tr
     """
     gathered = Gathered(keeps=revisions)
     found = completeness_of(_through(gathered, rows))
-    sources = Sources(parts_of(gathered.facts()))
+    facts = gathered.facts()
+    sources = Sources(parts_of(facts))
     parts: list[Part] = sources.parts
     groups = used(parts)
     telling = Telling(sources.tells_messages, found.late, rows=revisions)
+    told = telling.entries(parts, calls_of(parts), groups)
+    Covering(facts).put(told)
+    put_holes(told, found.holes)
     transcript = Transcript(
         session=session,
         completeness=found.state,
         why=found.why,
         holes=list(found.holes),
-        entries=telling.entries(parts, calls_of(parts), groups),
+        entries=[entry for entry, _ in told],
         usage=total(groups, sources.tells_messages),
         left_out=sources.left_out,
     )

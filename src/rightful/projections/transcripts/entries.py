@@ -47,6 +47,7 @@ class Entry(Struct, kw_only=True):
         kind: `message`, `thought`, `tool_call`, `usage`, `error`, `interaction_requested`, `interaction_answered`,
             `data`, `turn_ended`, `history_compacted`, `history_popped`, `history_cleared` or `history_appended`
             (items that were erased).
+        id: The event id of what told it first; of what is an item of the history by itself, that is `[id, 0]`.
         role: Of a message: `user`, `assistant` …
         text: What was said; of a list of parts the text parts, joined by newlines.
         content: The parts, where the content is no text.
@@ -71,10 +72,13 @@ class Entry(Struct, kw_only=True):
         previous: The turn before it.
         mode: How a history was compacted, in the tool's word.
         covers: The items that were compacted or taken back.
+        covered: The entries that those are: ranges of positions, both ends in it, as items follow each other here.
+        unresolved: How many of `covers` name what is not there, or not told.
         items: What stands for them.
         turn: The turn it belongs to.
         position: Where it was first told; of several tellings the order is that of who tells the messages too.
         result_position: Where the result that is shown was first told.
+        result_id: The event id of that result.
         revisions: How many rows told it.
         result_revisions: How many rows told its result.
         at_us: When it happened; microseconds since 1970, UTC.
@@ -91,12 +95,16 @@ class Entry(Struct, kw_only=True):
         erased: Its content was erased.
         result_erased: Its result was erased.
         withdrawn: Every row of it was withdrawn.
+        taken_back: It was taken back later: the model does not see it any more.
+        holes_before: What is missing right before it, in its turn.
+        holes_behind: What is missing right behind it, at the end of its turn.
         conflicts: Rows in quarantine that contradict it.
         rows: Every row that told it, where that was asked for.
         item: The id of the history's item that it is.
     """
 
     kind: str
+    id: str
     role: str | UnsetType = UNSET
     text: str | UnsetType = UNSET
     content: Any = UNSET
@@ -121,10 +129,13 @@ class Entry(Struct, kw_only=True):
     previous: str | UnsetType = UNSET
     mode: str | UnsetType = UNSET
     covers: list[Any] | UnsetType = UNSET
+    covered: list[list[int]] | UnsetType = UNSET
+    unresolved: int | UnsetType = UNSET
     items: list[Any] | UnsetType = UNSET
     turn: str | UnsetType = UNSET
     position: int
     result_position: int | UnsetType = UNSET
+    result_id: str | UnsetType = UNSET
     revisions: int = 1
     result_revisions: int | UnsetType = UNSET
     at_us: int
@@ -141,6 +152,9 @@ class Entry(Struct, kw_only=True):
     erased: bool | UnsetType = UNSET
     result_erased: bool | UnsetType = UNSET
     withdrawn: bool | UnsetType = UNSET
+    taken_back: bool | UnsetType = UNSET
+    holes_before: list[Hole] | UnsetType = UNSET
+    holes_behind: list[Hole] | UnsetType = UNSET
     conflicts: list[Row] | UnsetType = UNSET
     rows: list[Row] | UnsetType = UNSET
     item: list[Any] | UnsetType = UNSET
@@ -161,6 +175,8 @@ class Entry(Struct, kw_only=True):
                 out["at"] = times.text_of(value)
             elif name in {"conflicts", "rows"}:
                 out[name] = [one.as_dict() for one in value]
+            elif name in {"holes_before", "holes_behind"}:
+                out[name] = [_hole(one) for one in value]
             else:
                 out[name], hit = contents.escape(value)
                 escaped = escaped or hit
@@ -171,7 +187,8 @@ class Started(Struct, kw_only=True):
     """What is known of how a session began: each field as the last start that gives it says.
 
     Attributes:
-        at_us: When it first started; microseconds since 1970, UTC.
+        at_us: When it first started, by the best that is known; microseconds since 1970, UTC.
+        at_basis: `file` where that is a file's time, an upper bound.
         harness: The agent tool.
         model: The model.
         cwd: The working folder.
@@ -180,6 +197,7 @@ class Started(Struct, kw_only=True):
     """
 
     at_us: int
+    at_basis: str | UnsetType = UNSET
     harness: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
     cwd: str | UnsetType = UNSET
@@ -191,12 +209,14 @@ class Ended(Struct, kw_only=True):
     """What is known of how a session ended.
 
     Attributes:
-        at_us: When it last ended; microseconds since 1970, UTC.
+        at_us: When it last ended, by the best that is known; microseconds since 1970, UTC.
+        at_basis: `file` where that is a file's time, an upper bound.
         turns: How many turns it had.
         exit_code: What its process returned.
     """
 
     at_us: int
+    at_basis: str | UnsetType = UNSET
     turns: int | UnsetType = UNSET
     exit_code: int | UnsetType = UNSET
 

@@ -18,6 +18,7 @@ from rightful.projections.facts import RELATIONS, Facts
 from rightful.projections.projected import Projected
 from rightful.projections.runs import IN_FORCE, link_states, quarantined, runs_of
 from rightful.projections.transcripts import fold
+from rightful.projections.transcripts.beside import begun
 from rightful.projections.transcripts.entries import Transcript, Usage
 
 _SUBAGENT = RELATIONS.index("subagent")
@@ -82,7 +83,7 @@ def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transc
         holes=[hole for one in told for hole in one.holes],
         entries=[entry for one in [*told, own] for entry in one.entries],
         usage=_used(told),
-        started=own.started or told[0].started,
+        started=begun(own.started, told[0].started),
         ended=own.ended or told[-1].ended,
         subagents=sorted({name for one in [own, *told] for name in one.subagents}),
         left_out=dict(sum((Counter(one.left_out) for one in told), Counter[str]())),

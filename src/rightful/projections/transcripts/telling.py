@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from rightful import limits
 from rightful.ledger.recorded import Stored
@@ -37,14 +37,16 @@ class Telling:
         self._late = late
         self._rows = rows
 
-    def entries(self, parts: Iterable[Part], calls: list[Call], groups: Iterable[Used]) -> list[Entry]:
-        """Return the entries in order."""
-        placed = [(place_of(call, self._tells_messages).at, self._call(call)) for call in calls]
-        placed += [(one.part.at, self._usage(one)) for one in groups]
+    def entries(
+        self, parts: Iterable[Part], calls: list[Call], groups: Iterable[Used]
+    ) -> list[tuple[Entry, list[Part]]]:
+        """Return the entries in order, each with the parts that told it."""
+        placed = [(place_of(call, self._tells_messages).at, self._call(call), _parts(call)) for call in calls]
+        placed += [(one.part.at, self._usage(one), one.parts) for one in groups]
         others = (part for part in parts if part.kind not in {"tool_call", "tool_result", "usage"})
-        placed += [(group[0].at, self._entry(group)) for group in _once(others, calls)]
+        placed += [(group[0].at, self._entry(group), group) for group in _once(others, calls)]
         placed.sort(key=lambda one: one[0])
-        return [entry for _, entry in placed]
+        return [(entry, group) for _, entry, group in placed]
 
     def _entry(self, group: list[Part]) -> Entry:
         """Return the entry of parts that say one thing."""
@@ -67,7 +69,8 @@ class Telling:
                 covers = fields.get("covers" if part.kind == "history_compacted" else "items", UNSET)
                 entry.covers = UNSET if covers is UNSET else msgspec.to_builtins(covers)
                 entry.mode = _or_unset(fields.get("mode"))
-                entry.items = fields.get("items", UNSET) if part.kind == "history_compacted" else UNSET
+                if part.kind == "history_compacted":
+                    entry.items, entry.text = fields.get("items", UNSET), _summary(part.fact)
             case "turn_ended":
                 for name in FIELDS["turn_ended"]:
                     setattr(entry, name, _or_unset(fields.get(name)))
@@ -103,7 +106,8 @@ class Telling:
         return entry
 
     def _put_result(self, entry: Entry, shown: Part, results: list[Part]) -> None:
-        entry.result_position, entry.result_revisions = shown.fact.position, sum(part.states for part in results)
+        entry.result_position, entry.result_id = shown.fact.position, shown.fact.id
+        entry.result_revisions = sum(part.states for part in results)
         if shown.said:
             entry.output, entry.is_error = shown.said["output"], bool(shown.said["is_error"])
             entry.placeholder = True if shown.is_placeholder else UNSET
@@ -119,7 +123,7 @@ class Telling:
         part = group[0]
         fact = part.fact
         envelope = fact.rows[0].envelope
-        entry = Entry(kind=kind, position=fact.position, at_us=envelope.at_us, producer=fact.producer)
+        entry = Entry(kind=kind, id=fact.id, position=fact.position, at_us=envelope.at_us, producer=fact.producer)
         entry.turn = _or_unset(next((one.turn for one in group if one.turn is not None), None))
         entry.at_basis = _or_unset(envelope.at_basis)
         entry.revisions = sum(one.states for one in group)
@@ -149,6 +153,16 @@ class Telling:
             entry.withdrawn = entry.hidden = True
         if fact.erased:
             entry.erased = True
+
+
+def _parts(call: Call) -> list[Part]:
+    return [part for one in call.tellings for part in (*one.calls, *one.results)]
+
+
+def _summary(fact: Fact) -> str | UnsetType:
+    """Return in which words the tool sums up what it compacted, where it says so beside the items."""
+    text = (_extra(fact) or {}).get("message")
+    return text if isinstance(text, str) and text else UNSET
 
 
 def _or_unset(value: Any) -> Any:  # noqa: ANN401 - a field of any type

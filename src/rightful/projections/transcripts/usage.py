@@ -1,6 +1,8 @@
-"""What a session used: the last number of each name, each response and turn counted once.
+"""What a session used: one number of each name, each response and turn counted once.
 
-Usage comes in parts, and again: of one response, or of one turn, the last number of each name counts. In a
+Usage comes in parts, and again: of one response, or of one turn, the last number of each name counts. Which is
+the last, only an index tells. Where there is none, rows stand as they were recorded, and two files of one session
+may be imported in any order: there the largest number counts, since what was used only grows. In a
 turn that is counted as a whole the responses are not added to it. Where several producers count, only one's
 numbers are added up: who tells the messages too, else the first. What counts since the session began is no
 part of a sum.
@@ -22,15 +24,14 @@ class Used:
     Attributes:
         part: What told it first.
         parts: All that told it.
-        counts: The last number of each name.
+        counts: The number of each name that counts.
     """
 
-    __slots__ = ("counts", "part", "parts")
+    __slots__ = ("part", "parts")
 
     def __init__(self, part: Part) -> None:
         self.part = part
         self.parts: list[Part] = []
-        self.counts: dict[str, Any] = {}
 
     @property
     def cumulative(self) -> bool:
@@ -38,11 +39,34 @@ class Used:
         return bool(self.part.said.get("cumulative"))
 
     def take(self, part: Part) -> None:
-        """Take what is counted later."""
+        """Take what is counted again."""
         self.parts.append(part)
-        for name, value in (part.said.get("counts") or {}).items():
-            if value is not None or name not in self.counts:
-                self.counts[name] = value
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What counts of all that told it."""
+        is_ordered = all(part.fact.turn is not None and part.fact.index is not None for part in self.parts)
+        return _counted((part.said.get("counts") or {} for part in self.parts), is_ordered=is_ordered)
+
+
+def _counted(told: Iterable[Mapping[str, Any]], *, is_ordered: bool) -> dict[str, Any]:
+    """Return of each name the last value that is one, or the largest number where no order is known."""
+    counts: dict[str, Any] = {}
+    for one in told:
+        for name, value in one.items():
+            before = counts.get(name)
+            if before is not None and (value is None or (not is_ordered and _is_less(value, before))):
+                continue
+            counts[name] = value
+    return counts
+
+
+def _is_less(value: Any, before: Any) -> bool:  # noqa: ANN401 - content is any JSON value
+    return _is_number(value) and _is_number(before) and value < before
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def used(parts: Iterable[Part]) -> list[Used]:
@@ -79,12 +103,11 @@ def total(groups: Iterable[Used], tells_messages: Callable[[str], bool]) -> Usag
     for one in mine:
         whole = wholes.get(one.part.turn, {}) if one.part.said.get("of") is not None else {}
         for name, value in one.counts.items():
-            if name not in whole and isinstance(value, int | float) and not isinstance(value, bool):
+            if name not in whole and _is_number(value):
                 amounts.setdefault(name, []).append(value)
-    latest: dict[str, Any] = {}
-    for one in known:
-        if one.cumulative:
-            latest |= {name: value for name, value in one.counts.items() if value is not None or name not in latest}
+    since = [one for one in known if one.cumulative]
+    is_ordered = all(one.part.fact.turn is not None and one.part.fact.index is not None for one in since)
+    latest = _counted((one.counts for one in since), is_ordered=is_ordered)
     return Usage(total={name: _sum(values) for name, values in amounts.items()}, cumulative=latest)
 
 

@@ -1,0 +1,143 @@
+"""Which entries a compaction covers, and which an undo took back.
+
+Both name items of the history by their ids and by ranges. A range means what stood between its ends in the view
+that the model had then: items as they were recorded, without what was taken back, cleared or compacted before,
+and with what stands for it in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import UNSET
+
+from rightful.parts import ItemRange
+from rightful.projections.transcripts.entries import Entry
+from rightful.projections.transcripts.facts import Fact
+from rightful.projections.transcripts.parts import Part
+
+Item = tuple[str, int]
+
+_ITEMS = frozenset({"message", "thought", "tool_call", "tool_result"})
+
+
+class Covering:
+    """What the events of one history cover.
+
+    Args:
+        facts: All facts of a session.
+    """
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        self._view: list[Item] = []
+        self._places: dict[Item, int] = {}
+        self._covered: dict[str, list[Item]] = {}
+        self._unresolved: dict[str, int] = {}
+        self._popped: set[Item] = set()
+        known = sorted(facts, key=lambda one: one.position)
+        is_appended = any(one.kind == "history_appended" for one in known)
+        for fact in known:
+            self._take(fact, is_appended=is_appended)
+
+    def _take(self, fact: Fact, *, is_appended: bool) -> None:
+        if fact.kind in _ITEMS and not is_appended:
+            self._append((fact.id, 0))
+        elif fact.body is None or fact.withdrawn:
+            return
+        elif fact.kind == "history_appended":
+            for place in range(len(fact.body.items)):
+                self._append((fact.id, place))
+        elif fact.kind == "history_compacted":
+            self._take_out(fact, fact.body.covers, [(fact.id, place) for place in range(len(fact.body.items))])
+        elif fact.kind == "history_popped":
+            self._take_out(fact, fact.body.items, [])
+            self._popped.update(self._covered[fact.id])
+        elif fact.kind == "history_cleared":
+            self._view, self._places = [], {}
+
+    def _append(self, item: Item) -> None:
+        self._places[item] = len(self._view)
+        self._view.append(item)
+
+    def _take_out(self, fact: Fact, covers: Iterable[Any], put: list[Item]) -> None:
+        """Take items out of the view, and put others where the first of them stood."""
+        named = [self._ends(one) for one in covers]
+        found = sorted(one for one in named if one is not None)
+        self._unresolved[fact.id] = len(named) - len(found)
+        at = kept_from = found[0][0] if found else len(self._view)
+        gone: list[Item] = []
+        kept: list[Item] = []
+        for first, last in found:
+            kept += self._view[kept_from:first]
+            gone += self._view[max(first, kept_from) : last + 1]
+            kept_from = max(kept_from, last + 1)
+        self._covered[fact.id] = gone
+        for item in gone:
+            del self._places[item]
+        self._view[at:] = [*put, *kept, *self._view[kept_from:]]
+        for place in range(at, len(self._view)):
+            self._places[self._view[place]] = place
+
+    def _ends(self, one: Any) -> tuple[int, int] | None:  # noqa: ANN401 - an item or a range
+        """Return the places of the first and the last item of a range; None where they do not stand in the view."""
+        if isinstance(one, ItemRange):
+            first = 0 if one.first is None else self._place(one.first)
+            last = len(self._view) - 1 if one.last is None else self._place(one.last)
+        else:
+            first = last = self._place(one)
+        return None if first is None or last is None or first > last else (first, last)
+
+    def _place(self, item: Iterable[Any]) -> int | None:
+        id_, place = item
+        return self._places.get((id_.lower(), place))
+
+    def put(self, told: list[tuple[Entry, list[Part]]]) -> None:
+        """Say on entries what they cover, and mark what was taken back.
+
+        Args:
+            told: All entries in order, each with the parts that told it.
+        """
+        listed = [(entry, parts) for entry, parts in told if any(_items(part) for part in parts)]
+        places: dict[Item, list[int]] = {}
+        for number, (entry, parts) in enumerate(listed):
+            for item in {item for part in parts for item in _items(part)}:
+                places.setdefault(item, []).append(number)
+            self._mark(entry, parts)
+        positions = [entry.position for entry, _ in listed]
+        for entry, parts in told:
+            if any(part.fact.id in self._covered for part in parts):
+                self._resolve(entry, parts, places, positions)
+
+    def _mark(self, entry: Entry, parts: list[Part]) -> None:
+        """Mark what was taken back, unless who said it has said it again."""
+        if entry.kind == "history_compacted":
+            return
+        whose = {part.fact.producer for part in parts if self._popped.intersection(_items(part))}
+        if whose and not any(
+            item in self._places for part in parts if part.fact.producer in whose for item in _items(part)
+        ):
+            entry.taken_back = True
+
+    def _resolve(self, entry: Entry, parts: list[Part], places: dict[Item, list[int]], positions: list[int]) -> None:
+        ids = list(dict.fromkeys(part.fact.id for part in parts if part.fact.id in self._covered))
+        covered = {item for id_ in ids for item in self._covered[id_]}
+        numbers = sorted({number for item in covered for number in places.get(item, ())})
+        ranges: list[list[int]] = []
+        for at, number in enumerate(numbers):
+            if at and numbers[at - 1] == number - 1:
+                ranges[-1][1] = positions[number]
+            else:
+                ranges.append([positions[number]] * 2)
+        entry.covered = ranges
+        untold = sum(item not in places for item in covered)
+        entry.unresolved = (min(self._unresolved[id_] for id_ in ids) + untold) or UNSET
+
+
+def _items(part: Part) -> list[Item]:
+    """Return which items of the history a part is, or which it puts there."""
+    if part.kind == "history_compacted":
+        return [(part.fact.id, place) for place in range(len(part.said.get("items") or ()))]
+    if part.ordinal is not None or part.kind in _ITEMS:
+        return [(part.fact.id, part.ordinal or 0)]
+    return []
