@@ -67,6 +67,23 @@ def test_an_argument_too_many_shows_the_commands_own_usage(run: Run) -> None:
     assert done.err.endswith("rightful ingest: error: unrecognized arguments: b\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["transcrpt", "x"], "; did you mean transcript?"),
+        (["transcript", "--fulll", "x"], "unrecognized arguments: --fulll; did you mean --full?"),
+        (["handoff", "putt"], "; did you mean put?"),
+        (["handoff", "put", "x", "--session", "a:b", "--kye=1"], "; did you mean --key?"),
+        (["import", "codx", "x"], "; did you mean codex?"),
+    ],
+)
+def test_a_word_that_is_nearly_one_is_told(run: Run, words: list[str], said: str) -> None:
+    done = run(*words)
+
+    assert (done.code, done.err.splitlines()[-1].endswith(said)) == (2, True)
+    assert "did you mean" not in run("zzzzzz").err + run("status", "--qqqq").err
+
+
 def test_there_is_no_guessing_of_shortened_options(run: Run, ledger: Path) -> None:
     assert run("status", "--js").code == 2
 

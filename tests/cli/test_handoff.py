@@ -33,11 +33,41 @@ def taken(*words: str) -> subprocess.CompletedProcess[bytes]:
 def test_a_file_is_taken_byte_for_byte(ledger: Path, run: Run, here: Path, data: bytes) -> None:
     (here / "meta").write_bytes(data)
 
-    put = run("handoff", "put", "meta", here / "meta", "--session", A)
+    put = run("handoff", "put", "meta", here / "meta", "--session", A, *(() if data else ("--allow-empty",)))
     done = taken("meta", "--session", A)
 
     assert (put.code, put.out) == (0, f"meta of {A} waits to be taken (position 1).\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, data, b"")
+
+
+def test_what_is_empty_is_refused_and_replaces_nothing(
+    ledger: Path, run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a command that failed did not print must not take the place of what waits."""
+    (here / "meta").write_text("good")
+    run("handoff", "put", "meta", here / "meta", "--session", A)
+    (here / "meta").write_text("")
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
+    piped = run("handoff", "put", "meta", "--session", A)
+    named = run("handoff", "put", "meta", here / "meta", "--session", A)
+
+    assert (piped.code, named.code) == (2, 2)
+    assert "stdin is empty; nothing was put or replaced under meta" in piped.err
+    assert f"{here / 'meta'} is empty" in named.err
+    assert taken("meta", "--session", A).stdout == b"good"
+
+
+def test_the_name_that_waits_is_told_for_one_that_is_nearly_it(ledger: Path, run: Run, here: Path) -> None:
+    (here / "meta").write_text("good")
+    for name in ("pr-meta", "pr-mete"):
+        run("handoff", "put", name, here / "meta", "--session", A)
+    assert taken("pr-mete", "--session", A).returncode == 0
+
+    missed = run("handoff", "take", "pr-met", "--session", A)
+    assert missed.code == 1
+    assert "that session put nothing under this name, but 'pr-meta' waits; nothing was handed over" in missed.err
+    assert "waits" not in run("handoff", "take", "other", "--session", A).err
 
 
 def test_stdin_is_put_where_no_file_is_named(ledger: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

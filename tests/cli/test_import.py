@@ -76,7 +76,8 @@ def test_people_get_the_problems_on_stderr_with_file_and_line(ledger: Path, run:
     assert done.err == (
         f"rightful: {path}:3: problem: Expected a session id, got 'unknown', which names nobody - at `$.session_id`\n"
     )
-    assert again.out == f"{path}: 2 there already\n1 file: 2 there already; 1 problem.\n"
+    problem = "1 problem (1 in files that brought nothing new)"
+    assert (again.code, again.out) == (2, f"{path}: 2 there already\n1 file: 2 there already; {problem}.\n")
 
 
 def test_what_is_worth_a_note_is_no_problem(ledger: Path, run: Run, here: Path) -> None:
@@ -131,7 +132,7 @@ def test_each_count_of_the_last_line_is_that_of_the_document_and_of_the_exit_cod
         "passed",
     ]
     assert all(set(problem) == {"line", "what"} for report in done.document for problem in report["problems"])
-    assert total == "1 file: 2 there already; 1 problem, 1 note, 2 passed over."
+    assert total == ("1 file: 2 there already; 1 problem (1 in files that brought nothing new), 1 note, 2 passed over.")
 
 
 def test_lines_that_are_wrong_alike_are_told_a_few_times_and_listed_all(ledger: Path, run: Run, here: Path) -> None:

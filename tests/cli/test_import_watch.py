@@ -72,7 +72,8 @@ def test_it_imports_what_is_there_then_what_changes_until_a_signal(
         ("b.jsonl", 1, 0),
         ("a.jsonl", 2, 1),
     ]
-    assert (rest, errors, process.returncode) == ("", "", 0)
+    note = "rightful: note: watching 1 folder; Ctrl-C or SIGTERM ends it\n"
+    assert (rest, errors, process.returncode) == ("", note, 0)
     with app.open(ledger, readonly=True) as opened:
         assert opened.log.head() == 4
 
@@ -91,7 +92,27 @@ def test_it_ends_with_the_totals_of_all_that_it_imported(ledger: Path, here: Pat
     assert first == f"{path}: 1 appended\n"
     assert second == f"{path}: 1 appended, 1 repeated in this import\n"
     assert rest == "1 file: 2 appended (2 exposures), 1 repeated in this import; 0 problems.\n"
-    assert (errors, process.returncode) == ("", 0)
+    assert (errors, process.returncode) == ("rightful: note: watching 1 file; Ctrl-C or SIGTERM ends it\n", 0)
+
+
+def test_what_is_not_there_is_awaited_and_no_problem(ledger: Path, here: Path) -> None:
+    pytest.importorskip("watchfiles")
+    path = here / "later.jsonl"
+    (here / "logs").mkdir()
+    with watching(ledger, here / "logs", path) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        errors = [process.stderr.readline(), process.stderr.readline()]
+        put(path, 0)
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        _, rest = process.communicate(timeout=60)
+
+    assert errors == [
+        "rightful: note: watching 1 folder and 1 path that is awaited; Ctrl-C or SIGTERM ends it\n",
+        f"rightful: note: {path} does not exist yet; it is imported as soon as it does\n",
+    ]
+    assert (first, rest) == (f"{path}: 1 appended\n", "")
 
 
 def test_without_the_library_it_says_what_to_install(

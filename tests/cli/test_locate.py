@@ -61,7 +61,7 @@ def test_the_document_has_both_answers_and_every_claim(here: Path, run: Run) -> 
             }
         ],
         "lost": [],
-        "searched": {"transcripts": 1, "pointers": 0, "whole": True, "problems": []},
+        "searched": {"transcripts": 1, "pointers": 0, "passed_over": 0, "whole": True, "problems": []},
         "bound_before": [],
         "bound": [],
     }  # fmt: skip
@@ -71,6 +71,24 @@ def test_where_only_candidates_are_found_the_answer_is_no(here: Path, run: Run, 
     write.codex(here / "c", A, AT)
     done = run("locate", "workspace:41c2@2026-08-01T10:15:00Z", "--root", here / "c", "--bind", "--json")
     assert (done.code, done.document["owner"], done.document["bound"]) == (1, None, [])
+
+
+def test_a_transcript_out_of_its_layout_is_an_owner_and_what_is_passed_over_is_said(here: Path, run: Run) -> None:
+    path = write.claude(here / "c", A, AT)
+    (here / "flat").mkdir()
+    moved = path.rename(here / "flat" / path.name)
+    (here / "flat" / "notes.md").write_text("x")
+    done = run("locate", f"claude-code:{A}", "--root", here / "flat")
+    assert (done.code, f"its own  {moved}" in done.out) == (0, True)
+    none = run("locate", f"codex:{A}", "--root", here / "flat")
+    assert "Searched: 1 transcript, 0 pointer files; 1 other file passed over: no transcript of a tool" in none.out
+
+
+def test_a_file_without_session_records_is_refused_where_it_looks_like_something_else(here: Path, run: Run) -> None:
+    for path, kind in ((write.codex(here / "c", A, AT), "codex"), (write.claude(here / "c", A, AT), "claude-code")):
+        done = run("locate", "--missing", path, "--root", here / "c")
+        assert (done.code, done.out) == (2, "")
+        assert f"holds no session records: it looks like a file of the kind {kind}; nothing was searched" in done.err
 
 
 def test_nothing_found_is_no_and_says_so(here: Path, run: Run) -> None:

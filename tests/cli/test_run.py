@@ -60,7 +60,7 @@ def test_nothing_is_printed_on_stdout_and_stdin_is_the_commands(place: Place) ->
     out, err = process.communicate("words\n", timeout=60)
 
     assert (process.returncode, out) == (0, "words\n")
-    assert "ports, caches" in err
+    assert "this is run:" in err
 
 
 def test_quiet_leaves_the_notes_out(place: Place) -> None:
@@ -245,10 +245,43 @@ def test_a_killed_run_leaves_its_start_and_takes_its_command_with_it(place: Plac
     seen = place.run("--", "sh", "-c", script)  # from within one that is there
     assert json.loads(seen.out)["unended_runs"] == [killed]
     told = subprocess.run(
-        [sys.executable, "-m", "rightful", "status"], env=place.env(), capture_output=True, text=True, check=True
-    )
+        [sys.executable, "-m", "rightful", "status", "--check"], env=place.env(), capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert told.returncode == 1
+    assert f"warning: 1 run never ended, and is not there any more ({killed})" in " ".join(told.stdout.split())
+    assert "No warnings." not in told.stdout
     assert "runs without end" in told.stdout
     assert f"{killed}; `rightful locate SESSION` finds what one left" in told.stdout
+
+
+def test_what_cannot_be_right_is_said_before_anything_starts(place: Place, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+
+    for report in (tmp_path / "nowhere" / "r.json", tmp_path, ""):
+        process = place.start("--report", report, "--", "touch", made)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 2
+        assert f"--report {str(report)!r} cannot be written; nothing was started" in err
+    assert not made.exists()
+    assert place.rows() == []
+
+    done = place.run("--harness", "foo", "--", "true")
+    assert done.code == 0
+    assert "foo is no tool that is known here (claude-code, codex, copilot, gptme, grok); it is recorded" in done.err
+
+
+def test_a_run_alone_is_told_its_name_and_at_the_end_why_no_transcript_is_bound(place: Place) -> None:
+    done = place.run("--harness", "codex", "--", "true")
+    session = done.report["session"]
+    assert done.err.splitlines() == [
+        f"rightful: note: this is {session}.",
+        f"rightful: note: no transcript was bound to {session}: {done.report['why']}",
+    ]
+
+    script = f'"{sys.executable}" -m rightful run -- true'
+    beside = place.run("--quiet", "--", "sh", "-c", script)
+    assert "not kept apart from other sessions: ports" in beside.err
 
 
 def test_calls_of_a_hook_that_wait_in_the_private_folder_are_written_before_it_goes(place: Place) -> None:

@@ -54,7 +54,7 @@ def test_nothing_is_cut_however_long_it_is(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.count("x") == 500
 
 
-def test_what_is_too_wide_loses_its_columns_in_order_and_then_the_middle_of_its_names(
+def test_what_is_too_wide_loses_what_it_can_spare_in_order_and_then_the_middle_of_its_names(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arm = "/home/dev/lessons/quote-paths.md"
@@ -126,17 +126,57 @@ def test_progress_goes_to_stderr_and_says_what_how_far_and_of_what(
     assert "rows" in err
 
 
-def test_where_nothing_else_fits_the_name_stays_and_what_has_no_room_is_said(
+def test_a_table_that_is_too_wide_becomes_cards_that_leave_nothing_out(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    path, session = "/home/dev/.claude/projects/-home-dev-my-proj/7fbe4341.jsonl", "claude-code:7fbe4341-0000-4000-8000"
+
     def lines(columns: int) -> list[str]:
         monkeypatch.setenv("COLUMNS", str(columns))
-        names = {"arm": "", "sessions": "n", "with\nexposure": "n", "bin": "n"}
-        tables.show_table(names, [("lessons/quote.md", "11", "22", "33")], note="of 2", drop=["bin"])
-        return [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip("─ ")]
+        names = {
+            "transcript": "",
+            "session": "",
+            "line": "number",
+            "read\nof it": "bytes",
+            "verdict": "",
+            "why": "",
+            "spare": "",
+        }
+        rows = [
+            (path, session, "7", "11", "owner", "", "x" * 9),
+            ("b", "c:d", "8", "2", "none", "nothing joins it to a transcript that was found here", ""),
+        ]
+        tables.show_table(names, rows, title="Found", note="of 2", drop=["spare"])
+        return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
 
-    assert (lines(60)[-1], lines(42)[-1]) == ("of 2", "of 2")
-    assert lines(37)[-2:] == ["of 2; no room for with", "exposure"]
-    assert [" ".join(line.split()) for line in lines(20)] == [
-        "arm", "lessons/quote.md", "of 2; no room for", "sessions, with", "exposure",
+    assert [line.split() for line in lines(200) if "owner" in line] == [[path, session, "7", "11", "owner", "x" * 9]]
+    assert lines(80) == [
+        "", "Found", "",
+        f"transcript: {path}",
+        f"  session: {session}   line: 7",
+        "  read of it (bytes): 11   verdict: owner   spare: xxxxxxxxx", "",
+        "transcript: b",
+        "  session: c:d   line: 8   read of it (bytes): 2   verdict: none",
+        "  why: nothing joins it to a transcript that was found here", "",
+        "of 2",
     ]  # fmt: skip
+
+
+def test_a_sentence_in_a_table_makes_no_line_longer_than_what_reads_well(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = " ".join(["nothing joins it"] * 20)
+    tables.show_table({"event": "", "why": ""}, [("#1", why), ("#2", "x" * 300)])
+
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    said = [line.removeprefix("#1").strip() for line in lines if "nothing" in line]
+    assert " ".join(said) == why
+    assert len(said) == 4
+    assert max(map(len, said)) <= 100
+    assert any("x" * 300 in line for line in lines), "no word is cut"
+
+    monkeypatch.setenv("COLUMNS", "80")
+    tables.show_table({"event": "", "reason": "", "why": ""}, [("#1", "it is late", why)])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert ["event", "reason", "why"] in [line.split() for line in lines]

@@ -33,6 +33,38 @@ def test_the_samples_hold_eleven_transcripts_and_two_pointers() -> None:
     assert (found.problems, found.is_partial) == ((), False)
 
 
+def test_in_a_folder_that_is_named_a_transcript_counts_wherever_it_lies_and_however_it_is_called(
+    tmp_path: Path,
+) -> None:
+    """Out of its tool's layout a transcript says whose it is by its content; the name of its folder says nothing."""
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    shutil.move(write.claude(tmp_path / "c", A, AT), flat / f"{A}.jsonl")
+    shutil.move(write.codex(tmp_path / "c", A, AT), flat / "x.jsonl")
+    shutil.move(write.copilot(tmp_path / "c", A, AT), flat / "events.jsonl")
+    shutil.move(write.gptme(tmp_path / "c", "fox", AT), flat / "y.jsonl")
+    write.lines(flat / "records.jsonl", {"session_id": A, "outcome": "productive"})
+    (flat / "readme.md").write_text("no transcript")
+
+    found = scan([Root(str(flat), 8), Root(str(tmp_path), 8)], elsewhere=True)
+    assert {Path(path).name: (one.tool, one.native_id) for path, one in found.files.items()} == {
+        f"{A}.jsonl": ("claude-code", A), "x.jsonl": ("codex", A), "events.jsonl": ("copilot", A),
+        "y.jsonl": ("gptme", None),
+    }  # fmt: skip
+    assert found.passed == 3, "records, the readme and what is left of gptme's folder"
+    own = search(tmp_path)
+    assert (len(own.files), own.passed) == (0, 7), "in the tools' own folders only what is called as theirs is read"
+
+
+def test_only_a_file_that_is_called_as_a_transcript_leaves_a_doubt_where_it_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write.lines(tmp_path / "server.log", {"level": "info"})
+    write.lines(tmp_path / "rollout-x.jsonl", {"level": "info"})
+    monkeypatch.setattr("os.access", lambda *_: False)  # the superuser may read all
+    assert search(tmp_path, elsewhere=True).problems == (f"{tmp_path / 'rollout-x.jsonl'} cannot be read by you",)
+
+
 def test_links_are_not_followed_and_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
     write.codex(tmp_path / "outside", A, AT)
     inside = tmp_path / "inside" / "sessions"

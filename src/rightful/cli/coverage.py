@@ -46,7 +46,7 @@ def show(rows: list[Day], days: int, policy: str) -> None:
     left = len({row.day for row in rows}) - len({row.day for row in kept})
     more = f"{common.many(left, 'earlier day')}; --days 0 or --json shows all" if left else ""
     note = "; ".join(part for part in (f"bins under policy {policy}", more) if part)
-    tables.show_table(columns, cells, title="Coverage", note=note, drop=[name.replace("_", "-") for name in bins[::-1]])
+    tables.show_table(columns, cells, title="Coverage", note=note)
 
 
 def show_transcripts(rows: list[Day]) -> None:

@@ -106,7 +106,7 @@ def session(found: SessionExplained, policy: str, limit: int) -> None:
             for one in kept
         ]
         columns = dict.fromkeys(("link", "session", "other", "as", "evidence", "producer", "state", "reason"), "")
-        tables.show_table(columns, rows, title="Links", note=_note(more), drop=["producer", "as"])
+        tables.show_table(columns, rows, title="Links", note=_note(more), drop=["producer"])
     others = set(found.elsewhere)
     for title, elsewhere in (("Shown", False), ("Shown to other sessions, listed because of a name", True)):
         if exposures := [one for one in found.exposures if (one.position in others) == elsewhere]:
@@ -127,7 +127,7 @@ def _exposures(rows: Sequence[ExposureRow], limit: int, title: str | None = None
     more = len(rows) - sum(len(one) for one in kept)
     cells = [[_places(one), one[0].session, _time(one), _arms(one), one[0].state, one[0].reason] for one in kept]
     columns = dict.fromkeys(("exposure", "session", "at", "arms", "state", "reason"), "")
-    tables.show_table(columns, cells, title=title, note=_note(more), drop=["at", "session"])
+    tables.show_table(columns, cells, title=title, note=_note(more), drop=["at"])
 
 
 def _grouped(rows: Sequence[ExposureRow]) -> list[list[ExposureRow]]:
@@ -176,7 +176,7 @@ def _grades(rows: Sequence[GradeRow], limit: int, title: str) -> None:
         for one in kept
     ]  # fmt: skip
     columns = dict.fromkeys(("grade", "session", "grader", "at", "says", "state", "reason"), "")
-    tables.show_table(columns, cells, title=title, note=_note(more), drop=["at", "session"])
+    tables.show_table(columns, cells, title=title, note=_note(more), drop=["at"])
 
 
 def _said(row: GradeRow) -> str:

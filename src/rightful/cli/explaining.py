@@ -68,7 +68,7 @@ def meant(ledger: Ledger, asked: str, kind: str | None, policy: Policy) -> Meant
         return found[0]
     if found:
         raise UsageError(_several(asked, found))
-    raise UsageError(_none(facts, asked, kind))
+    raise UsageError(_none(facts, asked, kind, ledger.log.head()))
 
 
 def events(log: Log, asked: str) -> list[Meant]:
@@ -116,10 +116,12 @@ def _several(asked: str, found: list[Meant]) -> str:
     return f"{asked!r} can mean {shown}{more}; nothing was explained. {say}."
 
 
-def _none(facts: Facts, asked: str, kind: str | None) -> str:
+def _none(facts: Facts, asked: str, kind: str | None, head: int) -> str:
     near = sorted(arm for arm in facts.arms.values if asked and asked in arm)[:_CANDIDATES]
     if kind is None and asked:
         near = [*near, *facts.names.like(asked, facts.watermark, _CANDIDATES)]
     what = {EVENT: "event", ARM: "arm"}.get(kind or "", "event, session or arm")
     hint = f" Names that contain it: {', '.join(near)}." if near else " `rightful posteriors` lists the arms."
+    if not near and _POSITION.match(asked):
+        hint = f" The last position is {head}." if head else " It holds no events yet."
     return f"no {what} {asked!r} is in this ledger; nothing was explained.{hint}"

@@ -46,6 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             one.add_argument("name", metavar="NAME", help="what it is called")
         if name == "put":
             one.add_argument("file", metavar="FILE", nargs="?", default=_STDIN, help="what to leave; else stdin")
+            one.add_argument("--allow-empty", action="store_true", help="leave it even if it is empty")
         one.add_argument("--session", metavar="S", required=True, help="the session that this step runs in, in full")
         if name == "take":
             one.add_argument("--put-by", metavar="OTHER", help="the session that put it, where that is another one")
@@ -60,6 +61,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _put(args: argparse.Namespace) -> int:
     payload = _payload(args.file)
+    if not payload and not args.allow_empty:
+        where = "stdin" if args.file == _STDIN else args.file
+        raise UsageError(
+            f"{where} is empty; nothing was put or replaced under {args.name}. See what became of the "
+            f"step that should have filled it; --allow-empty puts it all the same."
+        )
     with common.opened(args) as ledger:
         receipt = ledger.put_handoff(args.name, payload, session=args.session, key=args.key)
     if args.json:

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = kinds(args.kind)
     with common.opened(args) as ledger:
         checkpoints = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log, again=args.again)
-        importing = Import(ledger.log, wanted, ledger.log.head(), None, checkpoints, receipts=args.json)
+        importing = Import(ledger.log, wanted, ledger.log.head(), None, checkpoints, args.json, lambda: kinds(AUTO))
         if args.watch:
             from rightful.cli.import_watch import watch
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import queue
 import signal
-import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rightful.cli import common, logs
@@ -32,8 +32,7 @@ def watch(args: argparse.Namespace, importing: Import) -> int:
     """
     watcher, teller, log = Watcher(), Teller(quiet=args.json), logs.of(args)
     with _ended_by_signals(watcher), watcher.watching(args.paths):
-        if sys.stderr.isatty():
-            common.note("watching; Ctrl-C ends it")
+        _say_what(args.paths)
         for report in Watch(importing, args.paths, watcher).follow():
             _say_failures(watcher)
             log.step("imported", **{key: value for key, value in report.as_dict().items() if key != "receipts"})
@@ -45,6 +44,19 @@ def watch(args: argparse.Namespace, importing: Import) -> int:
         _say_failures(watcher)
     teller.end()
     return common.DONE
+
+
+def _say_what(paths: list[str]) -> None:
+    """Say what is watched and how to end it, and what of it is not there yet."""
+    there = [path for path in paths if Path(path).exists()]
+    folders = sum(Path(path).is_dir() for path in there)
+    counts = {"folder": folders, "file": len(there) - folders, "path that is awaited": len(paths) - len(there)}
+    plurals = {"path that is awaited": "paths that are awaited"}
+    said = [common.many(count, what, plurals.get(what)) for what, count in counts.items() if count]
+    common.note(f"watching {' and '.join(said)}; Ctrl-C or SIGTERM ends it")
+    for path in paths:
+        if path not in there:
+            common.note(f"{path} does not exist yet; it is imported as soon as it does")
 
 
 def _say_failures(watcher: Watcher) -> None:

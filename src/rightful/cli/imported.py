@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rightful.cli import common
 from rightful.errors import StorageError
+from rightful.producers.file_reports import BEFORE, NOTE, PASSED_OVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,6 +89,7 @@ class Teller:
         self.broken: BrokenPipeError | StorageError | None = None
         self._notes = Alike()
         self._totals = Totals()
+        self._old: dict[str, FileReport] = {}
 
     @property
     def exit_code(self) -> int:
@@ -100,7 +102,11 @@ class Teller:
         if self._quiet or self.broken is not None:
             return
         try:
-            _tell(report, self._notes)
+            if report.is_old and not report.lost:
+                self._old[report.path] = report
+            else:
+                self._old.pop(report.path, None)
+                _tell(report, self._notes)
         except (BrokenPipeError, StorageError) as error:
             self.broken = error
 
@@ -115,8 +121,23 @@ class Teller:
             raise self.broken
         if self._quiet:
             return
+        if len(self._old) == 1:
+            _tell(next(iter(self._old.values())), self._notes)
+        elif self._old:
+            common.say(f"{len(self._old):,} files: nothing new.")
         self._notes.complain_of_rest()
+        self._say_untold()
         common.say(self._totals.line())
+
+    def _say_untold(self) -> None:
+        """Say how much is not told again."""
+        notes = sum(one.notes - bool(one.before) for one in self._old.values()) if len(self._old) > 1 else 0
+        if notes:
+            what = f"{common.many(notes, 'note')} on files that brought nothing new"
+            common.complain(f"{NOTE}{what} {'is' if notes == 1 else 'are'} not told again; --json lists them.")
+        if before := self._totals.before:
+            what = f"{common.many(before, 'problem')} in what was read before"
+            common.complain(f"{NOTE}{what} {'is' if before == 1 else 'are'} {BEFORE}.")
 
 
 class Totals:
@@ -124,6 +145,7 @@ class Totals:
 
     def __init__(self) -> None:
         self.exit_code = common.DONE
+        self.before = self._lost_in_old = 0
         self._files: set[str] = set()
         self._passed: dict[str, int] = {}
         self._counts: Counter[str] = Counter()
@@ -137,12 +159,15 @@ class Totals:
             self._kinds.update(report.kinds)
             self._counts.update(_events(report))
         self._counts.update(lost=report.lost, notes=report.notes)
+        self.before += report.before
+        self._lost_in_old += report.lost if report.is_old else 0
         self._passed[report.path] = report.passed
 
     def line(self) -> str:
         """Return the last line of an import."""
         passed = sum(self._passed.values())
-        found = [common.many(self._counts["lost"], "problem")]
+        old = f" ({self._lost_in_old:,} in files that brought nothing new)" if self._lost_in_old else ""
+        found = [common.many(self._counts["lost"], "problem") + old]
         found += [common.many(self._counts["notes"], "note")] * (self._counts["notes"] > 0)
         found += [f"{passed:,} passed over"] * (passed > 0)
         words = _words(self._counts)
@@ -152,17 +177,23 @@ class Totals:
 
 
 def _tell(report: FileReport, notes: Alike) -> None:
-    """Say what became of a file: notes, alike with those of all files, and then problems, with those of the file."""
-    from rightful.producers.file_reports import NOTE, PASSED_OVER
-
+    """Say what became of a file, before what is wrong with it."""
     if report.is_read:
-        common.put(
-            common.safe(f"{report.path}: {_words(_events(report))}{_grown(report)}") + "\n", flush=True
-        )  # before what is wrong with it
+        _say(report)
+    _tell_problems(report, notes)
+
+
+def _say(report: FileReport) -> None:
+    common.put(common.safe(f"{report.path}: {_words(_events(report))}{_grown(report)}") + "\n", flush=True)
+
+
+def _tell_problems(report: FileReport, notes: Alike) -> None:
+    """Say notes, alike with those of all files, and then problems, with those of the file."""
     problems = Alike()
     marked = [problem.what.startswith((NOTE, PASSED_OVER)) for problem in report.problems]
     for problem in (one for one, mark in zip(report.problems, marked, strict=True) if mark):
-        notes.complain(_place(report, problem), problem.what)
+        if not problem.what.endswith(BEFORE):  # counted over all files
+            notes.complain(_place(report, problem), problem.what)
     for problem in (one for one, mark in zip(report.problems, marked, strict=True) if not mark):
         problems.complain(_place(report, problem), f"{_PROBLEM}{problem.what}")
     if more := sum(problems.rest.values()):

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from rightful.app import Ledger
     from rightful.reports.locate.locating import Places
+    from rightful.reports.locate.records import Rows
+
+_PEEK = 32  # rows that are looked at to tell what a file is that holds no session records
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -127,6 +130,11 @@ def _missing(args: argparse.Namespace) -> int:
     if looked.data is None:
         raise UsageError(f"--missing {args.missing}: there is no such file; nothing was searched.")
     read = records.rows_of(looked.data, real)
+    if read.rows and (kind := _kind_of(read)) is not None:
+        raise UsageError(
+            f"--missing {args.missing} holds no session records: it looks like a file of the kind {kind}; nothing was "
+            f"searched. Name a session-records.jsonl."
+        )
     with _ledger(args) as ledger:
         known = locating.known(None if ledger is None else ledger.log)
         where = _places(args, ledger, records.workspace_of(real))
@@ -142,6 +150,20 @@ def _missing(args: argparse.Namespace) -> int:
         located.show_missing(real, read, found, bound, written)
     unowned = any(row.wanted is None or row.wanted.name not in owners for row in found.rows)
     return common.worst([located.failed(bound), common.CHECK_SAID_NO if unowned else common.DONE])
+
+
+def _kind_of(read: Rows) -> str | None:
+    """Return which kind rows look like, none of which is a session record; None where they look like nothing."""
+    from itertools import islice
+
+    from rightful.cli.import_ import AUTO, kinds
+    from rightful.producers.session_records import SessionRecords
+
+    own = SessionRecords()
+    if any(own.recognises(row.value) or row.wanted is not None for row in read.rows):
+        return None
+    every = kinds(AUTO)
+    return next((one.NAME for row in islice(read.rows, _PEEK) for one in every if one.recognises(row.value)), None)
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -74,6 +74,7 @@ def _searched(scan: Scan) -> dict[str, Any]:
     return {
         "transcripts": len(scan.files),
         "pointers": len(scan.pointers),
+        "passed_over": scan.passed,
         "whole": not scan.is_partial,
         "problems": list(scan.problems),
     }
@@ -128,8 +129,10 @@ def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: 
 
 
 def _tell_search(scan: Scan) -> None:
+    others = f"; {common.many(scan.passed, 'other file')} passed over: no transcript of a tool that is known"
     common.tell(
-        f"Searched: {common.many(len(scan.files), 'transcript')}, {common.many(len(scan.pointers), 'pointer file')}."
+        f"Searched: {common.many(len(scan.files), 'transcript')}, {common.many(len(scan.pointers), 'pointer file')}"
+        f"{others if scan.passed else ''}."
     )
     for problem in scan.problems[:_PROBLEMS]:
         common.note(problem)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
+from collections.abc import Iterator
 from typing import Any, NoReturn, Protocol, cast
 
 from rightful.cli import COMMANDS, common
 
+_UNKNOWN = re.compile(r"invalid choice: '(?P<choice>[^']+)'|unrecognized arguments: (?P<option>--?[^\s=]+)")
 _PIPED_COLUMNS = 100  # the width of help where nobody's terminal limits it
 
 
@@ -39,7 +42,29 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong; what was given as an argument, such as the name of a file, makes no line of its own."""
-        super().error(common.safe(message))
+        super().error(common.safe(f"{message}{_nearest(message, self)}"))
+
+
+def _nearest(message: str, of: argparse.ArgumentParser) -> str:
+    """Return which word was perhaps meant by one that a parser does not know, as the rest of a sentence."""
+    if (hit := _UNKNOWN.search(message)) is None or "maybe you meant" in message:
+        return ""
+    from difflib import get_close_matches  # only who mistypes waits for it
+
+    word = hit["choice"] or hit["option"]
+    able = [one for one in _words(of) if one.startswith("-") == word.startswith("-")]
+    near = get_close_matches(word, able, 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _words(of: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the options and the choices of a parser, and the options of those below it."""
+    for action in of._actions:  # noqa: SLF001 - argparse tells it nowhere else
+        yield from action.option_strings
+        yield from (str(one) for one in action.choices or ())
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
+            for below in action.choices.values():
+                yield from (word for word in _words(below) if word.startswith("-"))
 
 
 class Command(Protocol):

@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
     command = _command(args)
     cwd = _folder(args)
+    _check_report(args.report)
     if os.sep not in command[0] and shutil.which(command[0]) is None:
         common.complain(f"{command[0]}: there is no such program; nothing was started or recorded.")
         return running_process.NOT_FOUND
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             for line in running.notes(place):
                 common.note(line)
-            common.note(f"this is {place.identity.session}; {_APART}.")
+            common.note(f"this is {place.identity.session}{f'; {_APART}' if place.held.before else ''}.")
         if (number := running_process.ending()) is not None:
             ended = running_process.Ended(running_process.BY_SIGNAL + number)
         else:
@@ -100,6 +101,22 @@ def _folder(args: argparse.Namespace) -> Path:
     except (OSError, ValueError):
         pass
     raise UsageError(f"--cwd {args.cwd} is no folder; nothing was started. Name one that is there.")
+
+
+def _check_report(asked: str | None) -> None:
+    """Refuse a report that cannot be written, before the command runs for an hour."""
+    if asked is None:
+        return
+    path = Path(asked)
+    try:
+        if asked and path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK) and not path.is_dir():
+            return
+    except (OSError, ValueError):
+        pass
+    raise UsageError(
+        f"--report {asked!r} cannot be written; nothing was started. Name a file in a folder that is there and that "
+        f"you can write to."
+    )
 
 
 def _session(args: argparse.Namespace) -> str | None:

@@ -43,7 +43,7 @@ def end(args: argparse.Namespace, place: Place, code: int) -> int:
         "session": place.identity.session, "run_nonce": place.identity.nonce, "exit_code": code,
         "started_at": times.text_of(place.began_us), "ended_at": times.text_of(ended_us),
     }  # fmt: skip
-    for step in (_record, _clear, _write_report):
+    for step in (_record, _clear, _write_report, _say_unbound):
         try:
             step(args, place, ended_us, report)
         except Exception as error:  # noqa: BLE001 - nothing of ours may hide how the command ended
@@ -188,6 +188,13 @@ def _clear(args: argparse.Namespace, place: Place, ended_us: int, report: dict[s
         report["worktree"], report["branch"] = str(place.tree.path) if is_there else None, place.tree.branch
         what = "was kept" if is_there else "was removed by the command"
         common.note(f"the work tree {place.tree.path} (branch {place.tree.branch}) {what}: {why}")
+
+
+def _say_unbound(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:
+    """Say why no transcript was bound, where the tool that should have written one is known."""
+    del ended_us
+    if not args.quiet and place.harness in running.TOOLS and report.get("transcript") is None and report.get("why"):
+        common.note(f"no transcript was bound to {place.identity.session}: {report['why']}")
 
 
 def _path(uri: str) -> str:

@@ -179,6 +179,9 @@ def _start(args: argparse.Namespace, place: Place) -> dict[str, Any]:
 def notes(place: Place) -> list[str]:
     """Return what is worth knowing before a run's command has the terminal."""
     told = []
+    if place.harness is not None and place.harness not in running.TOOLS:
+        known = ", ".join(sorted(running.TOOLS))
+        told.append(f"{place.harness} is no tool that is known here ({known}); it is recorded, no transcript is sought")
     if led := running_git.environment_says(os.environ):
         told.append(f"not handed on to the command: {', '.join(led)}, which lead git to another place than its folder")
     if place.tree is not None:

@@ -20,6 +20,7 @@ from rightful.recorders import locks
 
 if TYPE_CHECKING:
     import argparse
+    from datetime import datetime
 
     from rightful.app import Ledger
     from rightful.cli.asking import Named
@@ -48,13 +49,17 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--days is a number of days, 0 for all; nothing was counted.")
     policy = asking.policy_named(args.policy or "bound")
     with common.opened(args, readonly=True) as ledger:
-        facts = _facts(ledger)
+        facts, unended = _facts(ledger)
         code = common.DONE
         try:
             rows, warnings, why = _coverage(args, ledger, policy)
         except RightfulError as error:
             rows, warnings, why = None, [], str(error)
             code = error.exit_code if args.check else code
+    if unended:
+        from rightful.reports.unended import alarms
+
+        warnings = [*warnings, *alarms(unended, facts["last_recorded_at"], _days(args))]
     if args.check and (warnings or facts["spool"]["aside"]) and code == common.DONE:
         code = common.CHECK_SAID_NO
     if args.json:
@@ -67,10 +72,12 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _facts(ledger: Ledger) -> dict[str, Any]:
+def _facts(ledger: Ledger) -> tuple[dict[str, Any], dict[str, datetime] | None]:
+    """Return the facts, and the runs without an end with their times."""
     status = ledger.status()
     folder, spool = Path(status.path), Spool(status.path, os.environ)
-    return {
+    unended = _unended(ledger, folder)
+    facts = {
         "path": status.path,
         "id": status.id,
         "events": status.events,
@@ -79,11 +86,12 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
         "bytes": _bytes_on_disk(folder),
         "openers": [who for who in locks.holders(folder / "ledger.lock") if who != f"pid {os.getpid()}"],
         "spool": {"waiting": len(spool.waiting()), "aside": len(spool.aside())},
-        "unended_runs": _unended(ledger, folder),
+        "unended_runs": None if unended is None else list(unended),
     }
+    return facts, unended
 
 
-def _unended(ledger: Ledger, folder: Path) -> list[str] | None:
+def _unended(ledger: Ledger, folder: Path) -> dict[str, datetime] | None:
     """Return the runs without an end; None where a row cannot be read, as the coverage says."""
     from rightful.reports.unended import unended
 

@@ -21,6 +21,9 @@ from rightful.cli.common import safe
 
 _UNLIMITED = 1 << 20  # columns; nobody's window limits what is written to a file or a pipe
 _SHORTEST = 20  # characters that are left of a name at least
+_SENTENCE = 100  # columns of the terminal that a sentence in a table takes at most
+_NARROW = 30  # columns that it is left at least
+_COUNTS = ("", "n", "number")  # units that say nothing more of a number than its heading
 _GAP = 2  # columns of the terminal between two of a table
 _KIB = 1024
 
@@ -73,7 +76,9 @@ def show_table(
     note: str | None = None,
     drop: Sequence[str] = (),
 ) -> None:
-    """Print a table on stdout.
+    """Print a table on stdout; cards, one a row, where it is too wide.
+
+    Sentences are wrapped, so that they make no line longer than what reads well.
 
     Args:
         columns: Each column's heading, and its unit, which stands below it; "" for text. Columns
@@ -82,45 +87,74 @@ def show_table(
             shortened in the middle where it does not fit.
         title: What the table is of.
         note: What to know about it; stands below.
-        drop: Headings of the columns that are left out, in this order, where the table is too wide; then
-            the others, the last one first, which is said below.
+        drop: Headings of the columns that can be spared, in this order, where the table is too wide. No
+            other is ever left out.
     """
     lines = [[*heading.split("\n"), *([unit] if unit else [])] for heading, unit in columns.items()]
     headings = ["\n".join(map(safe, of)) for of in lines]
     cells = [[safe(cell) for cell in row] for row in rows]
     names = list(columns)
-    first = [names.index(one) for one in drop]
-    others = [number for number in range(len(names) - 1, 0, -1) if number not in first]
-    kept, room = _fitting(headings, cells, [*first, *others])
-    missing = [safe(" ".join(names[number].split())) for number in others[::-1] if number not in kept]
-    note = "; ".join([*([note] if note else []), *([f"no room for {', '.join(missing)}"] if missing else [])])
+    title, note = title and safe(title), note and safe(note)
+    shown = _wrapped(cells, _SENTENCE)
+    fitting = _fitting(headings, shown, [])
+    if fitting is None:
+        shown = _wrapped(cells, min(max(width() // 2, _NARROW), _SENTENCE))
+        fitting = _fitting(headings, shown, [names.index(one) for one in drop])
+    if fitting is None:
+        _cards(columns, cells, title, note)
+        return
+    kept, room = fitting
     table = Table(
-        title=title and safe(title), caption=note and safe(note), box=box.SIMPLE, title_justify="left",
-        padding=(0, _GAP - 1, 0, 0), caption_justify="left",
+        title=title, caption=note, box=box.SIMPLE, title_justify="left", padding=(0, _GAP - 1, 0, 0),
+        caption_justify="left",
     )  # fmt: skip
     for number in kept:
         justify = "right" if columns[names[number]] else "left"
         table.add_column(Text(headings[number]), justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for name, row in zip(_shortened([row[0] for row in cells], room), cells, strict=True):
+    for name, row in zip(_shortened([row[0] for row in shown], room), shown, strict=True):
         table.add_row(Text(name), *(Text(row[number]) for number in kept[1:]))
     _print(table)
 
 
-def _fitting(headings: list[str], cells: list[list[str]], drop: list[int]) -> tuple[list[int], int]:
-    """Return which columns are shown, and how wide the first may be."""
+def _wrapped(cells: list[list[str]], room: int) -> list[list[str]]:
+    """Return the cells with sentences wrapped; the first of a row is a name."""
+    return [[first, *(common.wrapped(cell, room) for cell in others)] for first, *others in cells]
+
+
+def _fitting(headings: list[str], cells: list[list[str]], drop: list[int]) -> tuple[list[int], int] | None:
+    """Return which columns are shown, and how wide the first may be; None where they do not fit."""
     widths = [
         max(cell_len(line) for text in (heading, *(row[number] for row in cells)) for line in text.split("\n"))
         for number, heading in enumerate(headings)
     ]
     least = min(widths[0], _SHORTEST)
     kept = list(range(len(headings)))
-    waiting = iter(drop)
-    while (room := width() - _GAP * len(kept) - 1 - sum(widths[number] for number in kept[1:])) < least:
-        left_out = next(waiting, None)
-        if left_out is None:
-            break
-        kept.remove(left_out)
-    return kept, max(room, least)
+    for spared in (None, *drop):
+        kept = [number for number in kept if number != spared]
+        room = width() - _GAP * len(kept) - 1 - sum(widths[number] for number in kept[1:])
+        if room >= least or len(kept) == 1:
+            return kept, max(room, least)
+    return None
+
+
+def _cards(columns: Mapping[str, str], cells: list[list[str]], title: str | None, note: str | None) -> None:
+    """Print each row over a few lines: its name, whole, and below it whatever else is known of it."""
+    labels = [
+        safe(" ".join(heading.split())) + (f" ({safe(unit)})" if unit not in _COUNTS else "")
+        for heading, unit in columns.items()
+    ]
+    parts = [title] if title else []
+    for row in cells:
+        lines = [""]
+        said = [(label, " ".join(cell.split())) for label, cell in zip(labels, row, strict=True) if cell.strip()]
+        for number, piece in enumerate(f"{label}: {cell}" if label else cell for label, cell in said):
+            joined = f"{lines[-1]}   {piece}"
+            if number > 1 and cell_len(joined) <= width():
+                lines[-1] = joined
+            else:
+                lines.append(f"  {piece}" if number else piece)
+        parts.append("\n".join(common.wrapped(line, width()) for line in lines[1:]))
+    common.put("\n" + "\n\n".join([*parts, *([common.wrapped(note, width())] if note else [])]) + "\n")
 
 
 def _shortened(names: list[str], room: int) -> list[str]:

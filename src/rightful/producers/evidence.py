@@ -234,7 +234,7 @@ def _identity(named: str, seen: Seen) -> tuple[str, str | None]:
         case "gptme" if path.parent.name in {"branches", "views"}:
             return {"branches": "branch", "views": "view"}[path.parent.name], path.parent.parent.name
         case "gptme":
-            return "conversation", path.parent.name
+            return "conversation", path.parent.name if path.name == "conversation.jsonl" else None
         case _:
             return "stream", None
 

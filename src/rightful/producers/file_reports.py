@@ -16,6 +16,9 @@ from rightful.producers.files import Problem
 NOTE, PASSED_OVER = "note: ", "passed over: "
 """How the words of a problem begin that is none: what is worth knowing, and what is not meant for us."""
 
+BEFORE = "not told again; `--again` reads all of it"
+"""How the words of a note end on what was wrong in what was read before."""
+
 _SUFFIXES_SHOWN = 8
 
 
@@ -104,6 +107,7 @@ class FileReport(msgspec.Struct):
         waits: Whether it is to be read again, though it be the same.
         passed: How many files it says were passed over.
         kinds: How many events of each type were appended.
+        before: How many problems stand in what was read before.
         span: What was read of a file that grows; None of any other, which is read whole.
         answers: What the ledger answered for each record, of a kind that says so.
     """
@@ -120,6 +124,7 @@ class FileReport(msgspec.Struct):
     waits: bool = False
     passed: int = 0
     kinds: dict[str, int] = {}
+    before: int = 0
     span: Span | None = None
     answers: Answers | None = None
 
@@ -149,6 +154,12 @@ class FileReport(msgspec.Struct):
         said = {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
         said |= {} if self.answers is None else self.answers.as_dict()
         return said if self.span is None else said | {"bytes": self.span._asdict()}
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it was imported before, and brought nothing new."""
+        was_read = bool(self.duplicate) or (self.span is not None and self.span.begin > 0)
+        return self.is_read and was_read and not (self.appended or self.conflicts or self.repeated or self.waits)
 
     @property
     def exit_code(self) -> int:

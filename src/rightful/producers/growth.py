@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rightful import limits
 from rightful.errors import RightfulError
-from rightful.producers.file_reports import Span
+from rightful.producers.file_reports import BEFORE, Span
 from rightful.producers.files import Problem
 from rightful.producers.readers import End
 
@@ -86,7 +86,8 @@ class Growth:
         run.report.span = Span(begin, end, max(self._reading.file.size, end))
         if begin and self._kept is not None and (lost := self._kept.lost):
             what = "problem in what was read before is" if lost == 1 else "problems in what was read before are"
-            run.tell(Problem(None, f"{lost:,} {what} not told again; `--again` reads all of it", lost=False))
+            run.report.before = lost
+            run.tell(Problem(None, f"{lost:,} {what} {BEFORE}", lost=False))
 
     def _keep(self, run: Run) -> None:
         """Keep how far the file was read, unless a mistake of ours lost some of it: a mended program reads it again."""

@@ -226,7 +226,8 @@ class Handoffs:
         """
         last = rows.last_put(self._log, owner, name, until)
         if last is None:
-            raise NothingToTakeError(name, owner, "that session put nothing under this name")
+            near = self._near(owner, name)
+            raise NothingToTakeError(name, owner, f"that session put nothing under this name{near}")
         taken = self._taken(last)
         if taken is None or taken.row.position > until:  # that the caller did it itself meanwhile is seen anew
             return last
@@ -234,6 +235,13 @@ class Handoffs:
         why = f"what was put last, at {_time(last.event.at)} (position {last.row.position}), was taken {when}"
         is_only = next(rows.puts(self._log, owner, name, until)).row.id == last.row.id
         raise NothingToTakeError(name, owner, why + ("" if is_only else ", and all that was put before is older"))
+
+    def _near(self, owner: str, name: str) -> str:
+        """Return what waits under nearly that name, as the rest of a sentence."""
+        from difflib import get_close_matches  # only who mistypes waits for it
+
+        near = get_close_matches(name, [one.name for one in self.listed(owner) if one.state == "waits"], 1)
+        return f", but {near[0]!r} waits" if near else ""
 
     def _again(self, owner: str, name: str, session: str, key: str, head: int) -> Handoff | None:
         """Return what the same take got before."""

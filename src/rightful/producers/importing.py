@@ -36,7 +36,7 @@ from rightful.producers.readers import (
     Wire,
     is_growing,
 )
-from rightful.producers.recognising import recognised
+from rightful.producers.recognising import misnamed, recognised
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
@@ -107,6 +107,7 @@ class Import(NamedTuple):
         progress: Told how far it is.
         checkpoints: Where reading stopped the last time.
         receipts: Whether receipts are kept, of kinds that answer for each record.
+        all_kinds: Returns every kind there is, to tell what a file is that is not of the kind it was named to be.
     """
 
     log: Log
@@ -115,6 +116,7 @@ class Import(NamedTuple):
     progress: Progress | None
     checkpoints: Checkpoints | None
     receipts: bool = False
+    all_kinds: Callable[[], list[Kind]] = list
 
     def reports(self, path: str, stdin: BinaryIO) -> Iterator[FileReport]:
         """Import what stands at a path, or standard input where it is `-`."""
@@ -188,14 +190,22 @@ class Import(NamedTuple):
         self, run: Run, origin: Origin, items: Iterator[Found | Problem]
     ) -> tuple[Kind, Iterator[Found | Problem]] | None:
         """Return the kind of a file and all its items; None, with the reason in the report, where it is of none."""
-        if len(self.kinds) == 1 and origin.is_named:
-            return self.kinds[0], items
+        kind: Kind | None
+        why = None
         try:
-            kind, items = recognised(self.kinds, origin, items)
+            if len(self.kinds) == 1 and origin.is_named:
+                kind = self.kinds[0]
+                why, items = misnamed(kind, origin, items, self.all_kinds)
+            else:
+                kind, items = recognised(self.kinds, origin, items)
         except (RightfulError, OSError, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001 - as in `Run`
             run.mistake(None, error)
+            return None
+        if why is not None:
+            run.report.is_read = False
+            run.tell(why)
             return None
         if kind is None:
             run.pass_over(items, self.kinds, named=origin.is_named)

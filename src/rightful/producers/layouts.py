@@ -110,6 +110,11 @@ def is_transcript(path: str) -> bool:
     return name.endswith(".jsonl") and (above == "projects" or parent == _GROK_FOLDER)
 
 
+def may_be(path: str) -> bool:
+    """Say whether a file may be a transcript that was moved out of its tool's folders; what stands in it decides."""
+    return path.endswith((".jsonl", ".log")) or is_transcript(path)
+
+
 def pointer_of(path: str) -> tuple[str, str] | None:
     """Return the tool and the session of a pointer file, from its name; None where it is none."""
     name = os.path.basename(path)  # noqa: PTH119 - text, as the rest

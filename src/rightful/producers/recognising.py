@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice, product
 from typing import TYPE_CHECKING, Any
 
 from rightful import limits
@@ -52,6 +52,36 @@ def recognised(
             what = f"{ONLY} {count:,} objects were looked at"
             return None, chain(head, [Problem(None, what, lost=False)] * any(True for _ in items))
     return None, iter(head)
+
+
+def misnamed(
+    kind: Kind, origin: Origin, items: Iterator[Found | Problem], others: Callable[[], Iterable[Kind]]
+) -> tuple[Problem | None, Iterator[Found | Problem]]:
+    """Return why a file is not of the kind that it was named to be, where it looks like another, and all items.
+
+    A file whose first objects look like nothing that is known is taken for what it was named to be.
+
+    Args:
+        kind: What it was named to be.
+        origin: Where the file is.
+        items: What it holds.
+        others: Returns all kinds; called only where the first objects are not of this one.
+    """
+    if is_placed(kind) and kind.knows(origin.path):
+        return None, items
+    head: list[Found | Problem] = []
+    for item in islice(items, _PEEK):
+        head.append(item)
+        if isinstance(item, Found) and kind.recognises(item.value):
+            return None, chain(head, items)
+    found = [item for item in head if isinstance(item, Found)]
+    for item, other in product(found, others() if found else ()):
+        if other.recognises(item.value):
+            what = (
+                f"this looks like a file of the kind {other.NAME}, and not of {kind.NAME}; nothing of it was imported"
+            )
+            return Problem(item.line, f"{what}. Import it as {other.NAME}, or as auto"), iter(())
+    return None, chain(head, items)
 
 
 def _values(items: Iterable[Found | Problem]) -> list[Mapping[str, Any]]:

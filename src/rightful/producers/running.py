@@ -74,6 +74,9 @@ What launchers set (`CC_SESSION_ID`, `GPTME_SESSION_ID`) is meant for what they 
 _PRIVATE = 0o700
 _TEMPORARY = ("TMPDIR", "TEMP", "TMP", "TEMPDIR")
 _TOOLS = {"claude": "claude-code", "codex": "codex", "copilot": "copilot", "gptme": "gptme", "grok": "grok"}
+TOOLS = frozenset(_TOOLS.values())
+"""The tools that are known."""
+
 _RESUMES_CLAUDE = frozenset(
     {"-c", "--continue", "-r", "--resume", "--session-id", "--fork-session", "--from-pr", "--teleport", "--remote"}
 )

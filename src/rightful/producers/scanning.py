@@ -49,12 +49,14 @@ class Scan(NamedTuple):
         pointers: The pointer files, in the order of their paths.
         problems: Folders that could not be read, each with why.
         is_partial: A limit ended the search, so there may be more.
+        passed: How many other files stand in the folders, which were passed over.
     """
 
     files: dict[str, FileEvidence]
     pointers: tuple[Pointer, ...]
     problems: tuple[str, ...]
     is_partial: bool
+    passed: int = 0
 
 
 def scan(
@@ -62,7 +64,8 @@ def scan(
 ) -> Scan:
     """Search folders for transcripts and pointers.
 
-    Symbolic links below a root are not followed, and no file is waited for.
+    Symbolic links below a root are not followed, and no file is waited for. Where the folders stand for
+    others, a transcript need not stand or be called as its tool has it: what is in a file counts.
 
     Args:
         roots: The folders.
@@ -72,7 +75,9 @@ def scan(
         told: Is told how many files were read since the last call.
     """
     problems: list[str] = []
-    paths, pointing, is_partial = _listed(roots, problems)
+    paths, pointing, count, is_partial = _listed(
+        roots, problems, layouts.may_be if elsewhere else layouts.is_transcript
+    )
     files: dict[str, FileEvidence] = {}
 
     def take(path: str) -> None:
@@ -80,11 +85,14 @@ def scan(
         found = None if path in files else evidence_of(path, follow=False)
         if found is not None and found.form in _WHOLE:
             files[path] = found
+        elif path in paths and not layouts.is_transcript(path):
+            pass  # nothing says that it is one, so that it cannot be read leaves no doubt
         elif found is None and os.path.isfile(path) and not os.access(path, os.R_OK):  # noqa: PTH113 - text
             problems.append(f"{path} cannot be read by you")
 
     for path in sorted(paths):
         take(path)
+    passed = count - len(pointing) - len(files)
     pointers = [pointer for path in sorted(pointing) if (pointer := _pointer(path)) is not None]
     targets = [one.target for one in pointers if one.target is not None]
     if not elsewhere:
@@ -92,7 +100,7 @@ def scan(
             take(target)
     ends = _Ends(files)
     led = (_led(one, files, ends, elsewhere=elsewhere) for one in pointers)
-    return Scan(files, tuple(led), tuple(problems), is_partial)
+    return Scan(files, tuple(led), tuple(problems), is_partial, passed)
 
 
 class _Ends:
@@ -143,11 +151,14 @@ def _led(pointer: Pointer, files: dict[str, FileEvidence], ends: _Ends, *, elsew
     return pointer._replace(found=found, moved=found is not None and not elsewhere)
 
 
-def _listed(roots: Iterable[Root], problems: list[str]) -> tuple[set[str], set[str], bool]:
-    """Return the paths that look like transcripts, those of pointers, and whether a limit ended the listing."""
+def _listed(
+    roots: Iterable[Root], problems: list[str], able: Callable[[str], bool]
+) -> tuple[set[str], set[str], int, bool]:
+    """Return the paths that may be transcripts, those of pointers, how many files there are, and if a limit came."""
     paths: set[str] = set()
     pointing: set[str] = set()
     seen: set[str] = set()
+    listed: set[str] = set()
     budget = limits.WALK_ENTRIES
     is_partial = False
     for root in roots:
@@ -155,7 +166,7 @@ def _listed(roots: Iterable[Root], problems: list[str]) -> tuple[set[str], set[s
         if real in seen or not os.path.isdir(real):  # noqa: PTH112 - text
             continue
         seen.add(real)
-        for path in _walk(real, root.depth, budget, problems):
+        for path in _walk(real, root.depth, budget, problems, listed):
             budget -= 1
             if budget <= 0:
                 is_partial = True
@@ -163,19 +174,19 @@ def _listed(roots: Iterable[Root], problems: list[str]) -> tuple[set[str], set[s
                 break
             if layouts.pointer_of(path) is not None:
                 pointing.add(path)
-            elif layouts.is_transcript(path):
+            elif able(path):
                 paths.add(path)
     if len(paths) > limits.LOCATE_FILES:
         is_partial = True
         problems.append(
             f"more than {limits.LOCATE_FILES} transcripts; {len(paths) - limits.LOCATE_FILES} were not read"
         )
-        paths = set(sorted(paths)[: limits.LOCATE_FILES])
-    return paths, pointing, is_partial
+        paths = set(sorted(paths, key=lambda path: (not layouts.is_transcript(path), path))[: limits.LOCATE_FILES])
+    return paths, pointing, limits.WALK_ENTRIES - budget, is_partial
 
 
-def _walk(folder: str, depth: int, limit: int, problems: list[str]) -> Iterator[str]:
-    """Yield the regular files of a folder and below; links are passed over."""
+def _walk(folder: str, depth: int, limit: int, problems: list[str], listed: set[str]) -> Iterator[str]:
+    """Yield the regular files of a folder and below, those of a listed folder not again; links are passed over."""
     waiting = [(folder, depth)]
     while waiting:
         current, left = waiting.pop()
@@ -183,7 +194,9 @@ def _walk(folder: str, depth: int, limit: int, problems: list[str]) -> Iterator[
             with os.scandir(current) as listing:
                 entries = sorted(islice(listing, limit), key=lambda entry: entry.name)
             folders = [one.path for one in entries if one.is_dir(follow_symlinks=False)]
-            yield from (one.path for one in entries if one.is_file(follow_symlinks=False))
+            if current not in listed:
+                listed.add(current)
+                yield from (one.path for one in entries if one.is_file(follow_symlinks=False))
         except OSError as error:
             problems.append(f"{current} could not be read: {error.strerror}")
             continue

@@ -109,8 +109,8 @@ class Watch:
         if self._changes.ended:
             return False
         facts = _facts(path)
-        if path in self._seen and self._seen[path] == facts:
-            return False
+        if self._seen.get(path) == facts:
+            return False  # one that is not there yet is awaited
         self._seen[path] = facts
         return facts is not None or path in self._roots
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from rightful import limits
 from rightful.events import SessionEnded, SessionStarted
 from rightful.ledger.log import Log
 from rightful.producers import running, running_lives
+from rightful.reports.coverage import Alarm
+from rightful.reports.explain.words import count, listed
 
 _TYPES = ("session.started", "session.ended")
 
 
-def unended(log: Log, ledger: Path) -> list[str]:
-    """Return the runs among the last `limits.STATUS_ROWS` rows that have no end and are not there, the oldest first.
+def unended(log: Log, ledger: Path) -> dict[str, datetime]:
+    """Return the runs without an end that are not there, and when each was recorded to begin, the oldest first.
+
+    Those are sought that began among the last `limits.STATUS_ROWS` rows.
 
     Args:
         log: The ledger's log.
@@ -21,14 +27,26 @@ def unended(log: Log, ledger: Path) -> list[str]:
     """
     live = ledger / running.RUNS / running_lives.LIVE
     there = set(running_lives.living(live))
-    begun: dict[str, None] = {}
+    begun: dict[str, datetime] = {}
     for row in log.read(types=_TYPES, after=max(log.head() - limits.STATUS_ROWS, 0)):
         match row.event:
             case SessionStarted(producer=running.PRODUCER, session=name):
-                begun[name] = None
+                begun[name] = row.recorded_at
             case SessionEnded(producer=running.PRODUCER, session=name):
                 begun.pop(name, None)
             case _:
                 pass
     there.update(running_lives.living(live))  # one may have begun meanwhile
-    return [name for name in begun if name not in there]
+    return {name: at for name, at in begun.items() if name not in there}
+
+
+def alarms(runs: Mapping[str, datetime], last: datetime | None, days: int) -> list[Alarm]:
+    """Return that there are such runs, if any began within the last days of the ledger; 0 for all."""
+    names = [name for name, at in runs.items() if not days or last is None or last - at < timedelta(days=days)]
+    if not names:
+        return []
+    what = (
+        f"{count(len(names), 'run')} never ended, and {'is' if len(names) == 1 else 'are'} not there any more "
+        f"({listed(names)}): killed, or the machine was. `rightful locate SESSION` finds what one left."
+    )
+    return [Alarm("unended-runs", what, session=names[-1])]

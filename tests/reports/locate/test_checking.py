@@ -64,6 +64,15 @@ def test_what_was_changed_shortened_or_removed_is_not(path: Path, tmp_path: Path
     assert check(of, tmp_path)[0].state == "unreadable"
 
 
+def test_what_was_moved_out_of_its_tools_layout_is_found_too(path: Path, tmp_path: Path) -> None:
+    of = known((SESSION, path.as_uri(), path))
+    moved = tmp_path / "moved" / "old.jsonl"
+    moved.parent.mkdir()
+    shutil.move(path, moved)
+    [one] = check(of, tmp_path)
+    assert (one.state, one.path) == ("moved", str(moved))
+
+
 def test_what_was_moved_is_found_by_its_hash_also_if_it_grew(path: Path, tmp_path: Path) -> None:
     of = known((SESSION, path.as_uri(), path))
     other = write.codex(tmp_path / "other", A, "2026-08-01T10:15:00Z", "Something else of some length")

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+from tests.cli.test_import import A, B, record, write
+
+
+def test_what_brings_nothing_new_is_told_in_one_line(ledger: Path, run: Run, here: Path) -> None:
+    """So is what was wrong before in files that grow: it is counted, and no reason to say no for ever."""
+    rows = [{"type": "user", "uuid": "u1", "sessionId": A, "timestamp": "2026-08-01T10:15:00Z",
+             "message": {"role": "user", "content": "Hello"}}, 5, 6]  # fmt: skip
+    write(here / "ws" / "p" / f"{A}.jsonl", *rows)
+    write(here / "ws" / "p" / f"{B}.jsonl", *[{**rows[0], "uuid": "u2", "sessionId": B}, 7])  # type: ignore[dict-item]
+    write(here / "ws" / "r.jsonl", record("g1", 15, None, 0.5))
+
+    first, again = run("import", "auto", here / "ws"), run("import", "auto", here / "ws")
+    one = run("import", "auto", here / "ws" / "r.jsonl")
+    write(here / "ws" / "r.jsonl", record("g1", 15, None, 0.5), record("g2", 20, None, 0.5))
+    grown = run("import", "auto", here / "ws")
+
+    assert (first.code, first.out.splitlines()[-1].partition("; ")[2]) == (2, "3 problems.")
+    assert again.out.splitlines()[0] == "3 files: nothing new."
+    assert (again.code, len(again.out.splitlines())) == (0, 2)
+    assert again.err == (
+        "rightful: note: 3 problems in what was read before are not told again; `--again` reads all of it.\n"
+    )
+    assert one.out.splitlines()[0].startswith(f"{here / 'ws' / 'r.jsonl'}: ")
+    assert one.out.splitlines()[0].endswith(" there already")
+    assert [line.partition(": ")[0] for line in grown.out.splitlines()] == [
+        str(here / "ws" / "r.jsonl"), "2 files", "3 files"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("named", ["claude-code", "lesson-hook", "grok"])
+def test_a_file_of_another_kind_than_it_was_named_to_be_says_which_it_looks_like(
+    ledger: Path, run: Run, here: Path, named: str
+) -> None:
+    at = "2026-08-01T10:15:00Z"
+    path = write(
+        here / f"rollout-{A}.jsonl",
+        {"timestamp": at, "type": "session_meta", "payload": {"id": A, "timestamp": at, "cwd": "/home/dev"}},
+        *[{"timestamp": at, "type": "response_item", "payload": {"type": "message", "role": "user", "content": []}}]
+        * 9,
+    )
+
+    done = run("import", named, path)
+
+    assert (done.code, done.out) == (2, "0 files: nothing; 1 problem.\n")
+    assert done.err == (
+        f"rightful: {path}:1: problem: this looks like a file of the kind codex, and not of {named}; "
+        "nothing of it was imported. Import it as codex, or as auto\n"
+    )
+    assert run("import", "codex", path).code == 0
+
+
+def test_notes_on_what_brought_nothing_new_are_counted(ledger: Path, run: Run, here: Path) -> None:
+    for name in ("a", "b"):
+        write(here / "ws" / f"{name}.jsonl", {"session_id": name, "trajectory_grade": 0.5})
+
+    first, again = run("import", "auto", here / "ws"), run("import", "auto", here / "ws")
+
+    assert first.err.count("note: the row gives no time") == 2
+    assert (again.code, again.out) == (0, "2 files: nothing new.\n2 files: 4 there already; 0 problems, 2 notes.\n")
+    assert again.err == (
+        "rightful: note: 2 notes on files that brought nothing new are not told again; --json lists them.\n"
+    )
+    assert "the row gives no time" in run("import", "auto", here / "ws" / "a.jsonl").err
