@@ -53,7 +53,7 @@ def test_what_is_empty_is_refused_and_replaces_nothing(
     named = run("handoff", "put", "meta", here / "meta", "--session", A)
 
     assert (piped.code, named.code) == (2, 2)
-    assert "stdin is empty; nothing was put, and what waits under meta still does" in piped.err
+    assert "stdin is empty; nothing was put or replaced under meta" in piped.err
     assert f"{here / 'meta'} is empty" in named.err
     assert taken("meta", "--session", A).stdout == b"good"
 

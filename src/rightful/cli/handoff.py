@@ -64,7 +64,7 @@ def _put(args: argparse.Namespace) -> int:
     if not payload and not args.allow_empty:
         where = "stdin" if args.file == _STDIN else args.file
         raise UsageError(
-            f"{where} is empty; nothing was put, and what waits under {args.name} still does. See what became of the "
+            f"{where} is empty; nothing was put or replaced under {args.name}. See what became of the "
             f"step that should have filled it; --allow-empty puts it all the same."
         )
     with common.opened(args) as ledger:
