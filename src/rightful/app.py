@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rightful.ledger.recorded import Receipt, Recorded
     from rightful.policies import Policy
     from rightful.producers.api import Producer
-    from rightful.producers.handoffs import Handoff, Handoffs
+    from rightful.producers.handoffs.handing import Handoff, Handoffs
     from rightful.projections.posteriors import Posteriors
     from rightful.projections.projected import Projected
     from rightful.projections.store import Store
@@ -134,7 +134,7 @@ class Ledger:
 
     def close(self) -> None:
         """Write what its turns still hold, keep the projections for the next time, and give back all. Twice is once."""
-        if (outboxes := sys.modules.get("rightful.producers.outbox")) is not None:  # not loaded, no turn was begun
+        if (outboxes := sys.modules.get("rightful.producers.turns.outbox")) is not None:  # else no turn was begun
             outboxes.drain(self.log)
         try:
             if self._projected is not None:
@@ -250,7 +250,7 @@ class Ledger:
 
     def handoffs(self) -> Handoffs:
         """Return what puts and takes on behalf of this process: its environment and working folder."""
-        from rightful.producers.handoffs import Handoffs
+        from rightful.producers.handoffs.handing import Handoffs
 
         def same_run(one: str, other: str) -> bool | None:
             from rightful.projections.joined import same_run

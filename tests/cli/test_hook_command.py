@@ -15,7 +15,7 @@ import rightful
 from rightful.cli import hook_command
 from rightful.cli.hook_command import calls_us, command_of, ledger_of, programs_of, words_of
 from rightful.cli.settings import Settings
-from rightful.producers.claude_hook import EVENTS
+from rightful.producers.claude_hook.events import EVENTS
 
 COMMAND = command_of(["/opt/my tools/rightful"], "/home/dév/it's/.rightful")
 

@@ -9,7 +9,7 @@ import pytest
 from rightful.cli.hook_command import command_of, ledger_of
 from rightful.cli.settings import BACKUP, Settings
 from rightful.errors import UsageError
-from rightful.producers.claude_hook import EVENTS
+from rightful.producers.claude_hook.events import EVENTS
 
 COMMAND = command_of(["/opt/my tools/rightful"], "/home/dév/it's/.rightful")
 

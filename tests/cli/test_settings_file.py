@@ -14,7 +14,7 @@ import pytest
 from rightful.cli.hook_command import command_of
 from rightful.cli.settings import BACKUP, Settings
 from rightful.errors import StorageError, UsageError
-from rightful.producers.claude_hook import EVENTS
+from rightful.producers.claude_hook.events import EVENTS
 
 COMMAND = command_of(["/opt/rightful"], "/ledger")
 USED = '{\n  "model": "opus",\n  "hooks": {\n    "Stop": []\n  }\n}\n'

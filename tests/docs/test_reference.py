@@ -16,8 +16,8 @@ from tests.producers.diary import Diary
 from tests.producers.growing import import_once
 
 from rightful import app, cli, envelope, errors, events, identity, limits, policies, session_errors
-from rightful.producers.claude_hook_cursor import Cursor, Known
-from rightful.producers.spool import Spool
+from rightful.producers.claude_hook.cursor import Cursor, Known
+from rightful.producers.spool.keeping import Spool
 from rightful.projections.facts import Facts
 from rightful.projections.scene import BINS
 from rightful.projections.settle import counters_of, settle

@@ -10,7 +10,7 @@ from typing import Any
 
 from rightful import app
 from rightful.ledger.log import Log
-from rightful.producers.handoffs import Handoffs
+from rightful.producers.handoffs.handing import Handoffs
 from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from rightful import app
 from rightful.app import Ledger
-from rightful.producers.handoffs import Handoffs
+from rightful.producers.handoffs.handing import Handoffs
 
 ROOT = Path(__file__).parents[2]
 

@@ -23,7 +23,7 @@ from tests.ledger.facts import exposure
 import rightful
 from rightful import limits
 from rightful.cli.settings_text import TIMEOUT_S
-from rightful.producers.spool import Spool
+from rightful.producers.spool.keeping import Spool
 
 
 @pytest.fixture
@@ -205,8 +205,8 @@ def test_a_session_without_a_working_folder_or_a_home_is_recorded(ledger: Path, 
 @pytest.mark.parametrize(
     "where",
     [
-        "rightful.producers.claude_hook.events_of",
-        "rightful.producers.claude_hook_lessons.fresh",
+        "rightful.producers.claude_hook.events.events_of",
+        "rightful.producers.claude_hook.lessons.fresh",
         "rightful.ledger.log.Log.append",
     ],
 )
@@ -221,7 +221,7 @@ def ended(*args, **more):
     os.kill(os.getpid(), {int(number)})
     time.sleep(60)
 owner.{name} = ended
-from rightful.producers import spool
+from rightful.producers.spool import keeping as spool
 written = spool.written
 def late(*args):
     os.kill(os.getpid(), {int(number)})
@@ -242,7 +242,7 @@ spool.written = late
 def test_a_call_ends_when_its_time_is_over_and_loses_nothing(ledger: Path) -> None:
     """The agent ends it too, while the loss is being kept."""
     script = """
-from rightful.producers import spool
+from rightful.producers.spool import keeping as spool
 written = spool.written
 def late(*args):
     os.kill(os.getpid(), signal.SIGTERM)
@@ -296,7 +296,7 @@ Log.append = append
 
 def test_what_a_library_prints_reaches_nobody(ledger: Path) -> None:
     script = """
-from rightful.producers import claude_hook
+from rightful.producers.claude_hook import events as claude_hook
 real = claude_hook.events_of
 def noisy(*args):
     os.write(1, b"noise")

@@ -7,7 +7,7 @@ from typing import Any
 
 from rightful.app import Ledger
 from rightful.ledger.recorded import Stored
-from rightful.producers.file_reports import FileReport
+from rightful.producers.importing.reports import FileReport
 
 AT = "2026-08-01T10:00:00.120Z"
 TOOL_CALL = {"type": "tool_call", "id": "call_1", "name": "bash", "input": {"command": "ls"}}

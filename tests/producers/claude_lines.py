@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rightful.identity import event_id
-from rightful.producers.claude_code import ClaudeCode
-from rightful.producers.files import Found, Problem
-from rightful.producers.readers import End, Origin
+from rightful.producers.claude_code.transcript import ClaudeCode
+from rightful.producers.importing.files import Found, Problem
+from rightful.producers.importing.readers import End, Origin
 
 A = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 B = "203a971d-e91f-4c53-bc91-065beaa5b283"

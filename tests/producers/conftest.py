@@ -14,18 +14,18 @@ from tests.producers.recording import Gate
 
 from rightful import app
 from rightful.app import Ledger
-from rightful.producers.agenta import Agenta
-from rightful.producers.bandit_state import BanditState
-from rightful.producers.claude_code import ClaudeCode
-from rightful.producers.codex import Codex
-from rightful.producers.copilot import Copilot
-from rightful.producers.file_reports import FileReport
-from rightful.producers.gptme import Gptme
-from rightful.producers.gptme_manifest import GptmeManifest
-from rightful.producers.gptme_receipts import GptmeReceipts
+from rightful.producers.agenta.records import Agenta
+from rightful.producers.bandits.state import BanditState
+from rightful.producers.claude_code.transcript import ClaudeCode
+from rightful.producers.codex.rollout import Codex
+from rightful.producers.copilot.session import Copilot
+from rightful.producers.gptme.conversation import Gptme
+from rightful.producers.gptme.manifest import GptmeManifest
+from rightful.producers.gptme.receipts import GptmeReceipts
 from rightful.producers.grok import Grok
-from rightful.producers.importing import Kind, import_paths
-from rightful.producers.lesson_hook import LessonHook
+from rightful.producers.importing.loop import Kind, import_paths
+from rightful.producers.importing.reports import FileReport
+from rightful.producers.lesson_hook.artifacts import LessonHook
 from rightful.producers.session_records import SessionRecords
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "imports"

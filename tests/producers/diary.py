@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from rightful.errors import InvalidEventError
 from rightful.producers.fields import key_of
-from rightful.producers.files import Found, Problem
-from rightful.producers.importing import APPENDED, REWRITTEN, End, GrowingReader, Origin, Wire
+from rightful.producers.importing.files import Found, Problem
+from rightful.producers.importing.loop import APPENDED, REWRITTEN, End, GrowingReader, Origin, Wire
 
 
 class DiaryReader(GrowingReader):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rightful.app import Ledger
-from rightful.producers.handoff_facts import SameRun
-from rightful.producers.handoffs import Handoffs
+from rightful.producers.handoffs.facts import SameRun
+from rightful.producers.handoffs.handing import Handoffs
 
 A, B, RUN = "claude-code:a", "claude-code:b", "run:mine"
 AT = "2026-08-01T10:00:00Z"

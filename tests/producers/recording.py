@@ -10,7 +10,7 @@ from tests.contracts.support import PATIENCE_S
 
 from rightful.app import Ledger
 from rightful.ledger.log import Log
-from rightful.producers.turns import TurnRecorder
+from rightful.producers.turns.recorder import TurnRecorder
 from rightful.projections.completeness import Completeness, completeness_of
 
 SESSION = "runner:7f3a"

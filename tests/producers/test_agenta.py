@@ -13,7 +13,7 @@ from tests.producers.conftest import MTIME_S
 
 from rightful.app import Ledger
 from rightful.identity import composite_key, event_id
-from rightful.producers.agenta import RECORDS, legacy_record_id, record_id
+from rightful.producers.agenta.records import RECORDS, legacy_record_id, record_id
 from rightful.projections.completeness import Completeness, completeness_of
 
 

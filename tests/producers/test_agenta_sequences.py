@@ -12,8 +12,8 @@ from tests.transcripts.sequences import CASES, Case, bodies, shuffled
 
 from rightful.app import Ledger
 from rightful.ledger.recorded import Stored
-from rightful.producers.agenta import Agenta
-from rightful.producers.importing import import_paths
+from rightful.producers.agenta.records import Agenta
+from rightful.producers.importing.loop import import_paths
 from rightful.projections.completeness import completeness_of
 
 

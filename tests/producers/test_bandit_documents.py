@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rightful import content, envelope, wire
 from rightful.events import BalanceOpened
-from rightful.producers.bandit_documents import Opened, document, form_of
+from rightful.producers.bandits.documents import Opened, document, form_of
 
 SIX = {
     "arm_id": "x",

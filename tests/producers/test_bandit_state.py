@@ -15,9 +15,9 @@ from tests.producers.conftest import KINDS, MTIME_S, Importer, said
 from rightful.app import Ledger
 from rightful.events import BalanceOpened
 from rightful.identity import composite_key, event_id
-from rightful.producers.bandit_documents import document
-from rightful.producers.bandit_state import BanditStateReader
-from rightful.producers.importing import End
+from rightful.producers.bandits.documents import document
+from rightful.producers.bandits.state import BanditStateReader
+from rightful.producers.importing.loop import End
 
 NO_TIME = (
     "note: the state gives no time: the grades that it holds are counted again, unless it is left out with the "

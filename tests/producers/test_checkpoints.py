@@ -23,10 +23,10 @@ from tests.producers.test_growth import lines, said
 
 from rightful import app, limits
 from rightful.app import Ledger
-from rightful.producers import checkpoints
-from rightful.producers.checkpoints import FOLDER, Checkpoints
-from rightful.producers.file_reports import FileReport
-from rightful.producers.importing import Origin, import_paths
+from rightful.producers.importing import checkpoints
+from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
+from rightful.producers.importing.loop import Origin, import_paths
+from rightful.producers.importing.reports import FileReport
 
 
 def kept(ledger: Ledger) -> list[Path]:

@@ -7,9 +7,9 @@ import pytest
 from tests.producers.claude_lines import MTIME, A, B, call, in_log, line, model, of, read, result, told, user
 
 from rightful.errors import InvalidEventError
-from rightful.producers.claude_code import ClaudeCode
-from rightful.producers.files import Found, Problem
-from rightful.producers.readers import End, Origin
+from rightful.producers.claude_code.transcript import ClaudeCode
+from rightful.producers.importing.files import Found, Problem
+from rightful.producers.importing.readers import End, Origin
 
 SESSION = f"claude-code:{A}"
 IMAGE = {"type": "image", "source": {"type": "base64", "data": "aGk="}}

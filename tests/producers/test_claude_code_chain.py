@@ -9,9 +9,9 @@ from tests.producers.claude_lines import A, boundary, call, in_log, item, line, 
 from tests.producers.conftest import Importer
 
 from rightful.app import Ledger
-from rightful.producers.claude_code import ClaudeCode
-from rightful.producers.files import Found
-from rightful.producers.readers import Origin
+from rightful.producers.claude_code.transcript import ClaudeCode
+from rightful.producers.importing.files import Found
+from rightful.producers.importing.readers import Origin
 
 Row = dict[str, Any]
 

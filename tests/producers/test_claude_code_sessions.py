@@ -13,9 +13,9 @@ from tests.producers.conftest import Importer
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError
 from rightful.events import MessageRecorded, SessionStarted
-from rightful.producers.claude_code import ClaudeCode
-from rightful.producers.files import Found, Problem
-from rightful.producers.readers import Origin
+from rightful.producers.claude_code.transcript import ClaudeCode
+from rightful.producers.importing.files import Found, Problem
+from rightful.producers.importing.readers import Origin
 
 C = "5c5c5c5c-0000-4000-8000-000000000003"
 LOG = "/tmp/cc-session-20260801-1015.log"

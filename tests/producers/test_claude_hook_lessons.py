@@ -13,10 +13,10 @@ from tests.producers.conftest import GOLDEN, Importer
 
 from rightful import app, limits
 from rightful.app import Ledger
-from rightful.producers.claude_hook_cursor import Cursor, Known, Taken
-from rightful.producers.claude_hook_lessons import Places, fresh
-from rightful.producers.files import Found
-from rightful.producers.lesson_hook import LessonHookReader
+from rightful.producers.claude_hook.cursor import Cursor, Known, Taken
+from rightful.producers.claude_hook.lessons import Places, fresh
+from rightful.producers.importing.files import Found
+from rightful.producers.lesson_hook.artifacts import LessonHookReader
 
 DAY = "2026-08-01"
 

@@ -28,8 +28,8 @@ from tests.producers.reading_lines import MTIME, SAMPLES, data_of, id_of, notes,
 
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError
-from rightful.producers.codex import Codex
-from rightful.producers.readers import Origin
+from rightful.producers.codex.rollout import Codex
+from rightful.producers.importing.readers import Origin
 
 MESSAGE, USAGE = "message.recorded", "usage.recorded"
 FOLDER = SAMPLES / "codex" / "sessions" / "2026" / "08" / "01"

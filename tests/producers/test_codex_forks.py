@@ -32,8 +32,8 @@ from tests.producers.conftest import Importer
 from tests.producers.reading_lines import MTIME_US, SAMPLES, Row, id_of, of, read_by, told, written
 
 from rightful.app import Ledger
-from rightful.producers.codex import Codex
-from rightful.producers.readers import Origin
+from rightful.producers.codex.rollout import Codex
+from rightful.producers.importing.readers import Origin
 
 FORKED = 7_200.0  # the second at which the fork was made
 COPY = FORKED + 0.05

@@ -15,7 +15,7 @@ from rightful import app
 from rightful.app import Ledger
 from rightful.events import HistoryPopped
 from rightful.parts import ItemRange
-from rightful.producers.copilot import Copilot
+from rightful.producers.copilot.session import Copilot
 
 KEPT = [start(), asked("u1", "a"), turn("t2"), answer("a3", "A"), turned("t4")]
 TAKEN = [asked("u5", "b"), turn("t6", "1"), answer("a7", "B", messageId=uid("m")), asked("u8", "c")]

@@ -17,10 +17,10 @@ from rightful.events import ExposureRecorded, SessionStarted
 from rightful.identity import composite_key, event_id
 from rightful.parts import ArmShown
 from rightful.producers.fields import digest
-from rightful.producers.files import Found
-from rightful.producers.gptme import Gptme
-from rightful.producers.growing import WAITS, Lines
-from rightful.producers.readers import Origin
+from rightful.producers.gptme.conversation import Gptme
+from rightful.producers.importing.files import Found
+from rightful.producers.importing.growing import WAITS, Lines
+from rightful.producers.importing.readers import Origin
 
 FOX = "2026-08-01-running-blue-fox"
 QUOTE = "/home/dev/my.proj/lessons/tools/quote-paths.md"

@@ -12,7 +12,7 @@ from tests.producers.test_gptme import lessons, zone  # noqa: F401 - the machine
 
 from rightful.app import Ledger
 from rightful.events import DataRecorded, HistoryPopped
-from rightful.producers.gptme import Gptme
+from rightful.producers.gptme.conversation import Gptme
 
 A, B, C, D = (said(n, "user", text) for n, text in enumerate("abcd", 1))
 CALL = said(5, "assistant", '@shell(c1): {"command": "ls"}')

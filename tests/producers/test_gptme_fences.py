@@ -9,7 +9,7 @@ from tests.producers.conftest import Importer
 from tests.producers.test_gptme import arms, header, lessons, write
 
 from rightful.app import Ledger
-from rightful.producers.gptme_lessons import lessons_in
+from rightful.producers.gptme.lessons import lessons_in
 
 
 @pytest.fixture

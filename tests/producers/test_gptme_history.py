@@ -17,14 +17,14 @@ from tests.producers.test_gptme import lessons, zone  # noqa: F401 - the machine
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError
 from rightful.events import HistoryPopped
-from rightful.producers import gptme_beside
-from rightful.producers.checkpoints import FOLDER, Checkpoints
-from rightful.producers.files import Found, Problem
-from rightful.producers.gptme import Gptme
-from rightful.producers.growing import Lines
-from rightful.producers.importing import Import
-from rightful.producers.readers import End, Origin
-from rightful.producers.watching import Watch
+from rightful.producers.gptme import beside as gptme_beside
+from rightful.producers.gptme.conversation import Gptme
+from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
+from rightful.producers.importing.files import Found, Problem
+from rightful.producers.importing.growing import Lines
+from rightful.producers.importing.loop import Import
+from rightful.producers.importing.readers import End, Origin
+from rightful.producers.importing.watching import Watch
 
 A, B, C, D = (said(n, "user", text) for n, text in enumerate("abcd", 1))
 CALL = said(5, "assistant", '@shell(c1): {"command": "ls"}')

@@ -13,7 +13,7 @@ from rightful import limits
 from rightful.app import Ledger
 from rightful.events import ToolCallSnapshotted, ToolResultSnapshotted
 from rightful.identity import composite_key, event_id
-from rightful.producers.gptme_manifest import GptmeManifest, hash_of
+from rightful.producers.gptme.manifest import GptmeManifest, hash_of
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "manifest"
 SESSION = "workspace:41c2@2026-08-01T10:15:01.123456+00:00"

@@ -27,8 +27,8 @@ from rightful.events import (
 )
 from rightful.identity import composite_key, event_id
 from rightful.producers.fields import digest
-from rightful.producers.gptme import Gptme
-from rightful.producers.importing import import_paths
+from rightful.producers.gptme.conversation import Gptme
+from rightful.producers.importing.loop import import_paths
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "gptme" / "logs"
 FOX = "2026-08-01-running-blue-fox"

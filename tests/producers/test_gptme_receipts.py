@@ -11,9 +11,9 @@ from tests.producers.conftest import KINDS, Importer, said
 from rightful.app import Ledger
 from rightful.events import ToolCallSnapshotted
 from rightful.identity import composite_key, event_id
-from rightful.producers.files import Found
-from rightful.producers.gptme_manifest import hash_of
-from rightful.producers.gptme_receipts import GptmeReceipts, ReceiptsReader
+from rightful.producers.gptme.manifest import hash_of
+from rightful.producers.gptme.receipts import GptmeReceipts, ReceiptsReader
+from rightful.producers.importing.files import Found
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "gptme" / "receipts.jsonl"
 BEGAN = datetime(2026, 8, 1, 10, 15, 1, tzinfo=UTC)

@@ -13,11 +13,11 @@ from tests.producers.diary import Diary, Draft
 from tests.producers.growing import import_once, put, rows_of, same_after_kills, same_by_cuts, same_by_prefixes
 
 from rightful.app import Ledger
-from rightful.producers.checkpoints import FOLDER, Checkpoints
-from rightful.producers.files import Problem
-from rightful.producers.growing import WAITS
-from rightful.producers.importing import Kind, import_paths
-from rightful.producers.lesson_hook import LessonHook
+from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
+from rightful.producers.importing.files import Problem
+from rightful.producers.importing.growing import WAITS
+from rightful.producers.importing.loop import Kind, import_paths
+from rightful.producers.lesson_hook.artifacts import LessonHook
 from rightful.producers.session_records import SessionRecords
 
 ODD = (

@@ -7,7 +7,7 @@ from tests.producers.handoff_steps import AT, RUN, A, Step, rows, step_of
 
 from rightful.app import Ledger
 from rightful.events import HandoffTaken, HandoffWritten
-from rightful.producers.handoff_facts import facts_of
+from rightful.producers.handoffs.facts import facts_of
 from rightful.session_errors import HandoffMismatchError
 
 

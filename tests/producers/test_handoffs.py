@@ -14,8 +14,8 @@ from rightful.errors import InvalidEventError, RightfulError, UsageError
 from rightful.events import MessageRecorded
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Receipt
-from rightful.producers import handoff_rows
-from rightful.producers.handoffs import Handoffs
+from rightful.producers.handoffs import rows as handoff_rows
+from rightful.producers.handoffs.handing import Handoffs
 from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 

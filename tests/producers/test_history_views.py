@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.producers import claude_lines, codex_lines, copilot_lines
 from tests.producers.reading_lines import Row, id_of, of
 
-from rightful.producers.told_parts import ITEMS
+from rightful.producers.telling.parts import ITEMS
 
 Item = tuple[str, int]
 Made = tuple[list[Any], list[Any]]

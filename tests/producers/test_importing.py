@@ -14,7 +14,7 @@ from tests.producers.conftest import KINDS, Importer, said
 from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import BusyError
-from rightful.producers.importing import import_paths
+from rightful.producers.importing.loop import import_paths
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples"
 ALL = ", ".join(kind.NAME for kind in KINDS["auto"])

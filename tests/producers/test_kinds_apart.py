@@ -8,7 +8,7 @@ import pytest
 from tests.producers.reading_lines import SAMPLES
 
 from rightful.cli.import_ import AUTO, KINDS, kinds
-from rightful.producers.files import Found, objects_of
+from rightful.producers.importing.files import Found, objects_of
 
 EXPECTED = {
     "claude": "claude-code",

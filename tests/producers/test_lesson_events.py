@@ -12,8 +12,8 @@ from rightful.app import Ledger
 from rightful.events import ExposureRecorded, SessionEnded
 from rightful.identity import composite_key, event_id
 from rightful.parts import ArmShown
-from rightful.producers import lesson_events
 from rightful.producers.fields import digest
+from rightful.producers.lesson_hook import lines as lesson_events
 
 START = "2026-08-01T10:00:00+00:00"
 W = f"workspace:7c1d@{START}"

@@ -18,8 +18,8 @@ from tests.producers.reading_lines import SAMPLES, Row
 
 from rightful import wire
 from rightful.errors import InvalidEventError
-from rightful.producers.files import Found, Problem
-from rightful.producers.readers import End, Origin
+from rightful.producers.importing.files import Found, Problem
+from rightful.producers.importing.readers import End, Origin
 
 ODD: list[Any] = [
     None,
@@ -49,7 +49,7 @@ ODD += [
 ]
 ODD += ['{"a":1}', "{", "unknown", "9999-12-31T23:59:59Z", {"type": ["text"]}, [{"type": {}, "text": "a"}]]
 
-CLAUDE, GPTME = "rightful.producers.claude_code:ClaudeCode", "rightful.producers.gptme:Gptme"
+CLAUDE, GPTME = "rightful.producers.claude_code.transcript:ClaudeCode", "rightful.producers.gptme.conversation:Gptme"
 FOX = SAMPLES / "gptme" / "logs" / "2026-08-01-running-blue-fox"
 READ: dict[str, tuple[str, Path]] = {
     "stream log": (CLAUDE, SAMPLES / "tmp" / "cc-session-20260801-1015.log"),
@@ -58,7 +58,7 @@ READ: dict[str, tuple[str, Path]] = {
     "branch": (GPTME, FOX / "branches" / "main-undo-0.jsonl"),
     "view": (GPTME, FOX / "views" / "compacted-001.jsonl"),
     "labels": (GPTME, FOX / "conv-checkpoints.jsonl"),
-    "receipts": ("rightful.producers.gptme_receipts:GptmeReceipts", SAMPLES / "gptme" / "receipts.jsonl"),
+    "receipts": ("rightful.producers.gptme.receipts:GptmeReceipts", SAMPLES / "gptme" / "receipts.jsonl"),
 }
 MADE = test_transcripts_growth.FILES | {
     "claude-code": (CLAUDE, test_claude_code_growth.NAME, test_claude_code_growth.everything())

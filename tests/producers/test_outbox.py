@@ -14,7 +14,7 @@ from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import BusyError, InvalidEventError, StorageError, StoreFullError, UsageError
 from rightful.ledger.recorded import Receipt
-from rightful.producers.turns import TurnRecorder
+from rightful.producers.turns.recorder import TurnRecorder
 from rightful.projections.completeness import Completeness, Hole
 from rightful.session_errors import BacklogError
 

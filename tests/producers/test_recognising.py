@@ -12,9 +12,9 @@ from tests.producers.test_growth import lines
 
 from rightful import limits
 from rightful.app import Ledger
-from rightful.producers.checkpoints import FOLDER, Checkpoints
-from rightful.producers.file_reports import FileReport
-from rightful.producers.importing import Kind, import_paths
+from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
+from rightful.producers.importing.loop import Kind, import_paths
+from rightful.producers.importing.reports import FileReport
 from rightful.producers.session_records import SessionRecords
 
 LINE = {"ts": 5.0, "session_id": "s", "lessons": [{"path": "x.md"}], "tool_seq": []}

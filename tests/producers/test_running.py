@@ -8,10 +8,13 @@ import pytest
 
 from rightful import limits, times
 from rightful.identity import is_session
-from rightful.producers import running, running_lives, running_records, running_transcripts
-from rightful.producers.running import Own
-from rightful.producers.running_lives import Held, Life
-from rightful.producers.running_transcripts import Span
+from rightful.producers.running import lives as running_lives
+from rightful.producers.running import records as running_records
+from rightful.producers.running import run as running
+from rightful.producers.running import transcripts as running_transcripts
+from rightful.producers.running.lives import Held, Life
+from rightful.producers.running.run import Own
+from rightful.producers.running.transcripts import Span
 
 AT_US = 1_785_579_400_000_000
 

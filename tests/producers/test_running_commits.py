@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from rightful import limits
-from rightful.producers import running, running_commits, running_git
-from rightful.producers.running_git import Repository
+from rightful.producers.running import commits as running_commits
+from rightful.producers.running import git as running_git
+from rightful.producers.running import run as running
+from rightful.producers.running.git import Repository
 
 
 @pytest.fixture

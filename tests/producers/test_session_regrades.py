@@ -18,7 +18,7 @@ from tests.producers.test_session_records import grades, row, write
 
 from rightful import app
 from rightful.app import Ledger
-from rightful.producers.importing import import_paths
+from rightful.producers.importing.loop import import_paths
 
 OLDER = (
     "note: grades of an older copy, which were not imported, since the ledger has a later grade of the same session "

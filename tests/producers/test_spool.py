@@ -13,7 +13,7 @@ from tests.ledger.facts import exposure
 
 from rightful import limits, times
 from rightful.app import Ledger
-from rightful.producers.spool import Drained, Spool, append
+from rightful.producers.spool.keeping import Drained, Spool, append
 
 AT_US = 1_785_579_400_000_000
 

@@ -12,8 +12,8 @@ from tests.ledger.facts import exposure
 
 from rightful import app, limits
 from rightful.app import Ledger
-from rightful.producers.spool import Drained, Spool
-from rightful.producers.spool_places import may_wait
+from rightful.producers.spool.keeping import Drained, Spool
+from rightful.producers.spool.places import may_wait
 
 AT_US = 1_785_579_400_000_000
 

@@ -12,8 +12,8 @@ from tests.producers.growing import kind_of, same_after_kills, same_by_cuts, sam
 from tests.producers.reading_lines import SAMPLES, written
 
 CODEX, COPILOT, GROK = (
-    "rightful.producers.codex:Codex",
-    "rightful.producers.copilot:Copilot",
+    "rightful.producers.codex.rollout:Codex",
+    "rightful.producers.copilot.session:Copilot",
     "rightful.producers.grok:Grok",
 )
 STREAM = "grok-trajectories/41c2.jsonl"

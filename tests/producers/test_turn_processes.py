@@ -13,7 +13,7 @@ from tests.producers.recording import completeness, events, turn
 from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import ForkedError
-from rightful.producers.outbox import Outbox, drain
+from rightful.producers.turns.outbox import Outbox, drain
 from rightful.projections.completeness import Hole
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ def test_nothing_of_it_is_loaded_before_a_turn_is_recorded() -> None:
     script = """
 import sys, rightful
 from rightful.producers.api import Producer
-late = "rightful.producers.turns", "rightful.producers.outbox", "concurrent.futures"
+late = "rightful.producers.turns.recorder", "rightful.producers.turns.outbox", "concurrent.futures"
 print([name for name in late if name in sys.modules])
 """
     assert run(script).stdout == "[]\n"

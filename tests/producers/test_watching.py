@@ -15,11 +15,11 @@ from tests.producers.test_growth import lines, said
 from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import BusyError
-from rightful.producers.checkpoints import FOLDER, Checkpoints
-from rightful.producers.file_reports import FileReport
-from rightful.producers.importing import Import
+from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
+from rightful.producers.importing.loop import Import
+from rightful.producers.importing.reports import FileReport
+from rightful.producers.importing.watching import Watch
 from rightful.producers.session_records import SessionRecords
-from rightful.producers.watching import Watch
 
 Step = Callable[[], set[str]]
 

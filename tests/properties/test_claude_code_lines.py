@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from rightful import wire
 from rightful.errors import InvalidEventError
-from rightful.producers.claude_code import ClaudeCode
-from rightful.producers.files import Found, Problem
-from rightful.producers.readers import Origin
+from rightful.producers.claude_code.transcript import ClaudeCode
+from rightful.producers.importing.files import Found, Problem
+from rightful.producers.importing.readers import Origin
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 FILES = [*SAMPLES.glob("claude/**/*.json*"), *SAMPLES.glob("tmp/cc-session-2*.log")]

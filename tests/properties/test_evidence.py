@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.producers.transcript_writers import marker
 
-from rightful.producers.evidence import evidence_of
+from rightful.producers.finding.evidence import evidence_of
 
 _NAMES = [
     "type",

@@ -17,7 +17,7 @@ from tests.producers.growing import import_once
 
 from rightful import app
 from rightful.app import Ledger
-from rightful.producers.gptme import Gptme
+from rightful.producers.gptme.conversation import Gptme
 
 OPS = st.lists(
     st.one_of(

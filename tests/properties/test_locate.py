@@ -14,8 +14,8 @@ from tests.producers import transcript_writers as write
 from tests.reports.locate.searching import WRITERS, pointer, run
 
 from rightful import times
-from rightful.producers.layouts import Root
-from rightful.producers.scanning import Scan, scan
+from rightful.producers.finding.layouts import Root
+from rightful.producers.finding.scanning import Scan, scan
 from rightful.reports.locate import locating
 from rightful.reports.locate.claims import Index, group_of
 from rightful.reports.locate.ranks import Rank

@@ -17,7 +17,7 @@ from tests.ledger.memory import MemoryRecorder
 from rightful import times
 from rightful.ledger.log import Log
 from rightful.policies import PRESETS
-from rightful.producers.bandit_calls import BanditCalls
+from rightful.producers.bandits.calls import BanditCalls
 from rightful.projections.posteriors import Posterior
 from rightful.projections.projected import Projected
 from rightful.projections.sums import Key

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rightful.cli.hook_command import command_of
 from rightful.cli.settings_text import installed as ours_in
 from rightful.cli.settings_text import stripped, with_entries
-from rightful.producers.claude_hook import EVENTS
+from rightful.producers.claude_hook.events import EVENTS
 
 COMMAND = command_of(["/opt/rightful"], "/home/dév/it's/.rightful")
 ENTRY = {"hooks": [{"type": "command", "command": COMMAND, "timeout": 10}]}

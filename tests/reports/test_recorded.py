@@ -17,7 +17,7 @@ from tests.reports.recording import TWO, S, ask, best, state
 from rightful.errors import UsageError
 from rightful.ledger.log import Log
 from rightful.policies import policy_of
-from rightful.producers.bandit_calls import BanditCalls
+from rightful.producers.bandits.calls import BanditCalls
 from rightful.projections.projected import Projected
 from rightful.reports.recorded import Verdict, as_dict, compared
 from rightful.reports.state_files import state_of

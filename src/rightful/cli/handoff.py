@@ -22,7 +22,7 @@ from rightful.errors import StorageError, UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.producers.handoffs import Handoff, Listed
+    from rightful.producers.handoffs.handing import Handoff, Listed
 
 _STDIN = "-"
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from rightful.errors import InvalidEventError
     from rightful.ledger.log import Log
-    from rightful.producers.claude_hook_cursor import Cursor, Taken
-    from rightful.producers.spool import Spool
+    from rightful.producers.claude_hook.cursor import Cursor, Taken
+    from rightful.producers.spool.keeping import Spool
     from rightful.recorders.recorder import LMDBRecorder
 
 AGENT = "claude-code"
@@ -204,7 +204,7 @@ def _heard(signals: _Signals) -> tuple[bytes, str]:
 
 def _is_whole(heard: bytearray) -> bool:
     from rightful.errors import InvalidEventError
-    from rightful.producers import claude_hook
+    from rightful.producers.claude_hook import events as claude_hook
 
     if not heard.rstrip().endswith(b"}"):
         return False
@@ -236,7 +236,7 @@ class _Taking:
         Args:
             cut: Why the input may be cut short; empty if it is not.
         """
-        from rightful.producers.spool import Spool
+        from rightful.producers.spool.keeping import Spool
 
         try:
             path = _ledger(self._call)
@@ -271,8 +271,8 @@ class _Taking:
 
     def _take(self, path: str, spool: Spool, cut: str) -> None:
         from rightful.errors import InvalidEventError
-        from rightful.producers import claude_hook
-        from rightful.producers.claude_hook_cursor import Cursor
+        from rightful.producers.claude_hook import events as claude_hook
+        from rightful.producers.claude_hook.cursor import Cursor
 
         try:
             value = self._parsed()
@@ -302,7 +302,7 @@ class _Taking:
 
     def _parsed(self) -> dict[str, Any]:
         from rightful.errors import InvalidEventError
-        from rightful.producers import claude_hook
+        from rightful.producers.claude_hook import events as claude_hook
 
         if len(self._raw) > limits.HOOK_INPUT_BYTES:
             raise InvalidEventError(f"Expected input of at most {limits.HOOK_INPUT_BYTES} bytes")
@@ -312,7 +312,7 @@ class _Taking:
         self, value: dict[str, Any], raw: str, cursor: Cursor, spool: Spool
     ) -> tuple[list[dict[str, Any]], Taken]:
         """Return what the lesson hook left; a mistake there costs it until the next call, and nothing else."""
-        from rightful.producers import claude_hook_lessons
+        from rightful.producers.claude_hook import lessons as claude_hook_lessons
 
         try:
             places = claude_hook_lessons.Places.of(os.environ, value.get("cwd"), _working_folder())
@@ -358,7 +358,7 @@ class _Taking:
 
     def _write(self, log: Log, spool: Spool, wait_s: float) -> None:
         from rightful import content
-        from rightful.producers.spool import append
+        from rightful.producers.spool.keeping import append
 
         if not self._events:
             return

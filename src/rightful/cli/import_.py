@@ -23,21 +23,21 @@ from rightful.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.producers.file_reports import FileReport
-    from rightful.producers.importing import Import, Kind
+    from rightful.producers.importing.loop import Import, Kind
+    from rightful.producers.importing.reports import FileReport
 
 KINDS = {
-    "lesson-hook": "rightful.producers.lesson_hook:LessonHook",
+    "lesson-hook": "rightful.producers.lesson_hook.artifacts:LessonHook",
     "session-records": "rightful.producers.session_records:SessionRecords",
-    "bandit-state": "rightful.producers.bandit_state:BanditState",
-    "gptme": "rightful.producers.gptme:Gptme",
-    "claude-code": "rightful.producers.claude_code:ClaudeCode",
-    "codex": "rightful.producers.codex:Codex",
-    "copilot": "rightful.producers.copilot:Copilot",
+    "bandit-state": "rightful.producers.bandits.state:BanditState",
+    "gptme": "rightful.producers.gptme.conversation:Gptme",
+    "claude-code": "rightful.producers.claude_code.transcript:ClaudeCode",
+    "codex": "rightful.producers.codex.rollout:Codex",
+    "copilot": "rightful.producers.copilot.session:Copilot",
     "grok": "rightful.producers.grok:Grok",
-    "agenta": "rightful.producers.agenta:Agenta",
-    "manifest": "rightful.producers.gptme_manifest:GptmeManifest",
-    "receipts": "rightful.producers.gptme_receipts:GptmeReceipts",
+    "agenta": "rightful.producers.agenta.records:Agenta",
+    "manifest": "rightful.producers.gptme.manifest:GptmeManifest",
+    "receipts": "rightful.producers.gptme.receipts:GptmeReceipts",
 }
 """Where each kind is, loaded when it is asked for."""
 
@@ -59,8 +59,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Import all paths and answer for each file."""
-    from rightful.producers.checkpoints import FOLDER, Checkpoints
-    from rightful.producers.importing import STDIN, Import
+    from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
+    from rightful.producers.importing.loop import STDIN, Import
 
     if args.paths.count(STDIN) > 1:
         raise UsageError("stdin can be read once; nothing was imported. Name `-` once.")
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 def _once(args: argparse.Namespace, importing: Import) -> int:
     from rightful.cli.import_progress import progress
     from rightful.cli.imported import Teller
-    from rightful.producers.importing import STDIN
+    from rightful.producers.importing.loop import STDIN
 
     stdin = common.stdin() if STDIN in args.paths else io.BytesIO()
     log, teller = logs.of(args), Teller(quiet=args.json)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from rightful.cli import common, logs
 from rightful.cli.imported import Teller
-from rightful.producers.watcher import Watcher
-from rightful.producers.watching import Watch
+from rightful.producers.importing.watcher import Watcher
+from rightful.producers.importing.watching import Watch
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
     from types import FrameType
 
-    from rightful.producers.importing import Import
+    from rightful.producers.importing.loop import Import
 
 _ENDS = (signal.SIGINT, signal.SIGTERM)
 

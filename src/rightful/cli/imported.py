@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from rightful.cli import common
 from rightful.errors import StorageError
-from rightful.producers.file_reports import BEFORE, NOTE, PASSED_OVER
+from rightful.producers.importing.reports import BEFORE, NOTE, PASSED_OVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rightful.producers.file_reports import FileReport
-    from rightful.producers.files import Problem
+    from rightful.producers.importing.files import Problem
+    from rightful.producers.importing.reports import FileReport
 
 _PROBLEM = "problem: "  # in text only: there, notes and what is passed over stand beside it
 _ALIKE_COUNT = 3  # problems of one form that are told one by one

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rightful.cli import common
 
 if TYPE_CHECKING:
-    from rightful.producers.scanning import Scan
+    from rightful.producers.finding.scanning import Scan
     from rightful.projections.bindings import Binding
     from rightful.reports.backfill.references import Repaired
     from rightful.reports.locate.binding import Bound

@@ -11,15 +11,19 @@ from rightful import limits, times
 from rightful.cli import common
 from rightful.cli.running import now_us, remove_empty, shares
 from rightful.errors import RightfulError
-from rightful.producers import running, running_commits, running_folder, running_git, running_records
+from rightful.producers.running import commits as running_commits
+from rightful.producers.running import folder as running_folder
+from rightful.producers.running import git as running_git
+from rightful.producers.running import records as running_records
+from rightful.producers.running import run as running
 
 if TYPE_CHECKING:
     import argparse
 
     from rightful.app import Ledger
     from rightful.cli.running import Place
-    from rightful.producers.running_commits import Made
-    from rightful.producers.running_transcripts import Sought
+    from rightful.producers.running.commits import Made
+    from rightful.producers.running.transcripts import Sought
 
 
 class Found(NamedTuple):
@@ -52,7 +56,7 @@ def end(args: argparse.Namespace, place: Place, code: int) -> int:
 
 
 def _found(place: Place, ended_us: int) -> Found:
-    from rightful.producers.running_transcripts import Sought, Span, sought
+    from rightful.producers.running.transcripts import Sought, Span, sought
 
     lives = place.held.others()
     beside = [life.session for life in lives if shares(place, life)]
@@ -113,7 +117,7 @@ def _record(args: argparse.Namespace, place: Place, ended_us: int, report: dict[
 
 def _drain(ledger: Ledger, place: Place) -> None:
     """Append what hooks of the session could not: their spool may be in the folder that is removed."""
-    from rightful.producers.spool import Spool
+    from rightful.producers.spool.keeping import Spool
 
     spool = Spool(str(ledger.path), place.environment)
     if spool.waiting():
@@ -122,7 +126,7 @@ def _drain(ledger: Ledger, place: Place) -> None:
 
 def _events(place: Place, ended_us: int, found: Found) -> tuple[list[Any], list[Any], Any]:
     """Return what is recorded in any case, what claims the transcript, and what is recorded instead of that."""
-    from rightful.producers.running_transcripts import Sought
+    from rightful.producers.running.transcripts import Sought
 
     identity, sure, claims = place.identity, [], []
     if place.repository is not None and found.made is not None and (found.made.commits or found.made.candidates):
@@ -156,7 +160,7 @@ def _fill(report: dict[str, Any], found: Found, taken: str | None) -> None:
 def _keep(place: Place, events: list[Any], ended_us: int, why: str) -> str | None:
     """Keep what could not be written in the spool; else say it, with what to do."""
     from rightful import content
-    from rightful.producers.spool import Spool
+    from rightful.producers.spool.keeping import Spool
 
     path = Spool(str(place.ledger), os.environ).keep_events(events, ended_us)
     if path is not None:

@@ -12,15 +12,19 @@ from rightful import limits
 from rightful.cli import common
 from rightful.errors import StorageError, UsageError
 from rightful.identity import is_session
-from rightful.producers import running, running_commits, running_folder, running_git, running_records
-from rightful.producers.running_lives import IN_GIT, LIVE, Held, Life, of_user
+from rightful.producers.running import commits as running_commits
+from rightful.producers.running import folder as running_folder
+from rightful.producers.running import git as running_git
+from rightful.producers.running import records as running_records
+from rightful.producers.running import run as running
+from rightful.producers.running.lives import IN_GIT, LIVE, Held, Life, of_user
 
 if TYPE_CHECKING:
     import argparse
 
     from rightful.app import Ledger
-    from rightful.producers.running_commits import Before
-    from rightful.producers.running_git import Repository, Worktree
+    from rightful.producers.running.commits import Before
+    from rightful.producers.running.git import Repository, Worktree
 
 
 class Place(NamedTuple):

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from rightful.cli import settings_file, settings_text
 from rightful.cli.settings_text import BOM, Installed, renewed, stripped, with_entries
 from rightful.errors import StorageError, UsageError
-from rightful.producers.claude_hook import EVENTS
+from rightful.producers.claude_hook.events import EVENTS
 
 BACKUP = ".before-rightful"
 """What the name of the backup ends with; a number is behind it where there is one already."""

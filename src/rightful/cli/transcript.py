@@ -93,7 +93,7 @@ def _told(args: argparse.Namespace, ledger: Ledger, one: Binding) -> list[str]:
     """Say where a transcript stands that is bound, and which command imports or shows it."""
     import shlex
 
-    from rightful.producers.evidence import evidence_of
+    from rightful.producers.finding.evidence import evidence_of
     from rightful.reports.locate.locating import path_of
 
     path = path_of(one.uri)

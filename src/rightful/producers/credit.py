@@ -28,8 +28,8 @@ from rightful.errors import ConditionFailedError, InvalidEventError, UsageError
 from rightful.identity import SANITISERS, event_id, split_session
 from rightful.parts import Unit, Word
 from rightful.producers.fields import digest, key_of, session_of, shaped
-from rightful.producers.files import Found, Problem, objects_of, opened
-from rightful.producers.lesson_hook import injected_of, last_pretool_us
+from rightful.producers.importing.files import Found, Problem, objects_of, opened
+from rightful.producers.lesson_hook.artifacts import injected_of, last_pretool_us
 from rightful.producers.native_names import native_name
 from rightful.producers.sequences import Grade, Grader, Said, graded_again, graders_of
 from rightful.producers.session_records import overall, started_text

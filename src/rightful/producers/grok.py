@@ -30,13 +30,13 @@ import msgspec
 
 from rightful.errors import InvalidEventError
 from rightful.producers.fields import digest, key_of, session_of
-from rightful.producers.file_reports import PASSED_OVER
-from rightful.producers.files import Found, Problem
-from rightful.producers.importing import STDIN
-from rightful.producers.line_times import LineTimes
-from rightful.producers.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
-from rightful.producers.streamed import Streamed
-from rightful.producers.told_parts import Part, arguments_of, data, extra, numbers, without, word
+from rightful.producers.importing.files import Found, Problem
+from rightful.producers.importing.loop import STDIN
+from rightful.producers.importing.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
+from rightful.producers.importing.reports import PASSED_OVER
+from rightful.producers.telling.parts import Part, arguments_of, data, extra, numbers, without, word
+from rightful.producers.telling.streamed import Streamed
+from rightful.producers.telling.times import LineTimes
 
 NAMESPACE = "grok"
 """The namespace of the sessions it names."""

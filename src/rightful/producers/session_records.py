@@ -36,16 +36,16 @@ from rightful import limits, times, wire
 from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.ledger.recorded import Receipt
-from rightful.producers import lesson_events
 from rightful.producers.fields import digest, doubt_of, key_of, moment_us, session_of, shaped
-from rightful.producers.files import Problem
+from rightful.producers.importing.files import Problem
+from rightful.producers.importing.readers import Origin, Plan, Reader, Wire
+from rightful.producers.lesson_hook import lines as lesson_events
 from rightful.producers.native_names import native_name
-from rightful.producers.readers import Origin, Plan, Reader, Wire
 from rightful.producers.sequences import Grade, Grader, Said, graded_again, graders_of
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
-    from rightful.producers.files import Found
+    from rightful.producers.importing.files import Found
 
 PRODUCER = "session-records"
 """The producer of what a row says."""

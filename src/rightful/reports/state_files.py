@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from rightful import content
 from rightful.errors import InvalidEventError, UsageError
-from rightful.producers.bandit_documents import Opened
-from rightful.producers.bandit_state import through
+from rightful.producers.bandits.documents import Opened
+from rightful.producers.bandits.state import through
 from rightful.projections.sums import Key
 from rightful.reports.backfill.tool_forms import PM
 

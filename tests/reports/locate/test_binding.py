@@ -8,7 +8,7 @@ from tests.reports.locate.searching import A, B, answers, run
 
 import rightful
 from rightful.events import TranscriptBound
-from rightful.producers.evidence import Hashed, hashed
+from rightful.producers.finding.evidence import Hashed, hashed
 from rightful.reports.locate import binding
 from rightful.reports.locate.wanted import wanted
 

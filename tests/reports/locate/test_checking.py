@@ -10,7 +10,7 @@ from tests.producers import transcript_writers as write
 from tests.reports.locate.searching import A, run
 
 from rightful import limits
-from rightful.producers.evidence import hashed
+from rightful.producers.finding.evidence import hashed
 from rightful.projections.bindings import Binding, Bindings
 from rightful.reports.locate import checking, locating
 from rightful.reports.locate.checking import Checked

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from rightful.errors import InvalidEventError, TargetError
-from rightful.producers.bandit_state import BanditState
-from rightful.producers.files import Found, Problem
-from rightful.producers.importing import End, Origin
+from rightful.producers.bandits.state import BanditState
+from rightful.producers.importing.files import Found, Problem
+from rightful.producers.importing.loop import End, Origin
 from rightful.reports.backfill.target import sha256
 
 Wire = dict[str, Any]

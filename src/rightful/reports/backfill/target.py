@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from rightful import limits
 from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError, TargetError
-from rightful.producers import files
+from rightful.producers.importing import files
 
 _FILE = 0o666  # less the umask: what a tool's own write gives a new file
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2

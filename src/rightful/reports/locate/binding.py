@@ -9,7 +9,7 @@ from rightful import times
 from rightful.identity import composite_key
 from rightful.ledger.log import Clock, Log
 from rightful.ledger.recorded import Receipt
-from rightful.producers.evidence import evidence_of, hashed
+from rightful.producers.finding.evidence import evidence_of, hashed
 from rightful.reports.locate.ranks import WORDS
 from rightful.reports.locate.verdicts import Answer
 

@@ -10,8 +10,8 @@ import msgspec
 
 from rightful import limits
 from rightful.identity import split_session
-from rightful.producers import scanning
-from rightful.producers.evidence import hashed
+from rightful.producers.finding import scanning
+from rightful.producers.finding.evidence import hashed
 from rightful.projections.bindings import Binding
 from rightful.reports.locate.locating import Known, Places, path_of
 from rightful.reports.locate.wanted import NATIVES

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 
 from rightful import limits
-from rightful.producers import layouts
-from rightful.producers.evidence import FileEvidence
-from rightful.producers.scanning import Pointer, Scan
+from rightful.producers.finding import layouts
+from rightful.producers.finding.evidence import FileEvidence
+from rightful.producers.finding.scanning import Pointer, Scan
 from rightful.reports.locate.ranks import Rank
 from rightful.reports.locate.wanted import Wanted, shown, tool_of
 

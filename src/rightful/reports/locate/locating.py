@@ -13,10 +13,10 @@ from rightful import limits
 from rightful.errors import UsageError
 from rightful.identity import is_session, split_session
 from rightful.ledger.log import Log
-from rightful.producers import layouts, scanning
-from rightful.producers.evidence import FileEvidence, hashed
-from rightful.producers.layouts import Root
-from rightful.producers.scanning import Scan
+from rightful.producers.finding import layouts, scanning
+from rightful.producers.finding.evidence import FileEvidence, hashed
+from rightful.producers.finding.layouts import Root
+from rightful.producers.finding.scanning import Scan
 from rightful.producers.session_records import NAMESPACE
 from rightful.projections import bindings
 from rightful.projections.bindings import Bindings

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from rightful.identity import split_session
-from rightful.producers.evidence import FileEvidence
+from rightful.producers.finding.evidence import FileEvidence
 from rightful.reports.locate.claims import Claim, Index, group_of
 from rightful.reports.locate.ranks import Rank
 from rightful.reports.locate.wanted import NATIVES, Wanted

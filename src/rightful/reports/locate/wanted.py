@@ -15,9 +15,9 @@ from rightful.errors import InvalidEventError
 from rightful.events import SessionEnded, SessionLinked, SessionStarted, SessionUnlinked
 from rightful.identity import is_session, split_session
 from rightful.ledger.recorded import Recorded
-from rightful.producers import running
 from rightful.producers.fields import moment_us, session_of
 from rightful.producers.native_names import native_name
+from rightful.producers.running import run as running
 from rightful.producers.session_records import NAMESPACE, started_text
 from rightful.reports.locate.ranks import EVIDENCE, Rank
 

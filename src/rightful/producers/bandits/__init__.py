@@ -1,0 +1,1 @@
+"""The state files of bandits, and the calls of other updaters."""

@@ -1,0 +1,316 @@
+"""The transcripts of Claude Code: its project files, its subagents' files, and its stream logs.
+
+| line | events |
+|---|---|
+| `assistant` | a message, thought or tool call a block, `usage.recorded`; `error.recorded` where the API failed |
+| `user` | one message, and a tool result a block |
+| `system`, `compact_boundary` | `history.compacted` |
+| `system`, `init` (a stream log) | `session.started`, and the rest as data |
+| `result` (a stream log) | `session.ended`, the usage since the start, `error.recorded` |
+| `stream_event` (a stream log) | none: the lines beside it say the same whole |
+| any other | `data.recorded` |
+
+The key of a line's event is (session, the line's `uuid`, the block's place), so a line that a
+resumed session copied, or that stands in a stream log too, is the same fact; one that a fork wrote
+under its own session is the fork's. A line without a `uuid` is named by its content and how often
+that stood in the file before. `parentUuid` says how the user went back (`claude_code_chain`).
+
+An answer takes several lines, each with the usage so far; the last one counts, and adding them up
+counts 1.8 times (claude-code#87303). A stream log is printed before an answer is counted, so there
+only a line that says why the answer stopped counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rightful import limits, times
+from rightful.errors import InvalidEventError
+from rightful.producers.claude_code.blocks import (
+    AT_REST,
+    Line,
+    is_prompt,
+    message_of,
+    of_assistant,
+    of_user,
+    text_of,
+)
+from rightful.producers.claude_code.chain import Chain
+from rightful.producers.claude_code.facts import Facts, described, error_of, result_of, usage_of
+from rightful.producers.claude_code.files import NAMESPACE, Owner, Owners, Place, place_of
+from rightful.producers.fields import digest, key_of, moment_us
+from rightful.producers.importing.files import Found, Problem
+from rightful.producers.importing.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
+
+_TYPE = re.compile(r"[a-z][a-z0-9_-]*\Z")
+_ITEMS = frozenset({"message.recorded", "thought.recorded", "tool_call.snapshotted", "tool_result.snapshotted"})
+_ENVELOPE = frozenset(
+    {
+        "type",
+        "uuid",
+        "parentUuid",
+        "logicalParentUuid",
+        "sessionId",
+        "session_id",
+        "timestamp",
+        "isSidechain",
+        "agentId",
+    }
+    | {"userType", "cwd", "version", "gitBranch", "slug", "entrypoint", "parent_tool_use_id"}
+)
+_DIGITS = 16  # of a digest, by which repeats of a line are counted
+
+
+class ClaudeCode:
+    """The kind `claude-code`."""
+
+    NAME = NAMESPACE
+    GROWS: Grows = APPENDED
+
+    def recognises(self, value: Mapping[str, Any]) -> bool:
+        """Say whether an object is a line of a transcript or of a stream log, or describes a subagent."""
+        kind = value.get("type")
+        if not isinstance(kind, str):
+            return "agentType" in value and ("spawnDepth" in value or "toolUseId" in value)
+        if _TYPE.match(kind) is None:
+            return False
+        if isinstance(value.get("sessionId"), str) or isinstance(value.get("session_id"), str):
+            return True
+        return "leafUuid" in value or "isSnapshotUpdate" in value
+
+    def reader(self, origin: Origin) -> ClaudeCodeReader:
+        """Return the reader of one file."""
+        return ClaudeCodeReader(origin)
+
+
+class ClaudeCodeReader(GrowingReader):
+    """Reads one file.
+
+    Args:
+        origin: The file; its path may say whose it is.
+    """
+
+    def __init__(self, origin: Origin) -> None:
+        self._place: Place = place_of(origin)
+        self._owners = Owners(self._place)
+        self._mtime_us = origin.mtime_us or 0
+        self._at_us: int | None = None
+        self._facts: dict[str, Facts] = {}
+        self._chains: dict[str, Chain] = {}
+        self._seen: Counter[str] = Counter()
+        self._used: list[Any] = []
+        self._talked = False
+        self._parts = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return what is needed to go on behind the lines that were read."""
+        return {
+            "owners": self._owners.state(),
+            "at_us": self._at_us,
+            "facts": {value: facts.state() for value, facts in self._facts.items()},
+            "chains": {value: chain.state() for value, chain in self._chains.items()},
+            "seen": dict(self._seen),
+            "used": self._used,
+            "talked": self._talked,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on behind the lines after which that state was returned."""
+        self._owners.restore(state["owners"])
+        self._at_us = state["at_us"]
+        self._facts = {value: Facts.of(facts) for value, facts in state["facts"].items()}
+        for value, chain in state["chains"].items():
+            self._chains[value] = Chain(value)
+            self._chains[value].restore(chain)
+        self._seen = Counter(state["seen"])
+        self._used = list(state["used"])
+        self._talked = state["talked"]
+
+    def restart(self, state: Mapping[str, Any]) -> None:
+        """Begin anew; what stands in the file now is read as it is, and what was read stays recorded."""
+
+    def events(self, found: Found) -> Iterator[Wire | Problem]:
+        """Yield what one line says.
+
+        Raises:
+            InvalidEventError: It does not say whose it is, or has not the shape of its type.
+        """
+        value = found.value
+        kind = value.get("type")
+        if kind is None and "agentType" in value:
+            yield from self._described(value)
+            return
+        if not isinstance(kind, str) or not kind:
+            raise InvalidEventError("Expected the type of a line", "$.type")
+        if kind == "stream_event":
+            self._parts += 1
+            return
+        owner = self._owners.of(value)
+        problem = self._timed(value, found.line)
+        if problem is not None:
+            yield problem
+        line = Line(found.line, value, owner, self._ident(value, owner), self._common(owner))
+        yield from self._started(line)
+        match kind:
+            case "user" | "assistant":
+                self._talked = True
+                yield from self._spoken(line, kind)
+            case "system":
+                yield from self._system(line)
+            case "result":
+                yield from result_of(line)
+            case _:
+                yield self._data(line, kind)
+                self._follow(line, [])
+
+    def finish(self, end: End) -> Iterator[Wire | Problem]:
+        """Say what a person should know of the file as a whole."""
+        del end
+        if self._parts:
+            what = f"{self._parts} parts of answers were left out: the lines beside them say the same whole"
+            yield Problem(None, what, lost=False)
+        if self._seen and not self._talked:
+            what = "a stub: nothing is said in it. A batch run keeps what was said in a stream log, cc-session-*.log"
+            yield Problem(None, what, lost=False)
+
+    # -- what every line has -----------------------------------------------------------------
+
+    def _timed(self, value: Mapping[str, Any], number: int) -> Problem | None:
+        text = value.get("timestamp")
+        if text is None:
+            return None
+        try:
+            self._at_us = moment_us(text if isinstance(text, str) else json.dumps(text), "$.timestamp")[0]
+        except InvalidEventError as error:
+            return Problem(number, f"{error}; the time of the line before was taken", lost=False)
+        return None
+
+    def _ident(self, value: Mapping[str, Any], owner: Owner) -> str:
+        uuid = value.get("uuid")
+        if isinstance(uuid, str) and uuid:
+            return uuid
+        content = digest(value)
+        counted = digest([owner.value, content])[:_DIGITS]
+        self._seen[counted] += 1
+        return f"{content}:{self._seen[counted]}"
+
+    def _common(self, owner: Owner) -> Wire:
+        if self._at_us is not None:
+            return {"producer": NAMESPACE, "session": owner.session, "at": times.text_of(self._at_us)}
+        at = times.text_of(self._mtime_us)
+        return {"producer": NAMESPACE, "session": owner.session, "at": at, "at_basis": "file"}
+
+    def _started(self, line: Line) -> Iterator[Wire]:
+        owner = line.owner
+        facts = self._facts.get(owner.value)
+        if facts is None:
+            facts = self._facts[owner.value] = Facts()
+            if owner.agent is not None:
+                yield line.common | {
+                    "type": "session.linked",
+                    "key": key_of(owner.raw, "subagent", owner.agent),
+                    "session": f"{NAMESPACE}:{owner.raw}",
+                    "other": owner.session,
+                    "as": "subagent",
+                    "evidence": "native-id",
+                }
+        if facts.are_whole:
+            return
+        is_own = owner.agent is None and owner.raw == self._owners.own
+        resumed = self._owners.others if is_own else []
+        told = facts.learn(line.value, resumed)
+        if told is not None:
+            key = key_of(owner.value, "started", digest(told))
+            yield line.common | {"type": "session.started", "key": key, "harness": NAMESPACE} | told
+
+    # -- the conversation --------------------------------------------------------------------
+
+    def _spoken(self, line: Line, kind: str) -> Iterator[Wire | Problem]:
+        message = message_of(line)
+        chain = self._chain(line)
+        items: list[str] = []
+        for event in of_user(line, message) if kind == "user" else of_assistant(line, message):
+            if isinstance(event, Problem):
+                yield event
+                continue
+            if chain is not None and line.owner.agent is None and is_prompt(event):
+                if (popped := chain.went_back(line.ident, line.value.get("parentUuid"), event["key"])) is not None:
+                    yield line.common | popped
+                chain.asked(line.value.get("parentUuid"), event["key"])
+            elif chain is not None and (at_rest := _is_at_rest(kind, message, event)) is not None:
+                chain.rest(at_rest=at_rest)
+            if event["type"] in _ITEMS:
+                items.append(event["key"])
+            yield event
+        self._follow(line, items)
+        if kind == "assistant":
+            yield from self._usage(line, message)
+
+    def _usage(self, line: Line, message: Mapping[str, Any]) -> Iterator[Wire]:
+        event = usage_of(line, message)
+        if event is None:
+            return
+        used = [line.owner.value, event["of"], event["counts"], event.get("extra")]
+        if used != self._used:
+            self._used = used
+            yield event
+
+    def _system(self, line: Line) -> Iterator[Wire]:
+        subtype = line.value.get("subtype")
+        if subtype == "compact_boundary" and (chain := self._chain(line)) is not None:
+            facts = line.value.get("compactMetadata", line.value.get("compact_metadata"))
+            facts = facts if isinstance(facts, dict) else {}
+            mode = facts.get("trigger")
+            mode = mode if isinstance(mode, str) and 0 < len(mode) <= limits.WORD_CHARS else None
+            event = chain.compacted(line.ident, facts, mode, line.value.get("logicalParentUuid"))
+            if event is not None:
+                yield line.common | event
+        elif subtype == "api_error":
+            yield error_of(line)
+        else:
+            yield self._data(line, f"system.{subtype}" if isinstance(subtype, str) else "system")
+        self._follow(line, [])
+
+    def _data(self, line: Line, name: str) -> Wire:
+        data = {name: item for name, item in line.value.items() if name not in _ENVELOPE}
+        return line.event("data.recorded", "data", digest(data), name=name[: limits.WORD_CHARS], data=data)
+
+    def _chain(self, line: Line) -> Chain | None:
+        """Return the chain of a line's session; none of a subagent's lines in its parent's own file."""
+        if line.owner.agent is not None and not self._owners.is_of_agent:
+            return None
+        chain = self._chains.get(line.owner.value)
+        if chain is None:
+            chain = self._chains[line.owner.value] = Chain(line.owner.value)
+        return chain
+
+    def _follow(self, line: Line, items: list[str]) -> None:
+        chain = self._chain(line)
+        uuid = line.value.get("uuid")
+        if chain is not None:
+            chain.follow(uuid if isinstance(uuid, str) else None, line.value.get("parentUuid"), items)
+
+    def _described(self, value: Mapping[str, Any]) -> Iterator[Wire]:
+        """Yield what the description of a subagent says."""
+        if self._place.own is None or self._place.agent is None:
+            what = "Expected a file <session>/subagents/agent-<id>.meta.json: it does not say whose it is"
+            raise InvalidEventError(what)
+        owner = self._owners.of({})
+        told = described(value)
+        key = key_of(owner.value, "started", digest(told))
+        yield self._common(owner) | {"type": "session.started", "key": key, "harness": NAMESPACE} | told
+
+
+def _is_at_rest(kind: str, message: Mapping[str, Any], event: Wire) -> bool | None:
+    """Say whether the model works no more behind an event; None where the event does not tell."""
+    if kind == "user":
+        if event["type"] == "message.recorded":
+            return True if text_of(event["content"]).startswith(AT_REST) else None
+        return False
+    if event["type"] == "message.recorded":
+        return message.get("stop_reason") not in ("tool_use", "pause_turn")
+    return bool(event["type"] == "error.recorded")

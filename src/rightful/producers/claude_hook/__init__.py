@@ -1,0 +1,1 @@
+"""What Claude Code tells its hooks."""

@@ -1,0 +1,263 @@
+"""What the lesson hook left of one session, as a hook finds it at each call: only what is new.
+
+The files, their events and the ids are those of `rightful import lesson-hook`, and its reader reads
+them, so that an import of the same files afterwards, or before, adds nothing. What differs is how
+little is read: a cursor says how far each file was taken, and of what stands behind that only lines
+that hold the session's id are decoded. The cursor only saves work. Without it all lines are taken again,
+and answer `duplicate`. One call takes so many exposures, and the next one goes on.
+
+The id of a line counts the equal ones before it. So the cursor keeps a few bytes of each line's digest:
+a line whose bytes are not among them is the first of its kind, and only for another one all lines are
+decoded again.
+
+Claude Code runs its hooks in parallel, so the lesson hook may write after we looked. What is
+missed at one call is taken at the next; the last two are `Stop` and `SessionEnd`.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from rightful import limits
+from rightful.identity import SANITISERS
+from rightful.producers.claude_hook.cursor import Known
+from rightful.producers.claude_hook.events import AGENT
+
+if TYPE_CHECKING:
+    from rightful.producers.claude_hook.cursor import Taken
+    from rightful.producers.claude_hook.events import Wire
+    from rightful.producers.importing.files import OpenFile
+    from rightful.producers.lesson_hook.artifacts import LessonHookReader
+
+_PLAIN = re.compile(rb"[A-Za-z0-9._-]+\Z")  # stands in JSON as it is, whoever wrote it
+_NAME_BYTES = 255
+_MARK_BYTES = 4_096
+_SEEN_BYTES = 8
+_WORTH_BYTES = 1 << 20  # less of other sessions' lines is read again rather than a cursor written
+_DAY_S = 86_400
+_WORKSPACE = ("gptme.toml", "state/lesson-trajectories", "state/lesson-dropout")
+"""What tells a workspace: the lesson hook looks for the first, and makes the others in it."""
+
+
+class Places(NamedTuple):
+    """Where the lesson hook of this machine writes.
+
+    Attributes:
+        temp: The folder for temporary files.
+        dropout: The folder of dropout logs, if it is named.
+        starts: Folders from which a workspace is searched upwards.
+    """
+
+    temp: str
+    dropout: str | None
+    starts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str], cwd: object, own: str) -> Places:
+        """Return the places that an environment names.
+
+        Args:
+            environment: The hook's environment variables.
+            cwd: The working folder that the hook's input names.
+            own: The hook's own working folder.
+        """
+        starts = (environment.get("CLAUDE_PROJECT_DIR"), cwd, own)
+        found = dict.fromkeys(one for one in starts if isinstance(one, str) and os.path.isabs(one) and "\0" not in one)
+        return cls(environment.get("TMPDIR") or "/tmp", environment.get("LESSON_DROPOUT_LOG_DIR") or None, tuple(found))  # noqa: S108 - where the lesson hook writes
+
+
+class _Artifact(NamedTuple):
+    """A file of the lesson hook.
+
+    Attributes:
+        path: Where it is.
+        shared: Lines of other sessions stand in it too.
+        whole: It is one document, not lines.
+    """
+
+    path: str
+    shared: bool = False
+    whole: bool = False
+
+
+def fresh(raw: str, places: Places, taken: Taken, at_us: int) -> tuple[list[Wire], Taken]:
+    """Return this session's exposures that were not taken before, and what is taken with them.
+
+    Args:
+        raw: The session's id.
+        places: Where to look.
+        taken: What earlier calls took.
+        at_us: The time of the call; microseconds since 1970, UTC. It says which day's log is meant.
+    """
+    events: list[Wire] = []
+    now = dict(taken)
+    for artifact in _artifacts(raw, places, at_us / 1_000_000):
+        try:
+            facts = os.lstat(artifact.path)
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISREG(facts.st_mode) and os.geteuid() == facts.st_uid:
+            events += _of_artifact(artifact, raw, now, limits.HOOK_EXPOSURES - len(events))
+        if len(events) >= limits.HOOK_EXPOSURES:
+            break
+    return events, now
+
+
+def _artifacts(raw: str, places: Places, at_s: float) -> Iterator[_Artifact]:
+    safe = SANITISERS["hook"](raw)
+    if _is_plain(safe):
+        yield _Artifact(f"{places.temp}/claude-lesson-match/{safe}.json", whole=True)
+        yield _Artifact(f"{places.temp}/cc-session-{safe}-lessons.jsonl")
+    named = _is_plain(f"{raw}.jsonl")
+    if named and places.dropout is not None:
+        yield _Artifact(f"{places.dropout}/{raw}.jsonl", shared=True)
+    days = [time.strftime("%Y-%m-%d", time.localtime(at_s - before)) for before in (_DAY_S, 0)]
+    for workspace in dict.fromkeys(_workspace(start) for start in places.starts):
+        for day in dict.fromkeys(days):
+            yield _Artifact(f"{workspace}/state/lesson-trajectories/{day}.jsonl", shared=True)
+        if named and places.dropout is None:
+            yield _Artifact(f"{workspace}/state/lesson-dropout/{raw}.jsonl", shared=True)
+
+
+def _is_plain(name: str) -> bool:
+    """Say whether a text is the name of a file in a folder, and leads nowhere else."""
+    try:
+        return "/" not in name and "\0" not in name and len(os.fsencode(name)) <= _NAME_BYTES - len(".json")
+    except UnicodeEncodeError:
+        return False
+
+
+def _workspace(start: str) -> str:
+    folder = start
+    while True:
+        if any(os.path.exists(f"{folder}/{mark}") for mark in _WORKSPACE):
+            return folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return start
+        folder = above
+
+
+def _of_artifact(artifact: _Artifact, raw: str, taken: Taken, most: int) -> list[Wire]:
+    from rightful.producers.importing.files import opened
+
+    known = taken.get(artifact.path, Known())
+    try:
+        with opened(artifact.path, follow=False) as file:
+            of = _of_document if artifact.whole else _of_lines
+            events, now = of(file, artifact, raw, known, most)
+    except OSError:
+        return []
+    if now != known:
+        taken[artifact.path] = now
+    return events
+
+
+def _of_document(file: OpenFile, artifact: _Artifact, raw: str, known: Known, most: int) -> tuple[list[Wire], Known]:
+    """Return the exposures of a document behind those that were taken, if they are still its first ones."""
+    del artifact
+    data = file.stream.read(limits.HOOK_READ_BYTES + 1)
+    mark = hashlib.sha256(data).hexdigest()
+    if len(data) > limits.HOOK_READ_BYTES or mark == known.mark:
+        return [], known
+    events = _exposures(_reader(file), data, raw)
+    start = known.size if _digest(events[: known.size]) == known.seen else 0
+    end = min(start + most, len(events))
+    return events[start:end], Known(end, mark if end == len(events) else "", _digest(events[:end]))
+
+
+def _digest(events: list[Wire]) -> str:
+    return hashlib.sha256("\n".join(event["key"] for event in events).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _of_lines(file: OpenFile, artifact: _Artifact, raw: str, known: Known, most: int) -> tuple[list[Wire], Known]:
+    """Return the exposures of lines behind those that were taken."""
+    stream = file.stream
+    start = known.size if known.size and _mark(stream, known.size) == known.mark else 0
+    if file.size - start > limits.HOOK_READ_BYTES:
+        return [], known
+    stream.seek(start)
+    own, size = _own(stream.read(file.size - start), raw, artifact, most)
+    if not own and size < _WORTH_BYTES:
+        return [], known
+    reader = _reader(file)
+    events = _exposures(reader, own, raw)
+    seen = binascii.a2b_base64(known.seen) if start else b""
+    digests = [bytes.fromhex(digest)[:_SEEN_BYTES] for digest in reader.seen]
+    if seen and any(digest in seen for digest in digests):
+        events = _counted(file, artifact, raw, start, own)
+    end = start + size
+    kept = binascii.b2a_base64(seen + b"".join(digests), newline=False).decode()
+    return events, Known(end, _mark(stream, end), kept)
+
+
+def _counted(file: OpenFile, artifact: _Artifact, raw: str, start: int, own: bytes) -> list[Wire]:
+    """Return the exposures of lines of which some may have stood in the file before; all are decoded."""
+    if start > limits.HOOK_READ_BYTES:
+        return []
+    reader = _reader(file)
+    file.stream.seek(0)
+    before, _ = _own(file.stream.read(start), raw, artifact, start)
+    _exposures(reader, before, raw)
+    return _exposures(reader, own, raw)
+
+
+def _mark(stream: BinaryIO, size: int) -> str:
+    """Return a digest of how a file begins, and of what stands before a place."""
+    stream.seek(0)
+    head = stream.read(min(size, _MARK_BYTES))
+    stream.seek(max(size - _MARK_BYTES, 0))
+    return hashlib.sha256(head + stream.read(min(size, _MARK_BYTES))).hexdigest()
+
+
+def _own(data: bytes, raw: str, artifact: _Artifact, most: int) -> tuple[bytes, int]:
+    """Return the whole lines that are this session's, or may be, and how much was looked at for them."""
+    needle = raw.encode("utf-8", "surrogatepass")
+    if not artifact.shared or not _PLAIN.match(needle):
+        needle = b"\n"
+    lines: list[bytes] = []
+    at, end = data.find(needle), 0
+    while at >= 0 and (end := data.find(b"\n", at)) >= 0:
+        lines.append(data[data.rfind(b"\n", 0, at) + 1 : end + 1])
+        if len(lines) == most:
+            return b"".join(lines), end + 1
+        at = data.find(needle, end + 1)
+    return b"".join(lines), data.rfind(b"\n") + 1
+
+
+def _reader(file: OpenFile) -> LessonHookReader:
+    from rightful.producers.importing.readers import Origin
+    from rightful.producers.lesson_hook.artifacts import LessonHookReader
+
+    return LessonHookReader(Origin(file.path, file.mtime_us))
+
+
+def _exposures(reader: LessonHookReader, own: bytes, raw: str) -> list[Wire]:
+    """Return the events of lines; the reader counts those that are equal."""
+    import io
+
+    from rightful.errors import InvalidEventError
+    from rightful.producers.importing.files import Found, objects_of
+
+    ours = {(f"{AGENT}:{raw}", False), (f"{AGENT}:{SANITISERS['hook'](raw)}", True)}
+    events: list[Wire] = []
+    for item in objects_of(io.BytesIO(own)):
+        if not isinstance(item, Found):
+            continue
+        try:
+            found: list[Any] = list(reader.events(item))
+        except InvalidEventError:
+            continue
+        events += [one for one in found if isinstance(one, dict) and _named(one) in ours]
+    return events
+
+
+def _named(event: Wire) -> tuple[Any, bool]:
+    return event.get("session"), event.get("alias", False)

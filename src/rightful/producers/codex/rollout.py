@@ -1,0 +1,321 @@
+"""The transcripts of Codex: `rollout-<time>-<id>.jsonl`, of its terminal, its editors and `codex exec`.
+
+| line | events |
+|---|---|
+| `session_meta` | `session.started`; who spawned it, as a link; the whole of it as data |
+| `turn_context` | the turn; the model, as a second `session.started`; data |
+| `response_item` | messages, thoughts, calls and results (`codex_items`) |
+| `event_msg` | usage, ends of turns, rollbacks, errors (`codex_events`); what the items lack |
+| `compacted` | `history.compacted` |
+| `inter_agent_communication` | a message from one agent to another |
+| any other | data |
+
+The session is `codex:<thread id>`. What a fork copied from its parent is recorded as the parent's
+(`codex_threads`), under the ids that it has in the parent's own file, so importing both in either
+order gives nothing twice. A copied line's time is that of the copy, only an upper bound. No id
+rests on a line's number (`ordinal` repeats, openai/codex issue 35746) or on its time: a key is the
+thread, the turn, and the call's id or the content; a message that a turn tells twice is counted.
+
+Messages and thoughts stand in a rollout twice, as item and as event message, in either order. Both
+forms get the same id, so whichever comes first is recorded, and one that stands alone is kept.
+
+A compaction covers all that came before it in the file. Where it does not say what stands for it
+(`replacement_history`), its summary does. What a child inherited is no item of its own session, so
+a rollback that reaches into it takes back the child's own items only, and says so. A subagent may
+have copied the last turns of its parent alone; what a copy compacts or rolls back that it does not
+hold is kept as data there, since only the parent's own file knows which items that were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from rightful import times
+from rightful.errors import InvalidEventError
+from rightful.identity import event_id
+from rightful.producers.codex.events import BEGINS, ENDS, ROLLED_BACK, last_said, parts_of_event, rolled_back, spawned
+from rightful.producers.codex.items import again, between_agents, message, parts_of_item
+from rightful.producers.codex.threads import Thread, Threads
+from rightful.producers.fields import below, digest, key_of, moment_us, session_of, shaped
+from rightful.producers.importing.files import Found, Problem
+from rightful.producers.importing.readers import APPENDED, GrowingReader, Grows, Origin, Wire
+from rightful.producers.telling.parts import ITEMS, Part, data, extra, without, word
+from rightful.producers.telling.times import LineTimes
+
+NAMESPACE = "codex"
+"""The namespace of the sessions it names."""
+
+_NAME = re.compile(r"rollout-.*-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl\Z")
+_KIND = re.compile(r"[a-z_]+\Z")
+_TOLD = (
+    "originator",
+    "cli_version",
+    "source",
+    "thread_source",
+    "model_provider",
+    "git",
+    "agent_nickname",
+    "agent_role",
+)
+
+
+class _Meta(msgspec.Struct):
+    id: str
+    timestamp: str | None = None
+    cwd: str | None = None
+    forked_from_id: str | None = None
+    source: Any = None
+
+
+class _Compacted(msgspec.Struct):
+    message: str = ""
+    replacement_history: list[Any] | None = None
+
+
+class _Turn(msgspec.Struct):
+    turn_id: str | None = None
+    started_at: Any = None
+
+
+class Codex:
+    """The kind `codex`."""
+
+    NAME = "codex"
+    GROWS: Grows = APPENDED
+
+    def recognises(self, value: Mapping[str, Any]) -> bool:
+        """Say whether an object is a line of a rollout."""
+        kind = value.get("type")
+        return isinstance(kind, str) and bool(_KIND.match(kind)) and {"timestamp", "payload"} <= value.keys()
+
+    def reader(self, origin: Origin) -> GrowingReader:
+        """Return the reader of one file."""
+        named = _NAME.match(origin.name)
+        return CodexReader(LineTimes(origin.mtime_us), named[1] if named else None)
+
+
+class CodexReader(GrowingReader):
+    """Reads one rollout.
+
+    Args:
+        line_times: Gives each line its time.
+        named: The thread that the file's name says.
+    """
+
+    def __init__(self, line_times: LineTimes, named: str | None) -> None:
+        self._times = line_times
+        self._threads = Threads(named)
+
+    def state(self) -> dict[str, Any]:
+        """Return what is known of the file's threads."""
+        known: dict[str, Any] = msgspec.to_builtins(self._threads)
+        return {"known_us": self._times.known_us, "threads": known}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on with what was known of them."""
+        self._times.known_us = state["known_us"]
+        self._threads = msgspec.convert(state["threads"], Threads)
+
+    def events(self, found: Found) -> Iterator[Wire | Problem]:
+        """Yield what one line says.
+
+        Raises:
+            InvalidEventError: It is of a known type and has not its form, or nothing says whose it is.
+        """
+        kind, payload = found.value.get("type"), found.value.get("payload")
+        at = self._times.of(found.value.get("timestamp"))
+        if not isinstance(payload, dict):
+            raise InvalidEventError(f"Expected `object`, got `{type(payload).__name__}`", "$.payload")
+        if kind == "session_meta":
+            yield from self._met(payload, at, is_first=found.line == 1)
+            return
+        thread = self._whose(kind, payload)
+        if thread.id != self._threads.owner:
+            at |= {"at_basis": "file"}
+        try:
+            for item in self._said(thread, kind, payload, found.line):
+                yield item if isinstance(item, Problem) else item | at
+        except InvalidEventError as error:
+            raise below("$.payload", error) from None
+
+    def _met(self, payload: Mapping[str, Any], at: dict[str, Any], *, is_first: bool) -> Iterator[Wire]:
+        """Yield that a session began, and whose subagent it is."""
+        try:
+            read: _Meta = shaped(payload, _Meta)
+        except InvalidEventError as error:
+            raise below("$.payload", error) from None
+        session_of(NAMESPACE, read.id, "$.payload.id")
+        began_us = None
+        with suppress(InvalidEventError):
+            began_us, _ = moment_us(read.timestamp or "", "$.payload.timestamp")
+            at = {"at": times.text_of(began_us)}
+        created_ms = None if began_us is None else began_us // 1_000
+        thread = self._threads.meet(read.id, created_ms, self._times.known_us, is_first=is_first)
+        known = without({name: payload.get(name) for name in _TOLD})
+        if read.forked_from_id:
+            known["forked_from"] = f"{NAMESPACE}:{read.forked_from_id}"
+        thread.facts = {"harness": "codex", **without({"cwd": read.cwd}), **extra(known)}
+        yield self._started(thread, thread.facts) | at
+        if (parent := _parent_of(read.source)) is not None and parent != read.id:
+            yield _linked(parent, read.id) | at
+        yield _wire(thread, data("session_meta", dict(payload), digest(payload)), scope="") | at
+
+    def _started(self, thread: Thread, facts: dict[str, Any]) -> Wire:
+        return _wire(thread, Part("session.started", ("session.started", digest(facts)), facts), scope="")
+
+    def _whose(self, kind: object, payload: Mapping[str, Any]) -> Thread:
+        """Return the thread that wrote a line, in the turn that the line begins, if it begins one."""
+        turn, started_ms = None, None
+        is_context = kind == "turn_context"
+        if is_context or (kind == "event_msg" and payload.get("type") in BEGINS):
+            read: _Turn = shaped(payload, _Turn)
+            turn, started_ms = read.turn_id, _ms(read.started_at)
+        thread = self._threads.of(turn, started_ms, self._times.known_us)
+        if thread is None:
+            raise InvalidEventError("Expected a `session_meta` before any other line: nothing says whose this one is")
+        if turn is not None and not (is_context and turn == thread.scope and thread.turn is None):
+            thread.begin(turn)
+        return thread
+
+    def _said(self, thread: Thread, kind: object, payload: Mapping[str, Any], line: int) -> Iterator[Wire | Problem]:
+        match kind:
+            case "response_item":
+                yield from self._told(thread, parts_of_item(payload), is_item=True)
+            case "inter_agent_communication":
+                yield from self._told(thread, iter([between_agents(payload)]), is_item=False)
+            case "event_msg" if payload.get("type") == ROLLED_BACK:
+                yield from self._rolled_back(thread, payload, line)
+            case "event_msg":
+                yield from self._messaged(thread, payload)
+            case "compacted":
+                yield self._compacted(thread, payload)
+            case "turn_context":
+                yield from self._in_context(thread, payload)
+            case _:
+                yield _wire(thread, data(word(kind), dict(payload), digest(payload)))
+
+    def _told(self, thread: Thread, parts: Iterator[Part], *, is_item: bool) -> Iterator[Wire]:
+        """Yield parts as events; what was told in the other form is told again only where that says more."""
+        for part in parts:
+            if part.twin is None:
+                count, is_new = 0, True
+            else:
+                count, is_new = thread.tell(part, is_item=is_item)
+            part = part if is_new else again(part)  # noqa: PLW2901 - the same part in the form of its twin
+            if is_new or (is_item and "extra" in part.fields):
+                if part.twin is not None and "call" in part.fields:  # a call without an id of its own
+                    part.fields["call"] += f":{count}"
+                wire = _wire(thread, part, *(() if part.twin is None else (part.twin, count)))
+                if is_new and part.type in ITEMS:
+                    thread.add((event_id(Codex.NAME, wire["key"]), 0), part)
+                yield wire
+
+    def _messaged(self, thread: Thread, payload: Mapping[str, Any]) -> Iterator[Wire]:
+        ends = payload.get("type") in ENDS
+        if ends and (part := last_said(payload)) is not None and not thread.was_told(part):
+            yield from self._told(thread, iter([part]), is_item=False)
+        yield from self._told(thread, parts_of_event(payload, thread.turn), is_item=False)
+        if ends:
+            thread.turn = None
+        if (agents := spawned(payload)) is not None:
+            yield _linked(*agents)
+
+    def _in_context(self, thread: Thread, payload: Mapping[str, Any]) -> Iterator[Wire]:
+        """Yield the context of a turn, and the session's model where it was not known."""
+        model = payload.get("model")
+        if thread.facts is not None and isinstance(model, str) and model:
+            facts, thread.facts = thread.facts | {"model": model}, None
+            yield self._started(thread, facts)
+        yield _wire(thread, data("turn_context", dict(payload), digest(payload)))
+
+    def _rolled_back(self, thread: Thread, payload: Mapping[str, Any], line: int) -> Iterator[Wire | Problem]:
+        count, asked = rolled_back(payload), len(thread.turns)
+        is_copy = thread.id != self._threads.owner
+        if count > asked and not is_copy:
+            what = (
+                f"{count} turns were rolled back, and this session has {asked} of its own; the others stay as they are"
+            )
+            yield Problem(line, what, lost=False)
+        part = Part("history.popped", (ROLLED_BACK, count), {}, twin=digest([ROLLED_BACK, count]))
+        nth, _ = thread.tell(part, is_item=True)
+        ends = None if is_copy and count > asked else thread.pop(count)
+        if ends is None:
+            yield _wire(thread, data(ROLLED_BACK, dict(payload), nth))
+            return
+        first, last = ends
+        fields = {"items": [{"first": list(first), "last": list(last)}]}
+        yield _wire(thread, part._replace(fields=fields), nth)
+
+    def _compacted(self, thread: Thread, payload: Mapping[str, Any]) -> Wire:
+        read: _Compacted = shaped(payload, _Compacted)
+        if thread.last is None and thread.id != self._threads.owner:
+            return _wire(thread, data("compacted", dict(payload), digest(payload)))
+        items = read.replacement_history
+        if items is None:
+            items = [{"type": "message", "role": "user", "content": read.message}] if read.message else []
+        covers = [] if thread.last is None else [{"first": None, "last": list(thread.last)}]
+        mark = digest(payload)
+        more = extra(without(payload, "replacement_history"))
+        part = Part("history.compacted", ("compacted", mark), {"covers": covers, "items": items, **more}, twin=mark)
+        nth, _ = thread.tell(part, is_item=True)
+        wire = _wire(thread, part, nth)
+        asked = [at for at, item in enumerate(items) if _is_asked(item)] if read.replacement_history else []
+        thread.compact(event_id(Codex.NAME, wire["key"]), asked, len(items))
+        return wire
+
+
+def _wire(thread: Thread, part: Part, *more: str | int, scope: str | None = None) -> Wire:
+    """Return a part as an event of a thread, without its time."""
+    within = thread.scope if scope is None else scope
+    wire: Wire = {
+        "type": part.type,
+        "producer": Codex.NAME,
+        "key": key_of(thread.id, within, *part.key, *more),
+        "session": f"{NAMESPACE}:{thread.id}",
+    }
+    if thread.turn is not None and scope is None:
+        wire["turn"] = thread.turn
+    return wire | part.fields
+
+
+def _linked(parent: str, child: str) -> Wire:
+    """Return that one thread is the subagent of another; either one's file tells it under this id."""
+    return {
+        "type": "session.linked",
+        "producer": Codex.NAME,
+        "key": key_of(parent, "session.linked", child),
+        "session": session_of(NAMESPACE, parent, "$"),
+        "other": session_of(NAMESPACE, child, "$"),
+        "as": "subagent",
+        "evidence": "native-id",
+    }
+
+
+def _parent_of(source: object) -> str | None:
+    """Return the thread that spawned a subagent."""
+    match source:
+        case {"subagent": {"thread_spawn": {"parent_thread_id": str() as parent}}} if parent:
+            return parent
+        case _:
+            return None
+
+
+def _is_asked(item: object) -> bool:
+    """Say whether an item of a replaced history is what a person said to begin a turn."""
+    match item:
+        case {"type": "message", "role": "user", "content": str() | list() as said}:
+            return message("user", said).asks
+        case _:
+            return False
+
+
+def _ms(started_at: object) -> int | None:
+    """Return a turn's start as milliseconds since 1970; it is written as seconds."""
+    if isinstance(started_at, bool) or not isinstance(started_at, int | float):
+        return None
+    return round(started_at * 1_000) if 0 < started_at < 10**11 else None

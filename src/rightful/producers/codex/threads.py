@@ -1,0 +1,217 @@
+"""Whose the lines of a Codex rollout are, and what its threads have said so far.
+
+A fork copies its parent's lines, the parent's `session_meta` first, stamped with the moment of the
+copy. So the first `session_meta` names the file's own thread, and behind another one stand lines of
+that other thread, its ancestor. What parts them, in this order:
+
+1. A turn id is a UUID of version 7 and tells when the turn began. A turn belongs to the youngest
+   thread of the file that was there by then (agentsview's pull request 657, tokscale's issue 679).
+2. A turn whose id tells no time (version 4, older threads) may say `started_at`.
+3. While no turn id has told a time: copied lines are stamped within a moment of each other, and a
+   line stamped more than a second after the copied `session_meta` is the file's own thread's.
+
+Rule 3 can err for threads of the oldest versions only: there a prompt that a fork was begun with
+within that second is taken for its parent's last word. Elsewhere a version 4 turn in a copy never
+ends it (tokscale's issue 895).
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import msgspec
+
+from rightful.producers.telling.parts import Part
+
+COPIED_US = 1_000_000
+"""How long after the copied `session_meta` a copied line may be stamped; agentsview saw 50 ms. Microseconds."""
+
+_TOLD_CHARS = 16  # of a digest; two texts of one turn do not meet in them
+_VERSION_7, _MS_BITS = 7, 80
+
+Item = tuple[str, int]
+"""The id of an item of the history: the event that states it, and its place there."""
+
+
+class Asked(msgspec.Struct, array_like=True):
+    """Where in the history a turn begins that a person began.
+
+    Attributes:
+        first: Its first item.
+        before: The item before that one; None where there is none.
+    """
+
+    first: Item
+    before: Item | None = None
+
+
+class Thread(msgspec.Struct):
+    """What is known of one thread behind the last line that was read.
+
+    Attributes:
+        id: Its id.
+        created_ms: When it was made; milliseconds since 1970; None where nothing tells.
+        turn: The turn that is open.
+        scope: What its lines are told apart within: the last turn id, or where turns have none,
+            how many a person has begun.
+        has_turns: Its turns have ids.
+        asked: How many turns a person has begun in it.
+        told: Of what is told twice, how often in this scope: by event messages, by response items.
+        turns: The turns that a person began and that still stand in its history.
+        lead: Where the context items begin that stand at the end of the history.
+        last: The last item of its history.
+        facts: What its `session_meta` says, until its model is known too.
+    """
+
+    id: str
+    created_ms: int | None = None
+    turn: str | None = None
+    scope: str = ""
+    has_turns: bool = False
+    asked: int = 0
+    told: dict[str, tuple[int, int]] = {}
+    turns: list[Asked] = []
+    lead: Asked | None = None
+    last: Item | None = None
+    facts: dict[str, Any] | None = None
+
+    def begin(self, turn: str) -> None:
+        """Go on in a turn that has an id."""
+        self.turn, self.has_turns = turn, True
+        if turn != self.scope:
+            self.scope, self.told = turn, {}
+
+    def was_told(self, part: Part) -> bool:
+        """Say whether this scope has told of it in either form."""
+        return part.twin is not None and part.twin[:_TOLD_CHARS] in self.told
+
+    def tell(self, part: Part, *, is_item: bool) -> tuple[int, bool]:
+        """Count what is told twice; return which of its kind it is, and whether it is new.
+
+        Args:
+            part: What is told.
+            is_item: A response item tells it, else an event message.
+        """
+        mark = (part.twin or "")[:_TOLD_CHARS]
+        events, items = self.told.get(mark, (0, 0))
+        count, other = (items, events) if is_item else (events, items)
+        is_new = count >= other
+        if is_new and part.asks and not self.has_turns:
+            self.asked += 1
+            self.scope, self.told = f"#{self.asked}", {}
+            events = items = count = 0
+        self.told[mark] = (events, items + 1) if is_item else (events + 1, items)
+        return count, is_new
+
+    def add(self, item: Item, part: Part) -> None:
+        """Put an item at the end of the history."""
+        if part.asks:
+            self.turns.append(self.lead if self.lead is not None and self.turns else Asked(item, self.last))
+        if not part.leads:
+            self.lead = None
+        elif self.lead is None:
+            self.lead = Asked(item, self.last)
+        self.last = item
+
+    def pop(self, count: int) -> tuple[Item, Item] | None:
+        """Take the last turns that a person began out of the history; return the first and the last of their items."""
+        popped = self.turns[-count:] if count > 0 else []
+        if not popped or self.last is None:
+            return None
+        ends = popped[0].first, self.last
+        self.turns = self.turns[: -len(popped)]
+        self.lead, self.last = None, popped[0].before
+        return ends
+
+    def compact(self, event_id: str, asked: list[int], count: int) -> None:
+        """Put other items in the place of the whole history.
+
+        Args:
+            event_id: The event that states them.
+            asked: Which of them are what a person said to begin a turn.
+            count: How many there are.
+        """
+        self.turns = [Asked((event_id, at), (event_id, at - 1) if at else None) for at in asked]
+        self.lead, self.last = None, (event_id, count - 1) if count else None
+
+
+class Threads(msgspec.Struct):
+    """The threads whose lines one file holds.
+
+    Attributes:
+        named: The thread that the file's name says; it counts only where the file itself does not begin whole.
+        owner: The file's own thread.
+        current: The thread that wrote the line that is read.
+        known: All of them by id.
+        copied_us: When the last copied `session_meta` is stamped; microseconds since 1970.
+        is_timed: The last turn id told when its turn began.
+    """
+
+    named: str | None = None
+    owner: str | None = None
+    current: str | None = None
+    known: dict[str, Thread] = {}
+    copied_us: int | None = None
+    is_timed: bool = False
+
+    def meet(self, thread: str, created_ms: int | None, at_us: int | None, *, is_first: bool) -> Thread:
+        """Return the thread that a `session_meta` names; the lines behind it are its own.
+
+        Args:
+            thread: Its id.
+            created_ms: When it was made, as far as its `session_meta` says.
+            at_us: When the line is stamped.
+            is_first: It is the first line of the file; else the file's name says whose the file is.
+        """
+        if self.owner is None:
+            self.owner = thread if is_first or self.named is None else self.named
+            self.known.setdefault(self.owner, Thread(self.owner, made_ms(self.owner)))
+        if thread not in self.known:
+            self.known[thread] = Thread(thread)
+        if thread != self.owner:
+            self.copied_us = at_us
+        self.current = thread
+        found = self.known[thread]
+        found.created_ms = made_ms(thread) or created_ms or found.created_ms
+        return found
+
+    def of(self, turn: str | None, started_ms: int | None, at_us: int | None) -> Thread | None:
+        """Return the thread that wrote a line; None before any is known.
+
+        Args:
+            turn: The turn that the line begins or speaks of, if it does.
+            started_ms: When that turn began, as far as the line says; milliseconds since 1970.
+            at_us: When the line is stamped; microseconds since 1970.
+        """
+        if self.owner is None and self.named is not None:
+            self.owner = self.current = self.named
+            self.known[self.named] = Thread(self.named, made_ms(self.named))
+        if self.current is None:
+            return None
+        if len(self.known) > 1 and turn is not None:
+            self._part(made_ms(turn) or started_ms)
+        if self.current != self.owner and not self.is_timed and self._is_late(at_us):
+            self.current = self.owner
+        return self.known[self.current]  # type: ignore[index]
+
+    def _part(self, began_ms: int | None) -> None:
+        """Go over to the thread whose turn began at that time."""
+        self.is_timed = began_ms is not None
+        if began_ms is None:
+            return
+        there = [one for one in self.known.values() if one.created_ms is not None and one.created_ms <= began_ms]
+        if there:
+            self.current = max(there, key=lambda one: one.created_ms or 0).id
+
+    def _is_late(self, at_us: int | None) -> bool:
+        return at_us is not None and self.copied_us is not None and at_us > self.copied_us + COPIED_US
+
+
+def made_ms(text: str) -> int | None:
+    """Return when a UUID of version 7 was made; milliseconds since 1970; None of anything else."""
+    try:
+        value = uuid.UUID(text)
+    except ValueError:
+        return None
+    return value.int >> _MS_BITS if value.version == _VERSION_7 else None

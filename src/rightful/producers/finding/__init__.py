@@ -1,0 +1,1 @@
+"""Where transcripts stand, and what in them tells whose they are."""

@@ -1,0 +1,148 @@
+"""Where each tool keeps its transcripts, and the small files that point at them.
+
+| tool | folder | named by |
+|---|---|---|
+| Claude Code | `projects/<slug>/<id>.jsonl` | `CLAUDE_CONFIG_DIR`, else `~/.claude`; contrib reads `CLAUDE_HOME` |
+| Codex | `sessions/YYYY/MM/DD/rollout-*.jsonl` | `CODEX_HOME`, else `~/.codex`; contrib reads `CODEX_SESSIONS_DIR` |
+| Copilot CLI | `session-state/<id>/events.jsonl` | `COPILOT_HOME`, else `~/.copilot` |
+| gptme | `<name>/conversation.jsonl` | `GPTME_LOGS_HOME`, else `$XDG_DATA_HOME/gptme/logs`; contrib `GPTME_LOGS_DIR` |
+| gptme runs | `gptme-runs/gptme-logs-<session>/<name>/conversation.jsonl` | the workspace or the home |
+| Grok | `state/sessions/grok-trajectories/<session>.jsonl` | the workspace |
+| `rightful run` of gptme | `runs/<mark>/logs/gptme/<name>/conversation.jsonl` | the ledger |
+| launchers | `cc-session-*.log` and pointer files | `TMPDIR`, and `/tmp`, which some write into whatever it says |
+
+What a variable of somebody else's program names is searched too, beside what the tool itself uses:
+a folder more costs time, a folder less loses a transcript. Nothing is built from a session's id:
+folders are listed, and the ids are read from the names that stand there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from rightful.producers.running.run import LOGS, RUNS
+
+_SLUG_CHARS = 200
+_SHORT = (
+    ("claude-code", re.compile(r"cc-session-log-ref-(?P<id>.+)\.txt", re.DOTALL)),
+    ("gptme", re.compile(r"gptme-traj-(?P<id>.+)\.path", re.DOTALL)),
+    ("grok", re.compile(r"grok-build-session-log-ref-(?P<id>.+)\.txt", re.DOTALL)),
+)
+_RUN_FOLDER = re.compile(r"gptme-logs-(?P<id>.+)", re.DOTALL)
+_OWN_LOGS = re.compile(rf".*/{RUNS}/(?P<id>[^/]+)/{LOGS}/gptme/[^/]+/conversation\.jsonl", re.DOTALL)
+_GROK_FOLDER = "grok-trajectories"
+_LOG = re.compile(r"cc-session-[^/]*\.log")
+_ROLLOUT = re.compile(r"rollout-[^/]*\.jsonl")
+
+
+class Root(NamedTuple):
+    """A folder that is searched.
+
+    Attributes:
+        path: The folder.
+        depth: How deep; 1 looks at its own files only.
+    """
+
+    path: str
+    depth: int
+
+
+def roots(
+    environ: Mapping[str, str], home: Path, workspaces: tuple[Path, ...] = (), ledger: Path | None = None
+) -> tuple[Root, ...]:
+    """Return the folders that the tools use here, each once, the most telling first.
+
+    Args:
+        environ: The environment.
+        home: The home folder.
+        workspaces: Folders that agents work in.
+        ledger: The ledger's folder.
+    """
+
+    def named(variable: str, *below: str) -> list[Path]:
+        return [Path(environ[variable], *below)] if environ.get(variable) else []
+
+    data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share")
+    cache = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
+    claude = named("CLAUDE_CONFIG_DIR") or [home / ".claude", home / ".config/claude"]
+    found = [Root(str(path / "projects"), 2) for path in [*claude, *named("CLAUDE_HOME")]]
+    codex = named("CODEX_HOME") or [home / ".codex"]
+    found += [Root(str(path / kept), 4) for path in codex for kept in ("sessions", "archived_sessions")]
+    found += [Root(str(path), 4) for path in named("CODEX_SESSIONS_DIR")]
+    found += [Root(str(path / "session-state"), 2) for path in named("COPILOT_HOME") or [home / ".copilot"]]
+    logs = [*(named("GPTME_LOGS_HOME") or [data / "gptme/logs"]), *named("GPTME_LOGS_DIR"), cache / "gptme/logs"]
+    found += [Root(str(path), 3) for path in logs]
+    found += [Root(str(ledger / RUNS), 5)] if ledger is not None else []
+    around = [*workspaces, *(place / "state" for place in workspaces), home, data, cache, *(one.parent for one in logs)]
+    found += [Root(str(place / "gptme-runs"), 3) for place in around]
+    found += [Root(str(place / "state/sessions" / _GROK_FOLDER), 1) for place in workspaces]
+    found += [Root(str(path), 1) for path in [*named("TMPDIR"), Path("/tmp")]]  # noqa: S108 - where launchers write
+    return tuple({os.path.realpath(root.path): root for root in reversed(found)}.values())[::-1]
+
+
+def settled(path: str) -> str:
+    """Return an absolute path of which no folder is a link, so that one file has one; its last part may be a link.
+
+    A relative one, and text that no file can be called, stay what they are.
+    """
+    normal = os.path.normpath(path)
+    if not os.path.isabs(normal):  # noqa: PTH117 - text, as the rest
+        return normal
+    folder, name = os.path.split(normal)
+    try:
+        return os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - as above
+    except ValueError:  # a NUL, or half a character
+        return normal
+
+
+def is_transcript(path: str) -> bool:
+    """Say whether a path has the form of some tool's transcript; what stands in it is asked later."""
+    folder, name = os.path.split(path)
+    parent, above = os.path.basename(folder), os.path.basename(os.path.dirname(folder))  # noqa: PTH119, PTH120 - text
+    if name == "conversation.jsonl" or _ROLLOUT.fullmatch(name) or _LOG.fullmatch(name):
+        return True
+    if name == "events.jsonl":
+        return above == "session-state"
+    return name.endswith(".jsonl") and (above == "projects" or parent == _GROK_FOLDER)
+
+
+def may_be(path: str) -> bool:
+    """Say whether a file may be a transcript that was moved out of its tool's folders; what stands in it decides."""
+    return path.endswith((".jsonl", ".log")) or is_transcript(path)
+
+
+def pointer_of(path: str) -> tuple[str, str] | None:
+    """Return the tool and the session of a pointer file, from its name; None where it is none."""
+    name = os.path.basename(path)  # noqa: PTH119 - text, as the rest
+    for tool, form in _SHORT:
+        if (hit := form.fullmatch(name)) is not None:
+            return tool, hit["id"]
+    return None
+
+
+def own_session(path: str) -> str | None:
+    """Return the session whose own place a transcript stands in, from the names above it; None where it is nobody's."""
+    folder, name = os.path.split(path)
+    parent, above = os.path.basename(folder), os.path.basename(os.path.dirname(folder))  # noqa: PTH119, PTH120 - text
+    if name == "conversation.jsonl" and (hit := _RUN_FOLDER.fullmatch(above)) is not None:
+        return hit["id"]
+    if (hit := _OWN_LOGS.fullmatch(path)) is not None:
+        return hit["id"]
+    return name.removesuffix(".jsonl") if parent == _GROK_FOLDER else None
+
+
+def slug_fits(slug: str, cwd: str) -> bool:
+    """Say whether a project folder of Claude Code can be that of a working folder.
+
+    Its own rule makes `-` of all but ASCII letters and digits, and ends a name of more than 200
+    characters there, with a hash. Others only replace `/`. Both are lossy: a folder that fits is
+    no proof.
+    """
+    real = re.sub(r"[^a-zA-Z0-9]", "-", cwd)
+    if len(real) > _SLUG_CHARS:
+        return bool(re.fullmatch(re.escape(real[:_SLUG_CHARS]) + r"-[0-9a-z]+", slug))
+    return slug in {real, cwd.replace("/", "-")}

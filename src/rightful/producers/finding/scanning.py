@@ -1,0 +1,204 @@
+"""A bounded search for transcripts: what stands in the folders of the tools, read once for every question.
+
+Nothing depends on the order in which a folder lists its files, nor on any file's time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from rightful import limits
+from rightful.producers.finding import layouts
+from rightful.producers.finding.evidence import FileEvidence, evidence_of
+from rightful.producers.finding.layouts import Root
+from rightful.producers.importing.files import opened
+
+_WHOLE = frozenset({"transcript", "stream", "rollout", "events", "conversation"})
+
+
+class Pointer(NamedTuple):
+    """A small file that says where a session's transcript stands.
+
+    Attributes:
+        path: The pointer file.
+        tool: Whose transcript it points at.
+        session: The session that its name names, in its launcher's word.
+        target: The path that it holds; None where it holds none.
+        found: The path of the transcript that it means; None where that does not exist.
+        is_ours: It belongs to whoever searches, or to root; in a shared folder anybody can write one.
+        moved: What it names is gone, and this has the same name.
+    """
+
+    path: str
+    tool: str
+    session: str
+    target: str | None
+    is_ours: bool = True
+    found: str | None = None
+    moved: bool = False
+
+
+class Scan(NamedTuple):
+    """What a search found.
+
+    Attributes:
+        files: The transcripts, by path.
+        pointers: The pointer files, in the order of their paths.
+        problems: Folders that could not be read, each with why.
+        is_partial: A limit ended the search, so there may be more.
+        passed: How many other files stand in the folders, which were passed over.
+    """
+
+    files: dict[str, FileEvidence]
+    pointers: tuple[Pointer, ...]
+    problems: tuple[str, ...]
+    is_partial: bool
+    passed: int = 0
+
+
+def scan(
+    roots: Iterable[Root], *, extra: Iterable[str] = (), elsewhere: bool = False, told: Callable[[int], object] = int
+) -> Scan:
+    """Search folders for transcripts and pointers.
+
+    Symbolic links below a root are not followed, and no file is waited for. Where the folders stand for
+    others, a transcript need not stand or be called as its tool has it: what is in a file counts.
+
+    Args:
+        roots: The folders.
+        extra: Transcripts that somebody names, wherever they stand.
+        elsewhere: The folders stand for others, as those of a copy do: what a pointer or a record names is
+            sought among them, by the end of its path, and nowhere else.
+        told: Is told how many files were read since the last call.
+    """
+    problems: list[str] = []
+    paths, pointing, count, is_partial = _listed(
+        roots, problems, layouts.may_be if elsewhere else layouts.is_transcript
+    )
+    files: dict[str, FileEvidence] = {}
+
+    def take(path: str) -> None:
+        told(1)
+        found = None if path in files else evidence_of(path, follow=False)
+        if found is not None and found.form in _WHOLE:
+            files[path] = found
+        elif path in paths and not layouts.is_transcript(path):
+            pass  # nothing says that it is one, so that it cannot be read leaves no doubt
+        elif found is None and os.path.isfile(path) and not os.access(path, os.R_OK):  # noqa: PTH113 - text
+            problems.append(f"{path} cannot be read by you")
+
+    for path in sorted(paths):
+        take(path)
+    passed = count - len(pointing) - len(files)
+    pointers = [pointer for path in sorted(pointing) if (pointer := _pointer(path)) is not None]
+    targets = [one.target for one in pointers if one.target is not None]
+    if not elsewhere:
+        for target in sorted({layouts.settled(one) for one in (*targets, *extra) if os.path.isabs(one)}):  # noqa: PTH117 - text, as everywhere here
+            take(target)
+    ends = _Ends(files)
+    led = (_led(one, files, ends, elsewhere=elsewhere) for one in pointers)
+    return Scan(files, tuple(led), tuple(problems), is_partial, passed)
+
+
+class _Ends:
+    """Transcripts by the end of their paths, for names that come from another machine or another place."""
+
+    def __init__(self, files: dict[str, FileEvidence]) -> None:
+        self._files = files
+        self._by_name: dict[str, list[str]] = {}
+        for path in files:
+            self._by_name.setdefault(_end(path), []).append(path)
+
+    def find(self, target: str, tool: str) -> str | None:
+        """Return the only transcript whose path ends like this one; None where there is none, or several."""
+        alike = [path for path in self._by_name.get(_end(target), ()) if self._files[path].tool == tool]
+        return alike[0] if len(alike) == 1 else None
+
+
+def _end(path: str) -> str:
+    """Return what of a path names its session: a conversation is called by its folder, the others by their file."""
+    folder, name = os.path.split(path)
+    own = name in {"conversation.jsonl", "events.jsonl"}
+    return f"{os.path.basename(folder)}/{name}" if own else name  # noqa: PTH119 - text
+
+
+def _pointer(path: str) -> Pointer | None:
+    named = layouts.pointer_of(path)
+    if named is None:
+        return None
+    try:
+        with opened(path, follow=False) as file:
+            data = file.stream.read(limits.LOCATE_POINTER_BYTES + 1)
+            owner = os.fstat(file.stream.fileno()).st_uid
+    except OSError:
+        return None
+    text = os.fsdecode(data).strip()
+    is_path = len(data) <= limits.LOCATE_POINTER_BYTES and text and "\0" not in text and "\n" not in text
+    return Pointer(path, *named, text if is_path else None, is_ours=owner in {0, os.geteuid()})
+
+
+def _led(pointer: Pointer, files: dict[str, FileEvidence], ends: _Ends, *, elsewhere: bool) -> Pointer:
+    """Return a pointer with the transcript that it leads to."""
+    if pointer.target is None:
+        return pointer
+    normal = layouts.settled(pointer.target)
+    if normal in files:
+        return pointer._replace(found=normal)
+    found = ends.find(normal, pointer.tool)
+    return pointer._replace(found=found, moved=found is not None and not elsewhere)
+
+
+def _listed(
+    roots: Iterable[Root], problems: list[str], able: Callable[[str], bool]
+) -> tuple[set[str], set[str], int, bool]:
+    """Return the paths that may be transcripts, those of pointers, how many files there are, and if a limit came."""
+    paths: set[str] = set()
+    pointing: set[str] = set()
+    seen: set[str] = set()
+    listed: set[str] = set()
+    budget = limits.WALK_ENTRIES
+    is_partial = False
+    for root in roots:
+        real = os.path.realpath(root.path)
+        if real in seen or not os.path.isdir(real):  # noqa: PTH112 - text
+            continue
+        seen.add(real)
+        for path in _walk(real, root.depth, budget, problems, listed):
+            budget -= 1
+            if budget <= 0:
+                is_partial = True
+                problems.append(f"{root.path}: more than {limits.WALK_ENTRIES} entries; the rest was not looked at")
+                break
+            if layouts.pointer_of(path) is not None:
+                pointing.add(path)
+            elif able(path):
+                paths.add(path)
+    if len(paths) > limits.LOCATE_FILES:
+        is_partial = True
+        problems.append(
+            f"more than {limits.LOCATE_FILES} transcripts; {len(paths) - limits.LOCATE_FILES} were not read"
+        )
+        paths = set(sorted(paths, key=lambda path: (not layouts.is_transcript(path), path))[: limits.LOCATE_FILES])
+    return paths, pointing, limits.WALK_ENTRIES - budget, is_partial
+
+
+def _walk(folder: str, depth: int, limit: int, problems: list[str], listed: set[str]) -> Iterator[str]:
+    """Yield the regular files of a folder and below, those of a listed folder not again; links are passed over."""
+    waiting = [(folder, depth)]
+    while waiting:
+        current, left = waiting.pop()
+        try:
+            with os.scandir(current) as listing:
+                entries = sorted(islice(listing, limit), key=lambda entry: entry.name)
+            folders = [one.path for one in entries if one.is_dir(follow_symlinks=False)]
+            if current not in listed:
+                listed.add(current)
+                yield from (one.path for one in entries if one.is_file(follow_symlinks=False))
+        except OSError as error:
+            problems.append(f"{current} could not be read: {error.strerror}")
+            continue
+        if left > 1:
+            waiting.extend((path, left - 1) for path in reversed(folders))

@@ -1,0 +1,1 @@
+"""The conversations of gptme, and what it records of single calls."""

@@ -1,0 +1,1 @@
+"""What one step leaves for the next."""

@@ -1,0 +1,349 @@
+"""Handoffs: what a step of a session leaves for its next step, or for another session.
+
+A handoff is named within a session, so two sessions that use one name never meet, as they do in a
+file with a fixed path. Putting again under a name takes the place of what was put before: the
+last one is handed out, to one taker, once; an older one never is.
+
+Both sides store what was found of them (`handoff_facts`). Two runs that name one session are told
+from it, and neither gets what the other left.
+
+A key makes a call repeatable: the same put is stored once, and the same take gets the same payload
+again, so a step that died behind its take can be run again. It does so until something else is put
+under the name: what is older than that is an error, and never handed out for the new one.
+
+| event | key |
+|---|---|
+| `handoff.written` | session, `put`, name, the caller's key or a random one |
+| `handoff.taken` | `taken`, the id of what was written: one winner, whoever comes |
+
+A payload is text, bytes or a JSON value; `extra.form` says which. Bytes are stored in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
+
+from rightful import content, times
+from rightful.errors import ConditionFailedError, UsageError
+from rightful.identity import event_id
+from rightful.ledger.log import Clock, Log, now_us
+from rightful.ledger.recorded import Receipt
+from rightful.producers.fields import key_of
+from rightful.producers.handoffs import rows
+from rightful.producers.handoffs.facts import (
+    SameRun,
+    check_caller,
+    check_session,
+    contradiction,
+    facts_of,
+)
+from rightful.producers.regrading import ATTEMPTS, valid
+from rightful.session_errors import HandoffMismatchError, NothingToTakeError
+
+_OWN_STEP = "Give the session that this step runs in; two runs that use one name must not meet."
+_OTHER_KEY = "Give another key, or none; a key stands for one handoff for ever."
+
+
+class Handoff(NamedTuple):
+    """What was handed over.
+
+    Attributes:
+        id: The event id of what was written.
+        name: What it is called.
+        session: The session that put it.
+        payload: Text, bytes or a JSON value, as it was put.
+        put_at: When it was put, by the clock of who put it.
+        position: Where it stands in the ledger.
+        taken_id: The event id of the take.
+        repeated: Whether the same take had got it before.
+    """
+
+    id: str
+    name: str
+    session: str
+    payload: Any
+    put_at: datetime
+    position: int
+    taken_id: str
+    repeated: bool
+
+
+class Listed(NamedTuple):
+    """A handoff as a list shows it.
+
+    Attributes:
+        id: The event id of what was written.
+        name: What it is called.
+        put_at: When it was put.
+        position: Where it stands in the ledger.
+        form: `text`, `bytes` or `json`.
+        state: `waits`, `taken`, or `replaced` by a later one of that name before anybody took it.
+        taken_by: The session that took it.
+        taken_at: When it was taken.
+    """
+
+    id: str
+    name: str
+    put_at: datetime
+    position: int
+    form: str
+    state: str
+    taken_by: str | None
+    taken_at: datetime | None
+
+
+class Handoffs:
+    """Puts and takes handoffs of one ledger, on behalf of one caller.
+
+    Args:
+        log: The ledger's log.
+        clock: Tells when something is put or taken; microseconds since 1970, UTC.
+        environ: The caller's environment; that of this process if None.
+        cwd: The caller's working folder; that of this process if None.
+        same_run: Asks the ledger's links; they say nothing if None.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        clock: Clock = now_us,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        same_run: SameRun | None = None,
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._facts = facts_of(os.environ if environ is None else environ, _cwd() if cwd is None else cwd)
+        self._same_run = same_run or (lambda one, other: True if one == other else None)
+
+    def put(self, name: str, payload: Any, *, session: str, key: str | None = None) -> Receipt:  # noqa: ANN401 - content
+        """Leave something under a name, in the place of what was left there before.
+
+        Args:
+            name: What it is called.
+            payload: Text, bytes or a JSON value.
+            session: Whose it is: the session that the caller runs in.
+            key: The caller's own; putting the same again under it stores nothing.
+
+        Raises:
+            UsageError: The session is no session's name.
+            InvalidEventError: The payload is none, or is too long.
+            HandoffMismatchError: The caller runs in another session, another run's handoff waits under
+                that name, or the key stands for another payload, or for one that is not the last any
+                more. Nothing was put.
+        """
+        self._check(name, session, key)
+        head = 0
+        event = self._event(rows.WRITTEN, session, name) | _stored(payload)
+        event["extra"] |= self._facts.extra()
+        event["key"] = key_of(session, "put", name, key or uuid.uuid4().hex)
+        for _ in range(ATTEMPTS):
+            head = self._log.head()
+            last = rows.last_put(self._log, session, name, head)
+            if last is not None:
+                if (again := self._put_again(event, name, session, last)) is not None:
+                    return again
+                self._check_waiting(last, name, session)
+            try:
+                return self._append(event, _query(session), head)
+            except ConditionFailedError:
+                continue
+        raise ConditionFailedError(head)
+
+    def take(self, name: str, *, session: str, put_by: str | None = None, key: str | None = None) -> Handoff:
+        """Take what was left last under a name; one taker gets it.
+
+        Args:
+            name: What it is called.
+            session: The session that the caller runs in.
+            put_by: The session that put it, where that is another one.
+            key: The caller's own; taking again with it gets the same again.
+
+        Raises:
+            UsageError: The session is no session's name.
+            NothingToTakeError: Nothing waits there.
+            HandoffMismatchError: The caller runs in another session, another run's handoff waits under
+                that name, or what was taken with the key is older than what was put last. Nothing was taken.
+        """
+        self._check(name, session, key)
+        head = 0
+        owner = session if put_by is None else put_by
+        check_session(owner)
+        mark = key or uuid.uuid4().hex
+        for _ in range(ATTEMPTS):
+            head = self._log.head()
+            if key is not None and (again := self._again(owner, name, session, key, head)) is not None:
+                return again
+            try:
+                last = self._waiting(owner, name, head)
+            except NothingToTakeError:  # perhaps the same take at another place got it since we looked
+                if key is not None and (again := self._again(owner, name, session, key, head)) is not None:
+                    return again
+                raise
+            if owner == session:
+                self._check_same(last, name, session, "was put")
+            event = self._event(rows.TAKEN, session, name)
+            event |= {"key": key_of("taken", last.row.id), "written_id": last.row.id}
+            event["extra"] = {"key": mark} | self._facts.extra()
+            try:
+                receipt = self._append(event, _query(owner, rows.taken_id(last.row.id)), head)
+            except ConditionFailedError:
+                continue
+            return _handed(last, receipt.id or "", repeated=receipt.outcome == "duplicate")
+        raise ConditionFailedError(head)
+
+    def listed(self, session: str) -> list[Listed]:
+        """Return the handoffs that a session put, by ascending position."""
+        puts = list(rows.puts(self._log, session, None, self._log.head()))
+        last = {put.event.name: put.row.id for put in puts}
+        return [self._listed(put, is_last=last[put.event.name] == put.row.id) for put in puts]
+
+    def _listed(self, put: rows.Row, *, is_last: bool) -> Listed:
+        taken = self._taken(put)
+        by, at = (None, None) if taken is None else (taken.row.session, taken.event.at)
+        state = "taken" if taken is not None else "waits" if is_last else "replaced"
+        return Listed(put.row.id, put.event.name, put.event.at, put.row.position, put.form, state, by, at)
+
+    # -- what stands -------------------------------------------------------------------------
+
+    def _taken(self, put: rows.Row) -> rows.Row | None:
+        return rows.found(self._log, rows.taken_id(put.row.id))
+
+    def _waiting(self, owner: str, name: str, until: int) -> rows.Row:
+        """Return the put that waits, which is the last one or none.
+
+        Raises:
+            NothingToTakeError: There is none, or it was taken. What was put before it is older.
+        """
+        last = rows.last_put(self._log, owner, name, until)
+        if last is None:
+            near = self._near(owner, name)
+            raise NothingToTakeError(name, owner, f"that session put nothing under this name{near}")
+        taken = self._taken(last)
+        if taken is None or taken.row.position > until:  # that the caller did it itself meanwhile is seen anew
+            return last
+        when = f"at {_time(taken.event.at)} by {taken.row.session} (position {taken.row.position})"
+        why = f"what was put last, at {_time(last.event.at)} (position {last.row.position}), was taken {when}"
+        is_only = next(rows.puts(self._log, owner, name, until)).row.id == last.row.id
+        raise NothingToTakeError(name, owner, why + ("" if is_only else ", and all that was put before is older"))
+
+    def _near(self, owner: str, name: str) -> str:
+        """Return what waits under nearly that name, as the rest of a sentence."""
+        from difflib import get_close_matches  # only who mistypes waits for it
+
+        near = get_close_matches(name, [one.name for one in self.listed(owner) if one.state == "waits"], 1)
+        return f", but {near[0]!r} waits" if near else ""
+
+    def _again(self, owner: str, name: str, session: str, key: str, head: int) -> Handoff | None:
+        """Return what the same take got before."""
+        for taken in rows.takes(self._log, session, name, key):
+            put = rows.found(self._log, taken.event.written_id)
+            if put is not None and put.row.session == owner:
+                self._check_same(taken, name, session, "was taken with this key")
+                self._check_last(put, rows.last_put(self._log, owner, name, head), name, owner)
+                return _handed(put, taken.row.id, repeated=True)
+        return None
+
+    # -- what must agree ---------------------------------------------------------------------
+
+    def _check(self, name: str, session: str, key: str | None) -> None:
+        if key is not None and not key.strip():
+            raise UsageError("the key is empty; nothing was handed over. Give one, or leave it out.")
+        check_caller(name, session, self._facts, self._same_run)
+
+    def _check_same(self, other: rows.Row, name: str, session: str, what: str) -> None:
+        why = contradiction(self._facts, other.facts, self._same_run)
+        if why is not None:
+            where = f"at {_time(other.event.at)} (position {other.row.position})"
+            raise HandoffMismatchError(name, session, f"it {what} {where} by a step {why}", _OWN_STEP)
+
+    def _check_waiting(self, last: rows.Row, name: str, session: str) -> None:
+        """Refuse to take the place of what another run left and nobody took."""
+        if self._taken(last) is None:
+            self._check_same(last, name, session, "waits already, and was put")
+
+    def _check_last(self, put: rows.Row, last: rows.Row | None, name: str, owner: str) -> None:
+        """Refuse to repeat what stood before something else was put: the caller would have it for the new one."""
+        if last is not None and last.row.position > put.row.position:
+            older, newer = (f"at {_time(one.event.at)} (position {one.row.position})" for one in (put, last))
+            why = f"what this key stands for was put {older}, before what was put last, {newer}"
+            raise HandoffMismatchError(name, owner, why, _OTHER_KEY)
+
+    def _put_again(self, event: Mapping[str, Any], name: str, session: str, last: rows.Row) -> Receipt | None:
+        """Return the receipt of a put that was made before under the same key.
+
+        Raises:
+            HandoffMismatchError: Another payload was put, another run put it, or more was put since.
+        """
+        before = rows.found(self._log, event_id(rows.PRODUCER, event["key"]))
+        if before is None:
+            return None
+        self._check_same(before, name, session, "was put with this key")
+        if before.form != event["extra"]["form"] or not _equal(before.event.payload, event["payload"]):
+            why = f"another payload was put with this key at position {before.row.position}"
+            raise HandoffMismatchError(name, session, why, _OTHER_KEY)
+        self._check_last(before, last, name, session)
+        return Receipt(before.row.id, "duplicate", before.row.position, before.row.first)
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def _event(self, kind: str, session: str, name: str) -> dict[str, Any]:
+        at = times.at_of(self._clock())
+        common = {"type": kind, "producer": rows.PRODUCER, "session": session, "at": at}
+        return common | {"name": name, "found": self._facts.found()}
+
+    def _append(self, event: Mapping[str, Any], unless: DCBQuery, after: int) -> Receipt:
+        [receipt] = self._log.append([event], unless=unless, after=after)
+        return valid(receipt)
+
+
+def _cwd() -> Path | None:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # it was removed
+        return None
+
+
+def _stored(payload: object) -> dict[str, Any]:
+    """Return a payload as an event has it, and its form."""
+    match payload:
+        case bytes() | bytearray() | memoryview():
+            return {"payload": base64.b64encode(payload).decode(), "extra": {"form": "bytes"}}
+        case str():
+            return {"payload": payload, "extra": {"form": "text"}}
+        case _:
+            return {"payload": payload, "extra": {"form": "json"}}
+
+
+def _equal(one: object, other: object) -> bool:
+    """Say whether two payloads are stored as the same, NaN and tuples among them."""
+    return bool(content.escape(one)[0] == content.escape(other)[0])
+
+
+def _handed(put: rows.Row, taken_id: str, *, repeated: bool) -> Handoff:
+    event = put.event
+    payload = event.payload
+    if put.form == "bytes":
+        payload = base64.b64decode(payload)
+    return Handoff(put.row.id, event.name, event.session, payload, event.at, put.row.position, taken_id, repeated)
+
+
+def _query(session: str, taken_id: str | None = None) -> DCBQuery:
+    """Return what must not be written meanwhile: a put of the session, and the take, whoever makes it."""
+    items = [DCBQueryItem(types=[rows.WRITTEN], tags=[f"session:{session}"])]
+    if taken_id is not None:
+        items.append(DCBQueryItem(types=[rows.TAKEN], tags=[f"id:{taken_id}"]))
+    return DCBQuery(items=items)
+
+
+def _time(at: datetime) -> str:
+    return times.text_of(times.us_of(at))

@@ -1,0 +1,1 @@
+"""What every import does: files in, events appended, problems out."""

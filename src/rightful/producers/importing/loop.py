@@ -1,0 +1,258 @@
+"""The common loop of every import: files in, events appended, problems out.
+
+Importing is repeatable: an event's id comes from what the file says, so importing again adds
+nothing and a file that has grown adds its growth. What cannot be imported is reported with its
+file and line, and never stops what stands beside it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from rightful import limits
+from rightful.errors import InvalidEventError, RightfulError
+from rightful.producers.importing.checkpoints import Reading
+from rightful.producers.importing.files import Digested, Found, OpenFile, Problem, is_lines, objects_of, opened, reading
+from rightful.producers.importing.folders import walk
+from rightful.producers.importing.growing import Lines
+from rightful.producers.importing.growth import Growth
+from rightful.producers.importing.readers import (
+    APPENDED,
+    REWRITTEN,
+    End,
+    GrowingKind,
+    GrowingReader,
+    Kind,
+    NotYetError,
+    Origin,
+    Plan,
+    Reader,
+    Wire,
+    is_growing,
+)
+from rightful.producers.importing.recognising import misnamed, recognised
+from rightful.producers.importing.reports import FileReport
+from rightful.producers.importing.run import Run
+
+if TYPE_CHECKING:
+    from rightful.ledger.log import Log
+    from rightful.producers.importing.checkpoints import Checkpoint, Checkpoints
+
+__all__ = [
+    "APPENDED",
+    "REWRITTEN",
+    "STDIN",
+    "End",
+    "GrowingKind",
+    "GrowingReader",
+    "Import",
+    "Kind",
+    "Origin",
+    "Plan",
+    "Progress",
+    "Reader",
+    "Wire",
+    "import_paths",
+]
+
+STDIN = "-"
+"""The path that means standard input."""
+
+Progress = Callable[[str, int, int], None]
+"""Called after each transaction with the file's path, how much of it was read, and its size; bytes."""
+
+
+def import_paths(
+    log: Log,
+    kinds: Iterable[Kind],
+    paths: Iterable[str],
+    *,
+    stdin: BinaryIO,
+    progress: Progress | None = None,
+    checkpoints: Checkpoints | None = None,
+    receipts: bool = False,
+) -> Iterator[FileReport]:
+    """Import files, the JSON files below folders, or standard input; yield a report for each.
+
+    Args:
+        log: Where the events go.
+        kinds: The kinds that may come. Inside a folder a file is taken only if one of its first
+            `limits.FOREIGN_OBJECTS` objects is recognised, and is passed over otherwise, which is
+            no problem. A file that is named must be of these kinds.
+        paths: Files, folders, or `-`.
+        stdin: What `-` means.
+        progress: Told how far it is.
+        checkpoints: Where the reading of growing files stopped; without it each is read from its beginning.
+        receipts: Whether the reports of kinds that answer for each record hold the receipts.
+
+    Raises:
+        StorageError: The ledger cannot be written. What was reported before is in it.
+    """
+    importing = Import(log, list(kinds), log.head(), progress, checkpoints, receipts)
+    for path in paths:
+        yield from importing.reports(path, stdin)
+
+
+class Import(NamedTuple):
+    """One import: what all its files share.
+
+    Attributes:
+        log: Where the events go.
+        kinds: The kinds that may come.
+        began: The last position when the import began.
+        progress: Told how far it is.
+        checkpoints: Where reading stopped the last time.
+        receipts: Whether receipts are kept, of kinds that answer for each record.
+        all_kinds: Returns every kind there is, to tell what a file is that is not of the kind it was named to be.
+    """
+
+    log: Log
+    kinds: list[Kind]
+    began: int
+    progress: Progress | None
+    checkpoints: Checkpoints | None
+    receipts: bool = False
+    all_kinds: Callable[[], list[Kind]] = list
+
+    def reports(self, path: str, stdin: BinaryIO) -> Iterator[FileReport]:
+        """Import what stands at a path, or standard input where it is `-`."""
+        if path == STDIN:
+            yield self.stream(Origin(path, None), stdin)
+        else:
+            yield from self.path(path)
+
+    def path(self, path: str, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[FileReport]:
+        """Import what stands at a path: a file, or the JSON files below a folder.
+
+        Args:
+            path: The path, as it was named.
+            wanted: Says of each file whether it is to be imported now.
+        """
+        if not os.path.isdir(path):  # noqa: PTH112 - the path is shown as it was given
+            if wanted(path):
+                yield self.file(path, named=True)
+            return
+        others: Counter[str] = Counter()
+        for item in walk(path, others=others):
+            if not isinstance(item, str):
+                yield FileReport.unread(*item)
+            elif wanted(item):
+                yield self.file(item, named=False)
+        if others:
+            yield FileReport.unlooked(path, others)
+
+    def file(self, path: str, *, named: bool) -> FileReport:
+        """Import one file."""
+        try:
+            with opened(path, follow=named) as file:
+                return self._file(Origin(path, file.mtime_us, named), file)
+        except ValueError:  # a NUL in the path
+            return FileReport.unread(path, Problem(None, "this cannot be a path"))
+        except OSError as error:
+            if error.filename != path:
+                raise
+            return FileReport.unread(path, Problem(None, f"could not be read: {error.strerror}"))
+
+    def _file(self, origin: Origin, file: OpenFile) -> FileReport:
+        growing = [kind for kind in self.kinds if is_growing(kind)]
+        with reading(origin.path):
+            can_grow = bool(growing) and is_lines(file.stream)
+        if not can_grow:
+            return self.stream(origin, file.stream, file=file)
+        for kind in growing:
+            kept = self._kept(kind, origin)
+            if kept is not None and (before := _reading(kind, file, kept)).fits:
+                return self._read_on(kind, origin, before, kept)
+        run = self._run(origin, file)
+        # of JSON lines that nobody recognises yet, a torn last one waits; elsewhere what is torn is broken
+        lines = iter(Lines(file.stream)) if origin.name.endswith(".jsonl") else objects_of(file.stream)
+        found = self._kind(run, origin, lines)
+        file.stream.seek(0)
+        if found is None:
+            return run.report
+        if not is_growing(found[0]):
+            return self.stream(origin, file.stream, file=file)
+        kind = found[0]
+        kept = self._kept(kind, origin)
+        return self._read_on(kind, origin, _reading(kind, file, kept), kept)
+
+    def _run(self, origin: Origin, file: OpenFile | None) -> Run:
+        return Run(self.log, self.began, origin.path, lambda: _tell(self.progress, file), receipts=self.receipts)
+
+    def _kept(self, kind: GrowingKind, origin: Origin) -> Checkpoint | None:
+        return None if self.checkpoints is None else self.checkpoints.load(kind, origin.path)
+
+    def _kind(
+        self, run: Run, origin: Origin, items: Iterator[Found | Problem]
+    ) -> tuple[Kind, Iterator[Found | Problem]] | None:
+        """Return the kind of a file and all its items; None, with the reason in the report, where it is of none."""
+        kind: Kind | None
+        why = None
+        try:
+            if len(self.kinds) == 1 and origin.is_named:
+                kind = self.kinds[0]
+                why, items = misnamed(kind, origin, items, self.all_kinds)
+            else:
+                kind, items = recognised(self.kinds, origin, items)
+        except (RightfulError, OSError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - as in `Run`
+            run.mistake(None, error)
+            return None
+        if why is not None:
+            run.report.is_read = False
+            run.tell(why)
+            return None
+        if kind is None:
+            run.pass_over(items, self.kinds, named=origin.is_named)
+            return None
+        return kind, items
+
+    def stream(self, origin: Origin, stream: BinaryIO, *, file: OpenFile | None = None) -> FileReport:
+        """Import what a stream holds, from its beginning to its end."""
+        run = self._run(origin, file)
+        digested = Digested(stream)
+        found = self._kind(run, origin, objects_of(io.BufferedReader(digested)))
+        if found is None:
+            return run.report
+        kind, items = found
+        if getattr(kind, "ANSWERS", False):
+            run.answer(keeps=self.receipts)
+        try:
+            reader = kind.reader(origin)
+        except NotYetError as error:
+            return run.wait(error)
+        except InvalidEventError as error:
+            return FileReport.unread(origin.path, Problem(None, error.what))
+        for item in items:
+            run.take(reader, item)
+            if len(run.waiting) >= limits.IMPORT_EVENTS:
+                run.flush(reader)
+        run.finish(reader, End(digested.sha256, run.is_whole))
+        return run.report
+
+    def _read_on(self, kind: GrowingKind, origin: Origin, found: Reading, kept: Checkpoint | None) -> FileReport:
+        """Import what a growing file holds behind the place up to which it was imported."""
+        run = self._run(origin, found.file)
+        try:
+            growth = Growth(kind, origin, found, kept, self.checkpoints)
+        except NotYetError as error:
+            return run.wait(error)
+        except InvalidEventError as error:
+            return FileReport.unread(origin.path, Problem(None, error.what))
+        growth.take(run)
+        return run.report
+
+
+def _reading(kind: GrowingKind, file: OpenFile, kept: Checkpoint | None) -> Reading:
+    with reading(file.path):
+        return Reading(file, kept, is_rewritten=kind.GROWS == REWRITTEN)
+
+
+def _tell(progress: Progress | None, file: OpenFile | None) -> None:
+    if progress is not None and file is not None:
+        progress(file.path, file.stream.tell(), file.size)

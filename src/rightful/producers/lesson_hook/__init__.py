@@ -1,0 +1,1 @@
+"""The artifacts of the Claude Code lesson hook."""

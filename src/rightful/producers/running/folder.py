@@ -1,0 +1,97 @@
+"""A run's private folder for temporary files, and what becomes of what is left in it.
+
+What launchers and hooks leave for somebody else to find (pointers to transcripts, the state of the
+lesson hook) is handed back to the caller's own folder at the end, where it would have been without
+us; never over a file that stands there. The rest is removed, unless it is needed: a transcript that
+a pointer leads to, calls of a hook that wait for the ledger, the kept folder of a run within the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from rightful.producers.finding.layouts import settled
+
+PREFIX = "rightful-run-"
+"""How its name begins."""
+
+_HANDED_BACK = (
+    "claude-lesson-match/*.json",
+    "cc-session-*",
+    "gptme-traj-*.path",
+    "grok-build-session-log-ref-*.txt",
+)
+"""What others look for among temporary files: the lesson hook's and `run_item.py`'s of gptme-contrib."""
+
+_SPOOL = "rightful-spool-*"
+
+
+def temporary(environment: Mapping[str, str]) -> Path:
+    """Make a run's private folder, mode 0700, where the caller's temporary files are; return it.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=_callers(environment)))
+
+
+def _callers(environment: Mapping[str, str]) -> str:
+    named = environment.get("TMPDIR", "")
+    return named if os.path.isabs(named) and os.path.isdir(named) else tempfile.gettempdir()  # noqa: PTH112, PTH117 - text of the environment
+
+
+def end(temp: Path, environment: Mapping[str, str], needed: list[str], *, keep: bool) -> str | None:
+    """Hand back what others look for and remove the rest; say why the folder was kept, None if it is gone.
+
+    Args:
+        temp: The folder.
+        environment: The caller's environment.
+        needed: Paths of files that somebody was told of.
+        keep: Remove nothing.
+    """
+    if keep:
+        return "--keep asks for it"
+    if any(Path(settled(path)).is_relative_to(temp.resolve()) for path in needed):
+        return "a transcript stands in it"
+    if any(path.is_file() for spool in temp.glob(_SPOOL) for path in spool.rglob("*.json*")):
+        return "calls of a hook wait in it for the ledger"
+    if any(temp.glob(f"{PREFIX}*")):
+        return "a run within this run left something in it"
+    stayed = [path for path in _left(temp) if not _moved(path, Path(_callers(environment)) / path.relative_to(temp))]
+    if stayed:
+        return f"{stayed[0].name} could not be handed back: one of that name stands there, or it cannot be written"
+    shutil.rmtree(temp, ignore_errors=True)
+    return "it could not be removed" if temp.exists() else None
+
+
+def _left(temp: Path) -> Iterator[Path]:
+    for pattern in _HANDED_BACK:
+        yield from (path for path in sorted(temp.glob(pattern)) if path.is_file() and not path.is_symlink())
+
+
+def _moved(path: Path, to: Path) -> bool:
+    """Move a file to where nothing stands; say whether that was done."""
+    try:
+        to.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            os.link(path, to)
+        except FileExistsError:
+            return False
+        except OSError:  # another file system, or one without links
+            _copy(path, to)
+    except OSError:
+        return False
+    with contextlib.suppress(OSError):
+        path.unlink()
+    return True
+
+
+def _copy(path: Path, to: Path) -> None:
+    with path.open("rb") as source, to.open("xb") as target:
+        to.chmod(0o600)
+        shutil.copyfileobj(source, target)

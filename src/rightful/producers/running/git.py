@@ -1,0 +1,264 @@
+"""The repository a run works in, and a work tree of its own.
+
+git is told by the working folder alone which repository is meant: variables of the caller's that lead
+it elsewhere (a hook of git sets some) are not handed on. Nothing that has work in it is ever removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from rightful.errors import UsageError
+from rightful.producers.running.lives import IN_GIT
+from rightful.producers.running.process import released
+from rightful.producers.running.run import GIT_LOCATIONS
+
+BRANCHES = "rightful/"
+"""How the branch of a run's own work tree begins; its mark follows."""
+
+_TRIES = 5
+_HALF_MADE = "commondir"  # the file that git writes last of a new work tree's own
+
+
+class GitError(Exception):
+    """git could not do it; its own words."""
+
+
+def git(folder: Path, *words: str, given: str | None = None) -> str:
+    """Return what git answers in a folder.
+
+    Raises:
+        GitError: It failed, or is not installed.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in GIT_LOCATIONS}
+    environment |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        done = subprocess.run(  # noqa: S603 - git itself, with words of ours
+            ["git", "-C", str(folder), *words],  # noqa: S607 - the one that the caller's shell would start
+            input=(given or "").encode("utf-8", "surrogateescape"), capture_output=True, check=False, env=environment,
+            preexec_fn=released,
+        )  # fmt: skip
+    except OSError as error:
+        raise GitError(f"git could not be started: {error.strerror}") from None
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        what = " ".join([word for word in words if word.isalpha()][:2])
+        silent = f"`git {what}` ended with {done.returncode} and said nothing, as a hook may make it"
+        raise GitError(said[-1] if said else silent)
+    return done.stdout.decode("utf-8", "surrogateescape")
+
+
+def answer(folder: Path, *words: str, given: str | None = None) -> str | None:
+    """Return what git answers, without its last newline; None if it fails."""
+    try:
+        return git(folder, *words, given=given).removesuffix("\n")
+    except GitError:
+        return None
+
+
+class Repository(NamedTuple):
+    """The repository around a folder.
+
+    Attributes:
+        common: What all of its work trees share.
+        own: What belongs to this work tree alone: its HEAD, its index.
+        top: The work tree; None in a bare repository.
+        prefix: Where the folder is in the work tree.
+    """
+
+    common: Path
+    own: Path
+    top: Path | None
+    prefix: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """Where git can be asked."""
+        return self.top or self.common
+
+    def main(self) -> Repository:
+        """Return it as it is seen from no work tree, which outlives each."""
+        return Repository(self.common, self.common, None)
+
+
+def repository_of(folder: Path) -> Repository:
+    """Return the repository around a folder.
+
+    Raises:
+        GitError: There is none, or git does not trust it.
+    """
+    lines = git(folder, "rev-parse", "--git-common-dir", "--git-dir", "--is-bare-repository").splitlines()
+    common, own = ((folder / line).resolve() for line in lines[:2])
+    top = answer(folder, "rev-parse", "--show-toplevel")
+    prefix = answer(folder, "rev-parse", "--show-prefix") or ""
+    return Repository(common, own, Path(top).resolve() if top else None, prefix)
+
+
+class Worktree(NamedTuple):
+    """A run's own work tree.
+
+    Attributes:
+        path: Where it is.
+        branch: The branch that was made for it.
+        base: The commit that it began with.
+        cwd: The folder in it that is the caller's working folder there.
+        has_submodules: Submodules are named in it; they are not checked out.
+        left_behind: How many changes of the caller's work tree are not in it, since they are not committed.
+    """
+
+    path: Path
+    branch: str
+    base: str
+    cwd: Path
+    has_submodules: bool
+    left_behind: int
+
+
+def add_worktree(repository: Repository, path: Path, mark: str) -> Worktree:
+    """Make a work tree on a new branch at the current commit.
+
+    Args:
+        repository: Where.
+        path: The work tree's folder; nothing, or an empty folder, stands there.
+        mark: The run's mark.
+
+    Raises:
+        UsageError: It cannot be made; nothing was left behind.
+    """
+    base = answer(repository.folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if base is None:
+        raise UsageError(
+            f"{repository.folder} has no commit yet, so a work tree of it would have nothing to begin with; nothing "
+            f"was started. Commit first, or leave --worktree out."
+        )
+    branch = f"{BRANCHES}{mark}"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _alone(repository):
+            _add(repository, path, branch, base)
+    except (GitError, OSError) as error:
+        raise UsageError(
+            f"no work tree could be made at {path}: {error}. Nothing was started; name another place with "
+            f"--worktree=PATH, or leave it out."
+        ) from None
+    answer(repository.folder, "worktree", "lock", "--reason", f"rightful run {mark}", str(path))
+    cwd = path / repository.prefix
+    return Worktree(
+        path=path, branch=branch, base=base, cwd=cwd if cwd.is_dir() else path,
+        has_submodules=(path / ".gitmodules").is_file(), left_behind=_changes(repository),
+    )  # fmt: skip
+
+
+def _add(repository: Repository, path: Path, branch: str, base: str) -> None:
+    """Make a work tree; again, if git met one that another program was just making.
+
+    Raises:
+        GitError: It cannot be made; nothing was left behind.
+    """
+    words = ("-c", "core.logAllRefUpdates=true", "worktree", "add", "--quiet", "--no-track", "-b", branch)
+    for left in reversed(range(_TRIES)):
+        try:
+            git(repository.folder, *words, str(path), base)
+        except GitError as error:
+            _remove_half(repository, path, branch)
+            answer(repository.folder, "update-ref", "-d", f"refs/heads/{branch}", base)
+            if left == 0 or _HALF_MADE not in str(error):
+                raise
+        else:
+            return
+
+
+def _remove_half(repository: Repository, path: Path, branch: str) -> None:
+    """Remove a work tree that git made and then failed, as where a hook does; nothing that another one made.
+
+    git clears up behind itself otherwise. The branch is this run's alone, so it tells whose the work tree is:
+    one for another repository may have been made there in the same moment.
+    """
+    if answer(path, "symbolic-ref", "--quiet", "HEAD") == f"refs/heads/{branch}":
+        answer(repository.folder, "worktree", "remove", "--force", str(path))
+
+
+@contextmanager
+def _alone(repository: Repository) -> Iterator[None]:
+    """Let one run at a time make or remove a work tree of a repository.
+
+    git reads what it knows of all work trees while it makes one, and fails where another is half made.
+    """
+    try:
+        folder = repository.common / IN_GIT
+        folder.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(folder / "worktrees.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:  # it cannot be written; then git says so itself
+        yield
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _changes(repository: Repository) -> int:
+    if repository.top is None:
+        return 0
+    return len((answer(repository.top, "status", "--porcelain") or "").splitlines())
+
+
+def work_in(repository: Repository, tree: Worktree) -> str | None:
+    """Say what work a run's work tree has in it; None if there is none, so that it can go."""
+    tip = answer(repository.folder, "rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}")
+    if not tree.path.exists():
+        return None if tip in {tree.base, None} else "its commits are on that branch"
+    head = answer(tree.path, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    status = answer(tree.path, "status", "--porcelain", "--untracked-files=all")
+    if head is None or status is None:
+        return "git cannot say what is in it"
+    if head != tree.base or tip not in {tree.base, None}:
+        return "it has new commits"
+    if status:
+        return "it has changes that are not committed"
+    return "only its log of HEAD leads to commits that were made in it" if _left(tree) else None
+
+
+def _left(tree: Worktree) -> bool:
+    """Say whether a work tree was on commits that no ref leads to: they would be lost with its log of HEAD."""
+    seen = answer(tree.path, "log", "--walk-reflogs", "--format=%H", "HEAD") or ""
+    known = ("--not", "--all")
+    return bool(answer(tree.path, "rev-list", "--max-count=1", "--ignore-missing", "--stdin", *known, given=seen))
+
+
+def end_worktree(repository: Repository, tree: Worktree, *, keep: bool) -> str | None:
+    """Remove a run's work tree and its branch if no work is in it; say why it was kept, None if it is gone.
+
+    Ignored files in it are not work: they go with it. What its command removed is only forgotten.
+    """
+    answer(repository.folder, "worktree", "unlock", str(tree.path))
+    if (why := work_in(repository, tree)) is not None and tree.path.exists():
+        return why
+    if keep and tree.path.exists():
+        return "--keep asks for it"
+    try:
+        with _alone(repository):
+            git(repository.folder, "worktree", "remove", str(tree.path))
+    except GitError as error:
+        if tree.path.exists():
+            return str(error)
+    if why is None:
+        answer(repository.folder, "update-ref", "-d", f"refs/heads/{tree.branch}", tree.base)
+    return why
+
+
+def origin_of(repository: Repository) -> str | None:
+    """Return the address that the repository was cloned from, as it is configured."""
+    return answer(repository.folder, "config", "--get", "remote.origin.url")
+
+
+def environment_says(base: Mapping[str, str]) -> list[str]:
+    """Return the variables of a caller's that lead git elsewhere."""
+    return [name for name in GIT_LOCATIONS if name in base]

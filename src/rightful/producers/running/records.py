@@ -1,0 +1,232 @@
+"""What is recorded of a run: its start before it starts, and all the rest when it has ended.
+
+| event | key |
+|---|---|
+| `session.started` | session, `started`, nonce |
+| `session.ended` | session, `ended`, nonce |
+| `session.linked` | session, `linked`, the tool's name, nonce |
+| `transcript.bound` | session, `bound`, URI, SHA-256 |
+| `data.recorded` `commits` | session, `commits`, nonce |
+| `data.recorded` `transcript-candidates` | session, `transcript-candidates`, nonce |
+
+A run that was started by another names it in `extra.started_by`. No link is written for that: it would
+make one run of both, and the grade of a dispatcher would pay for what each of its sessions was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
+
+from rightful import limits, times
+from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnknownError
+from rightful.events import SessionLinked, SessionStarted, TranscriptBound
+from rightful.producers.fields import key_of
+from rightful.producers.running.run import PRODUCER, Identity
+
+if TYPE_CHECKING:
+    from rightful.ledger.log import Log
+    from rightful.ledger.recorded import Receipt
+    from rightful.producers.running.commits import Commit, Made
+    from rightful.producers.running.git import Repository
+    from rightful.producers.running.transcripts import Owned, Sought
+
+Wire = dict[str, Any]
+
+STARTED, LINKED, BOUND = "session.started", "session.linked", "transcript.bound"
+
+_TRIES = 50
+
+
+class NameTakenError(Exception):
+    """Another run was started under that name."""
+
+
+def started(identity: Identity, at_us: int, facts: Mapping[str, Any], extra: Mapping[str, Any]) -> Wire:
+    """Return the start of a run.
+
+    Args:
+        identity: Who it is.
+        at_us: When; microseconds since 1970, UTC.
+        facts: `harness`, `model`, `cwd`, `work_item`; those that are None are left out.
+        extra: What is not modelled, likewise.
+    """
+    return (
+        _event(identity, STARTED, at_us, "started", identity.nonce)
+        | _given(facts)
+        | {
+            "run_nonce": identity.nonce,
+            "extra": _given(extra),
+        }
+    )
+
+
+def ended(identity: Identity, at_us: int, exit_code: int) -> Wire:
+    """Return the end of a run."""
+    return _event(identity, "session.ended", at_us, "ended", identity.nonce) | {"exit_code": exit_code}
+
+
+def linked(identity: Identity, at_us: int, other: str, as_: str, evidence: str) -> Wire:
+    """Return the link of a run to the name under which its tool knows it."""
+    return _event(identity, LINKED, at_us, "linked", other, identity.nonce) | {
+        "other": other,
+        "as": as_,
+        "evidence": evidence,
+    }
+
+
+def bound(identity: Identity, at_us: int, owned: Owned) -> Wire:
+    """Return the binding of a run's transcript."""
+    begins = owned.file.started_at_us
+    return _event(identity, BOUND, at_us, "bound", owned.uri, owned.content.sha256) | _given(
+        {
+            "uri": owned.uri,
+            "bytes": owned.content.bytes,
+            "sha256": owned.content.sha256,
+            "evidence": owned.evidence,
+            "started_at": None if begins is None else times.text_of(begins),
+        }
+    )
+
+
+def candidates(identity: Identity, at_us: int, found: Sought) -> Wire:
+    """Return why no transcript was bound, and which files may be it."""
+    return _event(identity, "data.recorded", at_us, "transcript-candidates", identity.nonce) | {
+        "name": "transcript-candidates",
+        "data": {"why": found.why, "candidates": list(found.candidates[: limits.RUN_COMMITS])},
+    }
+
+
+def commits(identity: Identity, at_us: int, repository: Repository, made: Made, facts: Mapping[str, Any]) -> Wire:
+    """Return which commits a run made.
+
+    Args:
+        identity: Who it is.
+        at_us: When it ended; microseconds since 1970, UTC.
+        repository: Where.
+        made: What was found.
+        facts: More of the repository: `origin`, `branch`, `head_before`, `head_after`.
+    """
+    data: Wire = {
+        "repository": str(repository.common),
+        "worktree": None if repository.top is None else str(repository.top),
+        **facts,
+        "commits": [_commit(one) for one in made.commits],
+        "candidates": [_commit(one) for one in made.candidates],
+        "why": made.why,
+        "more": made.more,
+    }
+    return _event(identity, "data.recorded", at_us, "commits", identity.nonce) | {"name": "commits", "data": data}
+
+
+def _commit(one: Commit) -> Wire:
+    return {"sha": one.sha, "subject": one.subject, "committed_at": times.text_of(one.committed_s * 1_000_000)}
+
+
+def _event(identity: Identity, kind: str, at_us: int, *parts: str) -> Wire:
+    return {
+        "type": kind,
+        "producer": PRODUCER,
+        "session": identity.session,
+        "key": key_of(identity.session, *parts),
+        "at": times.text_of(at_us),
+    }
+
+
+def _given(facts: Mapping[str, Any]) -> Wire:
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def begin(log: Log, event: Wire, *, timeout_s: float) -> int:
+    """Record a run's start; return its position.
+
+    Raises:
+        NameTakenError: Another run was started under that name; nothing was written.
+        InvalidEventError: It does not fit its type; nothing was written.
+        StorageError: It cannot be written.
+    """
+    session = event["session"]
+    query = DCBQuery(items=[DCBQueryItem(types=[STARTED], tags=[f"session:{session}"])])
+    for _ in range(_TRIES):
+        head = log.head()
+        starts = (row.event for row in log.read(session=session, types=[STARTED]))
+        if any(isinstance(one, SessionStarted) and one.run_nonce not in {None, event["run_nonce"]} for one in starts):
+            raise NameTakenError(session)
+        try:
+            [receipt] = log.append([event], unless=query, after=head, timeout_s=timeout_s)
+        except ConditionFailedError:
+            continue
+        return _valid(receipt)
+    raise NameTakenError(session)
+
+
+def _valid(receipt: Receipt) -> int:
+    if receipt.outcome == "invalid":
+        what, _, place = (receipt.reason or "").rpartition(" - at `")
+        raise InvalidEventError(what, place.rstrip("`"))
+    return receipt.position or 0
+
+
+def finish(
+    log: Log, identity: Identity, sure: list[Wire], claims: list[Wire], lack: Wire, *, timeout_s: float
+) -> str | None:
+    """Record a run's end, and claim its transcript if nobody else did.
+
+    Args:
+        log: The ledger's log.
+        identity: Who it is.
+        sure: What is recorded in any case.
+        claims: The link and the binding of its transcript.
+        lack: What is recorded instead of them where another run claims the same; its reason is filled in.
+        timeout_s: How long to wait for other writers, each time; seconds.
+
+    Returns:
+        Why the transcript was not claimed; None if it was, or none was found.
+
+    Raises:
+        StorageError: It cannot be written. Sending it again is safe.
+    """
+    for _ in range(_TRIES):
+        head = log.head()
+        if claims and (taken := _taken(log, identity, claims)) is not None:
+            lack["data"]["why"] = taken
+            _append(log, [*sure, lack], timeout_s=timeout_s)
+            return taken
+        condition = {"unless": DCBQuery(items=[DCBQueryItem(types=[LINKED, BOUND])]), "after": head} if claims else {}
+        try:
+            _append(log, [*sure, *claims], timeout_s=timeout_s, **condition)
+        except ConditionFailedError:
+            continue
+        return None
+    lack["data"]["why"] = "others claimed transcripts all the time, so that it could not be made sure that this is free"
+    _append(log, [*sure, lack], timeout_s=timeout_s)
+    return str(lack["data"]["why"])
+
+
+def _append(log: Log, events: list[Wire], **how: Any) -> None:  # noqa: ANN401 - as `Log.append`
+    try:
+        receipts = log.append(events, **how)
+    except OutcomeUnknownError:
+        receipts = log.append(events, timeout_s=how["timeout_s"])  # waits behind the first
+    for receipt in receipts:
+        _valid(receipt)
+
+
+def _taken(log: Log, identity: Identity, claims: list[Wire]) -> str | None:
+    """Say which other run claims a transcript, or the name under which its tool knows it."""
+    names = {event["other"] for event in claims if event["type"] == LINKED}
+    uris = {event["uri"] for event in claims if event["type"] == BOUND}
+    is_weak = any(event["evidence"] == "cwd-window" for event in claims)
+    for row in log.read(types=[LINKED, BOUND]):
+        event = row.event
+        if row.session == identity.session:
+            continue
+        if not isinstance(event, SessionLinked | TranscriptBound) or (event.evidence == "cwd-window" and not is_weak):
+            continue  # a weaker claim loses to ours
+        if isinstance(event, SessionLinked) and event.other in names:
+            return f"{event.session} is linked to {event.other} already"
+        if isinstance(event, TranscriptBound) and event.uri in uris:
+            return f"{event.session} is bound to this transcript already"
+    return None

@@ -1,0 +1,296 @@
+"""Whose transcript is it: what a run's tool left, looked for right after the run.
+
+The strongest evidence decides, as everywhere (design of the ledger, *ownership*):
+
+| evidence | when |
+|---|---|
+| `native-id` | the tool was told which id to use, and the file says that id |
+| `sentinel` | the first user turn begins with the marker that stands in the command's own words |
+| `pointer` | a pointer file in the run's private folder leads to it, and it says nothing against that |
+| `directory` | it is the only conversation in the log folder that was made for this run, and begins in it |
+| `cwd-window` | it alone of the tool's sessions began in this folder while the run was there, as its only run |
+
+Whatever is not decided so is a candidate, and the reason is given. A file's own time is no evidence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from rightful import limits, times
+from rightful.identity import is_session
+from rightful.parts import Evidence, Relation
+from rightful.producers.finding.evidence import FileEvidence, Hashed, evidence_of, hashed, sentinel_in
+from rightful.producers.finding.layouts import pointer_of, settled
+from rightful.producers.running.run import Own
+
+_MAIN = frozenset({"transcript", "rollout", "events", "conversation"})
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_DAY_US = 86_400_000_000
+_CLOCKS_US = 2_000_000  # how coarse a file system's times may be
+
+
+class Span(NamedTuple):
+    """What is known of a run.
+
+    Attributes:
+        harness: Its tool; None if that is not known.
+        own: What it has of its tool.
+        words: The command, as it was given.
+        environment: Its environment.
+        temp: Its private folder.
+        cwd: Its working folder.
+        began_us: When it began; microseconds since 1970, UTC.
+        ended_us: When it ended.
+        others: The names of other runs that were in the same folder meanwhile.
+    """
+
+    harness: str | None
+    own: Own
+    words: Sequence[str]
+    environment: Mapping[str, str]
+    temp: Path
+    cwd: Path
+    began_us: int
+    ended_us: int
+    others: Sequence[str]
+
+
+class Owned(NamedTuple):
+    """A run's own transcript.
+
+    Attributes:
+        file: What it says of itself.
+        evidence: What the claim rests on.
+        native: The name under which the tool knows the session; None where it has none.
+        as_: How that session belongs to the run.
+        content: Its length and hash.
+    """
+
+    file: FileEvidence
+    evidence: Evidence
+    native: str | None
+    as_: Relation
+    content: Hashed
+
+    @property
+    def uri(self) -> str:
+        """Where it stands."""
+        return uri_of(self.file.path)
+
+
+class Sought(NamedTuple):
+    """What was found.
+
+    Attributes:
+        owned: The run's own transcript; None if nothing proves which one it is.
+        candidates: Files that may be it.
+        why: Why none is owned.
+    """
+
+    owned: Owned | None = None
+    candidates: tuple[str, ...] = ()
+    why: str | None = None
+
+
+def uri_of(path: str) -> str:
+    """Return the `file:` URI of a path: the same as `locate` finds it at, whatever links lead there."""
+    return Path(settled(os.path.abspath(path))).as_uri()  # noqa: PTH100 - text
+
+
+def told_id(harness: str | None, words: Sequence[str]) -> tuple[str, Relation] | None:
+    """Return the session that the command's own words name, and how it belongs to the run.
+
+    Only Claude Code's `--session-id` and `--resume` name one in full. A fork gets an id that nobody knows.
+    """
+    if harness != "claude-code" or "--fork-session" in words:
+        return None
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        name, is_whole, value = word.partition("=")
+        if name in {"--session-id", "--resume", "-r"} and _UUID.fullmatch(value if is_whole else after):
+            return value if is_whole else after, "native" if name == "--session-id" else "resume"
+    return None
+
+
+def sought(span: Span) -> Sought:
+    """Look for the transcript of a run."""
+    if (by_id := _by_id(span)) is not None:
+        return by_id
+    paths = islice((path for path in _files(span) if _was_written(path, span.began_us)), limits.RUN_FILES)
+    files = [file for file in map(evidence_of, paths) if file is not None]
+    mains = [file for file in files if file.form in _MAIN and file.tool == span.harness]
+    markers = {mark.id for word in span.words if (mark := sentinel_in(word)) is not None}
+    marked = [
+        file for file in mains
+        if file.sentinel is not None and file.sentinel.id in markers and file.sentinel.leads
+        and file.inherits is None and _begins_in(span, file, unknown=True)
+    ]  # fmt: skip
+    if len(marked) == 1:
+        return _owned(marked[0], "sentinel")
+    if (pointed := _pointed(span)) is not None:
+        return pointed
+    if span.own.logs is not None:
+        return _in_own_folder(span, mains)
+    return _in_window(span, mains)
+
+
+def _by_id(span: Span) -> Sought | None:
+    """Return what bears the id that the tool was told to use; None if it was told none."""
+    told = (span.own.native_id, "native") if span.own.native_id else told_id(span.harness, span.words)
+    if told is None:
+        return None
+    native, as_ = told
+    paths = sorted(_home(span, "CLAUDE_CONFIG_DIR", ".claude").glob(f"projects/*/{native}.jsonl"))
+    files = [file for file in map(evidence_of, paths) if file is not None and file.native_id == native]
+    if len(files) == 1 and files[0].agrees is not False:
+        return _owned(files[0], "native-id", as_=as_)  # type: ignore[arg-type]  # one of two words
+    if files:
+        return Sought(
+            None,
+            tuple(file.path for file in files),
+            f"more than one file, or one that says another id, is named {native}",
+        )
+    return Sought(None, (), f"Claude Code left no transcript of the id {native} that it was given")
+
+
+def _pointed(span: Span) -> Sought | None:
+    """Return what pointer files in the run's private folder lead to; None if there are none."""
+    pointers = sorted(path for path in span.temp.glob("*") if pointer_of(str(path)) is not None)  # it may be gone
+    paths = dict.fromkeys(path for pointer in pointers if (path := _target(pointer)))
+    files = [file for file in map(evidence_of, paths) if file is not None]
+    fitting = [file for file in files if not _contradicts(span, file)]
+    if len(fitting) == 1:
+        return _owned(fitting[0], "pointer")
+    if not paths:
+        return None
+    why = "pointers lead to several transcripts" if fitting else "what a pointer leads to is gone, or is another run's"
+    return Sought(None, tuple(file.path for file in files), why)
+
+
+def _target(pointer: Path) -> str | None:
+    try:
+        with pointer.open("rb") as file:
+            path = os.fsdecode(file.read(limits.LOCATE_POINTER_BYTES)).strip()
+    except OSError:
+        return None
+    return path if os.path.isabs(path) and "\0" not in path else None  # noqa: PTH117 - text of a file
+
+
+def _contradicts(span: Span, file: FileEvidence) -> bool:
+    """Say whether a file tells of another tool, folder or time than the run's."""
+    if span.harness not in {None, file.tool} or file.inherits is not None:
+        return True
+    return (file.cwd is not None and not _same(file.cwd, span.cwd)) or not _begins_in(span, file, unknown=True)
+
+
+def _in_own_folder(span: Span, files: list[FileEvidence]) -> Sought:
+    fitting = [file for file in files if _begins_in(span, file, unknown=False) and file.inherits is None]
+    if len(fitting) == 1:
+        return _owned(fitting[0], "directory")
+    candidates = tuple(file.path for file in files)
+    if fitting:
+        return Sought(None, candidates, f"{len(fitting)} conversations began in the run's own log folder")
+    if files:
+        return Sought(None, candidates, "what is in the run's own log folder began before the run")
+    return Sought(None, (), "the tool left nothing in the run's own log folder")
+
+
+def _in_window(span: Span, files: list[FileEvidence]) -> Sought:
+    if span.harness is None:
+        return Sought(None, (), "which agent tool it was is not known; name it with --harness")
+    fitting = [
+        file for file in files
+        if file.cwd is not None and _same(file.cwd, span.cwd) and _begins_in(span, file, unknown=False)
+    ]  # fmt: skip
+    candidates = tuple(file.path for file in fitting)
+    if not fitting:
+        return Sought(None, (), f"no session of {span.harness} began in this folder while the run was there")
+    if len(fitting) > 1:
+        return Sought(None, candidates, f"{len(fitting)} sessions began in this folder while the run was there")
+    if span.others:
+        return Sought(None, candidates, f"other runs were in this folder meanwhile: {', '.join(span.others)}")
+    if fitting[0].inherits is not None:
+        return Sought(None, candidates, "it begins with a copy of another session's lines")
+    if (fitting[0].started_at_us or 0) > span.began_us + limits.LOCATE_WINDOW_S * 1_000_000:
+        return Sought(None, candidates, f"it began more than {limits.LOCATE_WINDOW_S} s after the run")
+    return _owned(fitting[0], "cwd-window")
+
+
+def _begins_in(span: Span, file: FileEvidence, *, unknown: bool) -> bool:
+    """Say whether a file's own first time lies in the run; tools write whole milliseconds."""
+    if file.started_at_us is None:
+        return unknown
+    return span.began_us // 1_000 * 1_000 <= file.started_at_us <= span.ended_us
+
+
+def _same(text: str, folder: Path) -> bool:
+    try:
+        return Path(text).resolve() == folder.resolve()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def _owned(file: FileEvidence, evidence: Evidence, as_: Relation = "native") -> Sought:
+    name = f"{file.tool}:{file.native_id}"
+    native = name if file.native_id and is_session(name) else None
+    try:
+        return Sought(Owned(file, evidence, native, as_, hashed(file.path)))
+    except OSError as error:
+        return Sought(None, (file.path,), f"it cannot be read: {error.strerror}")
+
+
+def _files(span: Span) -> Iterator[Path]:
+    """Yield the files among which the tool may have left the run's transcript."""
+    match span.harness:
+        case "claude-code":
+            yield from _home(span, "CLAUDE_CONFIG_DIR", ".claude").glob("projects/*/*.jsonl")
+        case "codex":
+            sessions = _home(span, "CODEX_HOME", ".codex") / "sessions"
+            days = {times.at_of(at).strftime("%Y/%m/%d") for at in _days(span)}
+            yield from chain.from_iterable((sessions / day).glob("rollout-*.jsonl") for day in sorted(days))
+        case "copilot":
+            yield from _home(span, "COPILOT_HOME", ".copilot").glob("session-state/*/events.jsonl")
+        case "gptme":
+            yield from _gptme_logs(span).glob("*/conversation.jsonl")
+        case _:
+            return
+
+
+def _was_written(path: Path, began_us: int) -> bool:
+    """Say whether a file may have been written since: one that was not cannot have begun since. No evidence."""
+    try:
+        return path.stat().st_mtime_ns // 1_000 >= began_us - _CLOCKS_US
+    except OSError:
+        return False
+
+
+def _days(span: Span) -> Iterator[int]:
+    """Yield a time in each day of a run, and of the days around it: Codex names folders by local days."""
+    at = span.began_us - _DAY_US
+    while at <= span.ended_us + 2 * _DAY_US:
+        yield at
+        at += _DAY_US
+
+
+def _gptme_logs(span: Span) -> Path:
+    if span.own.logs is not None:
+        return span.own.logs
+    if named := span.environment.get("GPTME_LOGS_HOME"):
+        return Path(named)
+    data = span.environment.get("XDG_DATA_HOME")
+    return (Path(data) if data else _user(span) / ".local" / "share") / "gptme" / "logs"
+
+
+def _home(span: Span, variable: str, folder: str) -> Path:
+    named = span.environment.get(variable)
+    return Path(named) if named else _user(span) / folder
+
+
+def _user(span: Span) -> Path:
+    named = span.environment.get("HOME")
+    return Path(named) if named else Path.home()

@@ -1,0 +1,1 @@
+"""Events that wait outside of the ledger until it can be written."""

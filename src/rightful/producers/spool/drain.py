@@ -1,0 +1,203 @@
+"""From the spool into the ledger: file by file, in parts that fit a transaction.
+
+How far a long file was written stands in its name: `<time>-<random>.<bytes>.events.jsonl`, with a `b`
+behind the number once a line of it was bad. So the next drain goes on from there, whoever it is. A part
+that is written twice, because somebody else drained meanwhile or was killed, answers `duplicate`.
+
+A file that cannot be read, or whose events make the ledger fail, keeps no other back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from rightful import content, limits
+from rightful.errors import DamagedRowError, InvalidEventError, StorageError
+from rightful.producers.importing.files import opened
+from rightful.producers.spool.keeping import EVENTS, INPUT, Drained, append, read, set_aside_file
+
+if TYPE_CHECKING:
+    from rightful.ledger.log import Log
+    from rightful.producers.spool.keeping import Wire
+
+_FROM = re.compile(r"\.(?P<at>[0-9]{1,15})(?P<bad>b?)(?=\.events\.jsonl\Z)")
+
+
+class _File:
+    """A file on its way into the ledger.
+
+    Attributes:
+        path: Where it is now.
+        whole: All that was read of it is in the ledger.
+        given_up: It was set aside, or is left for another time; no more of it is written.
+    """
+
+    def __init__(self, path: str) -> None:
+        began = _FROM.search(path)
+        self.path = path
+        self.start = int(began["at"]) if began else 0
+        self.whole = not (began and began["bad"])
+        self.given_up = False
+
+    def named(self, at: int | None) -> str:
+        """Return its name once so many bytes of it were written; its first one for None."""
+        name = _FROM.sub("", os.path.basename(self.path))
+        return name if at is None else f"{name.removesuffix(EVENTS)}.{at}{'' if self.whole else 'b'}{EVENTS}"
+
+
+class _Part(NamedTuple):
+    """Events of a file.
+
+    Attributes:
+        file: The file.
+        events: Its events that can be read.
+        size: How many bytes they took.
+        end: How much of the file is read with them; None if that is all.
+        whole: Nothing that cannot be read stands between them.
+    """
+
+    file: _File
+    events: list[Wire]
+    size: int
+    end: int | None
+    whole: bool
+
+
+def drain(log: Log, paths: list[str], *, timeout_s: float, events: int) -> Drained:
+    """Append what stands in files, in their order, and remove them.
+
+    Args:
+        log: The ledger's log.
+        paths: The files.
+        timeout_s: How long to wait for other writers, each time; seconds.
+        events: After how many events to stop.
+
+    Raises:
+        StorageError: The ledger cannot be written. What was not written still waits.
+    """
+    into = _Into(log, timeout_s)
+    batch: list[_Part] = []
+    taken = count = size = 0
+    for part in _parts_of_all(paths):
+        if batch and (count + len(part.events) > limits.INGEST_EVENTS or size + part.size > limits.INGEST_BYTES):
+            into.append(batch)
+            batch, count, size = [], 0, 0
+            if taken >= events:
+                break
+        batch.append(part)
+        count, size, taken = count + len(part.events), size + part.size, taken + len(part.events)
+    into.append(batch)
+    return Drained(into.removed, tuple(into.aside))
+
+
+class _Into:
+    """Appends parts, and settles what becomes of their files."""
+
+    def __init__(self, log: Log, timeout_s: float) -> None:
+        self._log = log
+        self._timeout_s = timeout_s
+        self.removed = 0
+        self.aside: list[str] = []
+
+    def append(self, batch: list[_Part]) -> None:
+        """Append parts together; each alone, if something is wrong with one of them."""
+        batch = [part for part in batch if not part.file.given_up]
+        events = [event for part in batch for event in part.events]
+        try:
+            receipts = iter(append(self._log, events, timeout_s=self._timeout_s)) if events else iter(())
+        except Exception as error:
+            if isinstance(error, StorageError) and not isinstance(error, DamagedRowError):
+                raise
+            if len(batch) > 1:
+                for part in batch:
+                    self.append([part])
+            else:
+                self._give_up(batch[0].file, for_good=not isinstance(error, StorageError | MemoryError))
+            return
+        for part in batch:
+            outcomes = {receipt.outcome for _, receipt in zip(part.events, receipts, strict=False)}
+            part.file.whole &= part.whole and "invalid" not in outcomes
+            self._settle(part.file, part.end)
+
+    def _settle(self, file: _File, end: int | None) -> None:
+        with contextlib.suppress(OSError):  # somebody else settled it
+            if end is not None:
+                path = f"{os.path.dirname(file.path)}/{file.named(end)}"
+                os.rename(file.path, path)
+                file.path = path
+            elif file.whole:
+                os.unlink(file.path)
+                self.removed += 1
+            else:
+                self._give_up(file, for_good=True)
+
+    def _give_up(self, file: _File, *, for_good: bool) -> None:
+        file.given_up = True
+        if for_good:
+            with contextlib.suppress(OSError):
+                self.aside.append(set_aside_file(file.path, file.named(None)))
+
+
+def _parts_of_all(paths: list[str]) -> Iterator[_Part]:
+    for path in paths:
+        with contextlib.suppress(Exception):  # somebody else drained it, or it cannot be read now
+            yield from _parts(_File(path))
+
+
+def _parts(file: _File) -> Iterator[_Part]:
+    if file.path.endswith(INPUT):
+        events = _of_input(file.path)
+        yield _Part(file, events or [], 0, None, events is not None)
+        return
+    with opened(file.path, follow=False) as found:
+        if file.start and not _is_line_start(found.stream, file.start):
+            file.start, file.whole = 0, True
+        found.stream.seek(file.start)
+        yield from _of_lines(file, found.stream)
+
+
+def _is_line_start(stream: BinaryIO, at: int) -> bool:
+    stream.seek(at - 1)
+    return stream.read(1) == b"\n"
+
+
+def _of_lines(file: _File, stream: BinaryIO) -> Iterator[_Part]:
+    events: list[Wire] = []
+    whole, size = True, 0
+    while line := stream.readline(limits.SPOOL_LINE_BYTES + 1):
+        if not line.endswith(b"\n"):
+            whole = False  # it is torn, or too long to be read; what stands behind it goes aside with it
+            break
+        try:
+            events.append(content.parse_json(line))
+        except InvalidEventError:
+            whole = False
+        size += len(line)
+        if len(events) >= limits.INGEST_EVENTS or size >= limits.INGEST_BYTES:
+            yield _Part(file, events, size, stream.tell(), whole)
+            events, size, whole = [], 0, True
+    yield _Part(file, events, size, None, whole)
+
+
+def _of_input(path: str) -> list[Wire] | None:
+    """Return the events of an input that was kept; None if none can ever be made of it.
+
+    Raises:
+        OSError: It is gone, or cannot be read now.
+    """
+    from rightful.producers.claude_hook import events as claude_hook
+
+    if os.lstat(path).st_size > limits.SPOOL_LINE_BYTES:
+        return None
+    data = read(path, limits.SPOOL_LINE_BYTES)
+    try:
+        kept = json.loads(data)
+        raw = kept["input"].encode("utf-8", "surrogateescape")
+        return claude_hook.events_of(claude_hook.input_of(raw), kept["at_us"], kept["nonce"])
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is kept, and must not stop its neighbours
+        return None

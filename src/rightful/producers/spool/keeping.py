@@ -1,0 +1,385 @@
+"""The spool: calls of a hook that could not be written to the ledger, kept until they can.
+
+A file is one call: its events in wire form, one a line, exactly as they would have been appended; or
+its input, where no events could be made of it yet. It is written under another name, synced, and
+renamed. The next command that opens the ledger for writing appends what waits and then removes the
+file (`spool_drain`). Ids make that safe: whoever else drains meanwhile, and whenever one of them is killed, each
+event stands in the ledger once. `at` is the time of the call; the drain does not change it.
+
+What can never be written is set aside in the folder `aside`, for people, and is not deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rightful import limits
+from rightful.producers.spool.places import PATHS, Places
+
+if TYPE_CHECKING:
+    from rightful.ledger.log import Log
+    from rightful.ledger.recorded import Receipt
+
+Wire = dict[str, Any]
+
+ASIDE = "aside"
+"""The folder in it for what can never be written."""
+
+FULL = "full"
+"""The file that says, by its time, that a call was refused because the spool was full."""
+
+WAITED = "waited"
+"""The file that says, by its time, when a call last waited for the ledger in vain."""
+
+EVENTS, INPUT = ".events.jsonl", ".input.json"
+"""How the name ends of a file of events, and of one that holds an input."""
+
+_NOTE = ".note.json"
+_MORE = f"more{_NOTE}"
+_PRIVATE = 0o700
+_OTHERS_WRITE = 0o022
+_NAME_DIGITS = 32
+_TORN_S = 3_600
+_IN_VAIN_US = 60_000_000
+_AT_DIGITS = 16
+
+
+class Drained(NamedTuple):
+    """What became of the files that waited.
+
+    Attributes:
+        files: How many were written to the ledger, and removed.
+        aside: Where those went that can never be written.
+        left: How many still wait.
+    """
+
+    files: int = 0
+    aside: tuple[str, ...] = ()
+    left: int = 0
+
+
+class Spool:
+    """The spool of one ledger: up to three folders, of which the first that can be written is used.
+
+    The ledger's own folder comes first; then the user's folder for state, and then the one for
+    temporary files, for a ledger that is missing, full or not to be written. One that is named by a
+    relative path is left out: it would be another one from each folder.
+
+    Attributes:
+        folders: Where files may wait.
+    """
+
+    def __init__(self, ledger: str, environment: Mapping[str, str]) -> None:
+        self._root = os.path.realpath(ledger)
+        self._places = Places(self._root, environment)
+        self._marks: list[str] = []
+        self.folders = (*self._places.usable, *self._places.former)
+
+    # -- keeping ---------------------------------------------------------------------------
+
+    def keep_events(self, events: list[Wire], at_us: int) -> str | None:
+        """Keep events that could not be appended; return the file, None if no folder takes it."""
+        from rightful import content
+
+        return self._keep(EVENTS, b"".join(content.to_json(event) + b"\n" for event in events), at_us)
+
+    def keep_input(self, raw: bytes, reason: str, at_us: int, nonce: str) -> str | None:
+        """Keep the input of a call of which no events could be made yet; return the file, or None."""
+        kept = {"at_us": at_us, "nonce": nonce, "reason": reason, "input": _text(raw)}
+        return self._keep(INPUT, json.dumps(kept).encode(), at_us)
+
+    def set_aside(self, raw: bytes, reason: str, at_us: int) -> str | None:
+        """Keep, for people, an input of which no event can be made; the first ones, as far as they fit."""
+        return self._note(_name(at_us, _NOTE), _shown(raw, reason, at_us))
+
+    def set_aside_once(self, about: str, raw: bytes, reason: str, at_us: int) -> str | None:
+        """Keep one note of all that is about the same: the first, and how often it came."""
+        name = f"{hashlib.sha256(about.encode('utf-8', 'surrogatepass')).hexdigest()[:_NAME_DIGITS]}{_NOTE}"
+        for folder in self._usable():
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                note = json.loads(read(f"{folder}/{ASIDE}/{name}", limits.SPOOL_LINE_BYTES))
+                count = int(note.get("count", 1)) + 1
+                note |= {"count": count, "reason": f"{reason} ({count} times)"}
+                return written(own_folder(f"{folder}/{ASIDE}"), name, json.dumps(note).encode())
+        return self._note(name, _shown(raw, reason, at_us))
+
+    def _note(self, name: str, note: Wire) -> str | None:
+        data = json.dumps(note).encode()
+        for folder in self._usable():
+            with contextlib.suppress(OSError, ValueError):
+                made = own_folder(f"{own_folder(folder)}/{ASIDE}")
+                if _has_room(made, len(data), limits.ASIDE_FILES):
+                    return written(made, name, data)
+                if not os.path.lexists(f"{made}/{_MORE}"):
+                    reason = "this folder is full: what was to be set aside from then on was not kept"
+                    written(made, _MORE, json.dumps({"at_us": note["at_us"], "reason": reason}).encode())
+        return None
+
+    def _keep(self, suffix: str, data: bytes, at_us: int) -> str | None:
+        full: list[str] = []
+        for folder in self._usable():
+            with contextlib.suppress(OSError, ValueError):
+                made = own_folder(folder)
+                if _has_room(made, len(data), limits.SPOOL_FILES):
+                    return written(made, _name(at_us, suffix), data)
+                full.append(made)
+        if full:
+            with contextlib.suppress(OSError):
+                os.close(_marked(f"{full[0]}/{FULL}"))
+        return None
+
+    def _usable(self) -> Iterator[str]:
+        """Yield the folders; the ledger's own only if there is a ledger."""
+        own, *others = self._places.usable
+        if os.path.isdir(f"{self._root}/store"):
+            yield own
+        yield from others
+
+    # -- looking ---------------------------------------------------------------------------
+
+    def waiting(self) -> list[str]:
+        """Return the files that wait, the oldest call first."""
+        found = [entry for folder in self.folders for entry in _entries(folder) if entry.name.endswith((EVENTS, INPUT))]
+        return [entry.path for entry in sorted(found, key=lambda entry: entry.name)]
+
+    def wait_s(self, at_us: int) -> float:
+        """Return how long a call may wait for the ledger: less, if one of the last minute waited in vain.
+
+        Args:
+            at_us: When the call was made; microseconds since 1970, UTC.
+        """
+        self._marks = []
+        for folder in self.folders:
+            with contextlib.suppress(OSError, ValueError):
+                if abs(at_us - os.lstat(f"{folder}/{WAITED}").st_mtime_ns // 1_000) < _IN_VAIN_US:
+                    self._marks.append(f"{folder}/{WAITED}")
+        return limits.HOOK_AGAIN_S if self._marks else limits.HOOK_WAIT_S
+
+    def waited(self, at_us: int) -> None:
+        """Say that a call waited as long as it may, and in vain. One that waits less does not say it again."""
+        for folder in self._usable():
+            with contextlib.suppress(OSError, ValueError):
+                fd = _marked(f"{own_folder(folder)}/{WAITED}")
+                try:
+                    os.utime(fd, ns=(at_us * 1_000, at_us * 1_000))
+                finally:
+                    os.close(fd)
+                return
+
+    def arrived(self) -> None:
+        """Say that the ledger can be written, if `wait_s` found that it could not, and remember where it is."""
+        self._places.remember()
+        for mark in self._marks:
+            with contextlib.suppress(OSError):
+                os.unlink(mark)
+
+    def aside(self) -> list[str]:
+        """Return the files that were set aside."""
+        found = [entry for folder in self.folders for entry in _entries(f"{folder}/{ASIDE}")]
+        return [entry.path for entry in sorted(found, key=lambda entry: entry.name)]
+
+    def full(self) -> list[str]:
+        """Return the marks that a call was refused."""
+        return [entry.path for folder in self.folders for entry in _entries(folder) if entry.name == FULL]
+
+    # -- draining --------------------------------------------------------------------------
+
+    def drain(
+        self, log: Log, *, timeout_s: float, most: int | None = None, events: int = limits.SPOOL_COMMAND_EVENTS
+    ) -> Drained:
+        """Append what waits, the oldest first, and remove it. No file keeps its neighbours back.
+
+        Args:
+            log: The ledger's log.
+            timeout_s: How long to wait for other writers, each time; seconds.
+            most: How many files to take; all if None.
+            events: After how many events to stop; what is left of a file is taken by the next drain.
+
+        Raises:
+            StorageError: The ledger cannot be written. What was not written still waits.
+        """
+        from rightful.producers.spool import drain as spool_drain
+
+        waiting = self.waiting()
+        drained = spool_drain.drain(
+            log, waiting if most is None else waiting[:most], timeout_s=timeout_s, events=events
+        )
+        for folder in self.folders:
+            for one in (folder, f"{folder}/{ASIDE}"):
+                _remove_torn(one)
+        return drained._replace(left=len(waiting) - drained.files - len(drained.aside))
+
+
+def append(log: Log, events: list[Wire], *, timeout_s: float) -> list[Receipt]:
+    """Append events. Only the wait for other writers is bounded by the timeout: what has begun is finished.
+
+    Raises:
+        BusyError: Others held the ledger that long. Nothing was written.
+        StorageError: It cannot be written.
+    """
+    from rightful.errors import OutcomeUnknownError
+
+    try:
+        return log.append(events, timeout_s=timeout_s)
+    except OutcomeUnknownError:
+        return log.append(events, timeout_s=limits.HOOK_TOTAL_S)  # waits behind the first; what it wrote is `duplicate`
+
+
+def read(path: str, most: int) -> bytes:
+    """Return what stands in a regular file.
+
+    Raises:
+        OSError: It cannot be read, is longer, or is no regular file.
+    """
+    from rightful.producers.importing.files import opened
+
+    with opened(path, follow=False) as file:
+        data = file.stream.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, "longer than what is read", path)
+    return data
+
+
+def set_aside_file(path: str, name: str) -> str:
+    """Move a file that waits to those set aside; return where it is.
+
+    Raises:
+        OSError: It cannot be moved, or is gone.
+    """
+    kept = f"{own_folder(f'{os.path.dirname(path)}/{ASIDE}')}/{name}"
+    os.rename(path, kept)
+    return kept
+
+
+def at_us_of(path: str) -> int:
+    """Return when the call was made that a file keeps; microseconds since 1970, UTC; 0 if its name does not say."""
+    digits = os.path.basename(path)[:_AT_DIGITS]
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _name(at_us: int, suffix: str) -> str:
+    return f"{at_us:0{_AT_DIGITS}}-{os.urandom(8).hex()}{suffix}"
+
+
+def _shown(raw: bytes, reason: str, at_us: int) -> Wire:
+    return {"at_us": at_us, "reason": reason, "bytes": len(raw), "input": _text(raw[: limits.ASIDE_BYTES])}
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """Return the files in a folder of ours; nothing if it is missing, or could be a stranger's.
+
+    What is no regular file, such as a FIFO or a link, is nobody's call, and could be waited for without end.
+    """
+    try:
+        if not _is_ours(folder):
+            return []
+        with os.scandir(folder) as listing:
+            return [entry for entry in listing if entry.name[:1] != "." and entry.is_file(follow_symlinks=False)]
+    except (OSError, ValueError):
+        return []
+
+
+def _is_ours(folder: str) -> bool:
+    """Say whether nobody else can put anything into a folder, or another one in its place."""
+    facts = os.lstat(folder)
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_mode & _OTHERS_WRITE or facts.st_uid != os.geteuid():
+        return False
+    above = os.stat(os.path.dirname(folder))
+    if above.st_mode & stat.S_ISVTX:
+        return True
+    return above.st_uid in {0, os.geteuid()} and not above.st_mode & _OTHERS_WRITE
+
+
+def own_folder(folder: str) -> str:
+    """Make a folder that is its owner's alone, and those above it, which are so too.
+
+    Raises:
+        OSError: It cannot be made, or what stands there may be a stranger's.
+    """
+    _make(folder)
+    if not _is_ours(folder):
+        raise OSError(f"{folder} may be somebody else's")
+    return folder
+
+
+def _make(folder: str) -> None:
+    above = os.path.dirname(folder)
+    try:
+        os.mkdir(folder, _PRIVATE)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        if above == folder:
+            raise
+        _make(above)
+        _make(folder)
+        return
+    os.chmod(folder, _PRIVATE)
+    _sync_folder(above)
+
+
+def _has_room(folder: str, size: int, most: int) -> bool:
+    """Say whether one more file fits into a folder. What is there is kept; it is the newest that is refused."""
+    kept = [entry for entry in _entries(folder) if entry.name not in {FULL, WAITED, PATHS, _MORE}]
+    sizes = [entry.stat(follow_symlinks=False).st_size for entry in kept]
+    return len(sizes) < most and sum(sizes) + size <= limits.SPOOL_BYTES
+
+
+def _marked(path: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.open(path, flags, 0o600)
+
+
+def written(folder: str, name: str, data: bytes) -> str:
+    """Write a file that is there whole, and durable, or not at all; return it.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    half, path = f"{folder}/.{os.urandom(4).hex()}-{name}", f"{folder}/{name}"
+    fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            os.fchmod(fd, 0o600)
+            left = memoryview(data)
+            while left:
+                left = left[os.write(fd, left) :]
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(half, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(half)
+        raise
+    with contextlib.suppress(OSError):
+        _sync_folder(folder)
+    return path
+
+
+def _sync_folder(folder: str) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _remove_torn(folder: str) -> None:
+    """Remove what calls that were killed had begun to write; nobody writes for an hour."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder) if _is_ours(folder) else ():
+            if entry.name.startswith(".") and time.time() - entry.stat(follow_symlinks=False).st_mtime > _TORN_S:
+                os.unlink(entry.path)

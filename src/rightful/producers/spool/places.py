@@ -1,0 +1,94 @@
+"""Where the spool of a ledger is, and where it was before the ledger was moved.
+
+Calls that come while a ledger is away are kept in folders that are named by its path. So a ledger
+remembers the paths at which a hook wrote to it, in the file `paths` of its spool. Where it was before,
+what waits is drained too, unless another ledger stands there now: that one drains it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+
+from rightful import limits
+
+FOLDER = "spool"
+"""Its name in a ledger's folder."""
+
+PATHS = "paths"
+"""The file that says where the ledger was when a hook wrote to it, the latest place last."""
+
+_NAME_DIGITS = 32
+_PATHS_BYTES = 1 << 20
+
+
+class Places:
+    """The folders in which a ledger's calls may wait.
+
+    Args:
+        root: The ledger's real path.
+        environment: The environment variables.
+
+    Attributes:
+        usable: Where calls are kept, in this order; the first is the ledger's own.
+        former: Where they were kept before the ledger was moved; only drained.
+    """
+
+    def __init__(self, root: str, environment: Mapping[str, str]) -> None:
+        self._root = root
+        self._known = _known(root)
+        self.usable = (f"{root}/{FOLDER}", *_elsewhere(root, environment))
+        gone = [path for path in self._known if path != root and not os.path.lexists(f"{path}/store")]
+        self.former = tuple(folder for path in gone for folder in _elsewhere(path, environment))
+
+    def remember(self) -> None:
+        """Remember where the ledger is, if that is new."""
+        if self._known[-1:] == [self._root]:
+            return
+        from rightful.producers.spool.keeping import own_folder, written
+
+        known = [*(path for path in self._known if path != self._root), self._root][-limits.SPOOL_PATHS :]
+        with contextlib.suppress(OSError, ValueError):
+            written(own_folder(f"{self._root}/{FOLDER}"), PATHS, json.dumps(known).encode())
+            self._known = known
+
+
+def may_wait(root: str, environment: Mapping[str, str]) -> bool:
+    """Say whether anything can wait for a ledger: where no hook ever wrote, none of these folders is there.
+
+    A command that appends one event asks this first, and loads nothing more of the spool.
+    """
+    return os.path.lexists(f"{root}/{FOLDER}") or any(map(os.path.lexists, _roots(environment)))
+
+
+def _roots(environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return the folders outside of ledgers that hold the spools of all of them."""
+    home = environment.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    temp = environment.get("TMPDIR") or "/tmp"  # noqa: S108 - a folder of our own in it
+    return f"{home}/rightful/{FOLDER}", f"{temp}/rightful-{FOLDER}-{os.geteuid()}"
+
+
+def _elsewhere(root: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the folders outside of a ledger; one that is named by a relative path would be another one each time."""
+    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:_NAME_DIGITS]
+    return tuple(f"{folder}/{name}" for folder in _roots(environment) if os.path.isabs(folder))
+
+
+def _known(root: str) -> list[str]:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        fd = os.open(f"{root}/{FOLDER}/{PATHS}", flags)
+        try:
+            kept = json.loads(os.read(fd, _PATHS_BYTES))
+        finally:
+            os.close(fd)
+    except (OSError, ValueError):
+        return []
+    return (
+        [path for path in kept if isinstance(path, str) and os.path.isabs(path) and "\0" not in path]
+        if isinstance(kept, list)
+        else []
+    )
