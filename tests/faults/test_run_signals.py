@@ -20,16 +20,16 @@ STUCK_S = 30
 COUNTS = """
 import os, signal, sys
 def got(number, frame):
-    print("got", signal.Signals(number).name, flush=True)
+    os.write(1, f"got {signal.Signals(number).name}\\n".encode())
     if number == signal.SIGUSR1:
         sys.exit(7)
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGWINCH):
     signal.signal(number, got)
-print("ready", flush=True)
+os.write(1, b"ready\\n")
 while True:
     signal.pause()
 """
-"""Says which signals it gets, and ends with SIGUSR1."""
+"""Says which signals it gets, in one write each since a signal may come within a print, and ends with SIGUSR1."""
 
 SHELL = """
 import os, signal, subprocess, sys
@@ -112,7 +112,7 @@ def counting(place: Place) -> list[str]:
 @pytest.mark.parametrize(("key", "name"), [(b"\x03", "SIGINT"), (b"\x1c", "SIGQUIT")])
 def test_a_key_of_the_terminal_reaches_the_command_once(place: Place, key: bytes, name: str) -> None:
     terminal = Terminal(place, counting(place))
-    terminal.until("ready\r\n")  # whole: a key must not come between a word and its line's end
+    terminal.until("ready\r\n")
 
     os.write(terminal.fd, key)
     terminal.until(f"got {name}")
@@ -127,7 +127,7 @@ def test_a_key_of_the_terminal_reaches_the_command_once(place: Place, key: bytes
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGWINCH])
 def test_a_signal_that_only_the_run_gets_is_passed_on_once(place: Place, number: signal.Signals) -> None:
     terminal = Terminal(place, counting(place))
-    terminal.until("ready\r\n")  # whole: a key must not come between a word and its line's end
+    terminal.until("ready\r\n")
 
     os.kill(terminal.pid, number)
     terminal.until(f"got {number.name}")
@@ -140,7 +140,7 @@ def test_a_signal_that_only_the_run_gets_is_passed_on_once(place: Place, number:
 def test_a_signal_of_the_terminal_reaches_a_command_that_left_the_group(place: Place) -> None:
     script = f"import os; os.setpgid(0, 0)\n{COUNTS}"
     terminal = Terminal(place, place.words("--quiet", "--", sys.executable, "-c", script))
-    terminal.until("ready\r\n")  # whole: a key must not come between a word and its line's end
+    terminal.until("ready\r\n")
 
     os.write(terminal.fd, b"\x03")
     terminal.until("got SIGINT")
@@ -178,7 +178,7 @@ def test_a_signal_that_the_caller_ignores_is_ignored_by_the_command(place: Place
 def test_the_command_can_be_stopped_and_brought_back_as_a_job(place: Place) -> None:
     shell = [sys.executable, "-c", SHELL, *counting(place)]
     terminal = Terminal(place, shell)
-    terminal.until("ready\r\n")  # whole: a key must not come between a word and its line's end
+    terminal.until("ready\r\n")
 
     os.write(terminal.fd, b"\x1a")
     terminal.until("in the foreground\r\n")  # a terminal lets others write between a line and its end
