@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rightful import limits, times
 from rightful.cli import common
-from rightful.cli.policy import common_options
+from rightful.cli.parsing import whats
 from rightful.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -35,13 +35,7 @@ _WHATS = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what can be done, and what each takes."""
-    whats = parser.add_subparsers(dest="what", metavar="WHAT", required=True, help=", ".join(_WHATS))
-    for name, text in _WHATS.items():
-        one = whats.add_parser(
-            name, help=text, description=f"{text[0].upper()}{text[1:]}.",
-            formatter_class=parser.formatter_class, allow_abbrev=False,
-        )  # fmt: skip
-        common_options(one)
+    for name, one in whats(parser, _WHATS):
         if name != "list":
             one.add_argument("name", metavar="NAME", help="what it is called")
         if name == "put":

@@ -9,7 +9,7 @@ import argparse
 import importlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, Protocol, cast
 
 from rightful.cli import COMMANDS, common
@@ -92,6 +92,26 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     for name in [command] if command else COMMANDS:
         _add_command(commands, name)
     return top
+
+
+def whats(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Declare what a command can do, and yield each with its own parser.
+
+    Args:
+        parser: The command's parser.
+        texts: What each does, by its word.
+    """
+    found = parser.add_subparsers(dest="what", metavar="WHAT", required=True, help=", ".join(texts))
+    for name, text in texts.items():
+        one = found.add_parser(
+            name, help=text, description=f"{text[0].upper()}{text[1:]}.",
+            formatter_class=parser.formatter_class, allow_abbrev=False,
+        )  # fmt: skip
+        hidden = argparse.SUPPRESS  # they may stand behind WHAT as well as before it
+        one.add_argument("--ledger", metavar="PATH", default=hidden, help="the ledger")
+        one.add_argument("--json", action="store_true", default=hidden, help="print one JSON document")
+        one.add_argument("--verbose", action="store_true", default=hidden, help="log each step on stderr")
+        yield name, one
 
 
 def _add_ledger(to: argparse.ArgumentParser, default: str | None) -> None:

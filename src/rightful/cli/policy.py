@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rightful.cli import asking, common, what_if
+from rightful.cli.parsing import whats
 from rightful.errors import UsageError
 from rightful.policies import PRESETS
 
@@ -79,22 +80,8 @@ DECAYS: dict[str | None, str] = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what can be done, and what each takes."""
-    whats = parser.add_subparsers(dest="what", metavar="WHAT", required=True, help=", ".join(_WHATS))
-    for name, text in _WHATS.items():
-        one = whats.add_parser(
-            name, help=text, description=f"{text[0].upper()}{text[1:]}.",
-            formatter_class=parser.formatter_class, allow_abbrev=False,
-        )  # fmt: skip
-        common_options(one)
+    for name, one in whats(parser, _WHATS):
         _OPTIONS[name](one)
-
-
-def common_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what may stand behind WHAT as well as before it."""
-    hidden = argparse.SUPPRESS
-    parser.add_argument("--ledger", metavar="PATH", default=hidden, help="the ledger, for aliases")
-    parser.add_argument("--json", action="store_true", default=hidden, help="print one JSON document")
-    parser.add_argument("--verbose", action="store_true", default=hidden, help="log each step on stderr")
 
 
 def _one(parser: argparse.ArgumentParser) -> None:
