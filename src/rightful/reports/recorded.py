@@ -29,7 +29,7 @@ CLOSE = 1e-9
 """How far alpha and beta may be apart to be the same but for rounding."""
 
 CALLS = "bandit-call:"
-"""What the names of an updater's recorded calls begin with (`producers.bandit_calls`)."""
+"""What the names of an updater's recorded calls begin with (`producers.bandits.calls`)."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):

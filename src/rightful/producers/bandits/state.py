@@ -1,6 +1,6 @@
 """The state files of bandits: each becomes one `balance.opened`, and nothing of it is lost.
 
-What the file says is taken apart in `bandit_documents`. The event id comes from where the file
+What the file says is taken apart in `documents`. The event id comes from where the file
 is and from its bytes, so a file that was not written since opens nothing again. Bytes that this
 ledger wrote itself (`posterior.published`) open nothing at all: they are made of its own events.
 

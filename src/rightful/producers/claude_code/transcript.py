@@ -13,7 +13,7 @@
 The key of a line's event is (session, the line's `uuid`, the block's place), so a line that a
 resumed session copied, or that stands in a stream log too, is the same fact; one that a fork wrote
 under its own session is the fork's. A line without a `uuid` is named by its content and how often
-that stood in the file before. `parentUuid` says how the user went back (`claude_code_chain`).
+that stood in the file before. `parentUuid` says how the user went back (`chain`).
 
 An answer takes several lines, each with the usage so far; the last one counts, and adding them up
 counts 1.8 times (claude-code#87303). A stream log is printed before an answer is counted, so there

@@ -4,14 +4,14 @@
 |---|---|
 | `session_meta` | `session.started`; who spawned it, as a link; the whole of it as data |
 | `turn_context` | the turn; the model, as a second `session.started`; data |
-| `response_item` | messages, thoughts, calls and results (`codex_items`) |
-| `event_msg` | usage, ends of turns, rollbacks, errors (`codex_events`); what the items lack |
+| `response_item` | messages, thoughts, calls and results (`items`) |
+| `event_msg` | usage, ends of turns, rollbacks, errors (`events`); what the items lack |
 | `compacted` | `history.compacted` |
 | `inter_agent_communication` | a message from one agent to another |
 | any other | data |
 
 The session is `codex:<thread id>`. What a fork copied from its parent is recorded as the parent's
-(`codex_threads`), under the ids that it has in the parent's own file, so importing both in either
+(`threads`), under the ids that it has in the parent's own file, so importing both in either
 order gives nothing twice. A copied line's time is that of the copy, only an upper bound. No id
 rests on a line's number (`ordinal` repeats, openai/codex issue 35746) or on its time: a key is the
 thread, the turn, and the call's id or the content; a message that a turn tells twice is counted.

@@ -2,10 +2,10 @@
 
 | file | read by |
 |---|---|
-| `<dir>/conversation.jsonl` | `gptme_main`: its messages, its start, and what was taken back of it |
-| `<dir>/events.jsonl` | `gptme_eventlog`: its changes, one by one |
-| `<dir>/branches/*.jsonl`, `<dir>/conv-checkpoints.jsonl` | `gptme_copies` |
-| `<dir>/views/*.jsonl` | `gptme_views`: what the conversation was compacted to |
+| `<dir>/conversation.jsonl` | `main`: its messages, its start, and what was taken back of it |
+| `<dir>/events.jsonl` | `eventlog`: its changes, one by one |
+| `<dir>/branches/*.jsonl`, `<dir>/conv-checkpoints.jsonl` | `copies` |
+| `<dir>/views/*.jsonl` | `views`: what the conversation was compacted to |
 | `<dir>/config.toml` | with the conversation: its name, model and workspace |
 
 The session is `gptme:<dir>`: nothing in the file says whose it is, so its folder must. A fork is
@@ -13,7 +13,7 @@ a copy of the folder under another name, and another session that was told and s
 folder `<dir>-compacted-<date>-<time>` is how older versions compacted: its start says `forked_from`.
 
 The files of one conversation tell much of the same. A fact has one id and one body whichever of
-them tells it, so that the order of their import decides nothing but positions (`gptme_messages`).
+them tells it, so that the order of their import decides nothing but positions (`messages`).
 A message's time has no offset; gptme writes the local time of its machine, so it is read as that of
 this one.
 """

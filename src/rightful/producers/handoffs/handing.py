@@ -4,7 +4,7 @@ A handoff is named within a session, so two sessions that use one name never mee
 file with a fixed path. Putting again under a name takes the place of what was put before: the
 last one is handed out, to one taker, once; an older one never is.
 
-Both sides store what was found of them (`handoff_facts`). Two runs that name one session are told
+Both sides store what was found of them (`facts`). Two runs that name one session are told
 from it, and neither gets what the other left.
 
 A key makes a call repeatable: the same put is stored once, and the same take gets the same payload

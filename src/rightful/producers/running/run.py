@@ -16,7 +16,7 @@ What each tool lets a run have for its own:
 - Copilot CLI: nothing. Its home also holds the configuration and the permissions that were given.
 - Grok: nothing. Its stream names nobody.
 
-What a tool does not give for the run's own is looked for afterwards, by evidence (`running_transcripts`).
+What a tool does not give for the run's own is looked for afterwards, by evidence (`transcripts`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A file is one call: its events in wire form, one a line, exactly as they would have been appended; or
 its input, where no events could be made of it yet. It is written under another name, synced, and
 renamed. The next command that opens the ledger for writing appends what waits and then removes the
-file (`spool_drain`). Ids make that safe: whoever else drains meanwhile, and whenever one of them is killed, each
+file (`drain`). Ids make that safe: whoever else drains meanwhile, and whenever one of them is killed, each
 event stands in the ledger once. `at` is the time of the call; the drain does not change it.
 
 What can never be written is set aside in the folder `aside`, for people, and is not deleted.
