@@ -78,7 +78,7 @@ def test_a_run_is_not_told_the_folder_nor_the_session_of_its_caller(tmp_path: Pa
 
 
 def test_others_are_known_that_were_there_before_and_that_came_and_went(tmp_path: Path) -> None:
-    lives = [Life(f"run:{name}", "/w", "/w", is_apart=False) for name in "abc"]
+    lives = [Life(f"run:{name}", "/w", "/w") for name in "abc"]
     first = Held([tmp_path], "a", lives[0])
     second = Held([tmp_path], "b", lives[1])
     second.close()
@@ -91,10 +91,22 @@ def test_others_are_known_that_were_there_before_and_that_came_and_went(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_run_of_a_version_that_tells_more_is_known_too(tmp_path: Path) -> None:
+    later = Held([tmp_path], "a", Life("run:a", "/w", "/w"))
+    [file] = tmp_path.iterdir()
+    file.write_text('{"session": "run:a", "cwd": "/w", "top": "/w", "more": 1}\n')
+
+    own = Held([tmp_path], "b", Life("run:b", "/w", "/w"))
+    file.write_text(file.read_text() + '{"session": "run:c", "cwd": "/w", "top": null, "more": 1}\n')
+
+    assert own.before == [Life("run:a", "/w", "/w")]
+    assert later.others() == [Life("run:b", "/w", "/w"), Life("run:c", "/w", None)]
+
+
 def test_a_folder_that_cannot_be_written_is_told_and_no_reason_to_stop(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    held = Held([tmp_path / "file", tmp_path / "folder"], "a", Life("run:a", "/", None, is_apart=False))
+    held = Held([tmp_path / "file", tmp_path / "folder"], "a", Life("run:a", "/", None))
 
     assert held.refused == [tmp_path / "file"]
     assert len(list((tmp_path / "folder").iterdir())) == 1
@@ -105,7 +117,7 @@ def test_what_stands_among_the_files_of_runs_and_is_none_hurts_nobody(tmp_path: 
     (tmp_path / "x.run").mkdir()
     (tmp_path / "y.run").symlink_to("/dev/zero")
 
-    held = Held([tmp_path], "a", Life("run:a", "/", None, is_apart=False))
+    held = Held([tmp_path], "a", Life("run:a", "/", None))
 
     assert held.others() == []
     held.close()

@@ -124,7 +124,7 @@ def _placed(
             f"no folder could be made for the run: {error.filename}: {error.strerror}", "Nothing was started."
         ) from None
     repository = where.repository
-    life = Life(identity.session, str(where.cwd), _top(repository), is_apart=where.tree is not None)
+    life = Life(identity.session, str(where.cwd), _top(repository))
     beside = repository.common / IN_GIT if repository else of_user(os.environ)
     return Place(
         identity, began_us, ledger, where.cwd, command, harness, own,

@@ -40,13 +40,11 @@ class Life(NamedTuple):
         session: The run's own name.
         cwd: Its working folder.
         top: The work tree that it works in; None outside of one.
-        is_apart: That work tree is its own.
     """
 
     session: str
     cwd: str
     top: str | None
-    is_apart: bool
 
 
 class Held:
@@ -132,7 +130,7 @@ def _living(folder: Path, *, clear: bool = True) -> Iterator[tuple[str, Life]]:
     except OSError:
         return
     for name in names:
-        with contextlib.suppress(OSError, ValueError, TypeError):
+        with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
             if (life := _life(folder / name, clear=clear)) is not None:
                 yield name, life
 
@@ -142,7 +140,7 @@ def _life(path: Path, *, clear: bool) -> Life | None:
 
     Raises:
         OSError: It cannot be read.
-        ValueError, TypeError: Something else stands in it.
+        ValueError, TypeError, LookupError: Something else stands in it.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -176,4 +174,5 @@ def _line(life: Life) -> bytes:
 def _lives(fd: int) -> list[Life]:
     """Return the runs that stand in a file, its own first."""
     data = os.pread(fd, _BYTES, 0)
-    return [Life(**json.loads(line)) for line in data.split(b"\n")[:-1]]
+    told = (json.loads(line) for line in data.split(b"\n")[:-1])
+    return [Life(*(one[name] for name in Life._fields)) for one in told]  # a later version may tell more

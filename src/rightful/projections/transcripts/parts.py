@@ -57,11 +57,6 @@ class Part:
         return self.fact.turn
 
     @property
-    def is_erased(self) -> bool:
-        """Whether nothing is left of what it said."""
-        return self.fact.body is None
-
-    @property
     def is_placeholder(self) -> bool:
         """Whether it is a result that only stands in for a real one."""
         return is_placeholder(self.said.get("output"), is_error=bool(self.said.get("is_error")))
