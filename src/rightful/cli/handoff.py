@@ -9,7 +9,6 @@ name, neither gets what the other left, and you are told of both.
 
 from __future__ import annotations
 
-import base64
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -107,7 +106,9 @@ def _take(args: argparse.Namespace) -> int:
 
 
 def _document(handoff: Handoff) -> dict[str, Any]:
-    form, payload = _plain(handoff.payload)
+    from rightful.producers.handoffs.handing import plain
+
+    form, payload = plain(handoff.payload)
     return {
         "id": handoff.id,
         "name": handoff.name,
@@ -119,16 +120,6 @@ def _document(handoff: Handoff) -> dict[str, Any]:
         "taken_id": handoff.taken_id,
         "repeated": handoff.repeated,
     }
-
-
-def _plain(payload: object) -> tuple[str, object]:
-    match payload:
-        case bytes():
-            return "bytes", base64.b64encode(payload).decode()
-        case str():
-            return "text", payload
-        case _:
-            return "json", payload
 
 
 def _print(payload: object) -> None:

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UsageError: Nothing was asked, or what does not go together.
     """
-    if sum((args.missing is not None, args.check)) > 1 or (args.missing is not None and args.session is not None):
+    if args.missing is not None and (args.check or args.session is not None):
         raise UsageError("SESSION, --missing FILE and --check are three questions; nothing was searched. Ask one.")
     if args.missing is None and not args.check and args.session is None:
         raise UsageError("nothing was asked. Name a SESSION, or give --missing FILE or --check.")

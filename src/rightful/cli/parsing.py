@@ -107,11 +107,14 @@ def whats(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> Iterator
             name, help=text, description=f"{text[0].upper()}{text[1:]}.",
             formatter_class=parser.formatter_class, allow_abbrev=False,
         )  # fmt: skip
-        hidden = argparse.SUPPRESS  # they may stand behind WHAT as well as before it
-        one.add_argument("--ledger", metavar="PATH", default=hidden, help="the ledger")
-        one.add_argument("--json", action="store_true", default=hidden, help="print one JSON document")
-        one.add_argument("--verbose", action="store_true", default=hidden, help="log each step on stderr")
+        _add_common(one, default=argparse.SUPPRESS)  # they may stand behind WHAT as well as before it
         yield name, one
+
+
+def _add_common(to: argparse.ArgumentParser, **default: Any) -> None:  # noqa: ANN401 - as `add_argument`
+    _add_ledger(to, default=argparse.SUPPRESS)
+    to.add_argument("--json", action="store_true", help="print one JSON document instead of text for people", **default)
+    to.add_argument("--verbose", action="store_true", help="log each step on stderr", **default)
 
 
 def _add_ledger(to: argparse.ArgumentParser, default: str | None) -> None:
@@ -133,8 +136,6 @@ def _add_command(commands: argparse._SubParsersAction[_Parser], name: str) -> No
         formatter_class=_Help,
         allow_abbrev=False,
     )
-    _add_ledger(sub, default=argparse.SUPPRESS)
-    sub.add_argument("--json", action="store_true", help="print one JSON document instead of text for people")
-    sub.add_argument("--verbose", action="store_true", help="log each step on stderr")
+    _add_common(sub)
     cast("Command", module).arguments(sub)
     sub.set_defaults(run=cast("Command", module).run, parser=sub)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rightful import limits, times
 from rightful.cli import common
-from rightful.cli.running import now_us, remove_empty, shares
+from rightful.cli.running import remove_empty, shares
 from rightful.errors import RightfulError
+from rightful.ledger.log import now_us
 from rightful.producers.running import commits as running_commits
 from rightful.producers.running import folder as running_folder
 from rightful.producers.running import git as running_git
@@ -79,7 +80,7 @@ def _found(place: Place, ended_us: int) -> Found:
         "origin": None if origin is None else running.without_secrets(origin),
         "branch": running_git.answer(place.repository.folder, "symbolic-ref", "--quiet", "--short", "HEAD"),
         "head_before": place.before.head,
-        "head_after": running_git.answer(place.repository.folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"),
+        "head_after": running_git.head_of(place.repository.folder),
     })  # fmt: skip
 
 

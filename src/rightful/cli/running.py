@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +11,7 @@ from rightful import limits
 from rightful.cli import common
 from rightful.errors import StorageError, UsageError
 from rightful.identity import is_session
+from rightful.ledger.log import now_us
 from rightful.producers.running import commits as running_commits
 from rightful.producers.running import folder as running_folder
 from rightful.producers.running import git as running_git
@@ -59,11 +59,6 @@ class Place(NamedTuple):
     repository: Repository | None
     tree: Worktree | None
     before: Before | None
-
-
-def now_us() -> int:
-    """Return the time; microseconds since 1970, UTC."""
-    return time.time_ns() // 1_000
 
 
 def begin(args: argparse.Namespace, ledger: Ledger, command: list[str], cwd: Path, session: str | None) -> Place | None:

@@ -143,8 +143,9 @@ class Handoffs:
         """
         self._check(name, session, key)
         head = 0
-        event = self._event(rows.WRITTEN, session, name) | _stored(payload)
-        event["extra"] |= self._facts.extra()
+        form, stored = plain(payload)
+        event = self._event(rows.WRITTEN, session, name) | {"payload": stored}
+        event["extra"] = {"form": form} | self._facts.extra()
         event["key"] = key_of(session, "put", name, key or uuid.uuid4().hex)
         for _ in range(ATTEMPTS):
             head = self._log.head()
@@ -313,15 +314,15 @@ def _cwd() -> Path | None:
         return None
 
 
-def _stored(payload: object) -> dict[str, Any]:
-    """Return a payload as an event has it, and its form."""
+def plain(payload: object) -> tuple[str, object]:
+    """Return a payload's form (`text`, `bytes` or `json`), and the JSON value that it is stored as."""
     match payload:
         case bytes() | bytearray() | memoryview():
-            return {"payload": base64.b64encode(payload).decode(), "extra": {"form": "bytes"}}
+            return "bytes", base64.b64encode(payload).decode()
         case str():
-            return {"payload": payload, "extra": {"form": "text"}}
+            return "text", payload
         case _:
-            return {"payload": payload, "extra": {"form": "json"}}
+            return "json", payload
 
 
 def _equal(one: object, other: object) -> bool:

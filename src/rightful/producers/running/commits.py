@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rightful import limits
-from rightful.producers.running.git import Repository, answer
+from rightful.producers.running.git import Repository, answer, head_of
 
 _MADE = re.compile(
     r"commit\b|cherry-pick\b|revert\b|am\b|(?:pull|merge|rebase)\b.*\((?:pick|reword|edit|squash|fixup|amend|"
@@ -71,7 +71,7 @@ class Made(NamedTuple):
 def before(repository: Repository) -> Before:
     """Return what a repository holds now."""
     refs = answer(repository.folder, "for-each-ref", "--format=%(objectname)") or ""
-    return Before(_head(repository), tuple(dict.fromkeys(refs.split())), len(_log(repository)))
+    return Before(head_of(repository.folder), tuple(dict.fromkeys(refs.split())), len(_log(repository)))
 
 
 def made(
@@ -88,7 +88,7 @@ def made(
         branch: The branch that was made for the run.
     """
     known = [*then.known, *([then.head] if then.head else [])]
-    tips = [*(["HEAD"] if _head(repository) else []), *([f"refs/heads/{branch}"] if branch else [])]
+    tips = [*(["HEAD"] if head_of(repository.folder) else []), *([f"refs/heads/{branch}"] if branch else [])]
     here = _new(repository, tips, known)
     anywhere = {**_new(repository, [*tips, "--branches"], known), **here}
     created, whole = _created(repository, then)
@@ -104,10 +104,6 @@ def made(
     kept, more = own[: limits.RUN_COMMITS], max(len(own) - limits.RUN_COMMITS, 0)
     room = limits.RUN_COMMITS - len(kept)
     return Made(tuple(kept), tuple(rest[:room]), why if rest else None, more + max(len(rest) - room, 0))
-
-
-def _head(repository: Repository) -> str | None:
-    return answer(repository.folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 
 
 def _new(repository: Repository, tips: list[str], known: list[str]) -> dict[str, Commit]:

@@ -87,6 +87,11 @@ class Repository(NamedTuple):
         return Repository(self.common, self.common, None)
 
 
+def head_of(folder: Path) -> str | None:
+    """Return the commit that a folder's HEAD leads to; None if there is none, or git cannot say."""
+    return answer(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+
+
 def repository_of(folder: Path) -> Repository:
     """Return the repository around a folder.
 
@@ -131,7 +136,7 @@ def add_worktree(repository: Repository, path: Path, mark: str) -> Worktree:
     Raises:
         UsageError: It cannot be made; nothing was left behind.
     """
-    base = answer(repository.folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    base = head_of(repository.folder)
     if base is None:
         raise UsageError(
             f"{repository.folder} has no commit yet, so a work tree of it would have nothing to begin with; nothing "
@@ -215,7 +220,7 @@ def work_in(repository: Repository, tree: Worktree) -> str | None:
     tip = answer(repository.folder, "rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}")
     if not tree.path.exists():
         return None if tip in {tree.base, None} else "its commits are on that branch"
-    head = answer(tree.path, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    head = head_of(tree.path)
     status = answer(tree.path, "status", "--porcelain", "--untracked-files=all")
     if head is None or status is None:
         return "git cannot say what is in it"

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
 from rightful import limits, times
-from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnknownError
+from rightful.errors import ConditionFailedError, OutcomeUnknownError
 from rightful.events import SessionLinked, SessionStarted, TranscriptBound
 from rightful.producers.fields import key_of
+from rightful.producers.regrading import valid
 from rightful.producers.running.run import PRODUCER, Identity
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
     from rightful.producers.running.commits import Commit, Made
     from rightful.producers.running.git import Repository
     from rightful.producers.running.transcripts import Owned, Sought
@@ -158,15 +158,8 @@ def begin(log: Log, event: Wire, *, timeout_s: float) -> int:
             [receipt] = log.append([event], unless=query, after=head, timeout_s=timeout_s)
         except ConditionFailedError:
             continue
-        return _valid(receipt)
+        return valid(receipt).position or 0
     raise NameTakenError(session)
-
-
-def _valid(receipt: Receipt) -> int:
-    if receipt.outcome == "invalid":
-        what, _, place = (receipt.reason or "").rpartition(" - at `")
-        raise InvalidEventError(what, place.rstrip("`"))
-    return receipt.position or 0
 
 
 def finish(
@@ -211,7 +204,7 @@ def _append(log: Log, events: list[Wire], **how: Any) -> None:  # noqa: ANN401 -
     except OutcomeUnknownError:
         receipts = log.append(events, timeout_s=how["timeout_s"])  # waits behind the first
     for receipt in receipts:
-        _valid(receipt)
+        valid(receipt)
 
 
 def _taken(log: Log, identity: Identity, claims: list[Wire]) -> str | None:

@@ -27,6 +27,7 @@ from rightful.identity import is_session
 from rightful.parts import Evidence, Relation
 from rightful.producers.finding.evidence import FileEvidence, Hashed, evidence_of, hashed, sentinel_in
 from rightful.producers.finding.layouts import pointer_of, settled
+from rightful.producers.importing.files import opened
 from rightful.producers.running.run import Own
 
 _MAIN = frozenset({"transcript", "rollout", "events", "conversation"})
@@ -174,8 +175,8 @@ def _pointed(span: Span) -> Sought | None:
 
 def _target(pointer: Path) -> str | None:
     try:
-        with pointer.open("rb") as file:
-            path = os.fsdecode(file.read(limits.LOCATE_POINTER_BYTES)).strip()
+        with opened(str(pointer)) as file:
+            path = os.fsdecode(file.stream.read(limits.LOCATE_POINTER_BYTES)).strip()
     except OSError:
         return None
     return path if os.path.isabs(path) and "\0" not in path else None  # noqa: PTH117 - text of a file

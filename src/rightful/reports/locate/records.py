@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ class Row(NamedTuple):
     def is_missing(self) -> bool:
         """No transcript stands where it says, or it says nothing."""
         path = reference_of(self.value)[1]
-        return path is None or not _is_file(path)
+        return path is None or not os.path.isfile(path)  # noqa: PTH113 - False for whatever cannot be asked
 
 
 class Rows(NamedTuple):
@@ -108,10 +109,3 @@ def _row(value: dict[str, Any], line: int, span: tuple[int, int] | None, workspa
         return Row(line, value, span, of_row(value, workspace))
     except InvalidEventError as error:
         return Row(line, value, span, None, error.what)
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return Path(path).is_file()
-    except (OSError, ValueError):
-        return False
