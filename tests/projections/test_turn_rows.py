@@ -198,6 +198,14 @@ def test_an_end_by_a_newer_program_counts_nothing_and_stops_no_other_question() 
     assert folded([*rows[:-1], newer], 9) == {"t:a": "unknown"}
 
 
+def test_a_store_that_a_newer_program_tells_of_counts_nothing_and_loses_no_turn() -> None:
+    common = {"producer": "p", "session": "t:a", "at": "2026-08-01T10:15:00Z", "key": "o"}
+    rows = rows_of([*turn(0, 1), common | OVERWRITES])
+    newer = rows[-1]._replace(envelope=msgspec.structs.replace(rows[-1].envelope, schema=99))
+
+    assert folded([*rows[:-1], newer], 9) == {"t:a": "complete"}
+
+
 def test_rows_behind_one_of_a_newer_program_are_not_folded_twice() -> None:
     rows = rows_of([*turn(0), *turn(1)[:1]])
     newer = rows[2]._replace(envelope=msgspec.structs.replace(rows[2].envelope, type="run.dreamt"))

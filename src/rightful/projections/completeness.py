@@ -116,7 +116,7 @@ def completeness_of(rows: Iterable[Stored]) -> Completeness:
     if not judged:
         why = "its history does not count what was said" if has_history else "no transcript of it is recorded"
         return Completeness("unknown", why=why)
-    worst = min(judged, key=lambda one: _WORST.index(one.state))
+    worst = min(judged, key=lambda one: WORST.index(one.state))
     holes = tuple(hole for one in judged for hole in one.holes)
     return Completeness(worst.state, holes, worst.why, frozenset().union(*(one.late for one in judged)))
 
@@ -155,7 +155,8 @@ def words(hole: Hole) -> str:
             return f"turn {hole.turn} was closed before {which} came"
 
 
-_WORST: tuple[State, ...] = ("incomplete", "unknown", "complete")
+WORST: tuple[State, ...] = ("incomplete", "unknown", "complete")
+"""The states, from the worst to the best."""
 
 
 class _Told:
@@ -308,7 +309,11 @@ class End(Struct, frozen=True):
 
 
 def end_of(row: Stored) -> End:
-    """Return what a `turn.ended` says; only its own index once its body is erased."""
+    """Return what a `turn.ended` says; only its own index once its body is erased.
+
+    Raises:
+        UpgradeError: A newer program wrote it.
+    """
     index = row.envelope.index
     own = None if index is None else index + 1
     if row.body is None:
@@ -319,7 +324,11 @@ def end_of(row: Stored) -> End:
 
 
 def withdrawn_by(row: Stored) -> tuple[str, int] | None:
-    """Return the id and the revision that a row withdraws, if it does."""
+    """Return the id and the revision that a row withdraws, if it does.
+
+    Raises:
+        UpgradeError: A newer program wrote it.
+    """
     if row.envelope.type != WITHDRAWAL or row.envelope.outcome not in ACCEPTED or row.body is None:
         return None
     body = body_of(row.envelope, row.body, row.position)
@@ -332,12 +341,14 @@ def is_first(row: Stored) -> bool:
 
 
 def overwrites(row: Stored) -> bool:
-    """Say whether a `data.recorded` says that its producer's source overwrites records."""
+    """Say whether a `data.recorded` says that its producer's source overwrites records.
+
+    Raises:
+        UpgradeError: A newer program wrote it.
+    """
     body = row.body
-    return body is not None and OVERWRITING.encode() in body and _names_overwriting(row, body)
-
-
-def _names_overwriting(row: Stored, body: bytes) -> bool:
+    if body is None or OVERWRITING.encode() not in body:
+        return False
     return bool(body_of(row.envelope, body, row.position).name == OVERWRITING)
 
 

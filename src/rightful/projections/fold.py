@@ -7,7 +7,7 @@ runner dispatches by type, because a `match` over thirty classes costs more than
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from rightful.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope, body_kind, body_of
@@ -75,20 +75,21 @@ def fold(facts: Facts, page: Page) -> None:
     Raises:
         UpgradeError: A row is of a newer type or version. The facts stand before that row.
     """
+    kinds: Collection[str] | None = None
     try:
         if is_plain(page):
-            _fold_plain(facts, page)
+            kinds = _fold_plain(facts, page)
         else:
             _fold_each(facts, page)
     finally:
         facts.names.meet(page, facts.producers.number)
-        if concerns(page):
+        if concerns(page, kinds):
             folded = page if facts.watermark >= page.last else page.until(facts.watermark)
             collect(facts.turns, folded, facts.names.of, facts.producers.number)
 
 
-def _fold_plain(facts: Facts, page: Page) -> None:
-    """Fold rows that state something new and nothing unusual, type by type."""
+def _fold_plain(facts: Facts, page: Page) -> Collection[str]:
+    """Fold rows that state something new and nothing unusual, type by type; return their types."""
     names = facts.names.numbers(page)
     places: dict[str, list[int]] = {}
     for place, envelope in enumerate(page.envelopes):
@@ -110,7 +111,8 @@ def _fold_plain(facts: Facts, page: Page) -> None:
         facts.links.order_from(links, "pos")
     if places.keys() >= _GRADES:
         facts.grades.order_from(grades, "pos")
-    facts.tick_all([told_us(envelope) for envelope in page.envelopes], page.after + 1)
+    facts.tick_all(_told_us(page, places), page.after + 1)
+    return places.keys()
 
 
 def _fold_each(facts: Facts, page: Page) -> None:
@@ -129,6 +131,13 @@ def _fold_each(facts: Facts, page: Page) -> None:
         if envelope.outcome == "conflict":
             facts.conflict(envelope, position)
         facts.tick(told_us(envelope), position)
+
+
+def _told_us(page: Page, kinds: Collection[str]) -> list[int]:
+    """Return what the rows of a page say of the time; a call for each only where one is a publication."""
+    if "posterior.published" in kinds:
+        return [told_us(envelope) for envelope in page.envelopes]
+    return [envelope.at_us for envelope in page.envelopes]
 
 
 def told_us(envelope: Envelope) -> int:

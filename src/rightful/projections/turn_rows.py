@@ -76,9 +76,14 @@ def collect(turns: Table, page: Page, name: Callable[[str], int], producer: Call
         group.write(turns, name(session or ""), producer(producer_), _hashed(turn))
 
 
-def concerns(page: Page) -> bool:
-    """Say whether a page may say anything of turns."""
-    if not _CONCERNED.isdisjoint([envelope.type for envelope in page.envelopes]):
+def concerns(page: Page, kinds: Collection[str] | None = None) -> bool:
+    """Say whether a page may say anything of turns.
+
+    Args:
+        page: The rows.
+        kinds: Their types, where they are known already.
+    """
+    if not _CONCERNED.isdisjoint([envelope.type for envelope in page.envelopes] if kinds is None else kinds):
         return True
     return [envelope.index for envelope in page.envelopes].count(None) < len(page.envelopes)
 
@@ -106,8 +111,8 @@ class _Group:
         if envelope.turn is None:
             if kind in COUNTED:
                 self._others.append((TURNLESS, 0, 0, 0, 0))
-            elif kind == DATA and overwrites(row):
-                self._others.append((OVERWRITTEN, 0, 0, 0, 0))
+            elif kind == DATA:
+                self._overwrite(row)
         elif kind == TERMINAL:
             self._end(row)
         elif index is not None:
@@ -115,6 +120,14 @@ class _Group:
             seen[index] = position
         elif kind in COUNTED:
             self._loose_count = (self._loose_count or 0) + is_first(row)
+
+    def _overwrite(self, row: Stored) -> None:
+        try:
+            is_overwritten = overwrites(row)
+        except UpgradeError:  # as with an end
+            return
+        if is_overwritten:
+            self._others.append((OVERWRITTEN, 0, 0, 0, 0))
 
     def _withdraw(self, row: Stored) -> None:
         try:

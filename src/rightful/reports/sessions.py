@@ -83,7 +83,8 @@ def sessions(projected: Projected, part: str, limit: int) -> Sessions:
     shown = numbers[:limit] if limit else numbers
     states = states_of(facts.turns, shown)
     found = [_session(projected.log, facts.names, one, states.get(one), subagents.get(one, 0)) for one in shown]
-    return Sessions(sorted(found, key=lambda one: one.first_at, reverse=True), len(numbers))
+    found.sort(key=lambda one: one.first_at.removesuffix("Z"), reverse=True)  # a whole second has no fraction
+    return Sessions(found, len(numbers))
 
 
 def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, int]]:
@@ -104,14 +105,15 @@ def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, int]]:
 
 def _session(log: Log, names: Names, number: int, state: State | None, subagents: int) -> Session:
     name, count, by = names.text(number), 0, dict[str, None]()
-    told = _Times()
+    told, is_bound = _Times(), False
     for page in log.of_session(name):
         count += len(page)
         by |= dict.fromkeys(row.envelope.producer for row in page)
+        is_bound = is_bound or any(row.envelope.type in bindings.TYPES for row in page)
         told.take(page)
     first_us, last_us = told.own or told.of_files or (names.seen_us[number],) * 2
     basis: Literal["file"] | None = None if told.own or not told.of_files else "file"
-    held = bindings.bindings(log.read(session=name, types=list(bindings.TYPES))).all()
+    held = bindings.bindings(log.read(session=name, types=list(bindings.TYPES))).all() if is_bound else ()
     bound = [Bound(one.uri, one.evidence) for one in held]
     return Session(
         name, times.text_of(first_us), times.text_of(last_us), basis, count, list(by), state, bound, subagents

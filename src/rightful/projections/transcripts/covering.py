@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import UNSET
 
 from rightful.parts import ItemRange
+from rightful.projections.completeness import ranges
 from rightful.projections.transcripts.entries import Entry
 from rightful.projections.transcripts.facts import Fact
 from rightful.projections.transcripts.parts import Part
@@ -123,13 +124,7 @@ class Covering:
         ids = list(dict.fromkeys(part.fact.id for part in parts if part.fact.id in self._covered))
         covered = {item for id_ in ids for item in self._covered[id_]}
         numbers = sorted({number for item in covered for number in places.get(item, ())})
-        ranges: list[list[int]] = []
-        for at, number in enumerate(numbers):
-            if at and numbers[at - 1] == number - 1:
-                ranges[-1][1] = positions[number]
-            else:
-                ranges.append([positions[number]] * 2)
-        entry.covered = ranges
+        entry.covered = [[positions[first], positions[last]] for first, last in ranges(numbers)]
         untold = sum(item not in places for item in covered)
         entry.unresolved = (min(self._unresolved[id_] for id_ in ids) + untold) or UNSET
 

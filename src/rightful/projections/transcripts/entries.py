@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from rightful import content as contents
 from rightful import times
-from rightful.projections.completeness import Hole
+from rightful.projections.completeness import Hole, State
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -254,7 +254,7 @@ class Transcript(Struct, kw_only=True):
     session: str
     names: list[str] = field(default_factory=list)
     ambiguous: str | None = None
-    completeness: str = "unknown"
+    completeness: State = "unknown"
     why: str | None = None
     holes: list[Hole] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)

@@ -12,7 +12,7 @@ import numpy as np
 from rightful.errors import UsageError
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
-from rightful.projections.completeness import Completeness, State
+from rightful.projections.completeness import WORST, Completeness
 from rightful.projections.completeness import require_complete as refuse_holes
 from rightful.projections.facts import RELATIONS, Facts
 from rightful.projections.projected import Projected
@@ -22,7 +22,6 @@ from rightful.projections.transcripts.beside import begun
 from rightful.projections.transcripts.entries import Transcript, Usage
 
 _SUBAGENT = RELATIONS.index("subagent")
-_WORST: tuple[State, ...] = ("incomplete", "unknown", "complete")
 
 
 def transcript_of(
@@ -46,12 +45,8 @@ def transcript_of(
         transcript = _joined(projected, transcript, revisions=revisions)
     if require_complete:
         holes = tuple(transcript.holes)
-        refuse_holes(session, Completeness(_state(transcript.completeness), holes, transcript.why))
+        refuse_holes(session, Completeness(transcript.completeness, holes, transcript.why))
     return transcript
-
-
-def _state(text: str) -> State:
-    return next(state for state in _WORST if state == text)
 
 
 def _rows(log: Log, session: str) -> Iterable[Stored]:
@@ -74,7 +69,7 @@ def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transc
             entry.session = one.session
     for entry in own.entries:
         entry.session = own.session
-    worst = min(told, key=lambda one: _WORST.index(_state(one.completeness)))
+    worst = min(told, key=lambda one: WORST.index(one.completeness))
     return Transcript(
         session=own.session,
         names=[one.session for one in told],
