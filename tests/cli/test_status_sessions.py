@@ -53,6 +53,15 @@ def test_sessions_are_listed_with_when_how_much_whose_and_what_transcript(run: R
     ]
 
 
+def test_the_newest_stands_first_within_a_second_too(run: Run, ledger: Path) -> None:
+    fill(ledger, said("t:later", "10:15") | {"at": "2026-08-01T10:15:00.5Z"}, said("t:whole", "10:15"))
+
+    assert [one["session"] for one in run("status", "--sessions", "--json").document["sessions"]] == [
+        "t:later",
+        "t:whole",
+    ]
+
+
 def test_the_newest_are_listed_and_how_many_there_are_beside(run: Run, filled: Path) -> None:
     out = run("status", "--sessions", "--limit", "1").out
 

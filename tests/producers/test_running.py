@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from datetime import datetime
 from pathlib import Path
 
@@ -89,6 +91,18 @@ def test_others_are_known_that_were_there_before_and_that_came_and_went(tmp_path
     first.close()
     third.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pointer_that_is_no_file_holds_nobody(tmp_path: Path) -> None:
+    pointer = tmp_path / "gptme-traj-x.path"
+    os.mkfifo(pointer)
+    writer = subprocess.Popen(["sh", "-c", 'echo /x > "$0"', pointer], stderr=subprocess.DEVNULL)
+
+    try:
+        assert running_transcripts._target(pointer) is None
+    finally:
+        writer.kill()
+        writer.wait()
 
 
 def test_a_run_of_a_version_that_tells_more_is_known_too(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from rightful import limits
 from rightful.producers.claude_code.blocks import SYNTHETIC, Line
 from rightful.producers.claude_code.files import NAMESPACE
 from rightful.producers.importing.readers import Wire
+from rightful.producers.telling.parts import numbers
 
 _BESIDE = (("version", "version"), ("claude_code_version", "version"), ("gitBranch", "git_branch"))
 
@@ -90,7 +91,7 @@ def usage_of(line: Line, message: Mapping[str, Any]) -> Wire | None:
 
 def _counted(usage: Mapping[str, Any]) -> tuple[Wire, Wire]:
     """Return the numbers of a usage, and what else it says."""
-    counts = {name: item for name, item in usage.items() if type(item) in {int, float}}
+    counts = numbers(usage)
     return counts, {name: item for name, item in usage.items() if name not in counts}
 
 

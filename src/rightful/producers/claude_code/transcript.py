@@ -45,9 +45,9 @@ from rightful.producers.claude_code.files import NAMESPACE, Owner, Owners, Place
 from rightful.producers.fields import digest, key_of, moment_us
 from rightful.producers.importing.files import Found, Problem
 from rightful.producers.importing.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
+from rightful.producers.telling.parts import ITEMS
 
 _TYPE = re.compile(r"[a-z][a-z0-9_-]*\Z")
-_ITEMS = frozenset({"message.recorded", "thought.recorded", "tool_call.snapshotted", "tool_result.snapshotted"})
 _ENVELOPE = frozenset(
     {
         "type",
@@ -243,7 +243,7 @@ class ClaudeCodeReader(GrowingReader):
                 chain.asked(line.value.get("parentUuid"), event["key"])
             elif chain is not None and (at_rest := _is_at_rest(kind, message, event)) is not None:
                 chain.rest(at_rest=at_rest)
-            if event["type"] in _ITEMS:
+            if event["type"] in ITEMS:
                 items.append(event["key"])
             yield event
         self._follow(line, items)

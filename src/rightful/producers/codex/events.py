@@ -55,7 +55,7 @@ class _Tokens(msgspec.Struct):
 class _End(msgspec.Struct):
     turn_id: str | None = None
     reason: str | None = None
-    last_agent_message: str | None = None
+    last_agent_message: str | None = None  # told by `last_said`; here only its form is checked
 
 
 class _Error(msgspec.Struct):

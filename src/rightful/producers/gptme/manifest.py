@@ -133,7 +133,7 @@ class _ManifestReader(Reader):
 
     def _event(self, record: _Record, value: Mapping[str, Any]) -> Wire:
         at_us, _ = moment_us(record.timestamp, "$.timestamp")
-        _intact(value, record)
+        check_hash(value, record.hash, "hash")
         if _MADE_UP.match(record.session_id):
             what = (
                 f"Expected a session id, got {record.session_id!r}: gptme makes up such a one where it knows no session"
@@ -167,16 +167,21 @@ class _ManifestReader(Reader):
         raise InvalidEventError("the chain is broken: it leads back to itself", "$.prev_hash")
 
 
-def _intact(value: Mapping[str, Any], record: _Record) -> None:
+def check_hash(value: Mapping[str, Any], said: str, name: str) -> None:
     """Check that a record is what was written.
+
+    Args:
+        value: The record.
+        said: The hash that it holds.
+        name: The field that holds it.
 
     Raises:
         InvalidEventError: Its hash is another.
     """
-    computed = hash_of(value, without="hash")
-    if computed != record.hash:
-        what = f"Expected the hash of what it says ({computed}), got {record.hash}: it was changed after it was written"
-        raise InvalidEventError(what, "$.hash")
+    computed = hash_of(value, without=name)
+    if computed != said:
+        what = f"Expected the hash of what it says ({computed}), got {said[:80]}: it was changed after it was written"
+        raise InvalidEventError(what, f"$.{name}")
 
 
 def hash_of(value: Mapping[str, Any], *, without: str) -> str:

@@ -36,6 +36,7 @@ from rightful.producers.gptme.lessons import exposed, is_lessons
 from rightful.producers.gptme.times import local_us
 from rightful.producers.importing.files import Found, Problem
 from rightful.producers.importing.readers import Wire
+from rightful.producers.telling.parts import numbers
 
 PRODUCER = "gptme"
 """The producer of all but the exposures."""
@@ -235,16 +236,10 @@ def _counted(metadata: Wire) -> tuple[Wire, Wire]:
     counts: Wire = {}
     for part in ("usage", "timings"):
         if isinstance(inside := rest.get(part), dict):
-            numbers = {name: item for name, item in inside.items() if _is_number(item)}
-            counts |= numbers
-            rest[part] = {name: item for name, item in inside.items() if name not in numbers}
+            counted = numbers(inside)
+            counts |= counted
+            rest[part] = {name: item for name, item in inside.items() if name not in counted}
             if not rest[part]:
                 del rest[part]
-    for name in ("cost", *_OLD_COUNTS):
-        if _is_number(rest.get(name)):
-            counts[name] = rest.pop(name)
-    return counts, rest
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    old = numbers({name: rest.get(name) for name in ("cost", *_OLD_COUNTS)})
+    return counts | old, {name: item for name, item in rest.items() if name not in old}

@@ -25,9 +25,8 @@ from typing import Any
 import msgspec
 
 from rightful import times
-from rightful.errors import InvalidEventError
 from rightful.producers.fields import key_of, moment_us, session_of, shaped
-from rightful.producers.gptme.manifest import NAMESPACE, hash_of
+from rightful.producers.gptme.manifest import NAMESPACE, check_hash
 from rightful.producers.importing.files import Found, Problem
 from rightful.producers.importing.readers import APPENDED, GrowingReader, Grows, Origin, Wire
 
@@ -123,10 +122,7 @@ class ReceiptsReader(GrowingReader):
         """
         receipt: _Receipt = shaped(found.value, _Receipt)
         at_us, _ = moment_us(receipt.timestamp, "$.timestamp")
-        computed = hash_of(found.value, without="receipt_hash")
-        if computed != receipt.receipt_hash:
-            what = f"Expected the hash of what it says ({computed}), got {receipt.receipt_hash[:80]}"
-            raise InvalidEventError(f"{what}: it was changed after it was written", "$.receipt_hash")
+        check_hash(found.value, receipt.receipt_hash, "receipt_hash")
         label = self._label(receipt, at_us)
         session = session_of(NAMESPACE, receipt.session_id, "$.session_id", suffix=f"@{label.began}")
         occurrence = self._occurrence(receipt.receipt_hash, at_us)

@@ -163,10 +163,13 @@ class Import(NamedTuple):
             can_grow = bool(growing) and is_lines(file.stream)
         if not can_grow:
             return self.stream(origin, file.stream, file=file)
+        tried: dict[str, tuple[Reading, Checkpoint | None]] = {}
         for kind in growing:
-            kept = self._kept(kind, origin)
-            if kept is not None and (before := _reading(kind, file, kept)).fits:
-                return self._read_on(kind, origin, before, kept)
+            if (kept := self._kept(kind, origin)) is not None:
+                before = _reading(kind, file, kept)
+                if before.fits:
+                    return self._read_on(kind, origin, before, kept)
+                tried[kind.NAME] = before, kept
         run = self._run(origin, file)
         # of JSON lines that nobody recognises yet, a torn last one waits; elsewhere what is torn is broken
         lines = iter(Lines(file.stream)) if origin.name.endswith(".jsonl") else objects_of(file.stream)
@@ -177,8 +180,8 @@ class Import(NamedTuple):
         if not is_growing(found[0]):
             return self.stream(origin, file.stream, file=file)
         kind = found[0]
-        kept = self._kept(kind, origin)
-        return self._read_on(kind, origin, _reading(kind, file, kept), kept)
+        before, kept = tried.get(kind.NAME) or (_reading(kind, file, None), None)
+        return self._read_on(kind, origin, before, kept)
 
     def _run(self, origin: Origin, file: OpenFile | None) -> Run:
         return Run(self.log, self.began, origin.path, lambda: _tell(self.progress, file), receipts=self.receipts)

@@ -139,7 +139,7 @@ class Run:
         """
         head = list(items)
         found = [item for item in head if isinstance(item, Found)]
-        told = described(os.path.basename(self.report.path), [one.value for one in found])  # noqa: PTH119 - as above
+        told = described(os.path.basename(self.report.path), [one.value for one in found])  # noqa: PTH119 - a name is compared, no path is built
         problems = [item for item in head if isinstance(item, Problem)]
         if found:
             unread = "".join(f"; {item.what}" for item in problems if item.what.startswith(ONLY))
