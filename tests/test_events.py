@@ -39,6 +39,8 @@ TAGS = [
     "history.compacted",
     "history.popped",
     "history.cleared",
+    "history.forked",
+    "compaction.deferred",
     "handoff.written",
     "handoff.taken",
 ]
@@ -92,6 +94,7 @@ def test_a_new_field_has_a_default_so_that_old_bodies_can_be_read(tag: str) -> N
         "transcript.unbound": {"uri"},
         "history.appended": {"items"},
         "history.popped": {"items"},
+        "history.forked": {"of", "through"},
         "handoff.written": {"name"},
         "handoff.taken": {"written_id"},
     }.get(tag, set())

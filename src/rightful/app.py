@@ -15,6 +15,7 @@ import msgspec
 
 from rightful import limits, times
 from rightful.errors import UsageError
+from rightful.histories.methods import WithHistories
 from rightful.ledger.log import Clock, Log, now_us
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     watermark: int
 
 
-class Ledger:
+class Ledger(WithHistories):
     """An open ledger. Get one from `rightful.open`.
 
     Attributes:

@@ -14,11 +14,13 @@ from msgspec import Meta, field
 from rightful import limits
 from rightful.event_base import Event, SessionEvent
 from rightful.history_events import (
+    CompactionDeferred,
     HandoffTaken,
     HandoffWritten,
     HistoryAppended,
     HistoryCleared,
     HistoryCompacted,
+    HistoryForked,
     HistoryPopped,
 )
 from rightful.parts import (
@@ -61,6 +63,7 @@ __all__ = [
     "BalanceOpened",
     "BanditDecayed",
     "BanditPruned",
+    "CompactionDeferred",
     "DataRecorded",
     "ErrorRecorded",
     "Event",
@@ -73,6 +76,7 @@ __all__ = [
     "HistoryAppended",
     "HistoryCleared",
     "HistoryCompacted",
+    "HistoryForked",
     "HistoryPopped",
     "InteractionAnswered",
     "InteractionRequested",
@@ -319,6 +323,8 @@ AnyEvent = (
     | HistoryCompacted
     | HistoryPopped
     | HistoryCleared
+    | HistoryForked
+    | CompactionDeferred
     | HandoffWritten
     | HandoffTaken
 )

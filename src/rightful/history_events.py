@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from msgspec import field
 
 from rightful.event_base import SessionEvent
-from rightful.parts import Count, Covers, FoundFacts, HistoryRead, Uuid, Word
+from rightful.parts import Count, Covers, FoundFacts, HistoryRead, Session, Uuid, Word
 
 
 class HistoryAppended(SessionEvent, frozen=True, kw_only=True, tag="history.appended"):
@@ -42,16 +42,20 @@ class HistoryCompacted(SessionEvent, frozen=True, kw_only=True, tag="history.com
         after: The position of the token under which it was done; None in what a tool's file tells.
         response_id: The provider's response that they were compacted from.
         mode: How it was done, in the producer's word (`input`, `previous_response_id`, `auto` …).
+        run: Which run of a program did it.
         items: What stands for them, in order; content.
+        usage: What the compaction itself used; content.
     """
 
-    CONTENT: ClassVar[tuple[str, ...]] = ("extra", "items")
+    CONTENT: ClassVar[tuple[str, ...]] = ("extra", "items", "usage")
 
     covers: Covers = ()
     after: Count | None = None
     response_id: Word | None = None
     mode: Word | None = None
     items: list[Any] = field(default_factory=list)
+    run: Word | None = None
+    usage: dict[str, Any] | None = None
 
 
 class HistoryPopped(SessionEvent, frozen=True, kw_only=True, tag="history.popped"):
@@ -66,6 +70,36 @@ class HistoryPopped(SessionEvent, frozen=True, kw_only=True, tag="history.popped
 
 class HistoryCleared(SessionEvent, frozen=True, kw_only=True, tag="history.cleared"):
     """All that the history showed was taken out of it. It remains in the log."""
+
+
+class HistoryForked(SessionEvent, frozen=True, kw_only=True, tag="history.forked"):
+    """This history begins with what another one showed at a position. Nothing of it is copied.
+
+    It is the first event of its history; items keep the ids that they have in the other one.
+
+    Attributes:
+        of: The session whose history it begins with.
+        through: The position through which that history is taken.
+    """
+
+    of: Session
+    through: Count
+
+
+class CompactionDeferred(SessionEvent, frozen=True, kw_only=True, tag="compaction.deferred"):
+    """A compaction was due and could not be done yet. It is owed until the history is compacted or cleared.
+
+    Attributes:
+        response_id: The provider's response at which it was due.
+        store: Whether the provider keeps that response; None if nobody said.
+        run: Which run of a program owes it.
+        reason: Why it could not be done.
+    """
+
+    response_id: Word | None = None
+    store: bool | None = None
+    run: Word | None = None
+    reason: Word | None = None
 
 
 class HandoffWritten(SessionEvent, frozen=True, kw_only=True, tag="handoff.written"):

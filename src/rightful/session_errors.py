@@ -109,3 +109,84 @@ class NothingToTakeError(RightfulError):
             f"handoff {self.name!r} of {self.session}: {self.why}; nothing was handed over. Put it first, "
             "or repeat the take that got it with the same key."
         )
+
+
+class StaleTokenError(RightfulError):
+    """The history was cleared, popped or compacted after you read it. Nothing was written.
+
+    Raised by `Ledger.compact`. Read the history again and compact what you then see.
+
+    Attributes:
+        session: Whose history.
+        token_position: Where it was read.
+        changed_at: The position of the change; None where it is not known.
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, session: str, token_position: int, changed_at: int | None = None) -> None:
+        super().__init__(session, token_position, changed_at)
+        self.session = session
+        self.token_position = token_position
+        self.changed_at = changed_at
+
+    def __str__(self) -> str:
+        at = "" if self.changed_at is None else f" at position {self.changed_at},"
+        return (
+            f"the history of {self.session} changed{at} after your read at {self.token_position}; "
+            "nothing was written. Read the history again before compacting it."
+        )
+
+
+class VoidTokenError(RightfulError):
+    """Nothing proves what the holder of the token has seen, so nothing can be compacted with it. Nothing was written.
+
+    Read the history, and compact with the token of that.
+
+    Attributes:
+        session: Whose history.
+        why: Why nothing is proven.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, session: str, why: str) -> None:
+        super().__init__(session, why)
+        self.session = session
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"nothing of {self.session} can be compacted with this token: {self.why}; nothing was written. "
+            "Read the history and compact with the token of that."
+        )
+
+
+class RunDiffersError(RightfulError):
+    """A run that is repeated under its key appends something else than the first time. Nothing was written.
+
+    What the first attempt appended stands. Let the run end, and start another one with a key of its own: it
+    sees what this one left.
+
+    Attributes:
+        session: Whose history.
+        run: The key of the run.
+        ordinal: Which of its calls differs, from 0.
+        position: Where the first attempt's event stands.
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, session: str, run: str, ordinal: int, position: int) -> None:
+        super().__init__(session, run, ordinal, position)
+        self.session = session
+        self.run = run
+        self.ordinal = ordinal
+        self.position = position
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run!r} of {self.session} was here before, and its call {self.ordinal} appended something else "
+            f"(position {self.position}); nothing was written. Start again with another run key: that run sees what "
+            "this one left."
+        )

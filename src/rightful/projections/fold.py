@@ -54,6 +54,8 @@ MENTIONS = frozenset(
         "history.compacted",
         "history.popped",
         "history.cleared",
+        "history.forked",
+        "compaction.deferred",
         "handoff.written",
         "handoff.taken",
     }

@@ -1,0 +1,92 @@
+"""What a reader of a history gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from rightful.projections.histories.fold import ItemKey
+from rightful.tokens import Token
+
+
+class History(Struct, frozen=True, kw_only=True):
+    """What the model would see next. It unpacks into its items and its token.
+
+    Attributes:
+        items: The items, oldest first; the caller's own objects.
+        token: What was read; needed to append and to compact.
+        ids: The id of each item.
+        left_out: The ids of tool outputs that are left out because their call is gone.
+        owed: The response id of a compaction that is owed (empty if it has none); None if none is.
+    """
+
+    items: list[Any]
+    token: Token
+    ids: list[ItemKey]
+    left_out: list[ItemKey] = []
+    owed: str | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.items, self.token))
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """One item of the full history, and what became of it.
+
+    Attributes:
+        id: Its id.
+        item: What it says; None once it is erased.
+        position: Where its event stands.
+        fate: `shown`, `compacted`, `popped`, `cleared`, or `left out` (a tool output whose call is gone).
+        by: The position of the event that took it out of the view; None where it is shown.
+        summary: Whether it stands for others: a compaction put it there.
+    """
+
+    id: ItemKey
+    item: Any
+    position: int
+    fate: str = "shown"
+    by: int | None = None
+    summary: bool = False
+
+
+class Compaction(Struct, frozen=True, kw_only=True):
+    """One compaction of a history.
+
+    Attributes:
+        position: Where its event stands.
+        covered: The ids of the items that gave way.
+        put: The ids of the items that stand for them.
+        after: The position of the token under which it was done.
+        mode: How it was done, in the producer's word.
+        response_id: The provider's response that it was made from.
+        run: Which run did it.
+        inert: Whether it shows nothing, since nothing that it covers was there any more.
+    """
+
+    position: int
+    covered: list[ItemKey]
+    put: list[ItemKey]
+    after: int | None = None
+    mode: str | None = None
+    response_id: str | None = None
+    run: str | None = None
+    inert: bool = False
+
+
+class FullHistory(Struct, frozen=True, kw_only=True):
+    """Everything that a history ever held, in order, and each of its compactions.
+
+    Attributes:
+        session: Whose history.
+        position: The position through which it was folded.
+        entries: All items.
+        compactions: All compactions, by position.
+    """
+
+    session: str
+    position: int
+    entries: list[Told]
+    compactions: list[Compaction]

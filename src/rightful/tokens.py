@@ -1,0 +1,92 @@
+"""Tokens: what a reader of a history had in front of it, in a form that can be written down and used elsewhere.
+
+A token is a position, so it is good in another thread, process or machine, and after a restart. Nothing is held
+while it is kept: whoever uses it is told if the history has changed in a way that matters.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+import msgspec
+from msgspec import Meta, Struct
+
+from rightful import limits
+from rightful.errors import UsageError
+from rightful.parts import Count, Covers, Session, Uuid, Word
+
+VERSION = 1
+"""Version of the written form."""
+
+
+class Wrote(Struct, frozen=True, array_like=True, gc=False):
+    """A batch of items that the holder of a token appended.
+
+    Attributes:
+        id: The event id of the batch.
+        count: How many items it has; their ids are (id, 0) to (id, count - 1).
+    """
+
+    id: Uuid
+    count: Annotated[int, Meta(ge=1, le=limits.SEQ_MAX)]
+
+
+class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a view of a history showed: all of it, or its last items, and what its holder has appended since.
+
+    Attributes:
+        session: Whose history.
+        position: The position through which the view was folded.
+        ledger: The id of the ledger; a token of another one is refused.
+        limit: How many items the view was limited to; None if it was not.
+        wrote: What its holder has appended since, in order.
+        void: Why nothing can be compacted with it; None if it can.
+        v: The version of the written form.
+    """
+
+    session: Session
+    position: Count
+    ledger: str = ""
+    limit: Count | None = None
+    wrote: tuple[Wrote, ...] = ()
+    void: Word | None = None
+    v: int = VERSION
+
+    def text(self) -> str:
+        """Return the token written down: JSON on one line, which `of` reads."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Return a token that was written down.
+
+        Raises:
+            UsageError: It is no token, or one of a newer version.
+        """
+        try:
+            found = msgspec.json.decode(text, type=cls)
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            raise UsageError(f"this is no token ({error}); read the history again to get one.") from None
+        if found.v > VERSION:
+            raise UsageError(f"this token has version {found.v}, newer than this program; upgrade, or read again.")
+        return found
+
+
+class Batch(Struct, frozen=True, kw_only=True):
+    """What is known of a batch of items beside the items.
+
+    Attributes:
+        run: The key of the run that appends. With `ordinal`, the call can be repeated, in any process.
+        ordinal: Which call of that run it is, from 0.
+        response_id: The provider's id of the response that they came with.
+        agent: Which agent spoke.
+        usage: What the response used.
+        covered: Which items of the view the model is proven to have seen when it gave that response.
+    """
+
+    run: Word | None = None
+    ordinal: Count | None = None
+    response_id: Word | None = None
+    agent: str | None = None
+    usage: dict[str, Any] | None = None
+    covered: Covers = ()
