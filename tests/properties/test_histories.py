@@ -188,7 +188,7 @@ class World:
             whole = self.actors[0].histories.full(name)
             entries = {one.id: one for one in whole.entries}
             for row in self.model.counting(name, self.model.head):
-                assert [entries[row.id, n].item for n in range(len(row.items))] == row.items
+                assert [entries[row.id, n].item for n in range(len(row.items))] == [*row.items]
             assert {one.id for one in whole.entries if one.fate == "shown"} == {one.id for one in self.model.view(name)}
             for run in range(3):
                 without = (f"run-{run}", self.count // 2)
