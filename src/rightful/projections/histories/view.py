@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rightful.parts import ItemRange
 from rightful.projections.histories.items import ERASED, Item, ItemKey, Pair
@@ -117,8 +117,11 @@ class View:
         return gone
 
     def late(self, id_: str) -> Iterator[Late]:
-        """Yield what has named items of an event before it was known; once."""
-        yield from self._late.pop(id_, ())
+        """Yield what has named items of an event before it was known; each once."""
+        for late in self._late.pop(id_, ()):
+            if late.covers:
+                yield structs.replace(late)
+                late.covers, late.put = [], []  # it may wait for other events too, and waits anew for those
 
     def forget_late(self) -> None:
         """Wait for nothing any more."""
