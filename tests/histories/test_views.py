@@ -14,6 +14,8 @@ from rightful import limits
 from rightful.errors import DamagedRowError
 from rightful.histories.histories import Histories
 from rightful.histories.views import Views
+from rightful.projections.histories.items import item_of
+from rightful.projections.histories.view import ITEM_BYTES, View
 
 
 class Counted(MemoryRecorder):
@@ -81,6 +83,17 @@ def test_views_are_kept_up_to_so_many_bytes(over: int, monkeypatch: pytest.Monke
     kept.history("t:b")
 
     assert reading(recorder, kept) == over
+
+
+def test_what_gave_way_takes_no_memory_any_more() -> None:
+    view = View()
+    view.append([item_of((S, n), n, b'"%d"' % n, escaped=False) for n in range(10)])
+    assert view.size_bytes == 10 * (3 + ITEM_BYTES)
+
+    view.replace([(S, 3)], [], after=None, late=(11, "popped", None))
+    assert view.size_bytes == 9 * (3 + ITEM_BYTES)
+    view.clear()
+    assert view.size_bytes == 0
 
 
 def test_what_fails_half_way_is_folded_anew() -> None:

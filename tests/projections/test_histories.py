@@ -154,6 +154,12 @@ def test_a_range_still_ends_where_an_item_was_that_is_withdrawn_or_erased() -> N
     assert [word(entry.item) for entry in erased.full(S).entries] == ["a", "b", "sum", "e"]
 
 
+def test_a_compaction_of_what_was_withdrawn_shows_nothing() -> None:
+    kept = told(*LETTERS, compacted("c", [item("1"), item("1", 1)], "sum"), withdrawn("w", "1"))
+
+    assert texts(kept) == ["c", "d"]
+
+
 def test_what_an_erased_event_took_out_is_not_known_but_a_clear_is_a_clear() -> None:
     recorder = MemoryRecorder()
     kept = histories(recorder)
@@ -248,6 +254,9 @@ def test_once_items_are_appended_a_session_holds_those_alone() -> None:
 
     assert texts(kept) == ["a"]
     assert [word(entry.item) for entry in kept.full(S).entries] == ["a"]
+    other = histories()
+    other.log.append([appended("2", "a"), wire("message.recorded", "3", role="user", content="more")])
+    assert texts(other) == ["a"]
 
 
 @pytest.mark.parametrize(
