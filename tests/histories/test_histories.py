@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 from tests.histories.actors import S, call, histories, output, texts, thought, user, wire
@@ -87,6 +88,17 @@ def test_asked_for_no_items_it_shows_none_and_a_negative_number_is_refused() -> 
         kept.full(S, at=-1)
 
 
+@pytest.mark.parametrize("one", ["text", b"bytes", {"role": "user"}])
+def test_one_item_outside_a_list_is_refused(one: Any) -> None:
+    kept = histories()
+    token = kept.history(S).token
+
+    for use in (kept.extend, kept.compact):
+        with pytest.raises(UsageError, match="takes a list of items, and was given one"):
+            use(token, one)
+    assert kept.log.head() == 0
+
+
 def test_each_call_returns_objects_of_its_own() -> None:
     kept = histories()
     kept.extend(S, [user("a")])
@@ -146,8 +158,9 @@ def test_an_item_that_the_holder_has_not_seen_is_refused_by_its_name() -> None:
 
     with pytest.raises(UsageError, match=f"item 0 of event {other} is none that the holder"):
         kept.compact(token, [user("sum")], [(other, 0)])
-    with pytest.raises(UsageError, match="these are no items of a history"):
-        kept.compact(token, [user("sum")], ["x"])
+    for name in ("x", object(), (other,), {"first": "x"}):
+        with pytest.raises(UsageError, match="these are no items of a history"):
+            kept.compact(token, [user("sum")], [name])
 
     assert kept.log.head() == 2
 
