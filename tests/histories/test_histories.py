@@ -9,6 +9,7 @@ import pytest
 from tests.histories.actors import S, call, histories, output, texts, thought, user, wire
 
 from rightful.errors import UsageError
+from rightful.event_base import Event
 from rightful.session_errors import StaleTokenError, VoidTokenError
 from rightful.tokens import Token, Wrote
 
@@ -63,6 +64,23 @@ def test_nothing_of_a_limited_read_but_its_window_gives_way() -> None:
     kept.compact(kept.history(S, 2).token, [user("sum")])
 
     assert texts(kept) == ["a", "sum"]
+
+
+def test_the_window_is_what_it_was_when_it_was_read_whatever_calls_come_later() -> None:
+    kept = histories()
+    kept.extend(S, [call("gone")])
+    kept.clear(S)
+    kept.extend(S, [user("a"), output("gone"), output("new")])
+    before, last = kept.history(S, 2).token, kept.history(S, 1).token
+    kept.extend(S, [call("gone"), call("new")])
+
+    kept.compact(last, [user("sum")])
+    assert texts(kept) == ["a", "out gone", "out new", "sum", "call gone", "call new"]
+
+    again = histories()
+    again.log.append([row.event for row in kept.log.read(until=4) if isinstance(row.event, Event)])
+    again.compact(before, [user("sum")])
+    assert texts(again) == ["sum", "out gone", "out new", "call gone", "call new"]
 
 
 def test_a_compaction_that_covers_nothing_stands_behind_what_was_read() -> None:
