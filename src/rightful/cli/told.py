@@ -178,6 +178,9 @@ def _covered(entry: Entry, shown: Shown) -> str:
     parts = ranges if shown.full else ranges[:_RANGES]
     if len(parts) < len(ranges):
         parts.append(f"and {many(len(ranges) - len(parts), 'range')} more; --full shows all")
+    if entry.elsewhere is not UNSET:
+        theirs = f"{many(entry.elsewhere, 'item')} of the history that it was begun with"
+        parts.append(f"and {theirs}" if parts else theirs)
     if entry.unresolved is not UNSET:
         lost = f"{many(entry.unresolved, 'item or range', 'items or ranges')} not in the history that is recorded here"
         parts.append(f"and {lost}" if parts else lost)

@@ -22,7 +22,7 @@ what came after its turn was closed, was erased or withdrawn, and the place wher
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rightful.ledger.recorded import Stored
 from rightful.projections.completeness import completeness_of
@@ -30,23 +30,27 @@ from rightful.projections.transcripts.beside import put_beside
 from rightful.projections.transcripts.calls import calls_of
 from rightful.projections.transcripts.covering import Covering
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
-from rightful.projections.transcripts.facts import Gathered
+from rightful.projections.transcripts.facts import Fact, Gathered
 from rightful.projections.transcripts.parts import Part, parts_of
 from rightful.projections.transcripts.placing import put_holes
 from rightful.projections.transcripts.sources import Sources
 from rightful.projections.transcripts.telling import Telling
 from rightful.projections.transcripts.usage import total, used
 
-__all__ = ["Entry", "Row", "Transcript", "fold"]
+__all__ = ["Entry", "Row", "RowsOf", "Transcript", "fold"]
+
+RowsOf = Callable[[str, int], Iterable[Stored]]
+"""Gives all rows of a session up to a position."""
 
 
-def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False) -> Transcript:
+def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, others: RowsOf | None = None) -> Transcript:
     """Return what the rows of one session tell.
 
     Args:
         session: Its name.
         rows: All its rows, of every type and outcome, by ascending position.
         revisions: Give each entry every row that told it.
+        others: Gives the rows of the session whose history it was begun with, for what its compactions cover.
 
     Raises:
         UpgradeError: A row is of a newer type or version. Upgrade and ask again.
@@ -59,7 +63,7 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False) -> Tr
     groups = used(parts)
     telling = Telling(sources.tells_messages, found.late, rows=revisions)
     told = telling.entries(parts, calls_of(parts), groups)
-    Covering(facts).put(told)
+    Covering(facts, _begun_with(facts, others)).put(told)
     put_holes(told, found.holes)
     transcript = Transcript(
         session=session,
@@ -74,6 +78,27 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False) -> Tr
     if gathered.beside or transcript.entries:
         transcript.names = [session]
     return transcript
+
+
+def _begun_with(facts: Iterable[Fact], others: RowsOf | None) -> list[list[Fact]]:
+    """Return the facts of the sessions whose history one was begun with, the earliest session first.
+
+    What stands behind the fork is no part of it, whatever it says, so that no two histories begin with each other.
+    """
+    found: list[list[Fact]] = []
+    fork = _fork(facts)
+    while others is not None and fork is not None and fork.body is not None:
+        gathered = Gathered(keeps=False)
+        for row in others(fork.body.of, min(fork.body.through, fork.position - 1)):
+            gathered.take(row)
+        found.insert(0, gathered.facts())
+        fork = _fork(found[0])
+    return found
+
+
+def _fork(facts: Iterable[Fact]) -> Fact | None:
+    forks = (one for one in facts if one.kind == "history_forked" and one.body is not None and not one.withdrawn)
+    return min(forks, key=lambda one: one.position, default=None)
 
 
 def _through(gathered: Gathered, rows: Iterable[Stored]) -> Iterator[Stored]:

@@ -75,6 +75,7 @@ class Entry(Struct, kw_only=True):
         covers: The items that were compacted or taken back.
         covered: The entries that those are: ranges of positions, both ends in it, as items follow each other here.
         unresolved: How many of `covers` name what is not there, or not told.
+        elsewhere: How many of `covers` stand in the history that this one was begun with.
         items: What stands for them.
         reason: Why a compaction that was due could not be done.
         agent: Which agent of a run spoke.
@@ -136,6 +137,7 @@ class Entry(Struct, kw_only=True):
     covers: list[Any] | UnsetType = UNSET
     covered: list[list[int]] | UnsetType = UNSET
     unresolved: int | UnsetType = UNSET
+    elsewhere: int | UnsetType = UNSET
     items: list[Any] | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     agent: str | UnsetType = UNSET
