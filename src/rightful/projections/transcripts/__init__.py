@@ -83,13 +83,13 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
 def _begun_with(facts: Iterable[Fact], others: RowsOf | None) -> list[list[Fact]]:
     """Return the facts of the sessions whose history one was begun with, the earliest session first.
 
-    What stands behind the fork is no part of it, whatever it says, so that no two histories begin with each other.
+    Each fork lies behind the position that it names, so this ends.
     """
     found: list[list[Fact]] = []
     fork = _fork(facts)
     while others is not None and fork is not None and fork.body is not None:
         gathered = Gathered(keeps=False)
-        for row in others(fork.body.of, min(fork.body.through, fork.position - 1)):
+        for row in others(fork.body.of, fork.body.through):
             gathered.take(row)
         found.insert(0, gathered.facts())
         fork = _fork(found[0])
@@ -97,8 +97,14 @@ def _begun_with(facts: Iterable[Fact], others: RowsOf | None) -> list[list[Fact]
 
 
 def _fork(facts: Iterable[Fact]) -> Fact | None:
-    forks = (one for one in facts if one.kind == "history_forked" and one.body is not None and not one.withdrawn)
-    return min(forks, key=lambda one: one.position, default=None)
+    """Return the fork that a history begins with: nothing stands in it before that, and it lies behind what it names."""
+    known = [one for one in facts if one.kind.startswith("history_") and one.body is not None and not one.withdrawn]
+    for one in sorted(known, key=lambda one: one.position):
+        if one.kind != "history_forked":
+            return None
+        if one.body is not None and one.body.through < one.position:
+            return one
+    return None
 
 
 def _through(gathered: Gathered, rows: Iterable[Stored]) -> Iterator[Stored]:
