@@ -8,7 +8,7 @@ how it was at any position. A session whose own history is empty is shown by the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rightful.cli import asking, common
 from rightful.errors import UsageError
@@ -40,7 +40,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=int, metavar="N",
         help="only the last N items, with --diff compactions; 0 for all; default 200 and 20, and all with --json",
     )  # fmt: skip
-    parser.add_argument("--all", action="store_true", help="shorten no text, nor what is encoded, and leave out nothing")
+    parser.add_argument(
+        "--all", action="store_true", help="shorten no text, nor what is encoded, and leave out nothing"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -101,4 +103,3 @@ def _seen(ledger: Ledger, session: str, at: int | None) -> Seen:
     if len(joined) == 1:
         return joined[0]._replace(asked=session)
     return own._replace(joined=tuple(one.session for one in joined))
-

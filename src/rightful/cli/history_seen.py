@@ -84,7 +84,7 @@ def seen(ledger: Ledger, session: str, at: int | None) -> Seen:
     position = ledger.log.head() if at is None else at
     fold = folded(ledger.log, session, position, whole=True)
     items, left_out = fold.view.shown()
-    whole = full_history(session, position, fold)
+    whole, rows = full_history(session, position, fold), rows_of(ledger.log, session, position)
     return Seen(
         session=session,
         position=position,
@@ -94,7 +94,7 @@ def seen(ledger: Ledger, session: str, at: int | None) -> Seen:
         whole=whole,
         entries={one.id: one for one in whole.entries},
         compactions={one.position: one for one in whole.compactions},
-        rows=rows_of(ledger.log, session, position),
+        rows=rows if fold.owed is not None else rows._replace(owed=None),
         is_past=at is not None,
     )
 

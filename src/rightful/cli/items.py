@@ -29,11 +29,13 @@ class Said(NamedTuple):
         who: Who says it, or what it is, in words.
         text: What is said; may be empty.
         marks: What is to be known of it, in words.
+        is_result: It is what a tool answered, which no agent says.
     """
 
     who: str
     text: str
     marks: tuple[str, ...] = ()
+    is_result: bool = False
 
 
 def said(item: Any, *, full: bool = False) -> Said:  # noqa: ANN401 - an item of any form
@@ -64,7 +66,7 @@ def _said(kind: str, fields: Mapping[str, Any], item: Any, *, full: bool) -> Sai
             marks = ("failed",) if fields["is_error"] else ()
             output = fields["output"]
             answer = value(output, full=full) if isinstance(output, str) else spoken(output, full=full)
-            return Said(f"result of call {fields['call']}", answer, marks)
+            return Said(f"result of call {fields['call']}", answer, marks, is_result=True)
         case "interaction_requested" | "interaction_answered":
             word = "asked" if kind == "interaction_requested" else "answered"
             rest = {name: value for name, value in fields["payload"].items() if name not in _OURS}

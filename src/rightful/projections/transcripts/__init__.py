@@ -97,7 +97,7 @@ def _begun_with(facts: Iterable[Fact], others: RowsOf | None) -> list[list[Fact]
 
 
 def _fork(facts: Iterable[Fact]) -> Fact | None:
-    """Return the fork that a history begins with: nothing stands in it before that, and it lies behind what it names."""
+    """Return the fork that a history begins with: it lies behind the position that it names, and nothing before it."""
     known = [one for one in facts if one.kind.startswith("history_") and one.body is not None and not one.withdrawn]
     for one in sorted(known, key=lambda one: one.position):
         if one.kind != "history_forked":
