@@ -55,7 +55,7 @@ def follow(log: Log, fold: Fold, session: str, after: int, until: int) -> None:
         for row in page:
             kind = row.envelope.type
             if kind == "history.appended" and not fold.shown.is_appended and row.envelope.outcome in ACCEPTED:
-                if fold.told:
+                if fold.telling.told:
                     raise AgainError
                 fold.shown = Shown(fold.shown.settled, fold.shown.forked_at, True, fold.shown.without)  # noqa: FBT003
             elif kind == "event.withdrawn" and after and row.envelope.outcome in ACCEPTED:
