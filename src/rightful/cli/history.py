@@ -49,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
     """Print the history."""
     if args.limit is not None and args.limit < 0:
         raise UsageError("--limit is a number of items, 0 for all; nothing was shown.")
-    with common.opened(args, readonly=True) as ledger:
+    with asking.opened(args) as ledger:
         at = _position(args.at, ledger.log.head())
-        seen = _seen(ledger, _named(ledger, args.session), at)
+        seen = _seen(ledger, asking.session_with_rows(ledger, args.session), at)
     if args.json:
         from rightful.cli import history_documents as documents
 
@@ -79,14 +79,6 @@ def _position(given: str | None, head: int) -> int | None:
     if (at := int(given[:20])) > head:
         raise UsageError(f"--at {given} is beyond the end of this ledger, position {head}; nothing was shown.")
     return at
-
-
-def _named(ledger: Ledger, asked: str) -> str:
-    """Return the session's full name; one that has rows is not sought, so the rest of the ledger is not folded."""
-    if ":" in asked and any(ledger.log.of_session(asked)):
-        return asked
-    asking.catch_up(ledger)
-    return asking.session_named(ledger, asked)
 
 
 def _seen(ledger: Ledger, session: str, at: int | None) -> Seen:

@@ -22,7 +22,7 @@ what came after its turn was closed, was erased or withdrawn, and the place wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from rightful.ledger.recorded import Stored
 from rightful.projections.completeness import completeness_of
@@ -30,17 +30,15 @@ from rightful.projections.transcripts.beside import put_beside
 from rightful.projections.transcripts.calls import calls_of
 from rightful.projections.transcripts.covering import Covering
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
-from rightful.projections.transcripts.facts import Fact, Gathered
+from rightful.projections.transcripts.facts import Gathered
+from rightful.projections.transcripts.forks import RowsOf, begun_with
 from rightful.projections.transcripts.parts import Part, parts_of
 from rightful.projections.transcripts.placing import put_holes
 from rightful.projections.transcripts.sources import Sources
 from rightful.projections.transcripts.telling import Telling
 from rightful.projections.transcripts.usage import total, used
 
-__all__ = ["Entry", "Row", "RowsOf", "Transcript", "fold"]
-
-RowsOf = Callable[[str, int], Iterable[Stored]]
-"""Gives all rows of a session up to a position."""
+__all__ = ["Entry", "Row", "Transcript", "fold"]
 
 
 def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, others: RowsOf | None = None) -> Transcript:
@@ -63,7 +61,7 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
     groups = used(parts)
     telling = Telling(sources.tells_messages, found.late, rows=revisions)
     told = telling.entries(parts, calls_of(parts), groups)
-    Covering(facts, _begun_with(facts, others)).put(told)
+    Covering(facts, begun_with(facts, others)).put(told)
     put_holes(told, found.holes)
     transcript = Transcript(
         session=session,
@@ -78,33 +76,6 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
     if gathered.beside or transcript.entries:
         transcript.names = [session]
     return transcript
-
-
-def _begun_with(facts: Iterable[Fact], others: RowsOf | None) -> list[list[Fact]]:
-    """Return the facts of the sessions whose history one was begun with, the earliest session first.
-
-    Each fork lies behind the position that it names, so this ends.
-    """
-    found: list[list[Fact]] = []
-    fork = _fork(facts)
-    while others is not None and fork is not None and fork.body is not None:
-        gathered = Gathered(keeps=False)
-        for row in others(fork.body.of, fork.body.through):
-            gathered.take(row)
-        found.insert(0, gathered.facts())
-        fork = _fork(found[0])
-    return found
-
-
-def _fork(facts: Iterable[Fact]) -> Fact | None:
-    """Return the fork that a history begins with: it lies behind the position that it names, and nothing before it."""
-    known = [one for one in facts if one.kind.startswith("history_") and one.body is not None and not one.withdrawn]
-    for one in sorted(known, key=lambda one: one.position):
-        if one.kind != "history_forked":
-            return None
-        if one.body is not None and one.body.through < one.position:
-            return one
-    return None
 
 
 def _through(gathered: Gathered, rows: Iterable[Stored]) -> Iterator[Stored]:
