@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.ledger.facts import fact
 from tests.ledger.memory import MemoryRecorder
@@ -85,6 +85,7 @@ class World:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=14))
+@example([("append", ["a"]), ("append", ["b"]), ("cover", [], 1)])
 def test_a_transcript_and_a_history_agree_on_the_view_and_on_what_each_compaction_covers(steps: list[Step]) -> None:
     world = World()
     for step in steps:
