@@ -70,8 +70,10 @@ def test_the_view_is_what_the_model_would_see_next(run: Run, filled: Path) -> No
     assert done.code == 0
     assert done.out.splitlines() == [
         "history of openai-agents:chat through position 9: what the model would see next",
-        f"2 items, {chars(SUM, ANSWER)} characters of JSON; 4 items more, not shown any more (3 compacted, 1 popped): "
-        f"--full shows all",
+        (
+            f"2 items, {chars(SUM, ANSWER)} characters of JSON; "
+            f"4 items more, not shown any more (3 compacted, 1 popped): --full shows all"
+        ),
         "a compaction is owed since #9 at response resp_3, by run r: an approval waits",
         "",
         f"#4.0  {T}  compaction  [encrypted, 20 characters, stands for 3 items]",
@@ -109,14 +111,17 @@ def test_the_whole_shows_each_item_that_ever_was_in_it_and_what_became_of_it(run
 
 def test_each_compaction_shows_what_it_covered_and_what_stands_for_that(run: Run, filled: Path) -> None:
     fill(filled, compacted("10", item("1"), items=["late"]), compacted("11", items=["note"]))
+    covered = chars(WHAT, CALL, OUTPUT)
 
     assert run("history", CHAT, "--diff").out.splitlines() == [
-        "history of openai-agents:chat through position 11: "
-        "what each compaction covered (-), and what stands for that (+)",
+        (
+            "history of openai-agents:chat through position 11: "
+            "what each compaction covered (-), and what stands for that (+)"
+        ),
         "3 compactions; what they covered stays in the ledger",
         "",
         f"#4  {T}  compaction, mode input, response resp_2, run r, read at #3, used tokens 9",
-        f"  3 items, {chars(WHAT, CALL, OUTPUT)} characters of JSON gave way to 1 item, {chars(SUM)} characters of JSON",
+        f"  3 items, {covered} characters of JSON gave way to 1 item, {chars(SUM)} characters of JSON",
         "  - #1.0  user: What is the weather?",
         "  - #2.0  tool weather (call call_1): city: Paris",
         "  - #2.1  result of call call_1: 18 C",

@@ -93,6 +93,12 @@ def test_a_call_of_any_kind_of_tool_is_told_with_its_result(items: list[Wire], r
     assert (one["call"], one["name"], one["arguments"], one.get("output")) == right
 
 
+def test_an_item_whose_type_is_no_text_is_data() -> None:
+    [one] = entries(batch("1", {"type": ["function_call"], "role": "user"}))
+
+    assert (one["kind"], one["name"]) == ("data", "item")
+
+
 def test_a_call_without_an_id_of_its_own_is_known_by_the_items() -> None:
     [one] = entries(batch("1", {"type": "tool_search_call", "id": "ts", "call_id": None, "arguments": {"a": 1}}))
 
