@@ -15,7 +15,7 @@ import rightful
 from rightful.identity import event_id
 from rightful.tokens import Token
 
-CHAT, BRANCH = "openai-agents:chat", "openai-agents:branch"
+CHAT, BRANCH, LATE = "openai-agents:chat", "openai-agents:branch", "openai-agents:late"
 CALL = {"type": "function_call", "call_id": "call_1", "id": "fc_1", "name": "weather", "arguments": '{"city":"Paris"}'}
 OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "18 C"}
 ANSWER = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "18 degrees."}]}
@@ -182,6 +182,19 @@ def test_a_fork_says_with_what_it_was_begun_and_whose_each_item_is(run: Run, fil
     assert document["begun_with"] == [{"session": CHAT, "through": 4, "position": 6}]
     assert [one.get("of") for one in document["items"]] == [CHAT, CHAT, None]
     assert document["owed"] is None
+
+
+def test_a_compaction_is_owed_by_the_session_that_could_not_do_it_until_it_is_done(run: Run, filled: Path) -> None:
+    fill(filled, fact("history.forked", "10", session=LATE, of=CHAT, through=9))
+
+    assert run("history", LATE, "--json").document["owed"] is None
+    fill(filled, fact("compaction.deferred", "11", session=LATE, run="q"))
+    assert "a compaction is owed since #11, by run q" in run("history", LATE).out.splitlines()
+    fill(filled, compacted("12", items=["sum"], session=LATE))
+    assert run("history", LATE, "--json").document["owed"] is None
+    assert run("history", LATE, "--at", "11", "--json").document["owed"]["position"] == 11
+    fill(filled, fact("history.cleared", "13", session=CHAT))
+    assert run("history", CHAT, "--json").document["owed"] is None
 
 
 def test_an_output_whose_call_is_gone_is_left_out_and_named(run: Run, ledger: Path) -> None:

@@ -163,7 +163,7 @@ def _sum(seen: Seen) -> str:
 
 
 def _owed(seen: Seen) -> None:
-    if (owed := seen.rows.owed) is not None:
+    if (owed := seen.owed) is not None:
         at = f" at response {owed.response_id}" if owed.response_id is not None else ""
         run = f", by run {owed.run}" if owed.run is not None else ""
         why = f": {owed.reason}" if owed.reason is not None else ""
