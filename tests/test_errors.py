@@ -145,6 +145,24 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         {"name": "pr", "session": "t:a", "why": "nothing was put"},
         "handoff 'pr' of t:a: nothing was put; nothing was handed over. Put it first, or repeat",
     ),
+    (
+        session_errors.StaleTokenError("t:a", 7, 9),
+        3,
+        {"session": "t:a", "token_position": 7, "changed_at": 9},
+        "the history of t:a changed at position 9, after your read at 7; nothing was written. Read the history again",
+    ),
+    (
+        session_errors.VoidTokenError("t:a", "nothing was read"),
+        2,
+        {"session": "t:a", "why": "nothing was read"},
+        "nothing of t:a can be compacted with this token: nothing was read; nothing was written. Read the history and",
+    ),
+    (
+        session_errors.RunDiffersError("t:a", "r", 2, 9),
+        3,
+        {"session": "t:a", "run": "r", "ordinal": 2, "position": 9},
+        "run 'r' of t:a was here before, and its call 2 appended something else (position 9); nothing was written.",
+    ),
 ]
 IDS = [type(case[0]).__name__ for case in CASES]
 
