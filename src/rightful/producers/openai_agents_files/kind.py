@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rightful import times
 from rightful.errors import InvalidEventError
-from rightful.producers.fields import session_of
+from rightful.identity import is_session
 from rightful.producers.importing.files import Problem
 from rightful.producers.importing.sqlite import WAL
 from rightful.producers.openai_agents_files.tables import MAIN, Store, branches_of, sessions_of, stores_of
@@ -121,20 +121,21 @@ def _of_session(
     if session_id is None:
         run.tell(Problem(None, f"a session of `{store.messages}` has an id that is no text; it was not imported"))
         return
+    name = f"{NAMESPACE}:{session_id}"
+    if not is_session(name):
+        what = f"the id {session_id[:64]!r}, which names nobody or cannot be a name"
+        run.tell(Problem(None, f"a session of `{store.messages}` has {what}; it was not imported"))
+        return
     branches = branches_of(connection, store, session_id)
-    if branches and MAIN not in branches:
-        branches = [MAIN, *branches]
-    for branch in sorted(branches, key=lambda one: one != MAIN) or [MAIN]:
-        if branch is None:
-            run.tell(Problem(None, f"a branch of {session_id} has an id that is no text; it was not imported"))
-            continue
-        try:
-            suffix = "" if branch == MAIN else f"/branch/{branch}"
-            name = session_of(NAMESPACE, session_id, "$.session_id", suffix=suffix)
-        except InvalidEventError as error:
-            run.tell(Problem(None, f"a session of `{store.messages}` was not imported: {error}"))
-            continue
-        yield Conversation(name, store, session_id, branch if branches else None, created)
+    yield Conversation(name, store, session_id, MAIN if branches else None, created)
+    for branch in branches:
+        if branch is None or not is_session(own := f"{name}/branch/{branch}"):
+            what = (
+                "an id that is no text" if branch is None else f"the id {branch[:64]!r}, which cannot stand in a name"
+            )
+            run.tell(Problem(None, f"a branch of {name} has {what}; it was not imported"))
+        elif branch != MAIN:
+            yield Conversation(own, store, session_id, branch, created)
 
 
 def _time_of(path: str, mtime_us: int) -> dict[str, Any]:

@@ -92,9 +92,7 @@ class Taking:
             what = f"{one.name}: {_many(sealed, 'item')} of EncryptedSession; kept as stored, encrypted"
             self._note(what)
         if one.branch == MAIN and (lost := unbranched_of(self._connection, one.store, one.session_id)):
-            what = (
-                f"{one.name}: {_many(len(lost), 'row')} of `{one.store.messages}` in no branch (the first: {lost[0]})"
-            )
+            what = f"{one.name}: {_many(len(lost), 'row')} of `{one.store.messages}` in no branch (first: {lost[0]})"
             self._problem(f"{what}; AdvancedSQLiteSession does not show them, and they were not imported", lost[0])
         return rows
 
