@@ -15,8 +15,8 @@ from rightful.projections.histories.items import Item, item_of
 TOLD = frozenset({"message.recorded", "thought.recorded", "tool_call.snapshotted", "tool_result.snapshotted"})
 """The event types of a transcript that are items of its history."""
 
-_NOT_SHOWN = ("ui_only", "hide")
-"""What a tool says of messages that the model does not see."""
+_NOT_SHOWN = "ui_only"
+"""What gptme says of messages that the model is not sent; those that are only hidden from a terminal it is."""
 
 _CALLS, _RESULTS = "tool_call.snapshotted", "tool_result.snapshotted"
 
@@ -49,7 +49,7 @@ class Telling:
         said = body_of(envelope, row.body, row.position)
         if envelope.type == "message.recorded":
             self._spoken = said.content if said.role == "assistant" and isinstance(said.content, str) else ""
-        if any((said.extra or {}).get(name) is True for name in _NOT_SHOWN):
+        if (said.extra or {}).get(_NOT_SHOWN) is True:
             return None
         if envelope.type == _CALLS and _is_in(self._spoken, said):
             self._in_text.add(said.call)
