@@ -226,8 +226,11 @@ class LedgerSession:
         calls.next += 1
 
     def _pop(self, run: Run) -> Any:  # noqa: ANN401 - content
-        item = _until_known(lambda: self._ledger.pop(self._name, key=run.calls.key()))
-        run.calls.next += 1
+        calls = run.calls
+        if not calls.given and not self._ledger.history(self._name, 1).items:
+            return None  # nothing to write down: nobody will ask again what this call did
+        item = _until_known(lambda: self._ledger.pop(self._name, key=calls.key()))
+        calls.next += 1
         return item
 
     def _clear(self, run: Run) -> None:
