@@ -35,7 +35,7 @@ def usage_since(run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, A
     """
     if wrapper is None:
         return None
-    now = _counted(wrapper.usage)
+    now = counted(wrapper.usage)
     before, run.usage = run.usage, now
     if before is None:
         return None
@@ -43,7 +43,8 @@ def usage_since(run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, A
     return used or None
 
 
-def _counted(usage: Any) -> dict[str, int]:  # noqa: ANN401 - the SDK's own class, of any version
+def counted(usage: Any) -> dict[str, int]:  # noqa: ANN401 - the SDK's own class, of any version
+    """Return the counts of a usage."""
     counts = {name: getattr(usage, name, 0) or 0 for name in _COUNTS}
     for group, name in _DETAILS:
         counts[name] = getattr(getattr(usage, group, None), name, 0) or 0
