@@ -77,5 +77,9 @@ def usage_of(told: Any) -> Usage:  # noqa: ANN401 - the provider's own class
             found = None
         if isinstance(found, Usage):
             return found
-    counts = {name: getattr(told, name, None) or 0 for name in ("input_tokens", "output_tokens", "total_tokens")}
-    return Usage(requests=1, **counts)
+    return Usage(
+        requests=1,
+        input_tokens=getattr(told, "input_tokens", None) or 0,
+        output_tokens=getattr(told, "output_tokens", None) or 0,
+        total_tokens=getattr(told, "total_tokens", None) or 0,
+    )

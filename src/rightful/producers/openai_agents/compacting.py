@@ -11,7 +11,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -22,6 +22,7 @@ from rightful.identity import composite_key
 from rightful.ledger.log import now_us
 from rightful.producers.openai_agents import borrowed, facts, provider
 from rightful.producers.openai_agents.line import settled, until_known
+from rightful.producers.openai_agents.planning import Asked, Look, Mode, Plan, checked_mode, is_output, plan_of
 from rightful.producers.openai_agents.proof import Exchange, Proof, prove, ranges, sendable, whole
 from rightful.session_errors import CompactionRefusedError, StaleTokenError
 
@@ -33,58 +34,14 @@ if TYPE_CHECKING:
     from rightful.histories.history import History
     from rightful.producers.openai_agents.line import Line
     from rightful.producers.openai_agents.runs import Run, Runs
-    from rightful.tokens import Batch, Token
+    from rightful.tokens import Batch
 
 PRODUCER = "openai-agents"
 """Who says that a compaction is owed."""
 
-MODES = ("auto", "input", "previous_response_id")
-"""How a compaction can be asked for."""
-
 _OUTDATES = ("history.compacted", "history.popped", "history.cleared", "event.withdrawn")
 
 _log = logging.getLogger("rightful.openai_agents")
-
-
-class Asked(NamedTuple):
-    """What a call asks for."""
-
-    response_id: str | None
-    mode: str
-    force: bool
-    store: bool | None
-
-
-class Look(NamedTuple):
-    """A history as a compaction finds it.
-
-    Attributes:
-        view: All that it shows.
-        window: The places of what the hook is shown, and of what a compaction by hand covers.
-        token: What the compaction is conditional on.
-        known: The places of what the run read and appended.
-        stale: Whether the history was changed after the run read it, so that nothing can be compacted.
-    """
-
-    view: History
-    window: range
-    token: Token
-    known: frozenset[int]
-    stale: bool
-
-
-class Plan(NamedTuple):
-    """What is to be compacted.
-
-    Attributes:
-        covered: The places of the items, ascending.
-        items: Those, as the provider is sent them.
-        mode: How: `input`, or `previous_response_id`.
-    """
-
-    covered: tuple[int, ...]
-    items: list[Any]
-    mode: str
 
 
 class Compacting:
@@ -97,10 +54,10 @@ class Compacting:
     _line: Line
     _client: Any
     _model: str
-    _compaction_mode: str
+    _compaction_mode: Mode
     _should_trigger_compaction: Callable[[dict[str, Any]], bool] | None
     _unstored: str | None = None
-    _warned: bool = False
+    _warned: frozenset[str] = frozenset()
 
     def hooks(self, inner: RunHooks[Any] | None = None) -> RunHooks[Any]:
         """Return hooks for `Runner.run(…, hooks=…)` that note what the model is really sent.
@@ -141,7 +98,8 @@ class Compacting:
         by_hand = wrapper is None or run.token is None
         mode = self._mode(asked, by_hand=by_hand)
         forced = asked.force or look.view.owed is not None
-        if not forced and not self._due(asked, mode, shown := [look.view.items[at] for at in look.window]):
+        shown = [look.view.items[at] for at in look.window]
+        if not forced and not self._due(asked, mode, shown):
             return
         if by_hand:
             plan = await asyncio.to_thread(self._plan_by_hand, look, asked, mode)
@@ -149,9 +107,9 @@ class Compacting:
             plan = await self._plan(look, asked, mode, run, self._exchange(run, wrapper))
         if plan is None:
             return
-        if not forced and (plan.mode, plan.items) != (mode, [sendable(item) for item in shown]):
-            if not self._due(asked, plan.mode, plan.items):
-                return
+        other = (plan.mode, plan.items) != (mode, [sendable(item) for item in shown])
+        if other and not forced and not self._due(asked, plan.mode, plan.items):
+            return
         await self._carry_out(plan, look, asked, run, wrapper)
 
     # -- what is due -----------------------------------------------------------------------
@@ -191,7 +149,7 @@ class Compacting:
             token = structs.replace(token, position=run.token.position, wrote=run.token.wrote)
         known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
         count, limit = len(view.items), getattr(self.session_settings, "limit", None)
-        window = range(count if limit is None else max(0, count - max(0, limit)) if limit is not None else 0, count)
+        window = range(0 if limit is None else max(0, count - max(0, limit)), count)
         changes = self._ledger.read(session=self._name, types=_OUTDATES, after=token.position)
         return Look(view, window, token, known, next(iter(changes), None) is not None)
 
@@ -218,9 +176,7 @@ class Compacting:
             covered=ranges(look.view.ids, proof.covered),
         )
 
-    async def _plan(
-        self, look: Look, asked: Asked, mode: str, run: Run, exchange: Exchange | None
-    ) -> Plan | None:
+    async def _plan(self, look: Look, asked: Asked, mode: str, run: Run, exchange: Exchange | None) -> Plan | None:
         if look.stale:
             _log.warning("%s was changed after this run read it; this run does not compact it.", self._name)
             return None
@@ -236,10 +192,12 @@ class Compacting:
         told = exchange.response_id in (None, asked.response_id)
         if mode == "previous_response_id" and not (proof.entire and told):
             if asked.mode == mode:
-                self._warn_once("the response has seen more than what it would stand for, so it cannot be compacted from")
+                self._warn_once(
+                    "the response has seen more than what it would stand for, so it cannot be compacted from"
+                )
                 return None
             mode = "input"
-        return _plan_of(look, proof, mode)
+        return plan_of(look, proof, mode)
 
     def _plan_by_hand(self, look: Look, asked: Asked, mode: str) -> Plan | None:
         items = look.view.items
@@ -250,7 +208,7 @@ class Compacting:
         else:
             covered = whole(items, set(look.window))
         places = tuple(sorted(covered))
-        return _plan_of(look, Proof(len(places), places, frozenset(), entire=True), mode) if places else None
+        return plan_of(look, Proof(len(places), places, frozenset(), entire=True), mode) if places else None
 
     def _seen_by(self, view: History, response_id: str | None) -> set[int]:
         """Return the places of what a response has seen and said, by the batches that came with it."""
@@ -264,7 +222,7 @@ class Compacting:
                 first, last = (one, one) if isinstance(one, tuple) else (one.first, one.last)
                 if first in at and last in at:
                     found.update(range(at[first], at[last] + 1))
-            own = [(recorded.id, place) for place, item in enumerate(said.items) if not _is_output(item)]
+            own = [(recorded.id, place) for place, item in enumerate(said.items) if not is_output(item)]
             found.update(at[one] for one in own if one in at)
         return found
 
@@ -273,9 +231,11 @@ class Compacting:
     async def _carry_out(
         self, plan: Plan, look: Look, asked: Asked, run: Run, wrapper: RunContextWrapper[Any] | None
     ) -> None:
+        client = self._client_for(wrapper)
+        if client is None:
+            return
         response_id = asked.response_id if plan.mode == "previous_response_id" else None
         try:
-            client = self._client = self._client or borrowed.default_client()
             made = await provider.compact(client, self._model, plan.items, response_id)
         except Exception as error:
             await self._owe(run, asked, f"the provider's compaction failed: {type(error).__name__}")
@@ -288,6 +248,17 @@ class Compacting:
             return
         if await settled(self._line.put(lambda: self._write(plan, look, made, response_id, run))):
             borrowed.tell_completed(wrapper)
+
+    def _client_for(self, wrapper: RunContextWrapper[Any] | None) -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
+        """Return the client; None if none was given and none can be made: a run does not end for that."""
+        if self._client is None:
+            try:
+                self._client = borrowed.default_client()
+            except Exception as error:
+                if wrapper is None:
+                    raise
+                self._warn_once(f"there is no client to compact with ({error})")
+        return self._client
 
     def _write(self, plan: Plan, look: Look, made: provider.Compacted, response_id: str | None, run: Run) -> bool:
         covers = ranges(look.view.ids, plan.covered)
@@ -304,7 +275,7 @@ class Compacting:
                     usage=usage,
                 )
             )
-        except StaleTokenError as error:
+        except (StaleTokenError, UsageError) as error:  # an output came in whose call would give way
             _log.warning("the compaction of %s came too late: %s", self._name, error)
             return False
         if run.known is not None:
@@ -338,10 +309,17 @@ class Compacting:
         until_known(lambda: self._ledger.append([event]))
 
     async def _defer_compaction(
-        self, response_id: str, store: bool | None = None, *, wrapper: RunContextWrapper[Any] | None = None  # noqa: FBT001 - the SDK's
+        self,
+        response_id: str,
+        store: bool | None = None,  # noqa: FBT001 - as the SDK calls it
+        *,
+        wrapper: RunContextWrapper[Any] | None = None,
     ) -> None:
-        """Note that a compaction is due which tool outputs put off. The SDK calls it, where it does; nothing hangs on it."""
-        asked = self._asked({"response_id": response_id} if store is None else {"response_id": response_id, "store": store})
+        """Note that a compaction is due which tool outputs put off. The SDK may call it; nothing hangs on it."""
+        args: OpenAIResponsesCompactionArgs = {"response_id": response_id}
+        if store is not None:
+            args["store"] = store
+        asked = self._asked(args)
         run = self._runs.of(wrapper)
         look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))
         shown = [look.view.items[at] for at in look.window]
@@ -349,50 +327,9 @@ class Compacting:
             await self._owe(run, asked, "tool outputs came after the response")
 
     def _warn_once(self, what: str) -> None:
-        level, self._warned = logging.DEBUG if self._warned else logging.WARNING, True
+        level = logging.DEBUG if what in self._warned else logging.WARNING
+        self._warned |= {what}
         _log.log(level, "%s was not compacted: %s.", self._name, what)
 
     def _check_open(self) -> None:
         raise NotImplementedError
-
-
-def _plan_of(look: Look, proof: Proof, mode: str) -> Plan:
-    items = [sendable(look.view.items[at]) for at in proof.covered]
-    sent = [_without_id(one) if at in proof.bare else one for at, one in zip(proof.covered, items, strict=True)]
-    return Plan(proof.covered, sent, mode)
-
-
-def _without_id(item: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if key != "id"}
-
-
-def _is_output(item: Any) -> bool:  # noqa: ANN401 - content
-    """Return whether an item is no word of the model: it came after the response, or before."""
-    if not isinstance(item, dict):
-        return True
-    kind = str(item.get("type"))
-    return kind.endswith("_output") or kind == "mcp_approval_response" or item.get("role") == "user"
-
-
-def checked_mode(mode: str) -> str:
-    """Return a compaction mode.
-
-    Raises:
-        UsageError: There is none of that name.
-    """
-    if mode not in MODES:
-        raise UsageError(f"{mode!r} is no compaction mode; nothing was done. Give one of {', '.join(MODES)}.")
-    return mode
-
-
-def checked_model(model: str) -> str:
-    """Return the name of a model that compacts.
-
-    Raises:
-        UsageError: The provider compacts with none of that name.
-    """
-    if not provider.compacts(model):
-        raise UsageError(
-            f"{model!r} is no model that compacts; nothing was done. Give one of OpenAI's: gpt-…, o…, or ft:gpt-…."
-        )
-    return model

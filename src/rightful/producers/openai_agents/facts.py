@@ -49,3 +49,8 @@ def counted(usage: Any) -> dict[str, int]:  # noqa: ANN401 - the SDK's own class
     for group, name in _DETAILS:
         counts[name] = getattr(getattr(usage, group, None), name, 0) or 0
     return counts
+
+
+def told(usage: Any) -> dict[str, int] | None:  # noqa: ANN401 - as above
+    """Return a usage as a batch or a compaction tells it; None if it is nothing."""
+    return {name: count for name, count in counted(usage).items() if count} or None

@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from agents import RunHooks
-from agents.usage import Usage
 
-from rightful.producers.openai_agents.facts import counted
+from rightful.producers.openai_agents.facts import told
 from rightful.producers.openai_agents.proof import Exchange, mark
 
 if TYPE_CHECKING:
@@ -55,14 +54,10 @@ class RecordingHooks(RunHooks[Any]):
                 seen=tuple(mark(item) for item in [*asked, *response.to_input_items()]),
                 response_id=response.response_id,
                 agent=agent.name,
-                usage=_used(response.usage),
+                usage=told(response.usage),
             )
         if self.inner is not None:
             await self.inner.on_llm_end(context, agent, response)
-
-
-def _used(usage: Usage) -> dict[str, Any] | None:
-    return {name: count for name, count in counted(usage).items() if count} or None
 
 
 def _passed_on(name: str) -> Callable[..., Awaitable[Any]]:

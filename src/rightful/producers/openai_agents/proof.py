@@ -114,31 +114,41 @@ def _fit(one: Mark | None, other: Mark | None) -> bool:
     return one is not None and other is not None and one.fits(other)
 
 
+Index = tuple[dict[str, list[int]], dict[str, list[int]]]
+"""Where each digest stands, ascending: the full ones, and the bare ones that differ."""
+
+
 def _most(
     candidates: Sequence[Mark | None], seen: Sequence[Mark | None], among: range, window: range
 ) -> Iterator[tuple[int, int]]:
     """Yield the longest matching of two windows, latest occurrences first (Hunt and Szymanski, CACM 20:5, 1977)."""
-    places = {at: _places(candidates[at], index) for index in [_index(seen, window)] for at in among}
-    exact = sum(map(len, places.values())) <= _PAIRS
+    index = _index(seen, window)
+    if sum(len(places) for at in among for places in _places(candidates[at], index)) > _PAIRS:
+        yield from _nearest(candidates, among, index, window.stop)
+        return
     ends: list[int] = []
     chains: list[tuple[int, int, Any]] = []
     for at in reversed(among):
-        for place in places[at]:
+        for place in sorted({place for places in _places(candidates[at], index) for place in places}):
             depth = bisect_left(ends, -place)
-            if not exact and depth < len(ends):
-                continue
-            chain = (at, place, chains[depth - 1] if depth else None)
             ends[depth : depth + 1] = [-place]
-            chains[depth : depth + 1] = [chain]
-            if not exact:
-                break
-    chain = chains[-1] if chains else None
-    while chain is not None:
-        yield chain[0], chain[1]
-        chain = chain[2]
+            chains[depth : depth + 1] = [(at, place, chains[depth - 1] if depth else None)]
+    left: tuple[int, int, Any] | None = chains[-1] if chains else None
+    while left is not None:
+        yield left[0], left[1]
+        left = left[2]
 
 
-def _index(seen: Sequence[Mark | None], window: range) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+def _nearest(candidates: Sequence[Mark | None], among: range, index: Index, end: int) -> Iterator[tuple[int, int]]:
+    """Yield a matching that takes the nearest occurrence each time: proven as well, and perhaps not the longest."""
+    for at in reversed(among):
+        before = [places[bisect_left(places, end) - 1] for places in _places(candidates[at], index) if places[0] < end]
+        if before:
+            end = max(before)
+            yield at, end
+
+
+def _index(seen: Sequence[Mark | None], window: range) -> Index:
     full: dict[str, list[int]] = {}
     bare: dict[str, list[int]] = {}
     for place in window:
@@ -150,15 +160,13 @@ def _index(seen: Sequence[Mark | None], window: range) -> tuple[dict[str, list[i
     return full, bare
 
 
-def _places(one: Mark | None, index: tuple[dict[str, list[int]], dict[str, list[int]]]) -> list[int]:
-    """Return where a candidate may stand, by ascending place: so that none follows another in one chain."""
+def _places(one: Mark | None, index: Index) -> list[list[int]]:
+    """Return where a candidate may stand, by the digest that says so."""
     if one is None:
         return []
     full, bare = index
-    found = [*full.get(one.full, ()), *bare.get(one.full, ())]
-    if one.bare != one.full:
-        found += full.get(one.bare, ())
-    return sorted(set(found))
+    found = [full.get(one.full), bare.get(one.full), full.get(one.bare) if one.bare != one.full else None]
+    return [places for places in found if places]
 
 
 class Proof(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from agents.memory import SessionSettings
 from msgspec import structs
@@ -16,9 +16,10 @@ from msgspec import structs
 from rightful.errors import UsageError
 from rightful.identity import is_session
 from rightful.producers.openai_agents import branches, facts
-from rightful.producers.openai_agents.compacting import Compacting, checked_mode, checked_model
+from rightful.producers.openai_agents.compacting import Compacting
 from rightful.producers.openai_agents.items import as_json
 from rightful.producers.openai_agents.line import Line, settled, until_known
+from rightful.producers.openai_agents.planning import Mode, checked_mode, checked_model
 from rightful.producers.openai_agents.runs import Run, Runs
 from rightful.session_errors import RunDiffersError, SessionClosedError
 from rightful.tokens import Batch
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
     from rightful import Ledger, Recorded
     from rightful.histories.history import FullHistory
     from rightful.parts import ItemId
+    from rightful.producers.openai_agents.proof import Exchange
 
 NAMESPACE = "openai-agents"
 """The namespace of the sessions of this SDK."""
+
 
 class LedgerSession(Compacting):
     """A session of the OpenAI Agents SDK in a ledger: nothing that was ever in it is deleted.
@@ -80,7 +83,7 @@ class LedgerSession(Compacting):
         session_settings: SessionSettings | dict[str, Any] | None = None,
         client: Any = None,  # noqa: ANN401 - `openai.AsyncOpenAI`, which is not imported for it
         model: str = "gpt-4.1",
-        compaction_mode: Literal["previous_response_id", "input", "auto"] = "auto",
+        compaction_mode: Mode = "auto",
         should_trigger_compaction: Callable[[dict[str, Any]], bool] | None = None,
     ) -> None:
         self._name = name_of(session_id)
@@ -214,7 +217,7 @@ class LedgerSession(Compacting):
         def write() -> None:
             said = structs.replace(told, run=calls.run, ordinal=calls.next)
             run.token = self._ledger.extend(run.token or self._name, items, said)
-            run.knows((run.token.wrote[-1].id, at) for at in range(len(items)))
+            run.knows((one.id, at) for one in run.token.wrote for at in range(one.count))
 
         try:
             until_known(write)
