@@ -52,7 +52,7 @@ def test_a_broken_row_is_a_problem_with_its_table_and_id_and_its_neighbours_are_
     assert shown(ledger) == [user("a"), user("b"), user("c")]
     assert told(report) == [
         (2, "row 2 of `agent_messages`: Expected JSON: Unterminated string starting at, line 1 column 18"),
-        (3, "row 3 of `agent_messages`: Expected JSON nested at most 64 levels deep"),
+        (3, "row 3 of `agent_messages`: Expected content nested at most 64 levels deep"),
         (4, report.problems[2].what),
     ]
     assert (report.exit_code, told(again), again.appended) == (2, told(report), 0)

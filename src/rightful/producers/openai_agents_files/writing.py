@@ -135,7 +135,7 @@ class Writing(Reader):
         try:
             wire.check(self.event(message))
         except InvalidEventError as error:
-            return error.what if error.place == "$" else str(error)
+            return error.what  # its place may be as deep as the message
         return None
 
     def used(self, turn: object, counts: dict[str, Any]) -> None:
