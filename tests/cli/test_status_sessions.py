@@ -72,7 +72,7 @@ def test_the_newest_are_listed_and_how_many_there_are_beside(run: Run, filled: P
     assert document["sessions"] == [
         {
             "session": "t:c", "first_at": "2026-08-01T12:00:00Z", "last_at": "2026-08-01T12:00:00Z", "at_basis": None,
-            "events": 1, "producers": ["hook"], "transcript": None,
+            "events": 1, "producers": ["hook"], "transcript": None, "history": None,
             "bound": [{"uri": "file:///t/b.jsonl", "evidence": "native-id"}], "subagents": 0,
         }
     ]  # fmt: skip

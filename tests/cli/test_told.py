@@ -149,7 +149,7 @@ def test_what_was_taken_back_and_what_a_compaction_covers_is_said(run: Run, ledg
         "    user:",
         "      Fix",
         "      it",
-        '    compaction: {"encrypted_content": "x", "type": "compaction"}',
+        "    compaction [encrypted, 1 character]",
         "    item: odd",
     ]
 

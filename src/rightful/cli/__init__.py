@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "policy": "rightful.cli.policy",
     "backfill": "rightful.cli.backfill",
     "transcript": "rightful.cli.transcript",
+    "history": "rightful.cli.history",
     "locate": "rightful.cli.locate",
     "status": "rightful.cli.status",
     "demo": "rightful.cli.demo",

@@ -115,6 +115,26 @@ def _policy(text: bytes) -> Policy:
     return policy_of(found)
 
 
+def opened(args: argparse.Namespace) -> Ledger:
+    """Open the ledger to read it: with what hooks could not append yet, where it can be written to."""
+    try:
+        return common.opened(args)
+    except ReadOnlyStoreError:
+        return common.opened(args, readonly=True)
+
+
+def session_with_rows(ledger: Ledger, asked: str) -> str:
+    """Return the session's full name; one that has rows is not sought, so the rest of the ledger is not folded.
+
+    Raises:
+        UsageError: As `session_named`.
+    """
+    if ":" in asked and any(ledger.log.of_session(asked)):
+        return asked
+    catch_up(ledger)
+    return session_named(ledger, asked)
+
+
 def session_named(ledger: Ledger, asked: str) -> str:
     """Return the full name of the session that a person means.
 
@@ -224,11 +244,7 @@ def before_all(args: argparse.Namespace, through: int, ledger: Ledger) -> str | 
 @contextmanager
 def folded(args: argparse.Namespace) -> Iterator[Ledger]:
     """Open the ledger and bring its projections up to date, with progress on long work."""
-    try:
-        ledger = common.opened(args)
-    except ReadOnlyStoreError:
-        ledger = common.opened(args, readonly=True)
-    with ledger:
+    with opened(args) as ledger:
         log = logs.of(args)
         behind, began = ledger.projected().behind(), time.monotonic()
         catch_up(ledger)

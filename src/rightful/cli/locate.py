@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rightful.app import Ledger
-    from rightful.reports.locate.locating import Places
+    from rightful.reports.locate.locating import Known, Places
     from rightful.reports.locate.records import Rows
 
+_HISTORIES = "openai-agents"  # the namespace of sessions whose program writes into the ledger itself
 _PEEK = 32  # rows that are looked at to tell what a file is that holds no session records
 
 
@@ -104,7 +105,7 @@ def _session(args: argparse.Namespace) -> int:
 
     with _ledger(args) as ledger:
         known = locating.known(None if ledger is None else ledger.log)
-        name = locating.named(known, args.session)
+        name = _named(ledger, known, args.session)
         one = known.sessions.get(name)
         where = _places(args, ledger, None if one is None else one.folder)
         with tables.progress("reading transcripts", None, "files") as told:
@@ -116,6 +117,27 @@ def _session(args: argparse.Namespace) -> int:
     else:
         located.show_answer(answer, scan, before, bound)
     return common.worst([located.failed(bound), common.CHECK_SAID_NO if answer.owner is None else common.DONE])
+
+
+def _named(ledger: Ledger | None, known: Known, asked: str) -> str:
+    """Return the session that a person means.
+
+    Raises:
+        UsageError: There is none, or its transcript is the ledger's own: what a program appended to a history.
+    """
+    from rightful.reports.locate import locating
+
+    try:
+        return locating.named(known, asked)
+    except UsageError:
+        names = [one for one in (asked, f"{_HISTORIES}:{asked}") if one.startswith(f"{_HISTORIES}:")]
+        found = [one for one in names if ledger is not None and any(ledger.log.of_session(one))]
+        if not found:
+            raise
+    raise UsageError(
+        f"{found[0]} has no file of a tool: what it said stands in this ledger, and nothing was searched. "
+        f"`rightful transcript` and `rightful history` show it."
+    )
 
 
 def _missing(args: argparse.Namespace) -> int:
@@ -172,7 +194,7 @@ def _check(args: argparse.Namespace) -> int:
 
     with _ledger(args) as ledger:
         known = locating.known(None if ledger is None else ledger.log)
-        name = None if args.session is None else locating.named(known, args.session)
+        name = None if args.session is None else _named(ledger, known, args.session)
         with tables.progress("looking at transcripts", None, "files") as told:
             found = checking.check(known, _places(args, ledger), name, told)
         split = {one: uris for one, uris in known.bindings.split().items() if name in {None, one}}

@@ -57,6 +57,9 @@ def _by(one: Session) -> str:
 
 def _transcript(one: Session) -> str:
     said = "no transcript" if one.transcript is None else f"transcript {one.transcript}"
+    if (kept := one.history) is not None:
+        compacted = f", {common.many(kept.compactions, 'compaction')}" if kept.compactions else ""
+        said += f"; history of {common.many(kept.batches, 'batch', 'batches')}{compacted}"
     if one.bound:
         evidence = ", ".join(sorted({held.evidence for held in one.bound}))
         said += f"; {common.many(len(one.bound), 'file')} bound ({evidence})"

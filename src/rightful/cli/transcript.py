@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rightful.cli import asking, common
-from rightful.errors import ReadOnlyStoreError, UsageError
+from rightful.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "--as gives all messages; leave out --turn, --limit, --revisions and --all. Nothing was shown."
         )
-    with _opened(args) as ledger:
-        session = _named(ledger, args.session)
+    with asking.opened(args) as ledger:
+        session = asking.session_with_rows(ledger, args.session)
         transcript = ledger.transcript(session, require_complete=args.require_complete, revisions=args.revisions)
         is_empty = all(entry.kind == "data" for entry in transcript.entries)
         bound = [line for one in _bound(ledger, session) for line in _told(args, ledger, one)] if is_empty else []
@@ -106,21 +106,6 @@ def _told(args: argparse.Namespace, ledger: Ledger, one: Binding) -> list[str]:
         return [said, shlex.join([*words, "transcript", native])]
     command = shlex.join([*words, "import", file.tool, path])
     return [f"bound to {path} ({one.evidence}), not imported; this imports it:", command]
-
-
-def _opened(args: argparse.Namespace) -> Ledger:
-    try:
-        return common.opened(args)
-    except ReadOnlyStoreError:
-        return common.opened(args, readonly=True)
-
-
-def _named(ledger: Ledger, asked: str) -> str:
-    """Return the session's full name; one that has rows is not sought, so the rest of the ledger is not folded."""
-    if ":" in asked and any(ledger.log.of_session(asked)):
-        return asked
-    asking.catch_up(ledger)
-    return asking.session_named(ledger, asked)
 
 
 def _cut(transcript: Transcript, args: argparse.Namespace) -> int:

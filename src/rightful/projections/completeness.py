@@ -54,6 +54,9 @@ COUNTED = frozenset(
 )
 """The types that make a transcript: of one without an index nobody can say whether it is all there."""
 
+HISTORY = frozenset({"history.appended", "history.forked"})
+"""The types by which a session has a history of its own. Nobody counts what should be in one."""
+
 TERMINAL, DATA, WITHDRAWAL = "turn.ended", "data.recorded", "event.withdrawn"
 ENDED_OR_COUNTED = COUNTED | {TERMINAL}
 TRANSCRIPT = COUNTED | {TERMINAL, DATA}
@@ -106,7 +109,7 @@ def completeness_of(rows: Iterable[Stored]) -> Completeness:
     withdrawn: set[tuple[str, int]] = set()
     has_history = False
     for row in rows:
-        has_history = has_history or row.envelope.type == "history.appended"
+        has_history = has_history or row.envelope.type in HISTORY
         if (revision := withdrawn_by(row)) is not None:
             withdrawn.add(revision)
         told.setdefault(row.envelope.producer, _Told()).take(row)

@@ -6,16 +6,18 @@ returned the rows are read.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
 from rightful import times
+from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
 from rightful.projections import bindings
-from rightful.projections.completeness import State
+from rightful.projections.completeness import HISTORY, State
 from rightful.projections.facts import Facts
 from rightful.projections.names import Names, above
 from rightful.projections.projected import Projected
@@ -29,6 +31,13 @@ class Bound(msgspec.Struct, frozen=True):
     evidence: str
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """A history that is appended to: in how many batches that was done, and how often it was compacted."""
+
+    batches: int
+    compactions: int
+
+
 class Session(msgspec.Struct, frozen=True):
     """A session, and what the ledger holds of it.
 
@@ -40,6 +49,7 @@ class Session(msgspec.Struct, frozen=True):
         events: How many rows stand under its name.
         producers: Who wrote them, the first one first.
         transcript: `complete`, `incomplete` or `unknown`; None where it has none.
+        history: What its history holds; None where nobody appends to one, and none was begun.
         bound: The transcripts that are bound to it.
         subagents: How many subagents it has, whose names begin with its own.
     """
@@ -51,6 +61,7 @@ class Session(msgspec.Struct, frozen=True):
     events: int
     producers: list[str]
     transcript: State | None
+    history: Kept | None
     bound: list[Bound]
     subagents: int
 
@@ -105,19 +116,22 @@ def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, int]]:
 
 def _session(log: Log, names: Names, number: int, state: State | None, subagents: int) -> Session:
     name, count, by = names.text(number), 0, dict[str, None]()
-    told, is_bound = _Times(), False
+    told, kinds = _Times(), Counter[str]()
     for page in log.of_session(name):
         count += len(page)
         by |= dict.fromkeys(row.envelope.producer for row in page)
-        is_bound = is_bound or any(row.envelope.type in bindings.TYPES for row in page)
+        kinds.update(row.envelope.type for row in page if row.envelope.outcome in ACCEPTED)
         told.take(page)
     first_us, last_us = told.own or told.of_files or (names.seen_us[number],) * 2
     basis: Literal["file"] | None = None if told.own or not told.of_files else "file"
+    is_bound = not kinds.keys().isdisjoint(bindings.TYPES)
     held = bindings.bindings(log.read(session=name, types=list(bindings.TYPES))).all() if is_bound else ()
     bound = [Bound(one.uri, one.evidence) for one in held]
-    return Session(
-        name, times.text_of(first_us), times.text_of(last_us), basis, count, list(by), state, bound, subagents
-    )
+    history = Kept(kinds["history.appended"], kinds["history.compacted"]) if HISTORY & kinds.keys() else None
+    if state is None and history is not None:
+        state = "unknown"  # as `completeness_of` says: nobody counts what should be in one
+    first_at, last_at = times.text_of(first_us), times.text_of(last_us)
+    return Session(name, first_at, last_at, basis, count, list(by), state, history, bound, subagents)
 
 
 class _Times:

@@ -31,6 +31,7 @@ from rightful.projections.transcripts.calls import calls_of
 from rightful.projections.transcripts.covering import Covering
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
 from rightful.projections.transcripts.facts import Gathered
+from rightful.projections.transcripts.forks import RowsOf, begun_with
 from rightful.projections.transcripts.parts import Part, parts_of
 from rightful.projections.transcripts.placing import put_holes
 from rightful.projections.transcripts.sources import Sources
@@ -40,13 +41,14 @@ from rightful.projections.transcripts.usage import total, used
 __all__ = ["Entry", "Row", "Transcript", "fold"]
 
 
-def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False) -> Transcript:
+def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, others: RowsOf | None = None) -> Transcript:
     """Return what the rows of one session tell.
 
     Args:
         session: Its name.
         rows: All its rows, of every type and outcome, by ascending position.
         revisions: Give each entry every row that told it.
+        others: Gives the rows of the session whose history it was begun with, for what its compactions cover.
 
     Raises:
         UpgradeError: A row is of a newer type or version. Upgrade and ask again.
@@ -59,7 +61,7 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False) -> Tr
     groups = used(parts)
     telling = Telling(sources.tells_messages, found.late, rows=revisions)
     told = telling.entries(parts, calls_of(parts), groups)
-    Covering(facts).put(told)
+    Covering(facts, begun_with(facts, others)).put(told)
     put_holes(told, found.holes)
     transcript = Transcript(
         session=session,

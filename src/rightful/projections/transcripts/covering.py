@@ -2,7 +2,9 @@
 
 Both name items of the history by their ids and by ranges. A range means what stood between its ends in the view
 that the model had then: items as they were recorded, without what was taken back, cleared or compacted before,
-and with what stands for it in its place.
+and with what stands for it in its place. It is the view of `rightful.projections.histories`: what a fork was begun
+with stands before its own items, what covers only what is gone shows nothing, and what covers nothing stands where
+the view ended that it was made from.
 """
 
 from __future__ import annotations
@@ -26,19 +28,32 @@ _ITEMS = frozenset({"message", "thought", "tool_call", "tool_result"})
 class Covering:
     """What the events of one history cover.
 
+    Attributes:
+        view: The items that stand in the view at the end, in order.
+
     Args:
         facts: All facts of a session.
+        before: The facts of the sessions whose history it was begun with, the earliest session first.
     """
 
-    def __init__(self, facts: Iterable[Fact]) -> None:
-        self._view: list[Item] = []
+    def __init__(self, facts: Iterable[Fact], before: Iterable[Iterable[Fact]] = ()) -> None:
+        self.view: list[Item] = []
         self._places: dict[Item, int] = {}
         self._covered: dict[str, list[Item]] = {}
         self._unresolved: dict[str, int] = {}
         self._popped: set[Item] = set()
+        self._positions: dict[str, int] = {}
+        for others in before:
+            self._take_all(others)
+        self._elsewhere = frozenset(self._positions)
+        self._take_all(facts)
+
+    def _take_all(self, facts: Iterable[Fact]) -> None:
+        """Take the facts of one session."""
         known = sorted(facts, key=lambda one: one.position)
         is_appended = any(one.kind == "history_appended" for one in known)
         for fact in known:
+            self._positions[fact.id] = fact.position
             self._take(fact, is_appended=is_appended)
 
     def _take(self, fact: Fact, *, is_appended: bool) -> None:
@@ -50,41 +65,51 @@ class Covering:
             for place in range(len(fact.body.items)):
                 self._append((fact.id, place))
         elif fact.kind == "history_compacted":
-            self._take_out(fact, fact.body.covers, [(fact.id, place) for place in range(len(fact.body.items))])
+            put = [(fact.id, place) for place in range(len(fact.body.items))]
+            self._take_out(fact, fact.body.covers, put, after=fact.body.after)
         elif fact.kind == "history_popped":
             self._take_out(fact, fact.body.items, [])
             self._popped.update(self._covered[fact.id])
         elif fact.kind == "history_cleared":
-            self._view, self._places = [], {}
+            self.view, self._places = [], {}
 
     def _append(self, item: Item) -> None:
-        self._places[item] = len(self._view)
-        self._view.append(item)
+        self._places[item] = len(self.view)
+        self.view.append(item)
 
-    def _take_out(self, fact: Fact, covers: Iterable[Any], put: list[Item]) -> None:
+    def _take_out(self, fact: Fact, covers: Iterable[Any], put: list[Item], after: int | None = None) -> None:
         """Take items out of the view, and put others where the first of them stood."""
         named = [self._ends(one) for one in covers]
         found = sorted(one for one in named if one is not None)
         self._unresolved[fact.id] = len(named) - len(found)
-        at = kept_from = found[0][0] if found else len(self._view)
+        if named and not found:
+            put = []
+        at = kept_from = found[0][0] if found else self._end_of(after)
         gone: list[Item] = []
         kept: list[Item] = []
         for first, last in found:
-            kept += self._view[kept_from:first]
-            gone += self._view[max(first, kept_from) : last + 1]
+            kept += self.view[kept_from:first]
+            gone += self.view[max(first, kept_from) : last + 1]
             kept_from = max(kept_from, last + 1)
         self._covered[fact.id] = gone
         for item in gone:
             del self._places[item]
-        self._view[at:] = [*put, *kept, *self._view[kept_from:]]
-        for place in range(at, len(self._view)):
-            self._places[self._view[place]] = place
+        self.view[at:] = [*put, *kept, *self.view[kept_from:]]
+        for place in range(at, len(self.view)):
+            self._places[self.view[place]] = place
+
+    def _end_of(self, after: int | None) -> int:
+        """Return where the view ended at a position; its end now, if None."""
+        at = len(self.view)
+        while after is not None and at and self._positions[self.view[at - 1][0]] > after:
+            at -= 1
+        return at
 
     def _ends(self, one: Any) -> tuple[int, int] | None:  # noqa: ANN401 - an item or a range
         """Return the places of the first and the last item of a range; None where they do not stand in the view."""
         if isinstance(one, ItemRange):
             first = 0 if one.first is None else self._place(one.first)
-            last = len(self._view) - 1 if one.last is None else self._place(one.last)
+            last = len(self.view) - 1 if one.last is None else self._place(one.last)
         else:
             first = last = self._place(one)
         return None if first is None or last is None or first > last else (first, last)
@@ -125,7 +150,8 @@ class Covering:
         covered = {item for id_ in ids for item in self._covered[id_]}
         numbers = sorted({number for item in covered for number in places.get(item, ())})
         entry.covered = [[positions[first], positions[last]] for first, last in ranges(numbers)]
-        untold = sum(item not in places for item in covered)
+        untold = sum(item not in places and item[0] not in self._elsewhere for item in covered)
+        entry.elsewhere = sum(item[0] in self._elsewhere for item in covered) or UNSET
         entry.unresolved = (min(self._unresolved[id_] for id_ in ids) + untold) or UNSET
 
 

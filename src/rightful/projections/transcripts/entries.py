@@ -45,8 +45,8 @@ class Entry(Struct, kw_only=True):
 
     Attributes:
         kind: `message`, `thought`, `tool_call`, `usage`, `error`, `interaction_requested`, `interaction_answered`,
-            `data`, `turn_ended`, `history_compacted`, `history_popped`, `history_cleared` or `history_appended`
-            (items that were erased).
+            `data`, `turn_ended`, `history_compacted`, `history_popped`, `history_cleared`, `history_forked`,
+            `compaction_deferred` or `history_appended` (items that were erased).
         id: The event id of what told it first; of what is an item of the history by itself, that is `[id, 0]`.
         role: Of a message: `user`, `assistant` …
         text: What was said; of a list of parts the text parts, joined by newlines.
@@ -63,7 +63,8 @@ class Entry(Struct, kw_only=True):
         asked: What was asked for, in the producer's word.
         payload: What was asked, or answered.
         counts: Of usage: numbers by name.
-        of: The response or message that they count; not there for the turn.
+        of: The response or message that they count; not there for the turn. Of a fork the session that it was begun of.
+        through: The position of that session's history at which a fork was begun.
         cumulative: They count since the session began.
         data: What a `data` holds.
         stop_reason: Why a turn ended.
@@ -74,7 +75,11 @@ class Entry(Struct, kw_only=True):
         covers: The items that were compacted or taken back.
         covered: The entries that those are: ranges of positions, both ends in it, as items follow each other here.
         unresolved: How many of `covers` name what is not there, or not told.
+        elsewhere: How many of `covers` stand in the history that this one was begun with.
         items: What stands for them.
+        reason: Why a compaction that was due could not be done.
+        agent: Which agent of a run spoke.
+        response_id: The provider's response that it came with, or was compacted from, or at which a compaction was due.
         turn: The turn it belongs to.
         position: Where it was first told; of several tellings the order is that of who tells the messages too.
         result_position: Where the result that is shown was first told.
@@ -121,6 +126,7 @@ class Entry(Struct, kw_only=True):
     payload: Any = UNSET
     counts: dict[str, Any] | UnsetType = UNSET
     of: str | UnsetType = UNSET
+    through: int | UnsetType = UNSET
     cumulative: bool | UnsetType = UNSET
     data: Any = UNSET
     stop_reason: str | UnsetType = UNSET
@@ -131,7 +137,11 @@ class Entry(Struct, kw_only=True):
     covers: list[Any] | UnsetType = UNSET
     covered: list[list[int]] | UnsetType = UNSET
     unresolved: int | UnsetType = UNSET
+    elsewhere: int | UnsetType = UNSET
     items: list[Any] | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    agent: str | UnsetType = UNSET
+    response_id: str | UnsetType = UNSET
     turn: str | UnsetType = UNSET
     position: int
     result_position: int | UnsetType = UNSET

@@ -33,6 +33,8 @@ TOLD = {
     "history.compacted": "history_compacted",
     "history.popped": "history_popped",
     "history.cleared": "history_cleared",
+    "history.forked": "history_forked",
+    "compaction.deferred": "compaction_deferred",
 }
 """The event types that a transcript tells, with the kind of their entries."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def transcript_of(
         IncompleteTranscriptError: It is not known to be whole.
     """
     log = projected.log
-    transcript = fold(session, _rows(log, session), revisions=revisions)
+    transcript = _folded(log, session, revisions=revisions)
     if all(entry.kind == "data" for entry in transcript.entries):
         transcript = _joined(projected, transcript, revisions=revisions)
     if require_complete:
@@ -49,8 +50,12 @@ def transcript_of(
     return transcript
 
 
-def _rows(log: Log, session: str) -> Iterable[Stored]:
-    return (row for page in log.of_session(session) for row in page)
+def _folded(log: Log, session: str, *, revisions: bool) -> Transcript:
+    return fold(session, _rows(log, session), revisions=revisions, others=partial(_rows, log))
+
+
+def _rows(log: Log, session: str, until: int | None = None) -> Iterable[Stored]:
+    return (row for page in log.of_session(session, until=until) for row in page)
 
 
 def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transcript:
@@ -60,7 +65,7 @@ def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transc
     if not known:
         raise UsageError(f"no session is named {own.session!r} in this ledger; nothing was shown. Name it in full.")
     others, own.ambiguous = _others(facts, known[0])
-    told = [fold(name, _rows(projected.log, name), revisions=revisions) for name in others]
+    told = [_folded(projected.log, name, revisions=revisions) for name in others]
     told = sorted((one for one in told if one.entries), key=_beginning)
     if not told:
         return own

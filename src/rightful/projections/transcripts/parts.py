@@ -22,11 +22,19 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "data": ("name", "data"),
     "turn_ended": ("stop_reason", "event_count", "dropped_count", "previous"),
     "history_appended": (),
-    "history_compacted": ("covers", "mode", "items"),
+    "history_compacted": ("covers", "mode", "items", "response_id"),
     "history_popped": ("items",),
     "history_cleared": (),
+    "history_forked": ("of", "through"),
+    "compaction_deferred": ("response_id", "reason"),
 }
 """Which fields of a body a part of each kind says."""
+
+_ANSWERS = ("_call_output", "_call_result", "tool_search_output")
+_GIVEN = ("arguments", "input", "action", "actions", "operation", "queries", "code")
+"""Where calls of the several kinds have what the tool was given."""
+_HELD = ("output", "results", "outputs", "result")
+"""Where a hosted tool's call has what it answered."""
 
 
 class Part:
@@ -72,12 +80,26 @@ def parts_of(facts: Iterable[Fact]) -> list[Part]:
                 for ordinal, item in enumerate(fact.body.items)
                 for kind, said in told(item)
             ]
+            found += _used(fact, of=fact.body.response_id)
         else:
             said = {} if fact.body is None else {name: getattr(fact.body, name) for name in FIELDS[fact.kind]}
             found.append(Part(fact.kind, said, fact))
+            if fact.kind == "history_compacted" and fact.body is not None:
+                found += _used(fact, of=fact.id)  # the response that it names may have been counted already
     for at, part in enumerate(found):
         part.at = at
     return found
+
+
+def _used(fact: Fact, *, of: str | None) -> list[Part]:
+    """Return what a batch, or a compaction, used, where it says so beside its items.
+
+    Args:
+        fact: The batch, or the compaction.
+        of: What was counted. The batches of one response may each repeat its numbers.
+    """
+    counts = getattr(fact.body, "usage", None)
+    return [Part("usage", {"counts": counts, "of": of, "cumulative": False}, fact)] if counts else []
 
 
 def told(item: Any) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401 - a provider's item
@@ -92,10 +114,11 @@ def told(item: Any) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401 - a
     if kind in {None, "message"} and isinstance(item.get("role"), str):
         yield from _spoken(item)
     elif kind == "reasoning":
-        yield "thought", _identified(item) | {"content": item.get("content") or item.get("summary")}
-    elif isinstance(kind, str) and kind.endswith(("_call_output", "_call_result")) and _is_id(item.get("call_id")):
-        yield "tool_result", _identified(item) | _result(item)
-    elif isinstance(kind, str) and kind.endswith("_call") and _is_id(item.get("call_id", item.get("id"))):
+        sealed = {"sealed": item["encrypted_content"]} if item.get("encrypted_content") is not None else {}
+        yield "thought", _identified(item) | {"content": item.get("content") or item.get("summary")} | sealed
+    elif isinstance(kind, str) and kind.endswith(_ANSWERS) and _is_id(item.get("call_id") or item.get("id")):
+        yield "tool_result", _answered(item)
+    elif isinstance(kind, str) and kind.endswith("_call") and _is_id(item.get("call_id") or item.get("id")):
         yield from _called(item, kind)
     elif kind == "mcp_approval_request" and _is_id(item.get("id")):
         yield "interaction_requested", {"interaction": item["id"], "kind": kind, "payload": dict(item)}
@@ -124,18 +147,26 @@ def _spoken(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _called(item: Mapping[str, Any], kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    call = item.get("call_id", item.get("id"))
-    given = next((item[name] for name in ("arguments", "input", "action", "operation") if name in item), None)
+    call = item.get("call_id") or item.get("id")
+    given = next((item[name] for name in _GIVEN if item.get(name) is not None), None)
     name = _name(item.get("name")) or kind.removesuffix("_call")
     yield "tool_call", _identified(item) | {"call": call, "name": name, "arguments": _parsed(given)}
-    if item.get("output") is not None or item.get("error") is not None:  # a hosted tool answers in its own item
-        yield "tool_result", _result(dict(item) | {"call_id": call})
+    answer = next((item[name] for name in _HELD if item.get(name) is not None), None)
+    if answer is not None or item.get("error") is not None:  # a hosted tool answers in its own item
+        yield "tool_result", _result(item, call, answer)
 
 
-def _result(item: Mapping[str, Any]) -> dict[str, Any]:
+def _answered(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a result says. One without the id of its call has that id as its own: that of a local shell."""
+    output = item.get("output") if item.get("type") != "tool_search_output" else item.get("tools")
+    if not _is_id(item.get("call_id")):
+        return _result(item, item["id"], output)
+    return _identified(item) | _result(item, item["call_id"], output)
+
+
+def _result(item: Mapping[str, Any], call: Any, output: Any) -> dict[str, Any]:  # noqa: ANN401 - content
     failed = item.get("error") is not None or item.get("status") == "failed"
-    output = item.get("output") if item.get("error") is None else item["error"]
-    return {"call": item["call_id"], "output": output, "is_error": failed}
+    return {"call": call, "output": output if item.get("error") is None else item["error"], "is_error": failed}
 
 
 def _identified(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from rightful.projections.transcripts.parts import FIELDS, Part, text_of
 from rightful.projections.transcripts.usage import Used
 
 _MARKS = ("hidden", "meta", "summary")
+_NO_AGENTS = frozenset({"user", "system", "developer"})  # whose words are in a batch beside an agent's
 _CALL_NAMES = frozenset({"toolCallId", "toolCall"})
 
 
@@ -66,13 +67,9 @@ class Telling:
             case "data":
                 entry.name, entry.data = fields.get("name", UNSET), fields.get("data", UNSET)
             case "history_compacted" | "history_popped":
-                covers = fields.get("covers" if part.kind == "history_compacted" else "items", UNSET)
-                entry.covers = UNSET if covers is UNSET else msgspec.to_builtins(covers)
-                entry.mode = _or_unset(fields.get("mode"))
-                if part.kind == "history_compacted":
-                    entry.items, entry.text = fields.get("items", UNSET), _summary(part.fact)
-            case "turn_ended":
-                for name in FIELDS["turn_ended"]:
+                _put_covers(entry, part)
+            case "turn_ended" | "history_forked" | "compaction_deferred":
+                for name in FIELDS[part.kind]:
                     setattr(entry, name, _or_unset(fields.get(name)))
             case _:
                 pass
@@ -127,9 +124,13 @@ class Telling:
         entry.turn = _or_unset(next((one.turn for one in group if one.turn is not None), None))
         entry.at_basis = _or_unset(envelope.at_basis)
         entry.revisions = sum(one.states for one in group)
-        entry.item = [fact.id, part.ordinal] if part.ordinal is not None else UNSET
+        if part.ordinal is not None:
+            entry.item = [fact.id, part.ordinal]
+            entry.response_id = _or_unset(getattr(fact.body, "response_id", None))
+            is_agents = part.said.get("role") not in _NO_AGENTS
+            entry.agent = _or_unset(getattr(fact.body, "agent", None) if is_agents else None)
         self._mark(entry, shown or part)
-        facts = list(dict.fromkeys(one.fact for one in behind or group if one.ordinal in {None, 0}))
+        facts = list(dict.fromkeys(one.fact for one in behind or group if one.ordinal == 0 or _is_whole(one)))
         if conflicts := [row for one in facts for row in one.conflicts]:
             entry.conflicts = [_row(row) for row in conflicts]
         if self._rows:
@@ -155,6 +156,11 @@ class Telling:
             entry.erased = True
 
 
+def _is_whole(part: Part) -> bool:
+    """Say whether a part is all that its fact says, and no item of a batch, nor what a batch used."""
+    return part.ordinal is None and (part.kind != "usage" or part.fact.kind == "usage")
+
+
 def _parts(call: Call) -> list[Part]:
     return [part for one in call.tellings for part in (*one.calls, *one.results)]
 
@@ -169,12 +175,24 @@ def _or_unset(value: Any) -> Any:  # noqa: ANN401 - a field of any type
     return UNSET if value is None else value
 
 
+def _put_covers(entry: Entry, part: Part) -> None:
+    """Say of a compaction or an undo what it names, and of a compaction what stands for that."""
+    fields, is_compaction = part.said, part.kind == "history_compacted"
+    covers = fields.get("covers" if is_compaction else "items", UNSET)
+    entry.covers = UNSET if covers is UNSET else msgspec.to_builtins(covers)
+    entry.mode, entry.response_id = _or_unset(fields.get("mode")), _or_unset(fields.get("response_id"))
+    if is_compaction:
+        entry.items, entry.text = fields.get("items", UNSET), _summary(part.fact)
+
+
 def _put_text(entry: Entry, fields: Mapping[str, Any]) -> None:
     if not fields:
         return
     found = fields["content"]
     text = text_of(found)
     entry.text = text if text is not None else ""
+    if "sealed" in fields:
+        entry.extra = {"encrypted_content": fields["sealed"]}
     if found is not None and not isinstance(found, str):
         entry.content = found
 

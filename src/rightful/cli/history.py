@@ -1,0 +1,97 @@
+"""Show what the model would see next of a session, everything that was ever in its history, or its compactions.
+
+SESSION is its name, or the value behind the namespace. By default the view is shown: what was appended, with what
+compactions put in the place of others, without what was taken back or cleared. Nothing of that is ever deleted:
+--full shows each item and what became of it, --diff what each compaction covered and what stands for it, and --at
+how it was at any position. A session whose own history is empty is shown by the one name that links join to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rightful.cli import asking, common
+from rightful.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.app import Ledger
+    from rightful.cli.history_seen import Seen
+
+_ITEMS = 200
+_COMPACTIONS = 20
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the session, what of its history is shown, as of when, and how much."""
+    parser.add_argument("session", metavar="SESSION", help="its name, or the value behind the namespace")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--full", action="store_true", help="show everything that was ever in it, and what became of each item"
+    )
+    which.add_argument(
+        "--diff", action="store_true", help="show what each compaction covered (-) and what stands for it (+)"
+    )
+    parser.add_argument(
+        "--at", metavar="POSITION", help="show it as it was when the ledger ended there; default as it is now"
+    )
+    parser.add_argument(
+        "--limit", type=int, metavar="N",
+        help="only the last N items, with --diff compactions; 0 for all; default 200 and 20, and all with --json",
+    )  # fmt: skip
+    parser.add_argument(
+        "--all", action="store_true", help="shorten no text, nor what is encoded, and leave out nothing"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the history."""
+    if args.limit is not None and args.limit < 0:
+        raise UsageError("--limit is a number of items, 0 for all; nothing was shown.")
+    with asking.opened(args) as ledger:
+        at = _position(args.at, ledger.log.head())
+        seen = _seen(ledger, asking.session_with_rows(ledger, args.session), at)
+    if args.json:
+        from rightful.cli import history_documents as documents
+
+        make = documents.full if args.full else documents.diff if args.diff else documents.view
+        common.print_json(make(seen, args.limit or 0))
+        return common.DONE
+    from rightful.cli import history_told as told
+
+    show = told.full if args.full else told.diff if args.diff else told.view
+    default = 0 if args.all else _COMPACTIONS if args.diff else _ITEMS
+    show(seen, default if args.limit is None else args.limit, whole=args.all)
+    return common.DONE
+
+
+def _position(given: str | None, head: int) -> int | None:
+    """Return the position that `--at` gives.
+
+    Raises:
+        UsageError: It is none of this ledger: a number that was mistyped must not look like the end.
+    """
+    if given is None:
+        return None
+    if not given.isdecimal() or not given.isascii():
+        raise UsageError(f"--at takes a position such as 12, and {given!r} is none; nothing was shown.")
+    if (at := int(given[:20])) > head:
+        raise UsageError(f"--at {given} is beyond the end of this ledger, position {head}; nothing was shown.")
+    return at
+
+
+def _seen(ledger: Ledger, session: str, at: int | None) -> Seen:
+    """Return the history of a session; where its own is empty, that of the one name of its run that has one."""
+    from rightful.cli.history_seen import seen
+    from rightful.projections.transcripts.named import names_of
+
+    own = seen(ledger, session, at)
+    if not own.is_empty:
+        return own
+    asking.catch_up(ledger)
+    found = [seen(ledger, name, at) for name in names_of(ledger.projected(), session)[1:]]
+    joined = [one for one in found if not one.is_empty]
+    if len(joined) == 1:
+        return joined[0]._replace(asked=session)
+    return own._replace(joined=tuple(one.session for one in joined))

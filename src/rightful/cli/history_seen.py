@@ -1,0 +1,104 @@
+"""What a person is shown of a history: the view, the whole, and what its rows say beside. All as of one position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rightful import content
+from rightful.app import Ledger
+from rightful.histories.beside import Beside, Rows, rows_of
+from rightful.histories.history import Compaction, FullHistory, Told
+from rightful.histories.reading import folded
+from rightful.histories.telling import full_history
+from rightful.projections.histories.items import ItemKey
+from rightful.tokens import Token
+
+
+class Seen(NamedTuple):
+    """A history, as it was at one position.
+
+    Attributes:
+        session: Whose.
+        position: The position.
+        ledger: The ledger's id.
+        shown: The ids of the items that the model would see next, in order.
+        left_out: The ids of the outputs that it would not, since their call is gone.
+        whole: Everything that was ever in it, in the order of the log, and its compactions.
+        entries: That by the item's id.
+        compactions: Its compactions by position.
+        rows: What its rows say beside.
+        asked: The session that was asked for, where its own history is empty and this is another name's.
+        joined: The names of its run that have a history, where there are several and its own is empty.
+        is_past: An earlier position was asked for.
+    """
+
+    session: str
+    position: int
+    ledger: str
+    shown: list[ItemKey]
+    left_out: list[ItemKey]
+    whole: FullHistory
+    entries: dict[ItemKey, Told]
+    compactions: dict[int, Compaction]
+    rows: Rows
+    is_past: bool
+    asked: str | None = None
+    joined: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever in it."""
+        return not self.whole.entries and not self.rows.forks
+
+    def last(self, limit: int) -> list[ItemKey]:
+        """Return the ids of the last items that are shown; of all if 0."""
+        return self.shown[-limit:] if limit else self.shown
+
+    def beside(self, position: int) -> Beside | None:
+        """Return what the row at a position says beside its items."""
+        return self.rows.at.get(position)
+
+    def token(self, limit: int) -> Token:
+        """Return a token of the view, or of its last items; of all if 0."""
+        return Token(session=self.session, position=self.position, ledger=self.ledger, limit=limit or None)
+
+    def size(self, ids: Iterable[ItemKey]) -> int:
+        """Return how long items are together: the characters of their JSON."""
+        return sum(length(self.entries[one].item) for one in ids if one in self.entries)
+
+
+def seen(ledger: Ledger, session: str, at: int | None) -> Seen:
+    """Return a session's history.
+
+    Args:
+        ledger: The ledger.
+        session: The session's name in full.
+        at: The position; the end of the ledger if None.
+
+    Raises:
+        UpgradeError: A row is of a newer version.
+    """
+    position = ledger.log.head() if at is None else at
+    fold = folded(ledger.log, session, position, whole=True)
+    items, left_out = fold.view.shown()
+    whole, rows = full_history(session, position, fold), rows_of(ledger.log, session, position)
+    return Seen(
+        session=session,
+        position=position,
+        ledger=ledger.id,
+        shown=[one.id for one in items],
+        left_out=left_out,
+        whole=whole,
+        entries={one.id: one for one in whole.entries},
+        compactions={one.position: one for one in whole.compactions},
+        rows=rows if fold.owed is not None else rows._replace(owed=None),
+        is_past=at is not None,
+    )
+
+
+def length(item: Any) -> int:  # noqa: ANN401 - an item of any form
+    """Return how long an item is: the characters of its JSON."""
+    return len(msgspec.json.encode(content.escape(item)[0]).decode())

@@ -1,0 +1,158 @@
+"""What the rows of a history say beside its items: when, by whom, of which run and response, and what is owed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rightful import content
+from rightful.ledger.classify import ACCEPTED
+from rightful.ledger.log import Log
+from rightful.ledger.recorded import Stored
+
+_FORKED, _DEFERRED = "history.forked", "compaction.deferred"
+_ITEMS = frozenset({"history.appended", "history.compacted", "history.popped", "history.cleared"})
+_SETTLES = frozenset({"history.compacted", "history.cleared"})
+
+
+class _Said(msgspec.Struct, gc=False):
+    agent: Any = None
+    run: Any = None
+    ordinal: Any = None
+    response_id: Any = None
+    reason: Any = None
+    usage: Any = None
+    of: Any = None
+    through: Any = None
+
+
+_said = msgspec.json.Decoder(_Said).decode
+
+
+class Beside(msgspec.Struct, frozen=True, kw_only=True):
+    """What one row says beside items.
+
+    Attributes:
+        id: The event id.
+        type: The event type.
+        session: Whose row it is: that of another session, where the history was begun with that one's.
+        position: Where it stands.
+        at_us: When it happened; microseconds since 1970, UTC.
+        is_bound: That is a file's time, an upper bound.
+        producer: Who wrote it.
+        erased: Its content was erased.
+        agent: Which agent spoke.
+        run: Which run did it.
+        ordinal: Which batch of that run it is.
+        response_id: The provider's response.
+        reason: Why a compaction could not be done.
+        usage: What was used.
+    """
+
+    id: str
+    type: str
+    session: str
+    position: int
+    at_us: int
+    is_bound: bool
+    producer: str
+    erased: bool
+    agent: str | None = None
+    run: str | None = None
+    ordinal: int | None = None
+    response_id: str | None = None
+    reason: str | None = None
+    usage: dict[str, Any] | None = None
+
+
+class Fork(NamedTuple):
+    """With whose history one begins, and the position through which that was taken."""
+
+    of: str
+    through: int
+    position: int
+
+
+class Rows(NamedTuple):
+    """The rows of a history.
+
+    Attributes:
+        at: What each says beside its items, by position; of the sessions too whose history it begins with.
+        forks: With whose it begins, the nearest first.
+        owed: The last compaction that was due and was not done since; None if none is.
+        session: Whose history it is.
+    """
+
+    at: dict[int, Beside]
+    forks: list[Fork]
+    owed: Beside | None
+    session: str
+
+
+def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
+    """Return what the rows of a history say beside its items.
+
+    Args:
+        log: The ledger's log.
+        session: Whose history; its name in full.
+        until: The last position that counts; all if None.
+    """
+    at: dict[int, Beside] = {}
+    forks: list[Fork] = []
+    owed: Beside | None = None
+    name: str | None = session
+    fork: Fork | None
+    while name is not None:
+        fork, is_begun = None, False
+        for row, said in _read(log, name, until):
+            at[row.position] = one = _beside(row, said)
+            if name == session:
+                owed = one if one.type == _DEFERRED else None if one.type in _SETTLES else owed
+            if one.type == _FORKED and not is_begun and (fork := _fork(row.position, said)) is not None:
+                is_begun = True
+            is_begun = is_begun or one.type in _ITEMS
+        if fork is not None:
+            forks.append(fork)
+        name, until = (None, None) if fork is None else (fork.of, fork.through)
+    return Rows(at, forks, owed, session)
+
+
+def _fork(position: int, said: _Said) -> Fork | None:
+    """Return a fork; None of one that says that it begins with what came later: then it begins with nothing."""
+    of, through = said.of, said.through
+    is_one = isinstance(of, str) and isinstance(through, int) and through < position
+    return Fork(of, through, position) if is_one else None
+
+
+def _read(log: Log, session: str, until: int | None) -> Iterator[tuple[Stored, _Said]]:
+    for page in log.of_session(session, until=until):
+        for row in page:
+            if row.envelope.outcome in ACCEPTED:
+                yield row, _Said() if row.body is None else _said(row.body)
+
+
+def _beside(row: Stored, said: _Said) -> Beside:
+    envelope = row.envelope
+    agent, usage = content.restore([said.agent, said.usage]) if envelope.escaped else (said.agent, said.usage)
+    return Beside(
+        id=envelope.id,
+        type=envelope.type,
+        session=envelope.session or "",
+        position=row.position,
+        at_us=envelope.at_us,
+        is_bound=envelope.at_basis is not None,
+        producer=envelope.producer,
+        erased=row.payload is None,
+        agent=_text(agent),
+        run=_text(said.run),
+        ordinal=said.ordinal if isinstance(said.ordinal, int) else None,
+        response_id=_text(said.response_id),
+        reason=_text(said.reason),
+        usage=usage if isinstance(usage, dict) else None,
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
