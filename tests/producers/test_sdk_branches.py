@@ -67,8 +67,8 @@ def test_a_branch_begins_where_it_left_and_nothing_is_copied(
     assert (started.event.extra["branch"], started.event.extra["of"]) == ("other", name())  # type: ignore[union-attr, index]
     assert (forked.event.of, forked.event.through) == (name(), 3)  # type: ignore[union-attr]
     assert ledger.history(of("other")).ids[:2] == ledger.history(name()).ids[:2]
-    assert report.problems == []
-    assert [one.appended for one in imported("openai-agents", path)] == [0]
+    assert (report.problems, report.duplicate, report.kinds["history.forked"]) == ([], 0, 3)
+    assert [(one.appended, one.duplicate) for one in imported("openai-agents", path)] == [(0, 4 + 5 + 3)]
 
 
 def test_a_branch_of_a_branch_begins_with_that(

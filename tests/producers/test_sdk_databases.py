@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -269,6 +271,18 @@ def test_two_imports_at_once_give_what_one_gives(
     assert report.lost == 0
 
 
+def test_a_database_whose_path_is_no_utf8_is_known_again(imported: Importer, ledger: Ledger, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"\xff.db")
+    put(path, user("a"))
+    imported("openai-agents", path)
+    session = SQLiteSession("s", path)
+    asyncio.run(session.clear_session())
+    session.close()
+    imported("openai-agents", path)
+
+    assert shown(ledger) == []
+
+
 WITHOUT = """
 import sys
 sys.modules["agents"] = sys.modules["openai"] = None
@@ -285,3 +299,43 @@ def test_the_sdk_is_not_needed(path: Path, tmp_path: Path) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "2 appended (1 start, 1 history item)" in done.stdout
+
+
+KILLED = """
+import os, signal, sys
+from rightful import app, limits
+from rightful.producers.importing.loop import import_paths
+from rightful.producers.openai_agents_files.kind import OpenAIAgents
+
+limits.IMPORT_EVENTS = 2
+with app.open(sys.argv[1]) as ledger:
+    append, left = ledger.log.append, [int(sys.argv[3])]
+
+    def counted(events, **options):
+        left[0] -= 1
+        receipts = append(events, **options)
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return receipts
+
+    ledger.log.append = counted
+    list(import_paths(ledger.log, [OpenAIAgents()], [sys.argv[2]], stdin=sys.stdin.buffer))
+"""
+
+
+@pytest.mark.parametrize("appends", [1, 2, 3])
+def test_a_killed_import_is_simply_run_again(path: Path, tmp_path: Path, appends: int) -> None:
+    put(path, *(user(str(at)) for at in range(4)))
+    with app.open(tmp_path / "own", create=True) as ledger:
+        list(import_paths(ledger.log, [OpenAIAgents()], [str(path)], stdin=sys.stdin.buffer))
+        session = SQLiteSession("s", path)
+        asyncio.run(session.pop_item())
+        session.close()
+    put(path, user("new"), user("newer"), user("newest"))
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "own"), str(path), str(appends)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+
+    with app.open(tmp_path / "own") as ledger:
+        list(import_paths(ledger.log, [OpenAIAgents()], [str(path)], stdin=sys.stdin.buffer))
+        assert shown(ledger) == items(path)
+        assert len(everything(ledger)) == 7

@@ -93,7 +93,8 @@ class OpenAIAgents:
         from rightful.producers.openai_agents_files.taking import Taking
 
         source = os.path.realpath(origin.path)
-        taking = Taking(run, log, connection, source, _time_of(source, origin.mtime_us or 0))
+        said = os.fsencode(source).decode("utf-8", "backslashreplace")
+        taking = Taking(run, log, connection, said, _time_of(source, origin.mtime_us or 0))
         found = list(self._conversations(run, connection))
         share.total = len(found)
         for conversation in found:

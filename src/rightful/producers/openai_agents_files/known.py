@@ -42,7 +42,7 @@ class Known:
         head: The position through which it was folded.
         alive: The rows that the database had when it was imported last, in order, by their items.
         times: How often each row was imported; more than once where it had vanished meanwhile.
-        since: Where the event of each row stands.
+        inherited: The items that stand in the session that this one was forked from.
         steps: What the imports did, up to the first event of anybody else.
         sources: The databases that it was imported from, by their paths.
         is_ours: Whether the history was begun by an import.
@@ -53,7 +53,7 @@ class Known:
         self.head = head
         self.alive: dict[ItemKey, Row] = {}
         self.times: Counter[Row] = Counter()
-        self.since: dict[ItemKey, int] = {}
+        self.inherited: frozenset[ItemKey] = frozenset()
         self.steps: list[Step] = []
         self.sources: set[str] = set()
         self.is_ours = self.is_continued = False
@@ -64,7 +64,6 @@ class Known:
         for item, row in step.put:
             self.alive[item] = row
             self.times[row] += 1
-            self.since[item] = step.position
         if not self.is_continued:
             self.steps.append(step)
 
@@ -82,6 +81,7 @@ class Known:
         match event:
             case HistoryForked():
                 rows = known(log, event.of, event.through).alive
+                self.inherited = frozenset(rows)
                 self._step(Step(position, tuple(rows.items()), frozenset()))
             case HistoryAppended():
                 self._step(Step(position, tuple(_rows(recorded.id, event)), frozenset()))

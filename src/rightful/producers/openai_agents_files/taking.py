@@ -160,7 +160,7 @@ class Taking:
         return _Change([item for item in had.alive if item not in stay], list(rows[agree:]))
 
     def _write(self, one: Conversation, had: Known, change: _Change, writing: Writing) -> None:
-        self._run.report.duplicate += len(had.alive) - len(change.gone)
+        self._run.report.duplicate += len(had.alive.keys() - had.inherited - set(change.gone))
         writing.popped(change.gone)
         times = had.times.copy()
         for row in change.new:

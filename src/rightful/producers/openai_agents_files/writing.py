@@ -94,7 +94,7 @@ class Writing(Reader):
     def started(self, created: object, source: str, facts: dict[str, Any]) -> None:
         """Say that the session stands in this database."""
         extra = {"source": source, "table": self._table} | facts
-        key = key_of(self._session, "started", source.encode("utf-8", "replace").decode(), self._table)
+        key = key_of(self._session, "started", source, self._table)
         self.put(0, self._wire("session.started", key, created) | {"harness": HARNESS, "extra": extra})
 
     def forked(self, parent: str, through: int) -> None:
