@@ -249,32 +249,37 @@ def test_rows_are_not_put_behind_a_history_that_was_begun_in_the_ledger(
     ]
 
 
-def test_two_imports_at_once_give_what_one_gives(
+def test_a_database_that_others_import_meanwhile_is_read_anew(
     imported: Importer, ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(path, user("a"), user("b"))
+    put(path, user("a"))
+    imported("openai-agents", path)
+    put(path, user("mistaken"))
+    put(path, user("other"), session_id="before s")
     append: Callable[..., Any] = ledger.log.append
 
-    def interrupted(events: Any, **options: Any) -> Any:
-        monkeypatch.setattr(ledger.log, "append", append)
-        put(path, user("c"))
-        imported("openai-agents", path)
+    def overtaken(events: Any, **options: Any) -> Any:
+        if "mistaken" in str(events):
+            monkeypatch.setattr(ledger.log, "append", append)
+            session = SQLiteSession("s", path)
+            asyncio.run(session.pop_item())
+            asyncio.run(session.add_items([user("b")]))  # type: ignore[list-item]
+            session.close()
+            imported("openai-agents", path)
         return append(events, **options)
 
-    imported("openai-agents", path)
-    put(path, user("b2"))
-    monkeypatch.setattr(ledger.log, "append", interrupted)
+    monkeypatch.setattr(ledger.log, "append", overtaken)
     [report] = imported("openai-agents", path)
 
-    assert shown(ledger) == items(path) == [user("a"), user("b"), user("b2"), user("c")]
-    assert len(everything(ledger)) == 4
-    assert report.lost == 0
+    assert shown(ledger) == everything(ledger) == [user("a"), user("b")]
+    assert (report.problems, report.kinds) == ([], {"session.started": 1, "history.appended": 1})
 
 
 def test_a_database_whose_path_is_no_utf8_is_known_again(imported: Importer, ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"\xff.db")
     put(path, user("a"))
     imported("openai-agents", path)
+    assert shown(ledger) == [user("a")]
     session = SQLiteSession("s", path)
     asyncio.run(session.clear_session())
     session.close()

@@ -96,12 +96,12 @@ def test_a_row_without_a_time_has_that_of_the_database(
 def test_tables_are_told_by_their_shape_and_not_by_their_names(imported: Importer, ledger: Ledger, path: Path) -> None:
     put(path, user("a"), sessions_table="SESSIONS", messages_table="my_MESSAGES")
     put(path, user("b"), session_id="t")
-    put(path, user("c"), session_id="t", sessions_table='"odd ""table"', messages_table="other")
+    put(path, user("c"), session_id="t", sessions_table='"odd ""table"', messages_table="a_table")
 
     [report] = imported("openai-agents", path)
 
     assert (shown(ledger), shown(ledger, name("t"))) == ([user("a")], [user("b")])
-    assert told(report) == [(None, "openai-agents:t stands in this database twice; that of `other` was not imported")]
+    assert told(report) == [(None, "openai-agents:t stands in this database twice; that of `a_table` was not imported")]
 
 
 def test_sqlalchemys_tables_are_read_in_the_order_of_their_times(
