@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import Any
 
 import pytest
 from agents import ModelSettings, RunConfig, Runner
 from agents.run import CallModelData, ModelInputData
+from tests.producers.openai_agents.apps import APPS
 from tests.producers.openai_agents.providers import (
     Provider,
     always,
@@ -28,7 +30,8 @@ from tests.producers.openai_agents.providers import (
 
 from rightful.app import Ledger
 from rightful.events import HistoryAppended
-from rightful.producers.openai_agents import LedgerSession
+from rightful.producers.openai_agents import LedgerSession, borrowed
+from rightful.producers.openai_agents.proof import sendable
 
 
 @pytest.fixture(params=[True, False], ids=["hooks", "the SDK's own notes"])
@@ -282,6 +285,67 @@ def test_a_run_goes_on_after_its_compaction_and_can_compact_again(ledger: Ledger
         await session.run_compaction({"response_id": "resp-one", "force": True}, wrapper=wrapper)
         assert shown(session) == ["cmp-2"]
         assert kinds(provider.asked[-1]["input"]) == ["cmp-1", "later"]
+
+    asyncio.run(play())
+
+
+def test_no_history_is_sent_to_a_provider_for_want_of_an_argument(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a client nor a hook was given: only who asks by hand gets a compaction, by the SDK's own client."""
+    provider = Provider()
+    monkeypatch.setattr(borrowed, "default_client", lambda: provider)
+
+    async def play() -> None:
+        session = LedgerSession("chat", ledger)
+        await session.add_items([reply(str(n)) for n in range(12)])
+        wrapper = (await run(app(calls("a"), says("one")), "go", session)).context_wrapper
+        assert provider.asked == []
+        assert deferred(session) == []
+
+        await session.run_compaction({"response_id": "resp-one", "force": True}, wrapper=wrapper)
+        assert shown(session) == ["cmp-1"]
+        await run(app(says("two")), "go", session)
+        await session.add_items([reply(str(n)) for n in range(12)])
+        await run(app(says("three")), "go", session)
+        assert len(provider.asked) == 1
+        await session.run_compaction()
+        assert shown(session) == ["cmp-2"]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_in_every_app_a_compaction_covers_only_what_a_model_saw_and_loses_nothing(
+    ledger: Ledger, name: str, hooked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hand-offs with and without filters, nested history, callbacks, guardrails, streams: no list of them is kept."""
+    original = Runner.run
+
+    async def with_hooks(*args: Any, **kwargs: Any) -> Any:
+        return await original(*args, **kwargs, hooks=kwargs["session"].hooks())
+
+    if hooked:
+        monkeypatch.setattr(Runner, "run", with_hooks)
+
+    async def play() -> None:
+        provider = Provider()
+        session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=always)
+        saw = {json.dumps(sendable(item), sort_keys=True) for asked in await APPS[name](session) for item in asked}
+        full = ledger.full_history(session.name)
+        told = {entry.id: entry.item for entry in full.entries}
+        appended = [row.event for row in ledger.read(session=session.name, types=["history.appended"])]
+        assert sum(len(event.items) for event in appended if isinstance(event, HistoryAppended)) == len(
+            [entry for entry in full.entries if not entry.summary]
+        )
+        for one in full.compactions:
+            users = [told[id_] for id_ in one.covered if told[id_].get("role") == "user"]
+            assert all(json.dumps(item, sort_keys=True) in saw for item in users)
+        inputs = [asked["input"] for asked in provider.asked if "input" in asked]
+        by_input = [one.covered for one in full.compactions if one.mode == "input"]
+        assert inputs == [[sendable(told[id_]) for id_ in ids] for ids in by_input]
+        assert len(full.compactions) == len(provider.asked)
+        assert bool(provider.asked) == (name not in {"input guardrail", "output guardrail", "max turns"})
 
     asyncio.run(play())
 

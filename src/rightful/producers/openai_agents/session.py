@@ -149,7 +149,7 @@ class LedgerSession(Compacting):
             return
         run = self._runs.of(wrapper)
         batch = Batch(agent=facts.speaker(put), usage=facts.usage_since(run, wrapper))
-        exchange = self._exchange(run, wrapper)
+        exchange = self._exchange(run, wrapper) if self._automatic() else run.exchange
         await settled(self._line.put(lambda: self._append(run, put, batch, exchange)))
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
