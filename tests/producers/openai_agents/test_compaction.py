@@ -186,6 +186,28 @@ def test_what_a_filter_hid_from_the_model_is_neither_sent_nor_covered(ledger: Le
     asyncio.run(play())
 
 
+def test_the_hook_is_asked_again_about_what_is_left_when_that_is_not_what_it_was_asked_about(ledger: Ledger) -> None:
+    asked: list[list[str]] = []
+
+    def hook(context: dict[str, Any]) -> bool:
+        asked.append([context["compaction_mode"], *kinds(context["session_items"])])
+        return len(context["session_items"]) > 3
+
+    def hides(data: CallModelData[Any]) -> ModelInputData:
+        return ModelInputData(input=data.model_data.input[1:], instructions=None)
+
+    async def play() -> None:
+        provider = Provider()
+        session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=hook)
+        await session.add_items([user("old"), user("older")])
+        await run(app(says("done")), "go", session, run_config=RunConfig(call_model_input_filter=hides))
+        mode = "previous_response_id"
+        assert asked == [[mode, "old", "older", "go", "done"], [mode, "older", "go", "done"]]
+        assert provider.asked == []
+
+    asyncio.run(play())
+
+
 def test_a_response_that_saw_what_is_no_history_is_not_compacted_from(ledger: Ledger, hooked: bool) -> None:
     """A filter rewrote one item and added one: only the rest is proven, and sent as input."""
 
@@ -255,6 +277,30 @@ def test_a_run_that_can_prove_nothing_compacts_nothing_and_says_so_once(
     with caplog.at_level(logging.WARNING, "rightful.openai_agents"):
         asyncio.run(play())
     assert caplog.text.count("nothing is proven") == 1
+
+
+def test_a_session_that_is_not_told_which_run_calls_covers_what_is_proven_all_the_same(ledger: Ledger) -> None:
+    """A class of the caller's own whose methods take no wrapper: the SDK then names the run to compaction only."""
+
+    class Own(LedgerSession):
+        async def get_items(self, limit: int | None = None) -> Any:  # type: ignore[override]
+            return await super().get_items(limit)
+
+    async def play() -> None:
+        provider = Provider()
+        session = Own("chat", ledger, client=provider, should_trigger_compaction=always)
+        await session.add_items([user("old")])
+
+        async def hers(data: CallModelData[Any]) -> ModelInputData:
+            await LedgerSession("chat", ledger).add_items([user("hers"), user("mine")])
+            return data.model_data
+
+        await run(app(says("done")), "mine", session, hooked=False, run_config=RunConfig(call_model_input_filter=hers))
+
+        assert kinds(provider.asked[0]["input"]) == ["old", "done"]
+        assert shown(session) == ["cmp-1", "mine", "hers", "mine"]
+
+    asyncio.run(play())
 
 
 def test_a_run_goes_on_after_its_compaction_and_can_compact_again(ledger: Ledger) -> None:

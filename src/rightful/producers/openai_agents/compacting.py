@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PRODUCER = "openai-agents"
 """Who says that a compaction is owed."""
 
-_OUTDATES = ("history.compacted", "history.popped", "history.cleared", "event.withdrawn")
+_OUTDATES = ("history.compacted", "history.popped", "history.cleared", "history.forked", "event.withdrawn")
 
 _log = logging.getLogger("rightful.openai_agents")
 
@@ -96,7 +96,7 @@ class Compacting:
         self._check_open()
         asked = self._asked(args)
         run = self._runs.of(wrapper)
-        by_hand = wrapper is None or run.token is None
+        by_hand = wrapper is None or (asked.force and run.token is None)
         if not (by_hand or asked.force or self._automatic()):
             return
         look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))

@@ -60,13 +60,15 @@ class LedgerSession(Compacting):
             as the SDK's own stores do, and is closed with the session.
         run_key: A key of your own for the work that is done with this object, so that it can be repeated.
         session_settings: Settings of the SDK, or the same as a dict: `limit` is the default of `get_items`.
-        client: The `AsyncOpenAI` that compacts; the SDK's default one if None.
+        client: The `AsyncOpenAI` that compacts; the SDK's default one if None. Without it and without a hook,
+            nothing is compacted by itself.
         model: The model that compacts.
         compaction_mode: How it compacts.
-        should_trigger_compaction: Says whether it is time to compact.
+        should_trigger_compaction: Says whether it is time to compact; with ten candidates, if None.
 
     Raises:
-        UsageError: The session id can name no session, the run key is empty, or no ledger can be at that path.
+        UsageError: The session id can name no session, the run key is empty, the model does not compact, there is no
+            such mode, or no ledger can be at that path.
         TypeError: The settings are no settings of the SDK.
         StorageError: The ledger cannot be opened; the error says why and what to do.
     """
