@@ -79,9 +79,11 @@ class Run:
 
     def wrote(self, token: Token) -> None:
         """Note a batch that it appended. Calls by hand keep what they read: they may be many, and prove nothing."""
-        if self.known is not None:
-            self.token = token
-            self.knows((token.wrote[-1].id, at) for at in range(token.wrote[-1].count))
+        if self.known is None:
+            return
+        before = 0 if self.token is None else len(self.token.wrote)
+        self.token = token
+        self.knows((one.id, at) for one in token.wrote[before:] for at in range(one.count))
 
     def without(self) -> tuple[str, int] | None:
         """Return what the run's view leaves out: what an earlier attempt did after this point; None if nothing."""

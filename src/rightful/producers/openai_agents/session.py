@@ -141,6 +141,7 @@ class LedgerSession(Compacting):
 
         Raises:
             UsageError: An item is no JSON value. Nothing was written.
+            InvalidEventError: An item is nested too deep, or too large. Nothing was written.
             RunDiffersError: An earlier attempt of this run key appended something else here. Nothing was written.
         """
         self._check_open()
