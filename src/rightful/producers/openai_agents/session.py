@@ -18,7 +18,7 @@ from rightful.identity import is_session
 from rightful.producers.openai_agents import branches, facts
 from rightful.producers.openai_agents.compacting import Compacting
 from rightful.producers.openai_agents.items import as_json
-from rightful.producers.openai_agents.line import Line, settled, until_known
+from rightful.producers.openai_agents.line import Line, settled
 from rightful.producers.openai_agents.planning import Mode, checked_mode, checked_model
 from rightful.producers.openai_agents.runs import Run, Runs
 from rightful.session_errors import RunDiffersError, SessionClosedError
@@ -220,24 +220,24 @@ class LedgerSession(Compacting):
             run.wrote(self._ledger.extend(run.token or self._name, items, said))
 
         try:
-            until_known(write)
+            write()
         except RunDiffersError:
             if calls.given:
                 raise
             calls.next += 1  # an append whose outcome stayed unknown was written after all: it keeps its place
-            until_known(write)
+            write()
         calls.next += 1
 
     def _pop(self, run: Run) -> Any:  # noqa: ANN401 - content
         calls = run.calls
         if not calls.given and not self._ledger.history(self._name, 1).items:
             return None  # nothing to write down: nobody will ask again what this call did
-        item = until_known(lambda: self._ledger.pop(self._name, key=calls.key()))
+        item = self._ledger.pop(self._name, key=calls.key())
         calls.next += 1
         return item
 
     def _clear(self, run: Run) -> None:
-        until_known(lambda: self._ledger.clear(self._name, key=run.calls.key()))
+        self._ledger.clear(self._name, key=run.calls.key())
         run.calls.next += 1
 
     def _fork(self, run: Run, at: int | ItemId | None, session_id: str | None) -> LedgerSession:
@@ -246,7 +246,7 @@ class LedgerSession(Compacting):
         name = name_of(into)
         of, through = branches.begins(self._ledger, self._name, at)
         if not (calls.given and branches.stands(self._ledger, name, of, None if at is None else through)):
-            until_known(lambda: self._ledger.fork(of, name, at=through))
+            self._ledger.fork(of, name, at=through)
         calls.next += 1
         return self._like(into)
 
