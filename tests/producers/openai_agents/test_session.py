@@ -157,6 +157,15 @@ def test_what_is_no_json_is_refused_with_its_whole_batch(item: Any, session: Led
     own.close()
 
 
+def test_what_was_handed_out_and_taken_is_the_callers_own(session: LedgerSession) -> None:
+    """A caller that changes its objects afterwards changes nothing here."""
+    mine = user("a")
+    handed = added(session, mine)[0]
+    mine["content"] = handed["content"] = "changed"
+
+    assert asyncio.run(session.get_items()) == [user("a")]
+
+
 def test_a_batch_larger_than_an_event_is_one_append_all_the_same(session: LedgerSession) -> None:
     """Three pictures in one message; and what its run knows of is all of it, and the batch before it too."""
 

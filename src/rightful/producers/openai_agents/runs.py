@@ -50,8 +50,6 @@ class Run:
     Attributes:
         calls: Its calls that change the history.
         token: What it read last and has appended since; None if it has done neither.
-        ids: The ids of the items that it read last.
-        items: Those items, as they were handed out.
         usage: What it had used when it was last looked at; None if it never was.
         known: The ids of all that it has read and appended, and of what its own compactions left; None by hand.
         asked: What its model was sent last, while the response is awaited; only hooks tell it.
@@ -59,13 +57,11 @@ class Run:
         told: The exchange whose response a batch has named already.
     """
 
-    __slots__ = ("__weakref__", "asked", "calls", "exchange", "ids", "items", "known", "token", "told", "usage")
+    __slots__ = ("__weakref__", "asked", "calls", "exchange", "known", "token", "told", "usage")
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
         self.token: Token | None = None
-        self.ids: list[ItemId] = []
-        self.items: list[Any] = []
         self.usage: dict[str, Any] | None = None
         self.known: set[ItemId] | None = set()
         self.asked: list[Any] | None = None
