@@ -18,6 +18,7 @@ from rightful.producers.openai_agents import facts
 from rightful.producers.openai_agents.items import as_json
 from rightful.producers.openai_agents.line import Line, settled
 from rightful.producers.openai_agents.runs import Run, Runs
+from rightful.producers.openai_agents.shims import Shims
 from rightful.session_errors import RunDiffersError, SessionClosedError
 from rightful.tokens import Batch
 
@@ -38,7 +39,7 @@ _ATTEMPTS = 3
 """How often a write is sent whose outcome is unknown; sending it again is how it becomes known."""
 
 
-class LedgerSession:
+class LedgerSession(Shims):
     """A session of the OpenAI Agents SDK in a ledger: nothing that was ever in it is deleted.
 
     Give it to `Runner.run(..., session=…)` as you would a `SQLiteSession`. `clear_session`, `pop_item` and

@@ -56,9 +56,12 @@ class SQLiteSession(LedgerSession):
 
 
 class SimpleListSession(LedgerSession):
-    """Made as the list in the SDK's tests; what they look at in it is the view."""
+    """Made as the list in the SDK's tests, a store without private operations; what they look at in it is the view."""
 
     _ignore_ids_for_matching = False
+    _get_compaction_snapshot = None  # type: ignore[assignment]
+    _read_compaction_items = None  # type: ignore[assignment]
+    _atomic_replace_items = None  # type: ignore[assignment]
 
     def __init__(self, session_id: str = "test", history: list[Any] | None = None) -> None:
         place = _new_place()
