@@ -205,7 +205,7 @@ class LedgerSession(Shims):
     # -- in the line -----------------------------------------------------------------------
 
     def _read(self, run: Run, limit: int | None) -> list[Any]:
-        shown = None if limit is None else max(limit, 0)
+        shown = None if limit is None or limit < 0 else limit  # as in the SDK's own stores on SQLite
         read = self._ledger.history(self._name, shown)
         run.token, run.ids, run.items = read.token, read.ids, read.items
         return read.items

@@ -16,9 +16,11 @@ import asyncio
 import dataclasses
 import importlib
 import importlib.metadata
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+
+from agents.memory import SessionSettings
 
 from rightful.errors import UsageError
 from rightful.producers.openai_agents.items import as_json
@@ -40,7 +42,8 @@ MODE = "wrapper"
 
 _TESTED = "0.24."
 _FIELDS = ("items", "complete", "replace_suffix")
-_METHODS = ("get_items", "add_items", "pop_item", "clear_session")
+_READS = frozenset({"get_items"})
+_WRITES = frozenset({"add_items", "pop_item", "clear_session"})
 _READ: ContextVar[tuple[int, Token] | None] = ContextVar("rightful_compaction_read", default=None)
 
 
@@ -72,6 +75,7 @@ class _Shims:
     _name: str
     _line: Line
     _runs: Runs
+    session_settings: SessionSettings | None
 
     async def _get_compaction_snapshot(self, limit: int, *, prune_prefix: Prune | None = None) -> Any:  # noqa: ANN401 - the SDK's own class
         """Return the last items and a way to replace the end of them; None where that would not be safe.
@@ -81,7 +85,7 @@ class _Shims:
             prune_prefix: Says which items at the very beginning have expired; they leave the view as well.
         """
         snapshot = _installed()
-        if snapshot is None or not _is_plain(self):
+        if snapshot is None or not _is_own(self, _WRITES):
             return None
         read = await asyncio.wrap_future(self._line.put(lambda: self._view(limit + 1)))
         first = max(len(read.ids) - limit, 0)
@@ -95,12 +99,21 @@ class _Shims:
 
         return snapshot(read.items[first:], not first, replace_suffix)
 
-    async def _read_compaction_items(self, limit: int | None) -> tuple[list[Any], bool]:
+    @property
+    def _read_compaction_items(self) -> Callable[[int | None], Awaitable[tuple[list[Any], bool]]]:
+        """What a compaction reads with, instead of what the wrapper remembers.
+
+        Raises:
+            AttributeError: That would not be safe, so the wrapper is to find nothing here.
+        """
+        if not _is_own(self, _READS | _WRITES):
+            raise AttributeError("_read_compaction_items")
+        return self._read_to_compact
+
+    async def _read_to_compact(self, limit: int | None) -> tuple[list[Any], bool]:
         """Return what a compaction reads and whether that is all; a replacement after it covers just this."""
-        if not _is_plain(self):
-            items = await self.get_items(limit=limit)  # type: ignore[attr-defined]
-            return items, limit is not None and len(items) < limit
-        read = await asyncio.wrap_future(self._line.put(lambda: self._view(limit)))
+        wanted = SessionSettings().resolve(self.session_settings).limit if limit is None else limit
+        read = await asyncio.wrap_future(self._line.put(lambda: self._view(wanted)))
         _READ.set((id(self), read.token))
         return read.items, limit is not None and len(read.items) < limit
 
@@ -110,7 +123,7 @@ class _Shims:
         Raises:
             StaleTokenError: The history was popped, cleared or compacted since. Nothing was written.
         """
-        if not _is_plain(self):
+        if not _is_own(self, _READS | _WRITES):
             return False
         put, read = as_json(items), _READ.get()
         token = read[1] if read is not None and read[0] == id(self) else None
@@ -120,7 +133,8 @@ class _Shims:
     # -- in the line -----------------------------------------------------------------------
 
     def _view(self, limit: int | None) -> History:
-        return self._ledger.history(self._name, limit)
+        shown = None if limit is None or limit < 0 else limit
+        return self._ledger.history(self._name, shown, without=self._runs.of(None).without())
 
     def _replace_read(self, token: Token | None, put: list[Any]) -> None:
         self._ledger.compact(token or self._view(None).token, put, mode=MODE, run=self._runs.of(None).calls.run)
@@ -149,12 +163,16 @@ class _Shims:
                 return
 
 
-def _is_plain(session: object) -> bool:
-    """Whether reading and writing are `LedgerSession`'s own: who changes them must not be passed by."""
+def _is_own(session: object, called: frozenset[str]) -> bool:
+    """Whether a session does all four things as `LedgerSession` does.
+
+    A subclass that changes one of them, or an object of which a method that would be called was replaced, must not be
+    passed by: it may keep an index, or transform what it stores.
+    """
     from rightful.producers.openai_agents.session import LedgerSession
 
-    own = all(getattr(type(session), name) is getattr(LedgerSession, name) for name in _METHODS)
-    return own and not vars(session).keys() & set(_METHODS)
+    own = all(getattr(type(session), name) is getattr(LedgerSession, name) for name in _READS | _WRITES)
+    return own and not vars(session).keys() & called
 
 
 class _NoShims:
