@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.contracts.openai_agents import fetching, running, telling
 from tests.contracts.openai_agents.comparing import Comparison, compare
-from tests.contracts.openai_agents.suites import PINNED, Expected, Trouble, chosen, expected
+from tests.contracts.openai_agents.suites import PINNED, Expected, SuiteError, chosen, expected
 
 _CACHE = fetching.ROOT / ".venv" / "openai-agents"  # below a folder that is never committed
 _MEMORY = Path("/dev/shm")  # noqa: S108 - thousands of small ledgers are quicker in memory, where there is such a folder
@@ -23,13 +23,12 @@ def main(words: list[str] | None = None) -> int:
     try:
         known = expected()
         found = _compared(args, known)
-    except Trouble as trouble:
-        print(trouble, file=sys.stderr)
-        return trouble.exit_code
-    if args.json:
-        print(json.dumps({"sdk": args.version} | found.document()))
-    else:
-        print("\n".join((*telling.table(found), "", *telling.verdict(found, known))))
+    except SuiteError as error:
+        _say(str(error))
+        return error.exit_code
+    lines = [*telling.table(found), "", *telling.verdict(found, known)]
+    told = json.dumps({"sdk": args.version} | found.document()) if args.json else "\n".join(lines)
+    sys.stdout.write(f"{told}\n")
     return 0 if found.ok else 1
 
 
@@ -49,7 +48,8 @@ def _compared(args: argparse.Namespace, known: Expected) -> Comparison:
 
 
 def _say(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{what}\n")
+    sys.stderr.flush()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from tests.contracts.openai_agents.suites import HERE, PINNED, Trouble
+from tests.contracts.openai_agents.suites import HERE, PINNED, SuiteError
 
 ROOT = HERE.parents[2]
 CONSTRAINTS = (ROOT / "constraints.txt", HERE / "constraints.txt")
@@ -38,10 +38,10 @@ def call(command: list[str], *, doing: str) -> None:
     """Run a command whose own complaints go to stderr.
 
     Raises:
-        Trouble: It failed.
+        SuiteError: It failed.
     """
     if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
-        raise Trouble(f"{doing} failed; what it said stands above. Nothing was compared.")
+        raise SuiteError(f"{doing} failed; what it said stands above. Nothing was compared.")
 
 
 def environment(folder: Path, version: str) -> Path:
@@ -74,7 +74,7 @@ def download(python: Path, version: str, folder: Path) -> Path:
     """Return the source distribution of a version of the SDK; it is downloaded once.
 
     Raises:
-        Trouble: It is not to be had.
+        SuiteError: It is not to be had.
     """
     folder.mkdir(parents=True, exist_ok=True)
     name = f"openai_agents-{version}.tar.gz"
@@ -83,7 +83,7 @@ def download(python: Path, version: str, folder: Path) -> Path:
         command = [str(python), "-m", "pip", "download", "--quiet", *what, f"--dest={folder}"]
         call(command, doing=f"downloading the source distribution of openai-agents {version}")
     if not (folder / name).exists():
-        raise Trouble(f"pip downloaded no {name} into {folder}. Give the file with --sdist. Nothing was compared.")
+        raise SuiteError(f"pip downloaded no {name} into {folder}. Give the file with --sdist. Nothing was compared.")
     return folder / name
 
 
@@ -91,17 +91,17 @@ def unpack(sdist: Path, into: Path) -> Path:
     """Unpack the tests of a source distribution, and nothing that would stand outside of the folder.
 
     Raises:
-        Trouble: It is no such archive, or one that reaches outside.
+        SuiteError: It is no such archive, or one that reaches outside.
     """
     try:
         with tarfile.open(sdist) as archive:
             members = [member for member in archive if _inside(member.name)]
             archive.extractall(into, members=members, filter="data")
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise Trouble(f"{sdist} cannot be unpacked: {error}. Nothing was compared.") from None
+        raise SuiteError(f"{sdist} cannot be unpacked: {error}. Nothing was compared.") from None
     found = [path.parent for path in into.glob("*/tests")]
     if len(found) != 1 or not (found[0] / "pyproject.toml").exists():
-        raise Trouble(f"{sdist} holds no tests: it is no source distribution of the SDK. Nothing was compared.")
+        raise SuiteError(f"{sdist} holds no tests: it is no source distribution of the SDK. Nothing was compared.")
     return found[0]
 
 

@@ -10,17 +10,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.contracts.openai_agents.comparing import Outcome
-from tests.contracts.openai_agents.suites import HERE, Trouble
+from tests.contracts.openai_agents.suites import HERE, SuiteError
 
 _TIMEOUT_S = 120  # of one test; the slowest takes seconds
 _RAN = (0, 1)  # pytest's exit codes for "all passed" and "some failed"; the others mean that it did not run
 
 
-def run(python: Path, tests: Path, files: Sequence[str], *, ours: bool, scratch: Path, workers: int) -> dict[str, Outcome]:
+def run(
+    python: Path, tests: Path, files: Sequence[str], *, ours: bool, scratch: Path, workers: int
+) -> dict[str, Outcome]:
     """Run the suites with the SDK's own stores or with ours, and return the outcome of each test.
 
     Raises:
-        Trouble: pytest itself failed.
+        SuiteError: pytest itself failed.
     """
     outcomes = scratch / ("ours.json" if ours else "base.json")
     plugins = ["rightful_outcomes", *(["rightful_substitute"] if ours else [])]
@@ -30,7 +32,7 @@ def run(python: Path, tests: Path, files: Sequence[str], *, ours: bool, scratch:
     done = subprocess.run(command, cwd=tests, env=_environment(outcomes, scratch), stdout=subprocess.PIPE, check=False)
     if done.returncode not in _RAN or not outcomes.exists():
         sys.stderr.buffer.write(done.stdout)
-        raise Trouble(f"pytest ended with {done.returncode}; what it said stands above. Nothing was compared.")
+        raise SuiteError(f"pytest ended with {done.returncode}; what it said stands above. Nothing was compared.")
     found = json.loads(outcomes.read_text("utf-8"))
     return {test: (outcome, said) for test, (outcome, said) in found.items()}
 

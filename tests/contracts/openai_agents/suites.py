@@ -42,7 +42,7 @@ FILES = (
 """The suites, as paths in the SDK's source distribution: its stores, its deferred writes, its runner."""
 
 
-class Trouble(Exception):
+class SuiteError(Exception):
     """What kept the command from comparing anything; a sentence for people.
 
     Attributes:
@@ -71,17 +71,17 @@ def expected(path: Path = HERE / "expected.toml") -> Expected:
     """Read the list of expected failures.
 
     Raises:
-        Trouble: A reason has no words, or a test has two reasons.
+        SuiteError: A reason has no words, or a test has two reasons.
     """
     reasons: dict[str, str] = {}
     tests: dict[str, str] = {}
     for name, said in tomllib.loads(path.read_text("utf-8")).items():
         if not said.get("why", "").strip():
-            raise Trouble(f"{path.name}: the reason {name!r} does not say why.", exit_code=2)
+            raise SuiteError(f"{path.name}: the reason {name!r} does not say why.", exit_code=2)
         reasons[name] = said["why"].strip()
         for test in said["tests"]:
             if test in tests:
-                raise Trouble(f"{path.name}: {test} has two reasons, {tests[test]!r} and {name!r}.", exit_code=2)
+                raise SuiteError(f"{path.name}: {test} has two reasons, {tests[test]!r} and {name!r}.", exit_code=2)
             tests[test] = name
     return Expected(reasons, tests)
 
@@ -90,9 +90,9 @@ def chosen(wanted: list[str]) -> tuple[str, ...]:
     """Return the suites whose path contains one of the words; all of them for no word.
 
     Raises:
-        Trouble: A word fits no suite.
+        SuiteError: A word fits no suite.
     """
     for word in wanted:
         if not any(word in file for file in FILES):
-            raise Trouble(f"no suite's path contains {word!r}; the suites are: {', '.join(FILES)}.", exit_code=2)
+            raise SuiteError(f"no suite's path contains {word!r}; the suites are: {', '.join(FILES)}.", exit_code=2)
     return tuple(file for file in FILES if not wanted or any(word in file for word in wanted))

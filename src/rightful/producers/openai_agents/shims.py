@@ -24,7 +24,7 @@ from agents.memory import SessionSettings
 
 from rightful.errors import UsageError
 from rightful.producers.openai_agents.items import as_json
-from rightful.producers.openai_agents.line import Line, settled
+from rightful.producers.openai_agents.line import Line, settled, until_known
 from rightful.session_errors import StaleTokenError
 
 if TYPE_CHECKING:
@@ -137,7 +137,8 @@ class _Shims:
         return self._ledger.history(self._name, shown, without=self._runs.of(None).without())
 
     def _replace_read(self, token: Token | None, put: list[Any]) -> None:
-        self._ledger.compact(token or self._view(None).token, put, mode=MODE, run=self._runs.of(None).calls.run)
+        read = token or self._view(None).token
+        until_known(lambda: self._ledger.compact(read, put, mode=MODE, run=self._runs.of(None).calls.run))
 
     def _replace_end(self, expected: list[ItemId], put: list[Any], expired: Prune | None) -> bool:
         """Replace items if they still are the last ones: the wrapper asks for nothing less."""
@@ -145,7 +146,8 @@ class _Shims:
         if now.ids != expected:
             return False
         try:
-            self._ledger.compact(now.token, put, expected, mode=MODE, run=self._runs.of(None).calls.run)
+            run = self._runs.of(None).calls.run
+            until_known(lambda: self._ledger.compact(now.token, put, expected, mode=MODE, run=run))
         except (StaleTokenError, UsageError):  # changed in between, or a call would part from its output
             return False
         if expired is not None:
@@ -158,7 +160,7 @@ class _Shims:
         kept = next((at for at, item in enumerate(view.items) if not expired(item)), len(view.ids))
         if kept:
             try:
-                self._ledger.compact(view.token, [], view.ids[:kept], mode="expired")
+                until_known(lambda: self._ledger.compact(view.token, [], view.ids[:kept], mode="expired"))
             except (StaleTokenError, UsageError):
                 return
 

@@ -15,7 +15,8 @@ def _said(report: Any) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
         return str(crash.message).partition("\n")[0]
-    return (str(report.longrepr or "").strip().splitlines() or [""])[-1]
+    said = report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr
+    return (str(said or "").strip().splitlines() or [""])[-1]
 
 
 def pytest_runtest_logreport(report: Any) -> None:
