@@ -14,7 +14,7 @@ from tests.contracts.openai_agents.comparing import Comparison, compare
 from tests.contracts.openai_agents.suites import PINNED, Expected, SuiteError, chosen, expected
 
 _CACHE = fetching.ROOT / ".venv" / "openai-agents"  # below a folder that is never committed
-_MEMORY = Path("/dev/shm")  # noqa: S108 - thousands of small ledgers are quicker in memory, where there is such a folder
+_MEMORY = Path("/dev/shm")  # thousands of small ledgers are quicker in memory, where there is such a folder
 
 
 def main(words: list[str] | None = None) -> int:
