@@ -72,5 +72,5 @@ def _passed_on(name: str) -> Callable[..., Awaitable[Any]]:
 
 
 # Those of a newer version of the SDK too: so by name, not one by one.
-for _name in [name for name in dir(RunHooks) if name.startswith("on_") and name not in vars(RecordingHooks)]:
+for _name in [name for name in dir(RecordingHooks) if name.startswith("on_") and name not in vars(RecordingHooks)]:
     setattr(RecordingHooks, _name, _passed_on(_name))

@@ -77,6 +77,12 @@ class Run:
         if self.known is not None:
             self.known.update(ids)
 
+    def wrote(self, token: Token) -> None:
+        """Note a batch that it appended. Calls by hand keep what they read: they may be many, and prove nothing."""
+        if self.known is not None:
+            self.token = token
+            self.knows((token.wrote[-1].id, at) for at in range(token.wrote[-1].count))
+
     def without(self) -> tuple[str, int] | None:
         """Return what the run's view leaves out: what an earlier attempt did after this point; None if nothing."""
         return (self.calls.run, self.calls.next) if self.calls.given else None

@@ -217,8 +217,7 @@ class LedgerSession(Shims, Compacting):
 
         def write() -> None:
             said = structs.replace(told, run=calls.run, ordinal=calls.next)
-            run.token = self._ledger.extend(run.token or self._name, items, said)
-            run.knows((one.id, at) for one in run.token.wrote for at in range(one.count))
+            run.wrote(self._ledger.extend(run.token or self._name, items, said))
 
         try:
             until_known(write)
@@ -230,8 +229,11 @@ class LedgerSession(Shims, Compacting):
         calls.next += 1
 
     def _pop(self, run: Run) -> Any:  # noqa: ANN401 - content
-        item = until_known(lambda: self._ledger.pop(self._name, key=run.calls.key()))
-        run.calls.next += 1
+        calls = run.calls
+        if not calls.given and not self._ledger.history(self._name, 1).items:
+            return None  # nothing to write down: nobody will ask again what this call did
+        item = until_known(lambda: self._ledger.pop(self._name, key=calls.key()))
+        calls.next += 1
         return item
 
     def _clear(self, run: Run) -> None:
