@@ -21,6 +21,7 @@ from rightful.producers.openai_agents.items import as_json
 from rightful.producers.openai_agents.line import Line, settled
 from rightful.producers.openai_agents.planning import Mode, checked_mode, checked_model
 from rightful.producers.openai_agents.runs import Run, Runs
+from rightful.producers.openai_agents.shims import Shims
 from rightful.session_errors import RunDiffersError, SessionClosedError
 from rightful.tokens import Batch
 
@@ -39,7 +40,7 @@ NAMESPACE = "openai-agents"
 """The namespace of the sessions of this SDK."""
 
 
-class LedgerSession(Compacting):
+class LedgerSession(Shims, Compacting):
     """A session of the OpenAI Agents SDK in a ledger: nothing that was ever in it is deleted.
 
     Give it to `Runner.run(..., session=…)` as you would a `SQLiteSession`. `clear_session`, `pop_item` and
@@ -205,7 +206,7 @@ class LedgerSession(Compacting):
     # -- in the line -----------------------------------------------------------------------
 
     def _read(self, run: Run, limit: int | None) -> list[Any]:
-        shown = None if limit is None else max(limit, 0)
+        shown = None if limit is None or limit < 0 else limit  # less than none is all, as in SQLite
         read = self._ledger.history(self._name, shown, without=run.without())
         run.token = read.token
         run.knows(read.ids)
