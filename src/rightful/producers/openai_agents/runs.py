@@ -50,8 +50,6 @@ class Run:
     Attributes:
         calls: Its calls that change the history.
         token: What it read last and has appended since; None if it has done neither.
-        ids: The ids of the items that it read last.
-        items: Those items, as they were handed out.
         usage: What it had used when it was last looked at; None if it never was.
         known: The ids of all that it has read and appended, and of what its own compactions left; None by hand.
         asked: What its model was sent last, while the response is awaited; only hooks tell it.
@@ -67,8 +65,6 @@ class Run:
         "asked",
         "calls",
         "exchange",
-        "ids",
-        "items",
         "known",
         "noted",
         "token",
@@ -79,8 +75,6 @@ class Run:
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
         self.token: Token | None = None
-        self.ids: list[ItemId] = []
-        self.items: list[Any] = []
         self.usage: dict[str, Any] | None = None
         self.known: set[ItemId] | None = set()
         self.asked: list[Any] | None = None
@@ -107,10 +101,11 @@ class Run:
 
     def wrote(self, token: Token) -> None:
         """Note a batch that it appended. Calls by hand keep what they read: they may be many, and prove nothing."""
-        if self.known is not None:
-            before = 0 if self.token is None else len(self.token.wrote)
-            self.token = token
-            self.knows((one.id, at) for one in token.wrote[before:] for at in range(one.count))
+        if self.known is None:
+            return
+        before = 0 if self.token is None else len(self.token.wrote)
+        self.token = token
+        self.knows((one.id, at) for one in token.wrote[before:] for at in range(one.count))
 
     def without(self) -> tuple[str, int] | None:
         """Return what the run's view leaves out: what an earlier attempt did after this point; None if nothing."""
