@@ -28,7 +28,7 @@ from tests.producers.openai_agents.providers import (
 
 from rightful.app import Ledger
 from rightful.events import HistoryAppended
-from rightful.producers.openai_agents import LedgerSession
+from rightful.producers.openai_agents import LedgerSession, borrowed
 
 
 @pytest.fixture(params=[True, False], ids=["hooks", "the SDK's own notes"])
@@ -165,95 +165,6 @@ def test_a_run_whose_history_was_changed_after_it_read_asks_no_provider(ledger: 
     asyncio.run(play())
 
 
-def test_what_a_filter_hid_from_the_model_is_neither_sent_nor_covered(ledger: Ledger, hooked: bool) -> None:
-    def hides(data: CallModelData[Any]) -> ModelInputData:
-        kept = [item for item in data.model_data.input if item.get("content") != "a secret"]
-        return ModelInputData(input=kept, instructions=None)
-
-    async def play() -> None:
-        provider = Provider()
-        session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=always)
-        await session.add_items([user("old"), user("a secret"), user("older")])
-
-        await run(app(says("done")), "go", session, hooked=hooked, run_config=RunConfig(call_model_input_filter=hides))
-
-        assert shown(session) == ["cmp-1", "a secret"]
-        assert provider.asked[0].keys() == {"model", "previous_response_id"}
-
-    asyncio.run(play())
-
-
-def test_a_response_that_saw_what_is_no_history_is_not_compacted_from(ledger: Ledger, hooked: bool) -> None:
-    """A filter rewrote one item and added one: only the rest is proven, and sent as input."""
-
-    def rewrites(data: CallModelData[Any]) -> ModelInputData:
-        items = [user("OLD") if item.get("content") == "old" else item for item in data.model_data.input]
-        return ModelInputData(input=[user("hint"), *items], instructions=None)
-
-    async def play() -> None:
-        provider = Provider()
-        config = RunConfig(call_model_input_filter=rewrites)
-        session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=always)
-        await session.add_items([user("old"), user("kept")])
-        await run(app(says("done")), "go", session, hooked=hooked, run_config=config)
-        assert kinds(provider.asked[0]["input"]) == ["kept", "go", "done"]
-        assert shown(session) == ["old", "cmp-1"]
-
-        strict = LedgerSession(
-            "other",
-            ledger,
-            client=provider,
-            should_trigger_compaction=always,
-            compaction_mode="previous_response_id",
-        )
-        await strict.add_items([user("old")])
-        await run(app(says("done")), "go", strict, hooked=hooked, run_config=config)
-        assert len(provider.asked) == 1
-        assert shown(strict) == ["old", "go", "done"]
-
-    asyncio.run(play())
-
-
-def test_a_limited_read_covers_its_window_only(ledger: Ledger, hooked: bool) -> None:
-    async def play() -> None:
-        provider = Provider()
-        session = LedgerSession(
-            "chat", ledger, client=provider, should_trigger_compaction=always, session_settings={"limit": 2}
-        )
-        await session.add_items([user(text) for text in ("1", "2", "3", "4")])
-
-        await run(app(calls("a"), says("done")), "go", session, hooked=hooked)
-        assert shown(session) == ["1", "2", "cmp-1"]
-
-        await session.add_items([user("5")])
-        await session.run_compaction({"force": True})
-        assert kinds(provider.asked[-1]["input"]) == ["cmp-1", "5"]
-        assert shown(session) == ["1", "2", "cmp-2"]
-
-    asyncio.run(play())
-
-
-def test_a_run_that_can_prove_nothing_compacts_nothing_and_says_so_once(
-    ledger: Ledger, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr("agents.run_internal.items.digest_input_item")
-
-    async def play() -> None:
-        provider = Provider()
-        session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=always)
-        for text in ("one", "two"):
-            await run(app(says(text)), "go", session, hooked=False)
-        assert provider.asked == []
-        assert shown(session) == ["go", "one", "go", "two"]
-
-        await run(app(says("three")), "go", session)
-        assert shown(session) == ["cmp-1"]
-
-    with caplog.at_level(logging.WARNING, "rightful.openai_agents"):
-        asyncio.run(play())
-    assert caplog.text.count("nothing is proven") == 1
-
-
 def test_a_run_goes_on_after_its_compaction_and_can_compact_again(ledger: Ledger) -> None:
     """Streamed, and in one run: the second compaction covers the first one's summary by what the run knows."""
 
@@ -282,6 +193,32 @@ def test_a_run_goes_on_after_its_compaction_and_can_compact_again(ledger: Ledger
         await session.run_compaction({"response_id": "resp-one", "force": True}, wrapper=wrapper)
         assert shown(session) == ["cmp-2"]
         assert kinds(provider.asked[-1]["input"]) == ["cmp-1", "later"]
+
+    asyncio.run(play())
+
+
+def test_no_history_is_sent_to_a_provider_for_want_of_an_argument(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a client nor a hook was given: only who asks by hand gets a compaction, by the SDK's own client."""
+    provider = Provider()
+    monkeypatch.setattr(borrowed, "default_client", lambda: provider)
+
+    async def play() -> None:
+        session = LedgerSession("chat", ledger)
+        await session.add_items([reply(str(n)) for n in range(12)])
+        wrapper = (await run(app(calls("a"), says("one")), "go", session)).context_wrapper
+        assert provider.asked == []
+        assert deferred(session) == []
+
+        await session.run_compaction({"response_id": "resp-one", "force": True}, wrapper=wrapper)
+        assert shown(session) == ["cmp-1"]
+        await run(app(says("two")), "go", session)
+        await session.add_items([reply(str(n)) for n in range(12)])
+        await run(app(says("three")), "go", session)
+        assert len(provider.asked) == 1
+        await session.run_compaction()
+        assert shown(session) == ["cmp-2"]
 
     asyncio.run(play())
 

@@ -118,11 +118,16 @@ def test_the_mode_that_is_asked_for_wins_and_a_response_that_is_not_kept_is_neve
         await session.run_compaction({"response_id": "resp-one", "force": True}, wrapper=wrapper)
         assert kinds(provider.asked[0]["input"]) == ["go", "one"]
 
+        later = LedgerSession("later", ledger, client=provider, should_trigger_compaction=never)
+        wrapper = (await run(app(says("one")), "go", later)).context_wrapper
+        await later.run_compaction({"response_id": "resp-of-another-run", "force": True}, wrapper=wrapper)
+        assert kinds(provider.asked[1]["input"]) == ["go", "one"]
+
         other = LedgerSession("other", ledger, client=provider, compaction_mode="input", model="ft:gpt-5:x")
         result = await run(app(says("one")), "go", other)
         await other.run_compaction({"response_id": "resp-one", "force": True}, wrapper=result.context_wrapper)
-        assert provider.asked[1]["model"] == "ft:gpt-5:x"
-        assert "input" in provider.asked[1]
+        assert provider.asked[2]["model"] == "ft:gpt-5:x"
+        assert "input" in provider.asked[2]
 
     asyncio.run(play())
 

@@ -189,3 +189,4 @@ def test_a_retried_run_compacts_nothing_that_its_first_attempt_compacted(ledger:
     session = LedgerSession("chat", ledger)
     assert shown(session) == ["cmp-1"]
     assert [event.run for event in compacted(session)] == ["job"]
+    assert ledger.history(session.name).owed is None

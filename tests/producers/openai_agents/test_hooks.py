@@ -136,7 +136,7 @@ def test_what_another_hook_takes_out_of_the_input_after_ours_is_not_proven(ledge
 
 def noted(wrapper: Any, value: Any) -> Any:
     wrapper._session_compaction_model_exchange = value
-    return borrowed.exchange_of(wrapper)
+    return borrowed.exchange_of(borrowed.noted_by(wrapper))
 
 
 def test_what_the_sdk_noted_is_read_where_it_looks_as_it_does_today_and_else_not_at_all(
@@ -148,7 +148,7 @@ def test_what_the_sdk_noted_is_read_where_it_looks_as_it_does_today_and_else_not
     items: list[Any] = [{"type": "reasoning", "id": "r", "summary": []}, {**user("a"), "id": "u"}]
     digests = tuple(str(digest_input_item(item)) for item in items)
 
-    assert borrowed.exchange_of(wrapper) is None
+    assert borrowed.exchange_of(borrowed.noted_by(wrapper)) is None
     assert prove(items, {0, 1}, noted(wrapper, (digests, None))).covered == (0, 1)
     assert noted(wrapper, ((), None)) is None
     assert noted(wrapper, digests) is None
@@ -156,8 +156,7 @@ def test_what_the_sdk_noted_is_read_where_it_looks_as_it_does_today_and_else_not
     assert noted(wrapper, ((1, 2), None)) is None
 
     without = tuple(str(digest_input_item(item, ignore_ids_for_matching=True)) for item in items)
-    wrapper._session_compaction_model_exchange = (without, None)  # type: ignore[attr-defined]
-    ignoring = borrowed.exchange_of(wrapper, ignore_ids=True)
+    ignoring = borrowed.exchange_of((without, None), ignore_ids=True)
     assert ignoring is not None
     assert prove(items, {0, 1}, ignoring).covered == (0, 1)
 

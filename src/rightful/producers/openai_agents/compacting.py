@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PRODUCER = "openai-agents"
 """Who says that a compaction is owed."""
 
-_OUTDATES = ("history.compacted", "history.popped", "history.cleared", "event.withdrawn")
+_OUTDATES = ("history.compacted", "history.popped", "history.cleared", "history.forked", "event.withdrawn")
 
 _log = logging.getLogger("rightful.openai_agents")
 
@@ -56,6 +56,7 @@ class Compacting:
     _model: str
     _compaction_mode: Mode
     _should_trigger_compaction: Callable[[dict[str, Any]], bool] | None
+    _default_client: Any = None
     _unstored: str | None = None
     _warned: frozenset[str] = frozenset()
 
@@ -77,9 +78,10 @@ class Compacting:
     ) -> None:
         """Let a provider's summary stand for items of the history. All of them remain in the log.
 
-        The SDK calls it after each response that ends a turn. With a run, only items are covered that its model is
-        proven to have seen; by hand, without one, all that the session shows. Nothing is covered by halves: a call
-        without its output, or an approval without its answer, stays.
+        The SDK calls it after each response that ends a turn. That does something only if the session was given a
+        client or a hook that says when: nobody's history is sent to a provider for want of an argument. With a run,
+        only items are covered that its model is proven to have seen; by hand, without one, all that the session
+        shows. Nothing is covered by halves: a call without its output, or an approval without its answer, stays.
 
         Args:
             args: `response_id`, `compaction_mode`, `store` and `force`, as the SDK has them.
@@ -94,8 +96,10 @@ class Compacting:
         self._check_open()
         asked = self._asked(args)
         run = self._runs.of(wrapper)
+        by_hand = wrapper is None or (asked.force and run.token is None)
+        if not (by_hand or asked.force or self._automatic()):
+            return
         look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))
-        by_hand = wrapper is None or run.token is None
         mode = self._mode(asked, by_hand=by_hand)
         forced = asked.force or look.view.owed is not None
         shown = [look.view.items[at] for at in look.window]
@@ -113,6 +117,9 @@ class Compacting:
         await self._carry_out(plan, look, asked, run, wrapper)
 
     # -- what is due -----------------------------------------------------------------------
+
+    def _automatic(self) -> bool:
+        return self._client is not None or self._should_trigger_compaction is not None
 
     def _asked(self, args: OpenAIResponsesCompactionArgs | None) -> Asked:
         said: dict[str, Any] = {**(args or {})}
@@ -159,7 +166,15 @@ class Compacting:
         """Return the last request of a run that was answered: as hooks tell it, else as the SDK noted it."""
         if run.exchange is not None or wrapper is None:
             return run.exchange
-        return borrowed.exchange_of(wrapper, ignore_ids=bool(getattr(self, "_ignore_ids_for_matching", False)))
+        noted = borrowed.noted_by(wrapper)
+        if run.noted[0] is not noted:
+            ignore_ids = bool(getattr(self, "_ignore_ids_for_matching", False))
+            run.noted = (noted, borrowed.exchange_of(noted, ignore_ids=ignore_ids))
+        return run.noted[1]
+
+    def _prove(self, look: Look, run: Run, exchange: Exchange) -> Proof:
+        view = look.view
+        return prove(view.items, look.known, exchange, run.marks(view.ids, view.items, exchange.marker))
 
     def _told(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> Batch:
         """Return what is known of a batch with what the response tells that it came with."""
@@ -167,7 +182,7 @@ class Compacting:
             return batch
         first, run.told = run.told is not exchange, exchange
         look = self._look(run)
-        proof = prove(look.view.items, look.known, exchange)
+        proof = self._prove(look, run, exchange)
         return structs.replace(
             batch,
             response_id=exchange.response_id,
@@ -182,7 +197,7 @@ class Compacting:
             return None
         proof = None
         if exchange is not None:
-            proof = await asyncio.to_thread(prove, look.view.items, look.known, exchange)
+            proof = await asyncio.to_thread(self._prove, look, run, exchange)
         if exchange is None or proof is None or not proof.seen:
             self._warn_once("nothing is proven of what the model was sent; give the run the session's hooks()")
             return None
@@ -251,14 +266,14 @@ class Compacting:
 
     def _client_for(self, wrapper: RunContextWrapper[Any] | None) -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
         """Return the client; None if none was given and none can be made: a run does not end for that."""
-        if self._client is None:
+        if self._client is None and self._default_client is None:
             try:
-                self._client = borrowed.default_client()
+                self._default_client = borrowed.default_client()
             except Exception as error:
                 if wrapper is None:
                     raise
                 self._warn_once(f"there is no client to compact with ({error})")
-        return self._client
+        return self._client or self._default_client
 
     def _write(self, plan: Plan, look: Look, made: provider.Compacted, response_id: str | None, run: Run) -> bool:
         covers = ranges(look.view.ids, plan.covered)
@@ -321,6 +336,8 @@ class Compacting:
             args["store"] = store
         asked = self._asked(args)
         run = self._runs.of(wrapper)
+        if not self._automatic():
+            return
         look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))
         shown = [look.view.items[at] for at in look.window]
         if look.view.owed is None and self._due(asked, self._mode(asked, by_hand=False), shown):

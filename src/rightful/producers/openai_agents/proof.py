@@ -185,7 +185,9 @@ class Proof(NamedTuple):
     entire: bool
 
 
-def prove(items: Sequence[Any], known: Collection[int], exchange: Exchange) -> Proof:
+def prove(
+    items: Sequence[Any], known: Collection[int], exchange: Exchange, marks: Sequence[Mark | None] | None = None
+) -> Proof:
     """Prove what the model of a run has seen of a history.
 
     Args:
@@ -193,8 +195,9 @@ def prove(items: Sequence[Any], known: Collection[int], exchange: Exchange) -> P
         known: The places of what the run read and appended. What these do not explain is looked for in the rest,
             and counts where it is the only one of its kind: so a run that goes on in another process proves as much.
         exchange: Its last request that was answered.
+        marks: The mark of each item by the exchange's marker; made here if None.
     """
-    marks = [exchange.marker(item) for item in items]
+    marks = [exchange.marker(item) for item in items] if marks is None else marks
     found = _at([at for at in range(len(items)) if at in known], marks, exchange.seen)
     if len(found) < len(exchange.seen) and len(known) < len(items):
         more = _at(sorted({*known, *_alone(marks, exchange.seen)}), marks, exchange.seen)
