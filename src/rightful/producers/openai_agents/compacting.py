@@ -151,14 +151,13 @@ class Compacting:
 
     def _look(self, run: Run) -> Look:
         view = self._ledger.history(self._name)
-        token = view.token
-        if run.token is not None and run.known is not None and not run.token.void:
-            token = structs.replace(token, position=run.token.position, wrote=run.token.wrote)
+        read = run.token if run.known is not None else None
+        since = view.token.position if read is None or read.void else read.position
         known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
         count, limit = len(view.items), getattr(self.session_settings, "limit", None)
         window = range(0 if limit is None else max(0, count - max(0, limit)), count)
-        changes = self._ledger.read(session=self._name, types=_OUTDATES, after=token.position)
-        return Look(view, window, token, known, next(iter(changes), None) is not None)
+        changes = self._ledger.read(session=self._name, types=_OUTDATES, after=since)
+        return Look(view, window, known, next(iter(changes), None) is not None)
 
     # -- what is proven --------------------------------------------------------------------
 
@@ -281,7 +280,7 @@ class Compacting:
         try:
             receipt = until_known(
                 lambda: self._ledger.compact(
-                    look.token,
+                    look.view.token,
                     made.items,
                     covers,
                     mode=plan.mode,
@@ -296,7 +295,7 @@ class Compacting:
         if run.known is not None:
             run.known.difference_update(look.view.ids[at] for at in plan.covered)
             run.knows((str(receipt.id), at) for at in range(len(made.items)))
-            run.token = structs.replace(look.token, position=receipt.position or 0, wrote=(), limit=None)
+            run.token = structs.replace(look.view.token, position=receipt.position or 0, wrote=(), limit=None)
         return True
 
     # -- what is owed ----------------------------------------------------------------------
