@@ -183,6 +183,7 @@ def test_a_run_goes_on_after_its_compaction_and_can_compact_again(ledger: Ledger
         assert isinstance(appended, HistoryAppended)
         assert appended.read is not None
         assert appended.read.position == 3
+        assert appended.response_id is None  # only the user spoke
         assert appended.usage is None  # what the compaction used is not the batch's
         await LedgerSession("chat", ledger).add_items([summary(1)])
 

@@ -120,8 +120,11 @@ def test_the_mode_that_is_asked_for_wins_and_a_response_that_is_not_kept_is_neve
 
         later = LedgerSession("later", ledger, client=provider, should_trigger_compaction=never)
         wrapper = (await run(app(says("one")), "go", later)).context_wrapper
+        waiting: Any = wrapper
+        waiting._session_compaction_completed = False  # as the SDK asks when it settles a resumed write
         await later.run_compaction({"response_id": "resp-of-another-run", "force": True}, wrapper=wrapper)
         assert kinds(provider.asked[1]["input"]) == ["go", "one"]
+        assert waiting._session_compaction_completed is True
 
         other = LedgerSession("other", ledger, client=provider, compaction_mode="input", model="ft:gpt-5:x")
         result = await run(app(says("one")), "go", other)

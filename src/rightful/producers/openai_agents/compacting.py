@@ -179,14 +179,12 @@ class Compacting:
         """Return what is known of a batch with what the response tells that it came with."""
         if exchange is None or all(isinstance(one, dict) and one.get("role") == "user" for one in items):
             return batch
-        first, run.told = run.told is not exchange, exchange
         look = self._look(run)
         proof = self._prove(look, run, exchange)
         return structs.replace(
             batch,
             response_id=exchange.response_id,
             agent=exchange.agent or batch.agent,
-            usage=batch.usage or (exchange.usage if first else None),
             covered=ranges(look.view.ids, proof.covered),
         )
 
