@@ -196,3 +196,17 @@ def test_the_tools_own_folders_are_searched_where_no_root_is_named(
     own = write.claude(home / ".claude", A, AT)
     assert run("locate", f"codex:{B}", "--json").document["owner"] == str(path)
     assert run("locate", f"claude-code:{A}", "--json").document["owner"] == str(own)
+
+
+@pytest.mark.parametrize("asked", ["openai-agents:chat", "chat"])
+def test_a_session_that_writes_into_the_ledger_itself_has_no_file_to_seek(run: Run, ledger: Path, asked: str) -> None:
+    with rightful.open(ledger) as opened:
+        opened.extend("openai-agents:chat", ["a"])
+    done = run("locate", asked)
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "rightful: openai-agents:chat has no file of a tool: what it said stands in this ledger, and nothing was "
+        "searched. `rightful transcript` and `rightful history` show it.\n"
+    )
+    assert "no session is named 'openai-agents:other'" in run("locate", "openai-agents:other").err

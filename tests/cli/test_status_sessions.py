@@ -91,3 +91,26 @@ def test_options_of_another_question_are_refused(run: Run, ledger: Path, words: 
     done = run("status", *words)
 
     assert (done.code, done.out) == (2, "")
+
+
+def test_a_history_is_counted_beside_the_transcript_that_nobody_counts(run: Run, ledger: Path) -> None:
+    name = "openai-agents:chat"
+    fill(
+        ledger,
+        *(fact("history.appended", str(number), session=name, items=["a"]) for number in range(3)),
+        fact("history.compacted", "k", session=name, items=["sum"]),
+        fact("history.forked", "f", session="openai-agents:fork", of=name, through=4, at="2026-08-01T09:00:00Z"),
+        fact("history.compacted", "i", session="codex:i", items=["sum"], at="2026-08-01T08:00:00Z"),
+    )
+
+    assert run("status", "--sessions").out.splitlines()[2::3] == [
+        "    transcript unknown; history of 3 batches, 1 compaction",
+        "    transcript unknown; history of 0 batches",
+        "    no transcript",
+    ]
+    found = run("status", "--sessions", "--json").document["sessions"]
+    assert [one["history"] for one in found] == [
+        {"batches": 3, "compactions": 1},
+        {"batches": 0, "compactions": 0},
+        None,
+    ]

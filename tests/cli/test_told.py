@@ -192,3 +192,34 @@ def test_a_hole_is_marked_at_its_place(run: Run, ledger: Path) -> None:
         "1 entry not shown (1 usage); --all shows them.",
         "used: n 1",
     ]
+
+
+def test_a_fork_an_owed_compaction_and_who_spoke_are_said(run: Run, ledger: Path) -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": "gAAA"}
+    answer = {"role": "assistant", "content": "yes"}
+    fill(
+        ledger,
+        fact("history.appended", "1", session="t:b", items=["a"]),
+        fact("history.forked", "2", of="t:b", through=1),
+        fact("history.appended", "3", items=[{"role": "user", "content": "go"}, thought, call, answer], agent="Triage"),
+        fact("compaction.deferred", "4", response_id="resp_1", reason="an approval waits"),
+        fact("history.compacted", "5", covers=[[event_id("hook", "1"), 0], [event_id("hook", "3"), 0]], items=[answer]),
+        fact("compaction.deferred", "6"),
+    )
+    lines = run("transcript", "t:a").out.splitlines()
+
+    assert [line.split("Z  ", 1)[1] for line in lines if line.startswith("#")] == [
+        "history begun with what t:b showed at #1: that stands there",
+        "user",
+        "thought, agent Triage  [encrypted]",
+        "tool ls (call c), agent Triage",
+        "assistant, agent Triage",
+        "compaction owed at response resp_1: an approval waits",
+        "history compacted: what stands above stays here, though the model saw less",
+        "compaction owed",
+    ]
+    assert "  covers: #3, and 1 item of the history that it was begun with" in lines
+    assert lines[lines.index("  covers: #3, and 1 item of the history that it was begun with") + 1] == (
+        "    assistant: yes"
+    )

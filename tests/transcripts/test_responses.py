@@ -93,6 +93,12 @@ def test_a_call_of_any_kind_of_tool_is_told_with_its_result(items: list[Wire], r
     assert (one["call"], one["name"], one["arguments"], one.get("output")) == right
 
 
+def test_an_item_whose_type_is_no_text_is_data() -> None:
+    [one] = entries(batch("1", {"type": ["function_call"], "role": "user"}))
+
+    assert (one["kind"], one["name"]) == ("data", "item")
+
+
 def test_a_call_without_an_id_of_its_own_is_known_by_the_items() -> None:
     [one] = entries(batch("1", {"type": "tool_search_call", "id": "ts", "call_id": None, "arguments": {"a": 1}}))
 
@@ -168,3 +174,27 @@ def test_a_compaction_of_a_fork_counts_what_it_covers_of_the_other_history() -> 
 
     [one] = [one for one in transcript.entries if one.kind == "history_compacted"]
     assert (one.covered, one.elsewhere, one.unresolved) == ([[4, 4]], 2, 1)
+
+
+def test_a_run_goes_on_with_what_was_imported_and_says_nothing_again() -> None:
+    """An app that moved its sessions: the import's items, then those of its own runs."""
+    imported = [
+        batch("1", user("a"), producer="import"),
+        fact("usage.recorded", "u", producer="import", counts={"input_tokens": 2}, of="resp_0"),
+    ]
+    run = batch("2", user("b"), run="r", ordinal=0, response_id="resp_1", usage={"input_tokens": 3})
+    read = batch("3", user("c"), producer="other", read={"position": 1})
+    bare = batch("4", user("d"), producer="another")
+    transcript = folded([*imported, run, read, bare])
+
+    assert [one.text for one in transcript.entries if one.kind == "message"] == ["a", "b", "c"]
+    assert transcript.left_out == {"another": 1}
+    assert transcript.usage.total == {"input_tokens": 5}
+
+
+def test_a_run_is_left_out_where_another_producer_tells_the_messages_by_events() -> None:
+    message = fact("message.recorded", "1", role="user", content="a", producer="tool")
+    transcript = folded([message, batch("2", user("a"), run="r", ordinal=0)])
+
+    assert [one.text for one in transcript.entries] == ["a"]
+    assert transcript.left_out == {"hook": 1}

@@ -14,7 +14,7 @@ from tests.ledger.memory import MemoryRecorder
 from rightful.histories.histories import Histories
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
-from rightful.projections.transcripts import fold
+from rightful.projections.transcripts import Entry, fold
 from rightful.projections.transcripts.covering import Covering
 from rightful.projections.transcripts.facts import Gathered
 from rightful.projections.transcripts.forks import begun_with
@@ -46,12 +46,13 @@ class World:
         self.session, self.forks, self.count = "t:a", 0, 0
         self.token = self.histories.history("t:a").token
         self.ids: list[Any] = []
+        self.calls, self.is_open = 0, False
 
     def do(self, step: Step) -> None:
         self.count += 1
         match step:
             case ("append", items):
-                self.histories.extend(self.session, items)
+                self.histories.extend(self.session, [self._own(one) for one in items])
             case ("pop",):
                 self.histories.pop(self.session)
             case ("clear",):
@@ -73,6 +74,15 @@ class World:
             case _:
                 raise AssertionError(step)
         self.ids = [one.id for one in self.histories.full(self.session).entries]
+
+    def _own(self, item: Any) -> Any:
+        """Return an item of its own: a transcript shows what is told twice once. Each call is answered once."""
+        if item is CALL:
+            self.calls, self.is_open = self.calls + 1, True
+        elif item is OUTPUT:
+            name, self.is_open = f"c{self.calls}" if self.is_open else f"o{self.count}", False
+            return OUTPUT | {"call_id": name}
+        return CALL | {"call_id": f"c{self.calls}"} if item is CALL else item
 
     def _write(self, covers: list[Any], after: int | None) -> None:
         wire = fact("history.compacted", f"k{self.count}", covers=covers, after=after, items=["s", "t"])
@@ -102,13 +112,25 @@ def test_a_transcript_and_a_history_agree_on_the_view_and_on_what_each_compactio
 
     transcript = fold(world.session, world.rows(world.session), others=partial(world.rows))
     own = {row.envelope.id for row in world.rows(world.session)}
-    positions = {one.id: one.position for one in whole.entries}
+    outputs = {one.id for one in whole.entries if isinstance(one.item, dict) and one.item.get("output")}
     for entry in [one for one in transcript.entries if one.kind == "history_compacted"]:
         [compaction] = [one for one in whole.compactions if one.position == entry.position]
-        mine = {positions[id_] for id_ in compaction.covered if id_[0] in own}
-        assert _named(entry.covered, {one.position for one in transcript.entries}) == mine
-        assert (entry.elsewhere or 0) == sum(id_[0] not in own for id_ in compaction.covered)
+        covered = {id_ for id_ in compaction.covered if id_[0] in own}
+        assert _named(entry.covered, transcript.entries) == {
+            one.position for one in transcript.entries if _is_covered(one, covered, outputs)
+        }
+        assert (entry.elsewhere or 0) == len(compaction.covered) - len(covered)
 
 
-def _named(ranges: Any, positions: set[int]) -> set[int]:
-    return {position for first, last in ranges for position in positions if first <= position <= last}
+def _named(ranges: Any, entries: list[Entry]) -> set[int]:
+    """Return the positions of the items that ranges of positions name, as items follow each other."""
+    items = [one.position for one in entries if one.item or one.items]
+    return {position for first, last in ranges for position in items if first <= position <= last}
+
+
+def _is_covered(entry: Entry, covered: set[Any], outputs: set[Any]) -> bool:
+    """Whether an entry tells an item that is covered: by itself, by its result, or by what a compaction put there."""
+    if entry.item:
+        results = {one for one in covered & outputs if one[0] == entry.result_id}
+        return tuple(entry.item) in covered or (entry.kind == "tool_call" and bool(results))
+    return entry.kind == "history_compacted" and any(one[0] == entry.id for one in covered)

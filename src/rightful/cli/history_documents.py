@@ -69,7 +69,7 @@ def _beside(one: Beside, session: str) -> Document:
 
 
 def _owed(seen: Seen) -> Document | None:
-    if (owed := seen.rows.owed) is None:
+    if (owed := seen.owed) is None:
         return None
     return {"position": owed.position, "response_id": owed.response_id, "run": owed.run, "reason": owed.reason}
 

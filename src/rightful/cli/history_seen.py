@@ -30,6 +30,7 @@ class Seen(NamedTuple):
         entries: That by the item's id.
         compactions: Its compactions by position.
         rows: What its rows say beside.
+        owed: The compaction that is owed; None if none is.
         asked: The session that was asked for, where its own history is empty and this is another name's.
         joined: The names of its run that have a history, where there are several and its own is empty.
         is_past: An earlier position was asked for.
@@ -44,6 +45,7 @@ class Seen(NamedTuple):
     entries: dict[ItemKey, Told]
     compactions: dict[int, Compaction]
     rows: Rows
+    owed: Beside | None
     is_past: bool
     asked: str | None = None
     joined: tuple[str, ...] = ()
@@ -94,7 +96,8 @@ def seen(ledger: Ledger, session: str, at: int | None) -> Seen:
         whole=whole,
         entries={one.id: one for one in whole.entries},
         compactions={one.position: one for one in whole.compactions},
-        rows=rows if fold.owed is not None else rows._replace(owed=None),
+        rows=rows,
+        owed=None if fold.owed is None else rows.deferred,
         is_past=at is not None,
     )
 

@@ -15,6 +15,7 @@ from rightful.projections.histories.items import ItemKey
 _LISTED = 40
 _LINE_CHARS = 160
 _ALL = "--all"
+_NOTHING = "nothing was in it"
 _FATES = {
     "shown": "shown",
     "left out": "left out: its call is gone",
@@ -49,7 +50,7 @@ def full(seen: Seen, limit: int, *, whole: bool) -> None:
     _head(seen, "everything that was ever in it")
     fates = Counter(one.fate for one in seen.whole.entries)
     counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(fates.items()))
-    put(f"{many(len(seen.whole.entries), 'item')}" + (f": {counted}" if counted else ""))
+    put(f"{many(len(seen.whole.entries), 'item')}: {counted}" if counted else _NOTHING)
     put(*(f"#{position} says nothing here: {why}" for position, why in seen.whole.ignored))
     _owed(seen)
     shown = seen.whole.entries[-limit:] if limit else seen.whole.entries
@@ -61,7 +62,7 @@ def full(seen: Seen, limit: int, *, whole: bool) -> None:
 
 def diff(seen: Seen, limit: int, *, whole: bool) -> None:
     """Print each compaction: what it covered (-), and what stands for that (+); see `view`."""
-    _head(seen, "what each compaction covered (-), and what stands for it (+)")
+    _head(seen, "what each compaction covered (-), and what stands for that (+)")
     found = seen.whole.compactions
     put(f"{many(len(found), 'compaction')}; what they covered stays in the ledger" if found else "no compaction")
     _owed(seen)
@@ -156,13 +157,13 @@ def _sum(seen: Seen) -> str:
     shown = f"{many(len(seen.shown), 'item')}, {many(seen.size(seen.shown), 'character')} of JSON"
     others = Counter(one.fate for one in seen.whole.entries if one.fate not in {"shown", "left out"})
     if not others:
-        return shown if seen.whole.entries else "nothing was ever in it"
+        return shown if seen.whole.entries else _NOTHING
     counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(others.items()))
     return f"{shown}; {many(others.total(), 'item')} more, not shown any more ({counted}): --full shows all"
 
 
 def _owed(seen: Seen) -> None:
-    if (owed := seen.rows.owed) is not None:
+    if (owed := seen.owed) is not None:
         at = f" at response {owed.response_id}" if owed.response_id is not None else ""
         run = f", by run {owed.run}" if owed.run is not None else ""
         why = f": {owed.reason}" if owed.reason is not None else ""

@@ -56,7 +56,7 @@ def said(item: Any, *, full: bool = False) -> Said:  # noqa: ANN401 - an item of
 def _said(kind: str, fields: Mapping[str, Any], item: Any, *, full: bool) -> Said:  # noqa: ANN401 - as above
     match kind:
         case "message":
-            return Said(str(fields["role"]), spoken(fields["content"], full=full))
+            return Said(str(fields["role"]) or "message", spoken(fields["content"], full=full))
         case "thought":
             return Said("thought", spoken(fields["content"] or None, full=full), _sealed(item))
         case "tool_call":

@@ -1,4 +1,4 @@
-"""What the rows of a history say beside its items: when, by whom, of which run and response, and what is owed."""
+"""What the rows of a history say beside its items: when, by whom, of which run and response, and what was deferred."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from rightful.ledger.recorded import Stored
 
 _FORKED, _DEFERRED = "history.forked", "compaction.deferred"
 _ITEMS = frozenset({"history.appended", "history.compacted", "history.popped", "history.cleared"})
-_SETTLES = frozenset({"history.compacted", "history.cleared"})
 
 
 class _Said(msgspec.Struct, gc=False):
@@ -81,13 +80,13 @@ class Rows(NamedTuple):
     Attributes:
         at: What each says beside its items, by position; of the sessions too whose history it begins with.
         forks: With whose it begins, the nearest first.
-        owed: The last compaction that was due and was not done since; None if none is.
+        deferred: The last compaction that was due and could not be done yet, be it that it was done since.
         session: Whose history it is.
     """
 
     at: dict[int, Beside]
     forks: list[Fork]
-    owed: Beside | None
+    deferred: Beside | None
     session: str
 
 
@@ -101,22 +100,22 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
     """
     at: dict[int, Beside] = {}
     forks: list[Fork] = []
-    owed: Beside | None = None
+    deferred: Beside | None = None
     name: str | None = session
     fork: Fork | None
     while name is not None:
         fork, is_begun = None, False
         for row, said in _read(log, name, until):
             at[row.position] = one = _beside(row, said)
-            if name == session:
-                owed = one if one.type == _DEFERRED else None if one.type in _SETTLES else owed
+            if name == session and one.type == _DEFERRED:
+                deferred = one
             if one.type == _FORKED and not is_begun and (fork := _fork(row.position, said)) is not None:
                 is_begun = True
             is_begun = is_begun or one.type in _ITEMS
         if fork is not None:
             forks.append(fork)
         name, until = (None, None) if fork is None else (fork.of, fork.through)
-    return Rows(at, forks, owed, session)
+    return Rows(at, forks, deferred, session)
 
 
 def _fork(position: int, said: _Said) -> Fork | None:

@@ -11,8 +11,8 @@
 - **Whose.** Several producers may tell of one session: a call id of one name is one call. It stands where the
   producer tells it that tells messages too, with the result of that one.
 - **Histories.** Items of `history.appended` are told if their producer is the only one that tells messages, or
-  tells them by events of its own too. Of another only what has an id is told, and only if it shares one; the
-  rest is counted in `left_out`.
+  tells them by events of its own too, or if a run appended them as it went, behind what another's batches say. Of
+  another only what has an id is told, and only if it shares one; the rest is counted in `left_out`.
 - **Usage.** See `usage`.
 
 A compaction, an undo or a clearing is an entry where it happened, and hides nothing: what the model saw next
@@ -69,7 +69,7 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
         why=found.why,
         holes=list(found.holes),
         entries=[entry for entry, _ in told],
-        usage=total(groups, sources.tells_messages),
+        usage=total(groups, sources.tells_messages, sources.together),
         left_out=sources.left_out,
     )
     put_beside(transcript, gathered.beside)

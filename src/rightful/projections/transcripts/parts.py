@@ -111,7 +111,7 @@ def told(item: Any) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401 - a
         yield "data", {"name": "item", "data": item}
         return
     kind = item.get("type")
-    if kind in {None, "message"} and isinstance(item.get("role"), str):
+    if (kind is None or kind == "message") and isinstance(item.get("role"), str):
         yield from _spoken(item)
     elif kind == "reasoning":
         sealed = {"sealed": item["encrypted_content"]} if item.get("encrypted_content") is not None else {}

@@ -10,9 +10,12 @@ class Sources:
 
     Events of their own are always told. A batch of a history's items says again what another producer's
     events, or another's batches, may have said already, and most items have no id by which that could be seen.
+    A run that appends as it goes (it says which run it is, or what it had read) says nothing again: it goes on with
+    what others' batches say, such as those of an import.
 
     Attributes:
         parts: What is told, in order.
+        together: The producers whose batches make one history.
         left_out: For each producer whose items are not all told, how many are not.
     """
 
@@ -21,7 +24,9 @@ class Sources:
         batches = dict.fromkeys(_producer(one) for one in parts if one.ordinal is not None)
         self._lead = next((one for one in batches if one in self._tellers or not self._tellers), None)
         self.left_out: dict[str, int] = {}
-        own = {one for one in batches if one in self._tellers or one == self._lead}
+        going_on = frozenset() if self._tellers else {_producer(one) for one in parts if _goes_on(one)}
+        self.together = frozenset({one for one in batches if one == self._lead or one in going_on})
+        own = self.together.union(one for one in batches if one in self._tellers)
         if not batches.keys() - own:
             self.parts = parts
             return
@@ -31,9 +36,9 @@ class Sources:
 
     def tells_messages(self, producer: str) -> bool:
         """Say whether a producer tells the messages of the session."""
-        return producer in self._tellers or producer == self._lead
+        return producer in self._tellers or producer in self.together
 
-    def _is_told(self, part: Part, own: set[str], sharing: set[str]) -> bool:
+    def _is_told(self, part: Part, own: frozenset[str], sharing: set[str]) -> bool:
         producer = _producer(part)
         if producer in own or (producer in sharing and _names(part)):
             return True
@@ -43,6 +48,13 @@ class Sources:
 
 def _producer(part: Part) -> str:
     return part.fact.producer
+
+
+def _goes_on(part: Part) -> bool:
+    """Say whether a run appended an item as it went."""
+    body = part.fact.body
+    is_item = part.ordinal is not None and body is not None
+    return is_item and (getattr(body, "run", None) is not None or getattr(body, "read", None) is not None)
 
 
 def _names(part: Part) -> list[tuple[str, str]]:

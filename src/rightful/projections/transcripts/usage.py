@@ -4,14 +4,14 @@ Usage comes in parts, and again: of one response, or of one turn, the last numbe
 the last, only an index tells. Where there is none, rows stand as they were recorded, and two files of one session
 may be imported in any order: there the largest number counts, since what was used only grows. In a
 turn that is counted as a whole the responses are not added to it. Where several producers count, only one's
-numbers are added up: who tells the messages too, else the first. What counts since the session began is no
-part of a sum.
+numbers are added up: who tells the messages too, else the first; of those whose batches make one history, all.
+What counts since the session began is no part of a sum.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from rightful.projections.transcripts.entries import Usage
@@ -89,13 +89,20 @@ def _key(part: Part) -> object:
     return part.at
 
 
-def total(groups: Iterable[Used], tells_messages: Callable[[str], bool]) -> Usage:
-    """Return what a session used in all."""
+def total(groups: Iterable[Used], tells_messages: Callable[[str], bool], together: Collection[str] = ()) -> Usage:
+    """Return what a session used in all.
+
+    Args:
+        groups: What each response and each turn used.
+        tells_messages: Says whether a producer tells messages.
+        together: The producers whose batches make one history.
+    """
     known = list(groups)
     added = [one for one in known if not one.cumulative]
     producers = list(dict.fromkeys(part.fact.producer for one in added for part in one.parts))
     lead = next((one for one in producers if tells_messages(one)), producers[0] if producers else None)
-    mine = [one for one in added if any(part.fact.producer == lead for part in one.parts)]
+    leads = together if lead in together else (lead,)
+    mine = [one for one in added if any(part.fact.producer in leads for part in one.parts)]
     wholes: dict[str | None, Mapping[str, Any]] = {
         one.part.turn: one.counts for one in mine if one.part.said.get("of") is None and one.part.turn is not None
     }
