@@ -86,6 +86,21 @@ def test_a_branch_of_a_branch_begins_with_that(
     assert everything(ledger, of("c")) == [user("trois")]
 
 
+def test_a_branch_begins_with_what_a_session_showed_after_something_was_taken_back(
+    imported: Importer, ledger: Ledger, path: Path, session: AdvancedSQLiteSession
+) -> None:
+    add(session, user("one"), user("two"))
+    imported("openai-agents", path)
+    asyncio.run(session.pop_item())
+    add(session, user("zwei"), user("drei"))
+    asyncio.run(session.create_branch_from_turn(3, "b"))
+    add(session, user("trois"))
+    imported("openai-agents", path)
+
+    assert shown(ledger, of("b")) == [user("one"), user("zwei"), user("trois")] == views(session)[of("b")]
+    assert everything(ledger, of("b")) == [user("trois")]
+
+
 def test_what_goes_on_in_branches_is_seen_by_the_next_import(
     imported: Importer, ledger: Ledger, path: Path, session: AdvancedSQLiteSession
 ) -> None:
@@ -201,6 +216,20 @@ def test_rows_in_no_branch_are_named(
             ),
         )
     ]
+
+
+def test_a_message_that_stands_twice_in_a_branch_is_shown_twice(
+    imported: Importer, ledger: Ledger, path: Path, session: AdvancedSQLiteSession
+) -> None:
+    add(session, user("one"), user("two"))
+    again = "SELECT session_id, message_id, branch_id, message_type, 9 FROM message_structure WHERE message_id = 1"
+    columns = "session_id, message_id, branch_id, message_type, sequence_number"
+    execute(path, f"INSERT INTO message_structure ({columns}) {again}")
+    imported("openai-agents", path)
+    [report] = imported("openai-agents", path)
+
+    assert shown(ledger) == [user("one"), user("two"), user("one")] == views(session)[name()]
+    assert (report.appended, report.duplicate) == (0, 4)
 
 
 def test_a_branch_that_cannot_be_a_name_is_a_problem_and_the_others_are_read(

@@ -92,6 +92,37 @@ def test_what_the_sdk_deleted_leaves_the_view_and_stays_in_the_full_history(
     assert (again.appended, again.problems) == (0, [])
 
 
+def test_a_row_that_comes_and_goes_is_shown_whenever_it_is_there(
+    imported: Importer, ledger: Ledger, path: Path
+) -> None:
+    put(path, user("a"), user("b"))
+    imported("openai-agents", path)
+    for _ in range(3):
+        execute(
+            path,
+            "CREATE TABLE kept AS SELECT * FROM agent_messages WHERE id = 2",
+            "DELETE FROM agent_messages WHERE id = 2",
+        )
+        imported("openai-agents", path)
+        assert shown(ledger) == [user("a")]
+        execute(path, "INSERT INTO agent_messages SELECT * FROM kept", "DROP TABLE kept")
+        imported("openai-agents", path)
+        assert shown(ledger) == [user("a"), user("b")]
+
+
+def test_what_others_say_of_a_session_is_no_source_of_it(imported: Importer, ledger: Ledger, path: Path) -> None:
+    put(path, user("a"))
+    imported("openai-agents", path)
+    start = {"type": "session.started", "producer": "app", "key": "1", "session": name(), "at": "2026-08-01T10:15:00Z"}
+    ledger.append([start | {"extra": {"source": "elsewhere"}}])
+    session = SQLiteSession("s", path)
+    asyncio.run(session.clear_session())
+    session.close()
+    imported("openai-agents", path)
+
+    assert shown(ledger) == []
+
+
 Operation = tuple[str, int]
 OPERATIONS = st.lists(
     st.tuples(st.sampled_from(["add", "add", "pop", "clear", "compact", "replace"]), st.integers(1, 3)), max_size=6

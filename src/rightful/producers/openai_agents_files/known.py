@@ -45,7 +45,7 @@ class Known:
         inherited: The items that stand in the session that this one was forked from.
         steps: What the imports did, up to the first event of anybody else.
         sources: The databases that it was imported from, by their paths.
-        is_ours: Whether the history was begun by an import.
+        is_ours: Whether an import wrote to it, which none does to a history that others began.
         is_continued: Whether others wrote to it.
     """
 
@@ -77,7 +77,7 @@ class Known:
         if not isinstance(event, Event) or event.producer != PRODUCER:
             self.is_continued = True
             return
-        self.is_ours = self.is_ours or not self.is_continued
+        self.is_ours = True
         match event:
             case HistoryForked():
                 rows = known(log, event.of, event.through).alive

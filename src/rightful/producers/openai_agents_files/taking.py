@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -136,7 +135,7 @@ class Taking:
                 yield name, known_now
 
     def _change(self, one: Conversation, had: Known, rows: Sequence[Row]) -> _Change:
-        wanted = Counter(rows)
+        wanted = set(rows)
         kept = [(item, row) for item, row in had.alive.items() if row in wanted]
         lost = len(had.alive) - len(kept)
         if had.is_continued:
