@@ -16,11 +16,13 @@ import pytest
 from agents import SQLiteSession
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.ledger.memory import MemoryRecorder
 from tests.producers.conftest import Importer
 from tests.producers.sdk_databases import PRODUCER, everything, execute, items, name, put, said, shown, types, user
 
 from rightful import app
 from rightful.app import Ledger
+from rightful.ledger.log import Log
 from rightful.producers.importing.loop import import_paths
 from rightful.producers.openai_agents_files.kind import OpenAIAgents
 
@@ -207,6 +209,25 @@ def test_an_older_copy_elsewhere_takes_nothing_back_and_a_moved_database_goes_on
     ]
     assert (grown.appended, grown.lost) == (2, 0)
     assert shown(ledger) == [user("a"), said("b"), user("c")]
+    session = SQLiteSession("s", moved)
+    asyncio.run(session.clear_session())
+    session.close()
+    imported("openai-agents", moved)
+    assert shown(ledger) == []
+
+
+def test_what_was_erased_is_not_imported_again_and_what_stands_behind_it_stays(path: Path) -> None:
+    recorder = MemoryRecorder()
+    log = Log(recorder)
+    put(path, user("a"), user("secret"), user("b"))
+    list(import_paths(log, [OpenAIAgents()], [str(path)], stdin=sys.stdin.buffer))
+    recorder.erase(3)
+    put(path, user("c"))
+
+    [report] = import_paths(log, [OpenAIAgents()], [str(path)], stdin=sys.stdin.buffer)
+
+    assert [row.type for row in log.read()] == ["session.started", *["history.appended"] * 4]
+    assert notes(report) == ["note: openai-agents:s: 1 row erased from the ledger; not imported again"]
 
 
 def test_another_conversation_under_the_same_id_elsewhere_is_a_problem(

@@ -45,6 +45,7 @@ class Known:
         inherited: The items that stand in the session that this one was forked from.
         steps: What the imports did, up to the first event of anybody else.
         sources: The databases that it was imported from, by their paths.
+        erased: The ids of the events that were erased; nobody can say any more which rows they had.
         is_ours: Whether an import wrote to it, which none does to a history that others began.
         is_continued: Whether others wrote to it.
     """
@@ -56,6 +57,7 @@ class Known:
         self.inherited: frozenset[ItemKey] = frozenset()
         self.steps: list[Step] = []
         self.sources: set[str] = set()
+        self.erased: set[str] = set()
         self.is_ours = self.is_continued = False
 
     def _step(self, step: Step) -> None:
@@ -110,7 +112,9 @@ def known(log: Log, session: str, until: int | None = None) -> Known:
     head = log.head() if until is None else until
     found = Known(head)
     for recorded in log.read(session=session, types=[*HISTORY, "session.started"], until=head):
-        if recorded.outcome in ACCEPTED and recorded.event is not None:
+        if recorded.event is None:
+            found.erased.add(recorded.id)
+        elif recorded.outcome in ACCEPTED:
             found.fold(log, recorded)
     return found
 

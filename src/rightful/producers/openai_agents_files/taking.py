@@ -78,15 +78,19 @@ class Taking:
     def _rows(self, one: Conversation, had: Known, writing: Writing) -> list[Row]:
         """Return the rows that can be imported, and tell of the others."""
         rows: list[Row] = []
-        sealed = 0
+        sealed = erased = 0
         for message in messages_of(self._connection, one.store, one.session_id, one.branch):
             if not isinstance(message.row.id, int):
                 self._problem(f"a row of `{one.store.messages}` has an id that is no number; it was not imported")
+            elif had.erased and writing.is_any(had.erased, message.row, had.times[message.row]):
+                erased += 1
             elif message.row in had.times or (why := writing.why_not(message)) is None:
                 rows.append(message.row)
                 sealed += _is_sealed(message)
             else:
                 self._problem(f"row {message.row.id} of `{one.store.messages}`: {why}", message.row.id)
+        if erased:
+            self._note(f"{one.name}: {_many(erased, 'row')} erased from the ledger; not imported again")
         if sealed:
             what = f"{one.name}: {_many(sealed, 'item')} of EncryptedSession; kept as stored, encrypted"
             self._note(what)
@@ -97,7 +101,7 @@ class Taking:
 
     def _is_elsewhere(self, one: Conversation, had: Known, rows: Sequence[Row]) -> bool:
         """Say whether the ledger has the session from elsewhere, so that nothing of it is to be taken."""
-        if had.is_continued and not had.is_ours:
+        if rows and had.is_continued and not had.is_ours:
             what = "has a history in the ledger that no import began; its rows would stand behind what came later"
             what = f"{one.name} {what}, so nothing of it was imported"
             self._problem(f"{what}. Import a database before going on with it")
@@ -184,7 +188,7 @@ class Taking:
 
     def _missed(self, session: str, store: Store) -> None:
         had = known(self._log, session)
-        if not had.alive or had.sources != {self._source}:
+        if not had.alive:
             return
         if had.is_continued:
             self._note(f"{session} is not in the database any more; it went on in the ledger, so its history is kept")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +11,7 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
 from rightful import content, limits, times, wire
 from rightful.errors import ConditionFailedError, InvalidEventError
+from rightful.identity import event_id
 from rightful.producers.fields import key_of, moment_us
 from rightful.producers.importing.readers import Plan, Reader
 from rightful.producers.openai_agents_files.known import HISTORY, PRODUCER, ItemKey
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rightful.producers.importing.files import Found, Problem
     from rightful.producers.importing.readers import Wire
     from rightful.producers.importing.run import Run
-    from rightful.producers.openai_agents_files.tables import Message
+    from rightful.producers.openai_agents_files.tables import Message, Row
 
 HARNESS = "openai-agents"
 """The namespace of the sessions, and the harness that their starts tell."""
@@ -126,9 +127,16 @@ class Writing(Reader):
         if message.data is None:
             raise InvalidEventError(f"longer than {limits.EVENT_BYTES} bytes")
         row = message.row
-        event = self._wire("history.appended", key_of(self._session, row.id, row.sha256, times_before), message.created)
+        event = self._wire("history.appended", self._key(row, times_before), message.created)
         event["items"] = [content.parse_json(message.data)]
         return event | {"extra": {"table": self._table, "row": row.id, "sha256": row.sha256}}
+
+    def _key(self, row: Row, times_before: int) -> str:
+        return key_of(self._session, row.id, row.sha256, times_before)
+
+    def is_any(self, ids: Container[str], row: Row, times_before: int) -> bool:
+        """Say whether any of these events may be that of a row, which was imported so often before."""
+        return any(event_id(PRODUCER, self._key(row, count)) in ids for count in range(times_before + 1))
 
     def why_not(self, message: Message) -> str | None:
         """Say why a message cannot be imported, if it cannot."""
