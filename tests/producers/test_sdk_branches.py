@@ -176,7 +176,11 @@ def test_the_usage_of_each_turn_is_recorded_once_and_as_it_grew(
     asyncio.run(session._update_turn_usage_internal(1, usage, turn_anchor=1))
     imported("openai-agents", path)
 
-    found = [row.event for row in ledger.read(session=name(), types=["usage.recorded"])]
+    rerun = Usage(requests=1, input_tokens=1, output_tokens=1, total_tokens=2)
+    asyncio.run(session._update_turn_usage_internal(1, rerun, turn_anchor=1))
+    assert [one.conflicts for one in imported("openai-agents", path)] == [0]
+
+    found = [row.event for row in ledger.read(session=name(), types=["usage.recorded"])][:2]
     assert [(one.turn, one.counts["total_tokens"], one.of) for one in found] == [("1", 12, None), ("1", 18, None)]  # type: ignore[union-attr]
     assert found[0].counts["input_tokens_details"]["cached_tokens"] == 0  # type: ignore[union-attr]
 

@@ -117,12 +117,11 @@ def test_what_others_say_of_a_session_is_no_source_of_it(imported: Importer, led
     imported("openai-agents", path)
     start = {"type": "session.started", "producer": "app", "key": "1", "session": name(), "at": "2026-08-01T10:15:00Z"}
     ledger.append([start | {"extra": {"source": "elsewhere"}}])
-    session = SQLiteSession("s", path)
-    asyncio.run(session.clear_session())
-    session.close()
+    path.unlink()
+    put(path, user("anew"))
     imported("openai-agents", path)
 
-    assert shown(ledger) == []
+    assert shown(ledger) == [user("anew")]
 
 
 Operation = tuple[str, int]
@@ -235,7 +234,8 @@ def test_another_conversation_under_the_same_id_elsewhere_is_a_problem(
 ) -> None:
     put(path, user("a"))
     put(tmp_path / "other.db", user("b"))
-    imported("openai-agents", path)
+    put(tmp_path / "third.db", user("c"), user("d"), session_id="t")
+    imported("openai-agents", path, tmp_path / "third.db")
     [report] = imported("openai-agents", tmp_path / "other.db")
 
     assert notes(report) == [
