@@ -183,6 +183,9 @@ def test_a_run_goes_on_after_its_compaction_and_can_compact_again(ledger: Ledger
         assert isinstance(appended, HistoryAppended)
         assert appended.read is not None
         assert appended.read.position == 3
+        assert appended.response_id is None  # only the user spoke
+        assert appended.usage is None  # what the compaction used is not the batch's
+        await LedgerSession("chat", ledger).add_items([summary(1)])
 
         hooks = session.hooks()
         model_input: list[Any] = [summary(1), user("later")]
@@ -191,7 +194,7 @@ def test_a_run_goes_on_after_its_compaction_and_can_compact_again(ledger: Ledger
         response = result.raw_responses[0]
         await hooks.on_llm_end(wrapper, agent, response)
         await session.run_compaction({"response_id": "resp-one", "force": True}, wrapper=wrapper)
-        assert shown(session) == ["cmp-2"]
+        assert shown(session) == ["cmp-2", "cmp-1"]  # hers looks the same, and stays
         assert kinds(provider.asked[-1]["input"]) == ["cmp-1", "later"]
 
     asyncio.run(play())

@@ -8,7 +8,7 @@ import logging
 from typing import Any
 
 import pytest
-from agents import RunConfig, Runner
+from agents import MaxTurnsExceeded, RunConfig, RunHooks, Runner
 from agents.run import CallModelData, ModelInputData
 from tests.producers.openai_agents.apps import APPS
 from tests.producers.openai_agents.providers import (
@@ -17,6 +17,7 @@ from tests.producers.openai_agents.providers import (
     app,
     calls,
     kinds,
+    never,
     run,
     says,
     shown,
@@ -199,6 +200,27 @@ def test_in_every_app_a_compaction_covers_only_what_a_model_saw_and_loses_nothin
         by_input = [one.covered for one in full.compactions if one.mode == "input"]
         assert inputs == [[sendable(told[id_]) for id_ in ids] for ids in by_input]
         assert len(full.compactions) == len(provider.asked)
-        assert bool(provider.asked) == (name not in {"input guardrail", "output guardrail", "max turns"})
+        assert provider.asked or name in {"input guardrail", "output guardrail", "max turns", "stopped stream"}
+
+    asyncio.run(play())
+
+
+def test_tool_outputs_that_were_saved_after_the_response_are_not_covered_by_it(ledger: Ledger) -> None:
+    class Keeps(RunHooks[Any]):
+        run: Any = None
+
+        async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
+            self.run = context
+
+    async def play() -> None:
+        provider, kept = Provider(), Keeps()
+        session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=never)
+        with pytest.raises(MaxTurnsExceeded):
+            await Runner.run(app(calls("a")), "go", session=session, hooks=session.hooks(kept), max_turns=1)
+
+        await session.run_compaction({"response_id": "resp-a", "force": True}, wrapper=kept.run)
+
+        assert kinds(provider.asked[0]["input"]) == ["go"]
+        assert shown(session) == ["cmp-1", "function_call call-a", "function_call_output call-a"]
 
     asyncio.run(play())

@@ -151,14 +151,13 @@ class Compacting:
 
     def _look(self, run: Run) -> Look:
         view = self._ledger.history(self._name)
-        token = view.token
-        if run.token is not None and run.known is not None and not run.token.void:
-            token = structs.replace(token, position=run.token.position, wrote=run.token.wrote)
+        read = run.token if run.known is not None else None
+        since = view.token.position if read is None or read.void else read.position
         known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
         count, limit = len(view.items), getattr(self.session_settings, "limit", None)
         window = range(0 if limit is None else max(0, count - max(0, limit)), count)
-        changes = self._ledger.read(session=self._name, types=_OUTDATES, after=token.position)
-        return Look(view, window, token, known, next(iter(changes), None) is not None)
+        changes = self._ledger.read(session=self._name, types=_OUTDATES, after=since)
+        return Look(view, window, known, next(iter(changes), None) is not None)
 
     # -- what is proven --------------------------------------------------------------------
 
@@ -180,14 +179,12 @@ class Compacting:
         """Return what is known of a batch with what the response tells that it came with."""
         if exchange is None or all(isinstance(one, dict) and one.get("role") == "user" for one in items):
             return batch
-        first, run.told = run.told is not exchange, exchange
         look = self._look(run)
         proof = self._prove(look, run, exchange)
         return structs.replace(
             batch,
             response_id=exchange.response_id,
             agent=exchange.agent or batch.agent,
-            usage=batch.usage or (exchange.usage if first else None),
             covered=ranges(look.view.ids, proof.covered),
         )
 
@@ -217,7 +214,7 @@ class Compacting:
     def _plan_by_hand(self, look: Look, asked: Asked, mode: str) -> Plan | None:
         items = look.view.items
         if mode == "previous_response_id":
-            covered = whole(items, self._seen_by(look.view, asked.response_id) & set(look.window))
+            covered = whole(items, self._seen_by(look.view, asked.response_id))
             if not covered:
                 raise CompactionRefusedError(self._name, f"it is not known what response {asked.response_id} has seen")
         else:
@@ -281,7 +278,7 @@ class Compacting:
         try:
             receipt = until_known(
                 lambda: self._ledger.compact(
-                    look.token,
+                    look.view.token,
                     made.items,
                     covers,
                     mode=plan.mode,
@@ -296,7 +293,7 @@ class Compacting:
         if run.known is not None:
             run.known.difference_update(look.view.ids[at] for at in plan.covered)
             run.knows((str(receipt.id), at) for at in range(len(made.items)))
-            run.token = structs.replace(look.token, position=receipt.position or 0, wrote=(), limit=None)
+            run.token = structs.replace(look.view.token, position=receipt.position or 0, wrote=(), limit=None)
         return True
 
     # -- what is owed ----------------------------------------------------------------------

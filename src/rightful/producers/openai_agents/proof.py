@@ -85,14 +85,12 @@ class Exchange(NamedTuple):
         marker: Makes marks that can be compared with these.
         response_id: The provider's id of the response; None if it has none, or nobody told.
         agent: Which agent asked.
-        usage: What the response used.
     """
 
     seen: tuple[Mark | None, ...]
     marker: Marker = mark
     response_id: str | None = None
     agent: str | None = None
-    usage: dict[str, Any] | None = None
 
 
 def matched(candidates: Sequence[Mark | None], seen: Sequence[Mark | None]) -> dict[int, int]:

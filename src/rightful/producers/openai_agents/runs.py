@@ -55,7 +55,6 @@ class Run:
         asked: What its model was sent last, while the response is awaited; only hooks tell it.
         exchange: Its last request that was answered, as hooks told it; None if it failed, or there are no hooks.
         noted: What the SDK noted of its last request, and the exchange that was made of that.
-        told: The exchange whose response a batch has named already.
     """
 
     __slots__ = (
@@ -68,7 +67,6 @@ class Run:
         "known",
         "noted",
         "token",
-        "told",
         "usage",
     )
 
@@ -80,7 +78,6 @@ class Run:
         self.asked: list[Any] | None = None
         self.exchange: Exchange | None = None
         self.noted: tuple[object, Exchange | None] = (None, None)
-        self.told: Exchange | None = None
         self._marks: dict[ItemId, Mark | None] = {}
         self._marker: Marker | None = None
 
