@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from rightful.envelope import body_of
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.log import Log
@@ -65,7 +67,7 @@ def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new
             if kind == "history.appended" and not fold.shown.is_appended and row.envelope.outcome in ACCEPTED:
                 if fold.telling.told:
                     raise AgainError
-                fold.shown = Shown(fold.shown.settled, fold.shown.forked_at, True, fold.shown.without)  # noqa: FBT003
+                fold.shown = structs.replace(fold.shown, is_appended=True)
             elif kind in {"event.withdrawn", "history.forked"} and not is_new and row.envelope.outcome in ACCEPTED:
                 raise AgainError
             fold.step(row)
