@@ -10,6 +10,7 @@ from tests.ledger.memory import MemoryRecorder
 
 from rightful import envelope
 from rightful.errors import UpgradeError
+from rightful.histories import reading
 from rightful.histories.histories import Histories
 from rightful.identity import event_id
 
@@ -192,6 +193,14 @@ def test_rows_of_a_newer_version_stop_it(monkeypatch: pytest.MonkeyPatch) -> Non
     for _ in range(2):
         with pytest.raises(UpgradeError, match=r"position 2 is 'history\.popped' version 2"):
             kept.history(S)
+
+
+def test_a_row_of_a_type_that_is_newer_stops_it_since_it_may_be_of_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = told(appended("1", "a"), wire("session.started", "s"))
+    monkeypatch.setattr(reading, "TYPES", {"history.appended": object})
+
+    with pytest.raises(UpgradeError, match=r"position 2 is 'session\.started' version 1"):
+        Histories(kept.log).history(S)
 
 
 @pytest.mark.parametrize("through", [1, 2, 9])
