@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 from tests.histories.actors import S, call, histories, output, texts, thought, user, wire
 
 from rightful.errors import UsageError
+from rightful.event_base import Event
 from rightful.session_errors import StaleTokenError, VoidTokenError
 from rightful.tokens import Token, Wrote
 
@@ -64,6 +66,23 @@ def test_nothing_of_a_limited_read_but_its_window_gives_way() -> None:
     assert texts(kept) == ["a", "sum"]
 
 
+def test_the_window_is_what_it_was_when_it_was_read_whatever_calls_come_later() -> None:
+    kept = histories()
+    kept.extend(S, [call("gone")])
+    kept.clear(S)
+    kept.extend(S, [user("a"), output("gone"), output("new")])
+    before, last = kept.history(S, 2).token, kept.history(S, 1).token
+    kept.extend(S, [call("gone"), call("new")])
+
+    kept.compact(last, [user("sum")])
+    assert texts(kept) == ["a", "out gone", "out new", "sum", "call gone", "call new"]
+
+    again = histories()
+    again.log.append([row.event for row in kept.log.read(until=4) if isinstance(row.event, Event)])
+    again.compact(before, [user("sum")])
+    assert texts(again) == ["sum", "out gone", "out new", "call gone", "call new"]
+
+
 def test_a_compaction_that_covers_nothing_stands_behind_what_was_read() -> None:
     kept = histories()
     kept.extend(S, [user("a")])
@@ -85,6 +104,17 @@ def test_asked_for_no_items_it_shows_none_and_a_negative_number_is_refused() -> 
         kept.history(S, -1)
     with pytest.raises(UsageError, match="position -1 is in no ledger"):
         kept.full(S, at=-1)
+
+
+@pytest.mark.parametrize("one", ["text", b"bytes", {"role": "user"}])
+def test_one_item_outside_a_list_is_refused(one: Any) -> None:
+    kept = histories()
+    token = kept.history(S).token
+
+    for use in (kept.extend, kept.compact):
+        with pytest.raises(UsageError, match="takes a list of items, and was given one"):
+            use(token, one)
+    assert kept.log.head() == 0
 
 
 def test_each_call_returns_objects_of_its_own() -> None:
@@ -146,8 +176,9 @@ def test_an_item_that_the_holder_has_not_seen_is_refused_by_its_name() -> None:
 
     with pytest.raises(UsageError, match=f"item 0 of event {other} is none that the holder"):
         kept.compact(token, [user("sum")], [(other, 0)])
-    with pytest.raises(UsageError, match="these are no items of a history"):
-        kept.compact(token, [user("sum")], ["x"])
+    for name in ("x", object(), (other,), {"first": "x"}):
+        with pytest.raises(UsageError, match="these are no items of a history"):
+            kept.compact(token, [user("sum")], [name])
 
     assert kept.log.head() == 2
 

@@ -96,7 +96,8 @@ def test_what_gave_way_takes_no_memory_any_more() -> None:
     assert view.size_bytes == 0
 
 
-def test_what_fails_half_way_is_folded_anew() -> None:
+def test_what_fails_half_way_is_folded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PAGE_ROWS", 1)
     recorder = MemoryRecorder()
     kept = histories(recorder)
     kept.extend(S, ["a"])
