@@ -135,6 +135,13 @@ def test_what_batches_and_compactions_used_is_summed_each_response_once() -> Non
     assert [one.get("of") for one in usages] == ["resp_1", "resp_2", None, event_id("hook", "5")]
 
 
+def test_of_two_runs_each_response_counts_though_their_model_gives_all_one_id() -> None:
+    same = {"response_id": "resp_fake", "usage": {"requests": 1}}
+    batches = [batch(f"{run}{at}", user("a"), run=run, ordinal=at, **same) for run in ("r", "q") for at in (0, 1)]
+
+    assert folded(batches).usage.total == {"requests": 2}
+
+
 def test_a_contradiction_of_a_batch_that_says_what_it_used_is_marked_once() -> None:
     found = entries(batch("1", user("a"), usage={"n": 1}), batch("1", user("b"), usage={"n": 1}))
 

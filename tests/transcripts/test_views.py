@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -11,7 +12,10 @@ from hypothesis import strategies as st
 from tests.ledger.facts import fact
 from tests.ledger.memory import MemoryRecorder
 
+import rightful
+from rightful import cli
 from rightful.histories.histories import Histories
+from rightful.histories.reading import folded
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
 from rightful.projections.transcripts import Entry, fold
@@ -134,3 +138,23 @@ def _is_covered(entry: Entry, covered: set[Any], outputs: set[Any]) -> bool:
         results = {one for one in covered & outputs if one[0] == entry.result_id}
         return tuple(entry.item) in covered or (entry.kind == "tool_call" and bool(results))
     return entry.kind == "history_compacted" and any(one[0] == entry.id for one in covered)
+
+
+def test_they_agree_on_every_session_that_is_imported(tmp_path: Path) -> None:
+    """Of each tool whose transcripts hold compactions, undos and branches."""
+    ledger = tmp_path / "ledger"
+    assert cli.main(["init", str(ledger)]) == 0
+    samples = Path(__file__).parent.parent / "samples"
+    for kind in ("claude-code", "codex", "copilot", "gptme"):
+        cli.main(["--ledger", str(ledger), "import", "auto", str(samples / kind.removesuffix("-code"))])
+    compacted = 0
+    with rightful.open(ledger, readonly=True) as opened:
+        for session in sorted({row.session for row in opened.read() if row.session}):
+            gathered = Gathered(keeps=False)
+            for page in opened.log.of_session(session):
+                for row in page:
+                    gathered.take(row)
+            items = folded(opened.log, session, opened.log.head()).view.items
+            assert Covering(gathered.facts()).view == [one.id for one in items], session
+            compacted += bool(opened.full_history(session).compactions)
+    assert compacted == 4

@@ -98,8 +98,8 @@ def _used(fact: Fact, *, of: str | None) -> list[Part]:
         fact: The batch, or the compaction.
         of: What was counted. The batches of one response may each repeat its numbers.
     """
-    counts = getattr(fact.body, "usage", None)
-    return [Part("usage", {"counts": counts, "of": of, "cumulative": False}, fact)] if counts else []
+    counts, run = getattr(fact.body, "usage", None), getattr(fact.body, "run", None)
+    return [Part("usage", {"counts": counts, "of": of, "cumulative": False, "run": run}, fact)] if counts else []
 
 
 def told(item: Any) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401 - a provider's item

@@ -83,7 +83,7 @@ def _key(part: Part) -> object:
     if not said:
         return part.at
     if said["of"] is not None:
-        return said["cumulative"], said["of"]
+        return said["cumulative"], said["of"], said.get("run")  # some models give all their responses one id
     if turn is not None:
         return said["cumulative"], None, part.fact.producer, turn
     return part.at
