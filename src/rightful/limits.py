@@ -117,6 +117,9 @@ BESIDE_BYTES = 65_536
 IMPORT_BYTES = 4 * 1024 * 1024
 """Size of the lines whose events an import writes in one transaction; bytes. Their events are held in memory."""
 
+DATABASE_WAIT_S = 5.0
+"""How long an import waits for a program that keeps others from reading its database; seconds. SQLite's own default."""
+
 RESIDENT_BYTES = 64 * 1024 * 1024
 """How much of mapped files a process that imports keeps resident; bytes. An import may take 200 MB in all."""
 
@@ -271,3 +274,6 @@ HISTORY_ATTEMPTS = 100
 
 HISTORY_SENDS = 3
 """How often an append of a history is sent whose outcome is not known. The second answer is known in practice."""
+
+SESSION_THREADS = 32
+"""Threads that make the calls of the sessions of one process. They mostly wait for a commit, which serves them all."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rightful.errors import RightfulError, StorageError
+from rightful.errors import RightfulError, StorageError, UsageError
 
 
 class IncompleteTranscriptError(RightfulError):
@@ -189,4 +189,45 @@ class RunDiffersError(RightfulError):
             f"run {self.run!r} of {self.session} was here before, and its call {self.ordinal} appended something else "
             f"(position {self.position}); nothing was written. Start again with another run key: that run sees what "
             "this one left."
+        )
+
+
+class SessionClosedError(UsageError, RuntimeError):
+    """The session object was closed. Nothing was done; what was written is in the ledger.
+
+    Make another one with the same session id. It is a `RuntimeError` too, as the OpenAI Agents SDK's own
+    sessions raise one.
+
+    Attributes:
+        session: Whose history.
+    """
+
+    def __init__(self, session: str) -> None:
+        RightfulError.__init__(self, session)
+        self.session = session
+
+    def __str__(self) -> str:
+        return f"the session object of {self.session} is closed; nothing was done. Make another one to go on."
+
+
+class CompactionRefusedError(UsageError, ValueError):
+    """A compaction cannot be made as it was asked for by hand. Nothing was sent, and nothing was written.
+
+    Ask for mode `input`, which sends what it covers. It is a `ValueError` too, as the OpenAI Agents SDK's own
+    session raises one.
+
+    Attributes:
+        session: Whose history.
+        why: What is missing.
+    """
+
+    def __init__(self, session: str, why: str) -> None:
+        RightfulError.__init__(self, session, why)
+        self.session = session
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"the history of {self.session} was not compacted: {self.why}; nothing was sent or written. "
+            "Compact in the mode `input`, which sends the items that it covers."
         )

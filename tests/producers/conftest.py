@@ -26,6 +26,7 @@ from rightful.producers.grok import Grok
 from rightful.producers.importing.loop import Kind, import_paths
 from rightful.producers.importing.reports import FileReport
 from rightful.producers.lesson_hook.artifacts import LessonHook
+from rightful.producers.openai_agents_files.kind import OpenAIAgents
 from rightful.producers.session_records import SessionRecords
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "imports"
@@ -40,6 +41,7 @@ KINDS: dict[str, list[Kind]] = {
     "codex": [Codex()],
     "copilot": [Copilot()],
     "grok": [Grok()],
+    "openai-agents": [OpenAIAgents()],
     "agenta": [Agenta()],
     "manifest": [GptmeManifest()],
     "receipts": [GptmeReceipts()],

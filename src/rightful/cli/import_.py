@@ -3,7 +3,8 @@
 KIND says what the files are: `lesson-hook` (the four artifacts of the Claude Code lesson hook,
 told apart by their shape), `session-records` (gptme-sessions), `bandit-state` (a bandit's
 state file, of whichever tool), a transcript (`gptme`, with the lessons that it shows, `claude-code`,
-`codex`, `copilot`, `grok`), `agenta` (the bodies of its ingest endpoint; --json has a receipt for
+`codex`, `copilot`, `grok`), `openai-agents` (the SQLite databases of the OpenAI Agents SDK's sessions,
+read and never written), `agenta` (the bodies of its ingest endpoint; --json has a receipt for
 each), `manifest` and `receipts` (gptme's records of single tool calls), or `auto`, which tells each
 file by its content and says what it passed over. A PATH is a file, a folder (its .json and .jsonl
 files, links not followed) or `-`. What is broken is reported with its file and line, and its
@@ -35,6 +36,7 @@ KINDS = {
     "codex": "rightful.producers.codex.rollout:Codex",
     "copilot": "rightful.producers.copilot.session:Copilot",
     "grok": "rightful.producers.grok:Grok",
+    "openai-agents": "rightful.producers.openai_agents_files.kind:OpenAIAgents",
     "agenta": "rightful.producers.agenta.records:Agenta",
     "manifest": "rightful.producers.gptme.manifest:GptmeManifest",
     "receipts": "rightful.producers.gptme.receipts:GptmeReceipts",

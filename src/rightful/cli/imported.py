@@ -40,6 +40,7 @@ _NOUNS = {
     "history.compacted": "compaction",
     "history.popped": "undo",
     "history.cleared": "clearing",
+    "history.forked": "fork",
     "event.withdrawn": "withdrawal",
 }
 

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from rightful import limits
+from rightful.producers.importing import sqlite
 from rightful.producers.importing.files import COMPRESSED, Problem
 
 SUFFIXES = (".json", ".jsonl")
@@ -28,7 +29,11 @@ _LEDGER = frozenset({"ledger.lock", "store"})
 
 
 def walk(
-    folder: str, *, limit: int = limits.WALK_ENTRIES, others: Counter[str] | None = None
+    folder: str,
+    *,
+    limit: int = limits.WALK_ENTRIES,
+    others: Counter[str] | None = None,
+    databases: bool = False,
 ) -> Iterator[str | tuple[str, Problem]]:
     """Yield the JSON files and stream logs below a folder in order, and what was passed over.
 
@@ -42,12 +47,13 @@ def walk(
         folder: Where to begin.
         limit: How many entries are looked at.
         others: Counts the files that are not looked at, by the suffix of their names.
+        databases: Whether databases are looked for too.
 
     Yields:
         A file's path, or a path and why it was not read.
     """
     logs: list[str] = []
-    for item in _walked(folder, limit, others):
+    for item in _walked(folder, limit, others, databases=databases):
         if isinstance(item, str) and item.endswith(_LOG[1]):
             logs.append(item)
         else:
@@ -55,7 +61,9 @@ def walk(
     yield from logs
 
 
-def _walked(folder: str, limit: int, others: Counter[str] | None) -> Iterator[str | tuple[str, Problem]]:
+def _walked(
+    folder: str, limit: int, others: Counter[str] | None, *, databases: bool
+) -> Iterator[str | tuple[str, Problem]]:
     """Yield what `walk` does, the logs where they stand."""
     seen = 0
     waiting = [folder]
@@ -78,7 +86,7 @@ def _walked(folder: str, limit: int, others: Counter[str] | None) -> Iterator[st
             if entry.is_dir(follow_symlinks=False):
                 if entry.name in _OTHERS:
                     yield entry.path, Problem(None, f"{_OTHERS[entry.name]}; not looked into", lost=False)
-            elif is_looked_at(entry.name) or entry.name.endswith(_PACKED):
+            elif is_looked_at(entry.name, databases=databases) or entry.name.endswith(_PACKED):
                 yield _file(entry)
             elif others is not None:
                 others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
@@ -92,17 +100,20 @@ def order_of(path: str) -> tuple[bool, str, bool, str]:
     return name.endswith(_LOG[1]), folder, name != _MAIN, name
 
 
-def is_looked_at(name: str) -> bool:
+def is_looked_at(name: str, *, databases: bool = False) -> bool:
     """Say whether a file of a folder is looked at, by its name."""
+    if databases and name.endswith(sqlite.SUFFIXES):
+        return True
     return name.endswith(SUFFIXES) or (name.startswith(_LOG[0]) and name.endswith(_LOG[1]))
 
 
-def holds(folder: str, path: str) -> bool:
+def holds(folder: str, path: str, *, databases: bool = False) -> bool:
     """Say whether `walk` would yield this file of the folder, or look into this folder in it.
 
     Args:
         folder: Where the walk would begin.
         path: What stands somewhere below it.
+        databases: Whether `walk` looks for databases too.
     """
     own, root = Path(path), Path(folder)
     if root not in own.parents:
@@ -110,7 +121,7 @@ def holds(folder: str, path: str) -> bool:
     below = [own, *(above for above in own.parents if root in above.parents)]
     if any(one.name in _OTHERS or one.is_symlink() for one in below):
         return False
-    if not own.is_dir() and not (is_looked_at(own.name) and own.is_file()):
+    if not own.is_dir() and not (is_looked_at(own.name, databases=databases) and own.is_file()):
         return False
     return not any(all((one / name).exists() for name in _LEDGER) for one in (*below, root))
 

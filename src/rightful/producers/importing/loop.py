@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from rightful import limits
 from rightful.errors import InvalidEventError, RightfulError
 from rightful.producers.importing.checkpoints import Reading
+from rightful.producers.importing.databases import PIPED, import_database, is_database, reads_databases
 from rightful.producers.importing.files import Digested, Found, OpenFile, Problem, is_lines, objects_of, opened, reading
 from rightful.producers.importing.folders import walk
 from rightful.producers.importing.growing import Lines
@@ -37,6 +38,7 @@ from rightful.producers.importing.readers import (
 from rightful.producers.importing.recognising import misnamed, recognised
 from rightful.producers.importing.reports import FileReport
 from rightful.producers.importing.run import Run
+from rightful.producers.importing.sqlite import HEADER
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
@@ -118,6 +120,11 @@ class Import(NamedTuple):
     receipts: bool = False
     all_kinds: Callable[[], list[Kind]] = list
 
+    @property
+    def takes_databases(self) -> bool:
+        """Whether any of its kinds reads databases, so that they are looked for in folders."""
+        return any(reads_databases(kind) for kind in self.kinds)
+
     def reports(self, path: str, stdin: BinaryIO) -> Iterator[FileReport]:
         """Import what stands at a path, or standard input where it is `-`."""
         if path == STDIN:
@@ -137,7 +144,7 @@ class Import(NamedTuple):
                 yield self.file(path, named=True)
             return
         others: Counter[str] = Counter()
-        for item in walk(path, others=others):
+        for item in walk(path, others=others, databases=self.takes_databases):
             if not isinstance(item, str):
                 yield FileReport.unread(*item)
             elif wanted(item):
@@ -160,6 +167,8 @@ class Import(NamedTuple):
     def _file(self, origin: Origin, file: OpenFile) -> FileReport:
         growing = [kind for kind in self.kinds if is_growing(kind)]
         with reading(origin.path):
+            if is_database(file.stream):
+                return import_database(self, origin, file)
             can_grow = bool(growing) and is_lines(file.stream)
         if not can_grow:
             return self.stream(origin, file.stream, file=file)
@@ -219,7 +228,10 @@ class Import(NamedTuple):
         """Import what a stream holds, from its beginning to its end."""
         run = self._run(origin, file)
         digested = Digested(stream)
-        found = self._kind(run, origin, objects_of(io.BufferedReader(digested)))
+        source = io.BufferedReader(digested)
+        if source.peek(len(HEADER)).startswith(HEADER):
+            return FileReport.unread(origin.path, Problem(None, PIPED))
+        found = self._kind(run, origin, objects_of(source))
         if found is None:
             return run.report
         kind, items = found

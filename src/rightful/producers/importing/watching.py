@@ -20,6 +20,7 @@ from rightful.producers.importing.files import Problem
 from rightful.producers.importing.folders import holds, order_of
 from rightful.producers.importing.loop import Import
 from rightful.producers.importing.reports import FileReport, Told
+from rightful.producers.importing.sqlite import WAL
 
 Clock = Callable[[], float]
 """Tells the time that passes; seconds from any beginning."""
@@ -43,6 +44,8 @@ class _Facts(NamedTuple):
     inode: int
     size: int
     mtime_ns: int
+    log: tuple[int, int] | None = None
+    """Size and time of the file that has the newest rows of a database; None where there is none."""
 
 
 class Watch:
@@ -90,11 +93,11 @@ class Watch:
         Args:
             paths: Absolute paths, as the watcher tells them.
         """
-        for path in sorted(paths, key=order_of):
+        for path in sorted({one.removesuffix(WAL) for one in paths}, key=order_of):
             for root, real in self._roots.items():
                 if path == real:
                     yield from self._tried(path, self._import.path(root, self._is_new))
-                elif holds(real, path):
+                elif holds(real, path, databases=self._import.takes_databases):
                     yield from self._tried(path, self._below(f"{root}{path[len(real) :]}"))
 
     def _below(self, path: str) -> Iterator[FileReport]:
@@ -154,4 +157,8 @@ def _facts(path: str) -> _Facts | None:
         facts = os.stat(path, follow_symlinks=True)  # noqa: PTH116 - the path is shown as it was given
     except (OSError, ValueError):
         return None
-    return _Facts(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    try:
+        log = os.stat(f"{os.path.realpath(path)}{WAL}")  # noqa: PTH116 - as above
+    except OSError:
+        return _Facts(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    return _Facts(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, (log.st_size, log.st_mtime_ns))

@@ -1,0 +1,220 @@
+"""The tables of the SDK's sessions in SQLite: found by their shape, since an app may name them as it likes.
+
+| class of the SDK (0.24.0) | tables |
+|---|---|
+| `SQLiteSession`, `AsyncSQLiteSession` | sessions (`session_id`, `created_at`, `updated_at`); messages (`id`, `session_id`, `message_data`, `created_at`), read in the order of `id` |
+| `SQLAlchemySession` | the same, read in the order of `created_at`, then `id`; told by its index `idx_<messages>_session_time` |
+| `AdvancedSQLiteSession` | the same, and `message_structure` (which message stands where in which branch) and `turn_usage` |
+
+A session that `message_structure` does not name is a plain one, in whatever database.
+"""  # noqa: E501 - a table
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rightful import limits
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+MAIN = "main"
+"""The branch that is the session itself."""
+
+_MESSAGES = frozenset({"id", "session_id", "message_data"})
+_SESSIONS = frozenset({"session_id", "created_at", "updated_at"})
+_STRUCTURE = frozenset({"session_id", "message_id", "branch_id", "sequence_number"})
+_USAGE = frozenset({"session_id", "branch_id", "user_turn_number", "total_tokens"})
+_FIRST = "agent_messages"  # the SDK's own name, which counts before others
+_COUNTS = ("requests", "input_tokens", "output_tokens", "total_tokens")
+_DETAILS = ("input_tokens_details", "output_tokens_details")
+
+
+class Store(NamedTuple):
+    """One pair of tables.
+
+    Attributes:
+        messages: The table of the messages.
+        sessions: That of the sessions; None where it cannot be told.
+        has_time: Whether messages have a time.
+        by_time: Whether they are read in the order of their times.
+        branches: Whether `message_structure` tells of this table.
+        usage: Whether `turn_usage` does.
+        last_row: The highest row id that the table ever gave; None where it may give one again.
+    """
+
+    messages: str
+    sessions: str | None
+    has_time: bool
+    by_time: bool
+    branches: bool
+    usage: bool
+    last_row: int | None
+
+
+class Row(NamedTuple):
+    """What is known of a message without its text.
+
+    Attributes:
+        id: The row's id.
+        sha256: SHA-256 of its time, a newline and its text, as they are stored.
+    """
+
+    id: int
+    sha256: str
+
+
+class Message(NamedTuple):
+    """One message as it is stored.
+
+    Attributes:
+        row: Which one it is.
+        created: When it was written, as it is stored.
+        data: Its text; None where it is longer than `limits.EVENT_BYTES`.
+    """
+
+    row: Row
+    created: bytes
+    data: bytes | None
+
+
+def stores_of(connection: Connection) -> list[Store]:
+    """Return the pairs of tables of a database; that of the SDK's own names first."""
+    columns = {name: _columns(connection, name) for name in _names(connection)}
+    found = [name for name, has in columns.items() if has >= _MESSAGES]
+    found.sort(key=lambda name: (name != _FIRST, name))
+    return [_store(connection, name, columns, is_only=len(found) == 1) for name in found]
+
+
+def _store(connection: Connection, name: str, columns: dict[str, frozenset[str]], *, is_only: bool) -> Store:
+    sessions = _owner(connection, name, "session_id")
+    structure = columns.get("message_structure", frozenset()) >= _STRUCTURE
+    owner = _owner(connection, "message_structure", "message_id") if structure else None
+    branches = structure and (owner.lower() == name.lower() if owner else is_only)
+    return Store(
+        name,
+        sessions if _columns_of(columns, sessions) >= _SESSIONS else None,
+        "created_at" in columns[name],
+        f"idx_{name}_session_time" in _texts(connection, "SELECT name FROM pragma_index_list(?)", name),
+        branches,
+        branches and columns.get("turn_usage", frozenset()) >= _USAGE,
+        _last_row(connection, name),
+    )
+
+
+def _columns_of(columns: dict[str, frozenset[str]], table: str | None) -> frozenset[str]:
+    """Return the columns of a table whose name may be written in another case, as SQLite allows."""
+    return next((has for name, has in columns.items() if name.lower() == (table or "").lower()), frozenset())
+
+
+def _names(connection: Connection) -> list[str]:
+    return _texts(connection, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+
+
+def _columns(connection: Connection, table: str) -> frozenset[str]:
+    return frozenset(name.lower() for name in _texts(connection, "SELECT name FROM pragma_table_info(?)", table))
+
+
+def _owner(connection: Connection, table: str, column: str) -> str | None:
+    sql = 'SELECT "table" FROM pragma_foreign_key_list(?) WHERE lower("from") = ?'
+    return next(iter(_texts(connection, sql, table, column)), None)
+
+
+def _texts(connection: Connection, sql: str, *values: str) -> list[str]:
+    return [text.decode("utf-8", "surrogateescape") for (text,) in connection.execute(sql, values)]
+
+
+def _last_row(connection: Connection, name: str) -> int | None:
+    made = _texts(connection, "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", name)
+    if "AUTOINCREMENT" not in made[0].upper():
+        return None
+    found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (name,)).fetchone()
+    return found[0] if found and isinstance(found[0], int) else 0
+
+
+def _sql(text: str, store: Store) -> str:
+    """Return a statement with the names of a store's tables in it."""
+    named = {"MESSAGES": store.messages, "SESSIONS": store.sessions or store.messages}
+    return re.sub("MESSAGES|SESSIONS", lambda hit: '"' + named[hit[0]].replace('"', '""') + '"', text)
+
+
+def sessions_of(connection: Connection, store: Store) -> Iterator[tuple[str | None, Any]]:
+    """Yield each session that a store has or knows: its id, and when it was begun as that is stored.
+
+    The id is None where it is no text in UTF-8.
+    """
+    begun = "(SELECT created_at FROM SESSIONS s WHERE s.session_id = ids.session_id)" if store.sessions else "NULL"
+    known = " UNION SELECT session_id FROM SESSIONS" if store.sessions else ""
+    sql = f"SELECT session_id, {begun} FROM (SELECT DISTINCT session_id FROM MESSAGES{known}) ids ORDER BY session_id"  # noqa: S608 - our own words
+    for name, created in connection.execute(_sql(sql, store)).fetchall():
+        yield _utf8(name), created
+
+
+def branches_of(connection: Connection, store: Store, session_id: str) -> list[str | None]:
+    """Return the branches of a session, in the order in which they were begun; none of a plain session.
+
+    A branch is None where its id is no text in UTF-8.
+    """
+    if not store.branches:
+        return []
+    sql = "SELECT branch_id FROM message_structure WHERE session_id = ? GROUP BY branch_id ORDER BY min(id)"
+    return [_utf8(name) for (name,) in connection.execute(sql, (session_id,)).fetchall()]
+
+
+def _utf8(value: object) -> str | None:
+    try:
+        return value.decode() if isinstance(value, bytes) else None
+    except UnicodeDecodeError:
+        return None
+
+
+_PARTS = "m.id, CREATED, CASE WHEN length(CAST(m.message_data AS BLOB)) <= LIMITED THEN m.message_data END"
+
+
+def messages_of(connection: Connection, store: Store, session_id: str, branch: str | None) -> Iterator[Message]:
+    """Yield the messages of a session, or of one of its branches, in the order in which the SDK shows them."""
+    values: tuple[str, ...] = (session_id,)
+    if branch is None:
+        rest = "FROM MESSAGES m WHERE m.session_id = ? ORDER BY "
+        rest += "m.created_at, m.id" if store.by_time else "m.id"
+    else:
+        rest = "FROM MESSAGES m JOIN message_structure s ON m.id = s.message_id WHERE m.session_id = ? "
+        rest += "AND s.branch_id = ? ORDER BY s.sequence_number"
+        values = (session_id, branch)
+    for found in connection.execute(_selected(store, rest), values):
+        yield _message(*found)
+
+
+def message_of(connection: Connection, store: Store, row: int) -> Message:
+    """Return one message again."""
+    return _message(*connection.execute(_selected(store, "FROM MESSAGES m WHERE m.id = ?"), (row,)).fetchone())
+
+
+def unbranched_of(connection: Connection, store: Store, session_id: str) -> list[int]:
+    """Return the row ids of a session's messages that stand in no branch."""
+    sql = "SELECT id FROM MESSAGES WHERE session_id = ? AND id NOT IN (SELECT message_id FROM message_structure) "
+    return [row for (row,) in connection.execute(_sql(f"{sql}ORDER BY id", store), (session_id,))]
+
+
+def usage_of(connection: Connection, session_id: str, branch: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield the usage of each turn of a branch: its number, and the counts by their names; details as stored."""
+    names = [*_COUNTS, *_DETAILS]
+    sql = f"SELECT user_turn_number, {', '.join(names)} FROM turn_usage "  # noqa: S608 - our own words
+    sql += "WHERE session_id = ? AND branch_id = ? ORDER BY user_turn_number"
+    for turn, *counts in connection.execute(sql, (session_id, branch)):
+        yield turn, {name: count for name, count in zip(names, counts, strict=True) if count is not None}
+
+
+def _selected(store: Store, rest: str) -> str:
+    created = "CAST(m.created_at AS TEXT)" if store.has_time else "NULL"
+    parts = _PARTS.replace("CREATED", created).replace("LIMITED", str(limits.EVENT_BYTES))
+    return _sql(f"SELECT {parts} {rest}", store)
+
+
+def _message(row: Any, created: Any, data: Any) -> Message:  # noqa: ANN401 - what stands in a column
+    time = created if isinstance(created, bytes) else b""
+    text = data if isinstance(data, bytes) or data is None else str(data).encode()
+    return Message(Row(row, hashlib.sha256(time + b"\n" + (text or b"")).hexdigest()), time, text)

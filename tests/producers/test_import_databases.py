@@ -1,0 +1,111 @@
+"""Databases in the common loop of imports: told by how they begin and by their tables, in folders, and watched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.producers.conftest import KINDS, Importer
+from tests.producers.sdk_databases import execute, put, shown, user
+from tests.producers.test_sqlite import WRITER, Other
+from tests.producers.test_watching import Script
+
+from rightful.app import Ledger
+from rightful.producers.importing.databases import PIPED
+from rightful.producers.importing.loop import Import
+from rightful.producers.importing.watching import Watch
+
+JSON = '{"type": "session_meta"}\n'
+
+
+def words(reports: list[object]) -> list[str]:
+    return [one.what for report in reports for one in report.problems]  # type: ignore[attr-defined]
+
+
+def test_a_database_is_told_by_its_content_in_a_folder_and_by_name(
+    imported: Importer, ledger: Ledger, tmp_path: Path
+) -> None:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    put(folder / "a.sqlite3", user("a"))
+    (folder / "no.db").write_text("no database")
+    execute(folder / "other.db", "CREATE TABLE cookies (id)")
+    put(folder / "unseen.data", user("b"), session_id="t")
+
+    found = imported("auto", folder)
+    named = imported("auto", folder / "unseen.data")
+
+    assert (shown(ledger), shown(ledger, "openai-agents:t")) == ([user("a")], [user("b")])
+    assert [Path(one.path).name for one in found if one.is_read] == ["a.sqlite3", "no.db"]
+    assert "passed over: a SQLite database with `cookies` is not of lesson-hook" in " ".join(words(list(found)))
+    assert words(list(named)) == []
+
+
+def test_a_folder_is_searched_for_databases_only_by_kinds_that_read_them(imported: Importer, tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    put(tmp_path / "app" / "a.db", user("a"))
+
+    assert words(list(imported("codex", tmp_path / "app"))) == [
+        "passed over: 1 file with another suffix was not looked at: 1 .db"
+    ]
+
+
+def test_a_file_that_was_named_as_the_wrong_kind_is_called_by_its_own(
+    ledger: Ledger, imported: Importer, tmp_path: Path
+) -> None:
+    put(tmp_path / "a.db", user("a"))
+    execute(tmp_path / "other.db", "CREATE TABLE cookies (id)")
+    (tmp_path / "x.jsonl").write_text(JSON)
+    importing = Import(ledger.log, KINDS["codex"], 0, None, None, False, lambda: KINDS["auto"])
+
+    assert words([importing.file(str(tmp_path / "a.db"), named=True)]) == [
+        (
+            "this looks like a database of the kind openai-agents; nothing of it was imported. "
+            "Import it as openai-agents, or as auto"
+        )
+    ]
+    assert words(list(imported("openai-agents", tmp_path / "other.db"))) == [
+        "a SQLite database with `cookies` is not of openai-agents"
+    ]
+    assert words(list(imported("openai-agents", tmp_path / "x.jsonl"))) == [
+        "Expected a SQLite database of the OpenAI Agents SDK, got another file"
+    ]
+    assert ledger.log.head() == 0
+
+
+def test_a_database_on_stdin_is_refused_with_the_reason(imported: Importer, tmp_path: Path) -> None:
+    put(tmp_path / "a.db", user("a"))
+
+    [report] = imported("auto", "-", stdin=(tmp_path / "a.db").read_bytes())
+
+    assert (words([report]), report.exit_code) == ([PIPED], 2)
+
+
+def test_a_watch_sees_rows_that_stand_in_the_log_beside_a_database(ledger: Ledger, tmp_path: Path) -> None:
+    path = tmp_path / "app" / "a.db"
+    path.parent.mkdir()
+    writer = Other(WRITER, path)
+
+    def write(text: str) -> set[str]:
+        writer.write(f'{{"role": "user", "content": "{text}"}}')
+        return {f"{path}-wal"}
+
+    write("a")
+    steps = Script(lambda: write("b"), set[str], lambda: write("c"))
+    importing = Import(ledger.log, KINDS["openai-agents"], ledger.log.head(), None, None)
+    reports = list(Watch(importing, [str(path.parent)], steps).follow(steps.clock))
+    writer.kill()
+
+    assert shown(ledger) == [user("a"), user("b"), user("c")]
+    assert [one.appended for one in reports if one.is_read] == [2, 1, 1]
+
+
+def test_how_far_a_database_is_read_is_told(ledger: Ledger, tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    put(path, user("a"))
+    put(path, user("b"), session_id="t")
+    size, told = path.stat().st_size, list[tuple[str, int, int]]()
+    importing = Import(ledger.log, KINDS["openai-agents"], 0, lambda *step: told.append(step), None)
+    importing.file(str(path), named=True)
+
+    assert told[0] == (str(path), 0, size)
+    assert told[-1] == (str(path), size // 2, size)
