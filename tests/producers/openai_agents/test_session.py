@@ -18,6 +18,7 @@ import rightful
 from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError, UsageError
+from rightful.events import HistoryAppended
 from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import SessionClosedError
 
@@ -48,9 +49,14 @@ def test_items_come_back_in_the_order_of_their_batches(session: LedgerSession) -
     assert [type(row.event).__name__ for row in asyncio.run(session.events())] == ["HistoryAppended"] * 2
 
 
-def test_an_empty_batch_writes_nothing(session: LedgerSession) -> None:
+def test_an_empty_batch_writes_nothing_and_is_no_call_of_the_run(session: LedgerSession) -> None:
     assert added(session) == []
     assert session.ledger.log.head() == 0
+    added(session, user("a"))
+
+    event = next(session.ledger.read()).event
+    assert isinstance(event, HistoryAppended)
+    assert event.ordinal == 0
 
 
 @pytest.mark.parametrize(
