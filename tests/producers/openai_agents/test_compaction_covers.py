@@ -205,6 +205,21 @@ def test_in_every_app_a_compaction_covers_only_what_a_model_saw_and_loses_nothin
     asyncio.run(play())
 
 
+def test_the_same_words_of_another_run_stay_and_a_runs_own_are_covered(ledger: Ledger, hooked: bool) -> None:
+    async def play() -> None:
+        session = LedgerSession("chat", ledger, client=Provider(), should_trigger_compaction=always)
+
+        async def hers(data: CallModelData[Any]) -> ModelInputData:
+            await LedgerSession("chat", ledger).add_items([user("hers"), user("mine")])
+            return data.model_data
+
+        await run(app(says("done")), "mine", session, hooked=hooked, run_config=RunConfig(call_model_input_filter=hers))
+
+        assert shown(session) == ["cmp-1", "hers", "mine"]
+
+    asyncio.run(play())
+
+
 def test_tool_outputs_that_were_saved_after_the_response_are_not_covered_by_it(ledger: Ledger) -> None:
     class Keeps(RunHooks[Any]):
         run: Any = None

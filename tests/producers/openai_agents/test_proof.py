@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rightful.parts import ItemRange
 from rightful.producers.openai_agents import proof
 from rightful.producers.openai_agents.proof import Exchange, Mark, mark, matched, prove, ranges, whole
+from rightful.producers.openai_agents.runs import Calls, Run
 
 
 def user(text: str) -> dict[str, Any]:
@@ -227,3 +228,17 @@ def test_covers_are_ranges_of_what_stands_one_after_the_other() -> None:
 
     assert ranges(ids, (0, 1, 2, 4)) == (ItemRange(("e", 0), ("f", 0)), ("g", 1))
     assert ranges(ids, ()) == ()
+
+
+def test_marks_are_made_once_a_run_and_anew_for_another_kind_of_them() -> None:
+    run, made = Run(Calls()), []
+
+    def other(item: Any) -> Mark:
+        made.append(item)
+        return Mark("x", "x")
+
+    ids, items = [("e", 0), ("e", 1)], [user("a"), user("b")]
+    assert run.marks(ids, items, mark) == [mark(item) for item in items]
+    assert run.marks(ids, items, other) == [Mark("x", "x")] * 2
+    assert run.marks(ids, items, other) == [Mark("x", "x")] * 2
+    assert made == items

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
-
-from rightful.producers.openai_agents.proof import sendable
 
 THRESHOLD = 10
 """How many items make a compaction due, if nobody says otherwise: answers, calls and outputs; the SDK's number."""
@@ -50,7 +48,7 @@ def _stays(item: Any) -> bool:  # noqa: ANN401 - content
 async def compact(
     client: Any,  # noqa: ANN401 - `openai.AsyncOpenAI`, or what answers like it
     model: str,
-    items: Sequence[Any],
+    items: list[Any],
     response_id: str | None,
 ) -> Compacted:
     """Ask a provider to compact what led to a response; or, without one, items.
@@ -60,7 +58,7 @@ async def compact(
         ValueError: Its answer holds an image or file that points to nothing.
     """
     if response_id is None:
-        answer = await client.responses.compact(model=model, input=[sendable(item) for item in items])
+        answer = await client.responses.compact(model=model, input=items)
     else:
         answer = await client.responses.compact(model=model, previous_response_id=response_id)
     return Compacted(replayed(answer.output or []), getattr(answer, "usage", None))
