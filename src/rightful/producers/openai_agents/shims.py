@@ -68,6 +68,9 @@ def _installed() -> Callable[..., Any] | None:
         return None
 
 
+_SNAPSHOT = _installed()
+
+
 class _Shims:
     """The operations, for a session that keeps its items as `LedgerSession` does."""
 
@@ -84,8 +87,7 @@ class _Shims:
             limit: How many items, whatever the session's own limit is.
             prune_prefix: Says which items at the very beginning have expired; they leave the view as well.
         """
-        snapshot = _installed()
-        if snapshot is None or not _is_own(self, _WRITES):
+        if _SNAPSHOT is None or not _is_own(self, _WRITES):
             return None
         read = await asyncio.wrap_future(self._line.put(lambda: self._view(limit + 1)))
         first = max(len(read.ids) - limit, 0)
@@ -97,7 +99,7 @@ class _Shims:
                 self._line.put(lambda: self._replace_end(expected, put, prune_prefix))
             )
 
-        return snapshot(read.items[first:], not first, replace_suffix)
+        return _SNAPSHOT(read.items[first:], not first, replace_suffix)
 
     @property
     def _read_compaction_items(self) -> Callable[[int | None], Awaitable[tuple[list[Any], bool]]]:
@@ -182,4 +184,4 @@ class _NoShims:
 if TYPE_CHECKING:
     Shims = _Shims
 else:
-    Shims = _Shims if _installed() else _NoShims
+    Shims = _Shims if _SNAPSHOT else _NoShims
