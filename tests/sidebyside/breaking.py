@@ -8,14 +8,11 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from agents import Agent
-from agents.testing import ScriptedModel
-
 from rightful.errors import StorageError
 from tests.sidebyside.kinds import OURS
 from tests.sidebyside.orderings import ordering
 from tests.sidebyside.saying import names
-from tests.sidebyside.world import FORCED, Outcome, World, while_it_works
+from tests.sidebyside.world import FORCED, Outcome, World
 
 WRITES = 400
 """More writes than a compaction makes; the last one shows that it ends by itself."""
@@ -37,9 +34,7 @@ async def _killed(world: World, task: str) -> Outcome:
     for at in range(1, WRITES):
         folder = world.folder / str(at)
         folder.mkdir()
-        if task == "compact":
-            world.far.do("append", world.kind, folder, ["u1", "a1"])
-        ended = world.far.do(task, world.kind, folder, at)
+        ended = await asyncio.to_thread(world.far.do, task, world.kind, folder, at)
         there = World(world.kind, Path(folder), world.far, appended=["u1", "a1"])
         found.append(await there.outcome())
         there.close()
@@ -199,5 +194,3 @@ def _with_signature(call: Any, wrapper: bool) -> Any:
 
     return add_items
 
-
-__all__ = ["Agent", "ScriptedModel", "while_it_works"]

@@ -1,7 +1,8 @@
 """Ends the process at one write of whatever store it uses: each call of LMDB, SQLite or a file that changes something.
 
 The calls are seen by the interpreter's profiling hook, in every thread that starts after `watch`, so it needs to
-know no store from inside. Each counts twice: before it is made, and when it has returned.
+know no store from inside. A commit counts twice: before it is made, and when it has returned. Of SQLite only the
+commits count, since a process that dies within a transaction leaves what one leaves that dies before its commit.
 """
 
 from __future__ import annotations
@@ -12,17 +13,15 @@ import sys
 import threading
 from typing import Any
 
-WRITES = frozenset(
-    {
-        *(f"Transaction.{verb}" for verb in ("put", "delete", "pop", "replace", "drop", "commit")),
-        *(f"Cursor.{verb}" for verb in ("put", "putmulti", "delete", "pop", "replace", "execute", "executemany")),
-        *(f"Connection.{verb}" for verb in ("execute", "executemany", "commit", "rollback")),
-        *(f"TextIOWrapper.{verb}" for verb in ("write", "close")),
-        "Environment.sync",
-        "fsync",
-        "fdatasync",
-    }
-)
+COMMITS = frozenset({"Transaction.commit", "Connection.commit"})
+WRITES = COMMITS | {
+    *(f"Transaction.{verb}" for verb in ("put", "delete", "pop", "replace")),
+    *(f"Cursor.{verb}" for verb in ("put", "putmulti", "delete", "pop", "replace")),
+    *(f"TextIOWrapper.{verb}" for verb in ("write", "close")),
+    "Environment.sync",
+    "fsync",
+    "fdatasync",
+}
 
 
 class Dying:
@@ -42,7 +41,8 @@ class Dying:
         sys.setprofile(self._seen)
 
     def _seen(self, _frame: Any, event: str, called: Any) -> None:
-        if self.armed and event in ("c_call", "c_return") and getattr(called, "__qualname__", "") in WRITES:
+        counted = {"c_call": WRITES, "c_return": COMMITS}.get(event)
+        if self.armed and counted and getattr(called, "__qualname__", "") in counted:
             self.done += 1
             if self.done == self._at:
                 os.kill(os.getpid(), signal.SIGKILL)

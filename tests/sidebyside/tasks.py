@@ -37,14 +37,14 @@ def append(kind: str, folder: str, said: list[str]) -> None:
 
 
 def compact(kind: str, folder: str, at: int) -> int:
-    """Compact by hand, and die at one of the writes; return how many there were."""
+    """Append, compact by hand, and die at one of the writes of that; return how many there were."""
     dying = Dying(at)
     dying.watch()
     world = world_of(kind, folder)
 
     async def work() -> None:
         session = world.session(world.provider())
-        await session.get_items()
+        await world.add(session, "u1", "a1")
         dying.armed = True
         await session.run_compaction(FORCED)
 
