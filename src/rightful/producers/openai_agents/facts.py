@@ -11,12 +11,18 @@ if TYPE_CHECKING:
 
     from rightful.producers.openai_agents.runs import Run
 
+_NOT_THE_AGENT = ("user", "system", "developer")
 _COUNTS = ("requests", "input_tokens", "output_tokens", "total_tokens")
 _DETAILS = (("input_tokens_details", "cached_tokens"), ("output_tokens_details", "reasoning_tokens"))
 
 
-def agent_now() -> str | None:
-    """Return the agent whose turn it is by the current span; None if tracing is off, or no turn is on."""
+def speaker(items: list[Any]) -> str | None:
+    """Return the agent that spoke a batch, by the current span; None if nobody says so, or only the user spoke.
+
+    The spans tell it with tracing on and off, but not outside a turn.
+    """
+    if all(isinstance(item, dict) and item.get("role") in _NOT_THE_AGENT for item in items):
+        return None
     data = getattr(get_current_span(), "span_data", None)
     name = data.name if isinstance(data, AgentSpanData) else getattr(data, "agent_name", None)
     return name if isinstance(name, str) else None

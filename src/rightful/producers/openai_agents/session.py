@@ -14,7 +14,7 @@ from agents.memory import SessionSettings
 
 from rightful.errors import OutcomeUnknownError, UsageError
 from rightful.identity import is_session
-from rightful.producers.openai_agents import facts
+from rightful.producers.openai_agents import branches, facts
 from rightful.producers.openai_agents.items import as_json
 from rightful.producers.openai_agents.line import Line, settled
 from rightful.producers.openai_agents.runs import Run, Runs
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from agents import RunContextWrapper
     from agents.items import TResponseInputItem
 
-    from rightful import Ledger
+    from rightful import Ledger, Recorded
+    from rightful.histories.history import FullHistory
+    from rightful.parts import ItemId
 
 T = TypeVar("T")
 
@@ -147,7 +149,7 @@ class LedgerSession:
         if not put:
             return
         run = self._runs.of(wrapper)
-        agent, usage = facts.agent_now(), facts.usage_since(run, wrapper)
+        agent, usage = facts.speaker(put), facts.usage_since(run, wrapper)
         await settled(self._line.put(lambda: self._append(run, put, agent, usage)))
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
@@ -161,6 +163,43 @@ class LedgerSession:
         self._check_open()
         run = self._runs.of(wrapper)
         await settled(self._line.put(lambda: self._clear(run)))
+
+    # -- beyond the protocol ---------------------------------------------------------------
+
+    async def full_history(self, at: int | None = None) -> FullHistory:
+        """Return everything that the history ever held, and what became of it; nothing is missing from it.
+
+        Args:
+            at: The position through which it is told; all of the ledger if None.
+        """
+        self._check_open()
+        return await asyncio.wrap_future(self._line.put(lambda: self._ledger.full_history(self._name, at=at)))
+
+    async def events(self) -> list[Recorded]:
+        """Return the events of the session as they were recorded, each with its position and time.
+
+        A batch has what is known of it: run, ordinal, agent, response id, usage. A branch has its own events only.
+        """
+        self._check_open()
+        return await asyncio.wrap_future(self._line.put(lambda: list(self._ledger.read(session=self._name))))
+
+    async def fork(self, at: int | ItemId | None = None, session_id: str | None = None) -> LedgerSession:
+        """Branch off: return a session that begins with what this one shows, or showed. Nothing is copied.
+
+        Both go on from there, each on its own; closing one does not close the other.
+
+        Args:
+            at: A position, as of `full_history` and `events`; or an item's id: then the branch begins when the
+                batch with that item had been appended, whole, so that no call is parted from its output. Now if None.
+            session_id: The branch's id; one that says what it was forked from, and that no other has, if None.
+
+        Raises:
+            UsageError: There is no such position or item, or the id can be none, or the branch holds
+                something already. Nothing was forked.
+        """
+        self._check_open()
+        run = self._runs.of(None)
+        return await settled(self._line.put(lambda: self._fork(run, at, session_id)))
 
     # -- in the line -----------------------------------------------------------------------
 
@@ -194,6 +233,28 @@ class LedgerSession:
     def _clear(self, run: Run) -> None:
         _until_known(lambda: self._ledger.clear(self._name, key=run.calls.key()))
         run.calls.next += 1
+
+    def _fork(self, run: Run, at: int | ItemId | None, session_id: str | None) -> LedgerSession:
+        calls = run.calls
+        into = branches.own_id(self.session_id, self.run_key, calls.next) if session_id is None else session_id
+        name = name_of(into)
+        of, through = branches.begins(self._ledger, self._name, at)
+        if not (calls.given and branches.stands(self._ledger, name, of, None if at is None else through)):
+            _until_known(lambda: self._ledger.fork(of, name, at=through))
+        calls.next += 1
+        return self._like(into)
+
+    def _like(self, session_id: str) -> LedgerSession:
+        return type(self)(
+            session_id,
+            self._ledger.path if self._owned else self._ledger,
+            run_key=self.run_key,
+            session_settings=self.session_settings,
+            client=self._client,
+            model=self._model,
+            compaction_mode=self._compaction_mode,
+            should_trigger_compaction=self._should_trigger_compaction,
+        )
 
     # -- end -------------------------------------------------------------------------------
 
