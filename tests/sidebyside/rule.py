@@ -1,0 +1,84 @@
+"""What a history must show after any order of steps: a second, plain statement of the rule, made from the design alone.
+
+Items are names (`saying`); a name that ends in `=` answers the call of the name before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.sidebyside.saying import told
+
+
+class Read(NamedTuple):
+    """What a compaction will cover, and what the history was when it read that."""
+
+    changes: int
+    covers: tuple[str, ...]
+
+
+@dataclass
+class Rule:
+    """A history by the rule.
+
+    Attributes:
+        record: Everything ever appended.
+        taken: What was cleared or popped, whether it stood there itself or a summary told of it.
+        changes: How many times it was cleared, popped or compacted.
+    """
+
+    record: list[str] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
+    changes: int = 0
+    _held: list[str] = field(default_factory=list)
+
+    def visible(self) -> list[str]:
+        """Return what the model would see: all that is held, but no answer to a call that is gone."""
+        return [one for one in self._held if not one.endswith("=") or one[:-1] in self._held]
+
+    def append(self, *said: str) -> None:
+        """Append; nothing else changes by it."""
+        self.record += said
+        self._held += said
+
+    def pop(self) -> str | None:
+        """Take back the last item that is visible."""
+        shown = self.visible()
+        if not shown:
+            return None
+        self._held.remove(shown[-1])
+        self._take([shown[-1]])
+        return shown[-1]
+
+    def clear(self) -> None:
+        """Take out everything."""
+        self._take(self._held)
+        self._held = []
+
+    def read(self, limit: int | None = None) -> Read:
+        """Read for a compaction: of what the window shows, a call and its answer together or neither."""
+        shown = self.visible()
+        window = shown if limit is None else shown[max(len(shown) - limit, 0) :]
+        whole = (one for one in window if self._partner(one) in {None, *window})
+        return Read(self.changes, tuple(whole))
+
+    def replace(self, read: Read, summary: str) -> bool:
+        """Let what was read give way to a summary; tell whether that was done, or the history had changed."""
+        if read.changes != self.changes:
+            return False
+        self.changes += 1
+        at = min(self._held.index(one) for one in read.covers)
+        self._held = [one for one in self._held if one not in read.covers]
+        self._held.insert(at, summary)
+        return True
+
+    def _partner(self, one: str) -> str | None:
+        """Return the other half of a call or an answer; None for a message or a summary."""
+        if one.endswith("="):
+            return one[:-1]
+        return f"{one}=" if one.startswith("c") else None
+
+    def _take(self, names: list[str]) -> None:
+        self.changes += 1
+        self.taken |= told(names)
