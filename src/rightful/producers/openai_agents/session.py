@@ -205,7 +205,7 @@ class LedgerSession:
 
     def _read(self, run: Run, limit: int | None) -> list[Any]:
         shown = None if limit is None else max(limit, 0)
-        read = self._ledger.history(self._name, shown)
+        read = self._ledger.history(self._name, shown, without=run.without())
         run.token, run.ids, run.items = read.token, read.ids, read.items
         return read.items
 
