@@ -7,7 +7,6 @@ from typing import Any
 from agents import Agent, RunConfig, handoff
 from agents.run_config import CallModelData, ModelInputData
 from agents.testing import ScriptedModel, function_call
-
 from tests.sidebyside.kinds import OURS
 from tests.sidebyside.orderings import ordering
 from tests.sidebyside.saying import names
@@ -46,7 +45,9 @@ async def input_filter(world: World) -> None:
     await _after_old(world, config=config)
 
 
-@ordering("The compaction of a run whose `session_input_callback` leaves out what is old", "#5103", ours="`u1 a1 S(u2 a2)`")
+@ordering(
+    "The compaction of a run whose `session_input_callback` leaves out what is old", "#5103", ours="`u1 a1 S(u2 a2)`"
+)
 async def input_callback(world: World) -> None:
     config = RunConfig(tracing_disabled=True, session_input_callback=lambda _history, new: new)
     await _after_old(world, config=config)
@@ -98,20 +99,19 @@ async def branches(world: World) -> None:
 async def _branch(world: World, session: Any) -> Any:
     """Branch, say more on the main branch, and return what tells of the branch."""
     if world.kind == OURS:
-        branch = await session.fork("branch")
+        branch = await session.fork(session_id="branch")
         await world.add(session, "a1")
 
         async def shown() -> str:
             return f"the branch: `{' '.join(names(await branch.get_items()))}`"
 
         return shown
-    store = getattr(session, "underlying_session", None)
+    store: Any = getattr(session, "underlying_session", None)
     if not hasattr(store, "create_branch_from_turn"):
         await world.add(session, "a1")
         return _none
     await world.add(session, "a1", "u2")
     await store.create_branch_from_turn(2, "branch")
-    await store.switch_to_branch("main")
     await store.switch_to_branch("main")
 
     async def found() -> str:

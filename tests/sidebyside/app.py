@@ -46,7 +46,7 @@ def main(folder: str) -> None:
     world = world_of(OURS, folder)
     for line in iter(sys.stdin.readline, ""):
         verb, *arguments = line.split()
-        asyncio.run({"turn": _turn, "hammer": _hammer}[verb](world, *arguments))
+        asyncio.run(_turn(world, *arguments) if verb == "turn" else _hammer(world, *arguments))
         _say("done")
     world.close()
 

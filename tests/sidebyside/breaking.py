@@ -8,11 +8,12 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from rightful.errors import StorageError
 from tests.sidebyside.kinds import OURS
 from tests.sidebyside.orderings import ordering
 from tests.sidebyside.saying import names
 from tests.sidebyside.world import FORCED, Outcome, World
+
+from rightful.errors import StorageError
 
 WRITES = 400
 """More writes than a compaction makes; the last one shows that it ends by itself."""
@@ -158,7 +159,11 @@ async def lost_acknowledgement(world: World) -> None:
     await world.turn(world.session(trigger=False, run_key="turn-1"), "u1", "a1")
 
 
-@ordering("The same, and the second time the model answers something else", "#4646, #4690", ours="`u1 a1`; the run is told: RunDiffersError")
+@ordering(
+    "The same, and the second time the model answers something else",
+    "#4646, #4690",
+    ours="`u1 a1`; the run is told: RunDiffersError",
+)
 async def another_answer(world: World) -> None:
     await _unacknowledged(world, "a1")
     try:
@@ -193,4 +198,3 @@ def _with_signature(call: Any, wrapper: bool) -> Any:
         await call(items, wrapper=wrapper)
 
     return add_items
-

@@ -125,5 +125,6 @@ def ours(ledger: Any, options: Options) -> Any:
 def close(session: Any) -> None:
     """Close a session, and the store that it wraps."""
     for one in (session, getattr(session, "underlying_session", None)):
-        if callable(getattr(one, "close", None)):
-            one.close()
+        ending = getattr(one, "close", None)
+        if callable(ending):
+            ending()

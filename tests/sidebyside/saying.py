@@ -29,6 +29,8 @@ def name(one: Any) -> str:
             return str(one["call_id"])
         case "function_call_output":
             return f"{one['call_id']}="
+        case _:
+            pass
     content = one["content"]
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 

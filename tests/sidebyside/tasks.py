@@ -11,7 +11,6 @@ from typing import Any
 
 from agents import Agent, RunState, function_tool
 from agents.testing import ScriptedModel, function_call
-
 from tests.sidebyside.dying import Dying
 from tests.sidebyside.elsewhere import Elsewhere
 from tests.sidebyside.world import FORCED, World

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sidebyside.provider import Provider
+from tests.sidebyside.rule import Read, Rule
+from tests.sidebyside.saying import item, names, summary, told
 
 import rightful
 from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import StaleTokenError
-from tests.sidebyside.provider import Provider
-from tests.sidebyside.rule import Read, Rule
-from tests.sidebyside.saying import item, names, summary, told
 
 VERBS = ("say", "say", "call", "answer", "read", "begin", "end", "clear", "pop", "restart")
 STEPS = st.lists(st.tuples(st.sampled_from("AB"), st.sampled_from(VERBS)), min_size=4, max_size=16)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.sidebyside.elsewhere import Elsewhere
 from tests.sidebyside.kinds import KINDS, OURS, THEIRS
 from tests.sidebyside.orderings import Ordering, all_orderings, played

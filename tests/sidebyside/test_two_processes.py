@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-import rightful
 from tests.faults.support import ROOT
 from tests.sidebyside.kinds import SESSION
 from tests.sidebyside.saying import names, told
+
+import rightful
 
 NAME = f"openai-agents:{SESSION}"
 TURNS = 25

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from tests.sidebyside.orderings import ordering
-from tests.sidebyside.world import FORCED, World, while_it_works
+from tests.sidebyside.world import FORCED, World, while_it_works, whole
 
 
 @ordering("A reads, B saves, A saves", "#1953, #4680", ours="`b1 u1 a1`")
@@ -64,7 +64,7 @@ async def append_elsewhere(world: World) -> None:
 async def append_during_a_runs(world: World) -> None:
     provider = world.provider(waits=True)
     a, b = world.session(provider), world.session()
-    await while_it_works(world.turn(a, "u1", "a1"), provider, lambda: world.add(b, "b1"))
+    await whole(world.turn(a, "u1", "a1"), provider, lambda: world.add(b, "b1"))
 
 
 @ordering("The same, and B uses A's own object", "#4736", ours="`S(u1 a1) b1`")
@@ -77,7 +77,7 @@ async def append_on_the_same_object(world: World) -> None:
     async def append() -> None:
         task = asyncio.ensure_future(world.add(a, "b1"))
         appending.append(task)
-        while not task.done() and not _queued(a):
+        while not task.done() and not _queued(a):  # noqa: ASYNC110 - a lock of the SDK's tells nobody who waits
             await asyncio.sleep(0)
         if not task.done():
             world.notes.append("B waits as long as the provider works")
@@ -109,7 +109,7 @@ async def clear_during_a_runs(world: World) -> None:
         await world.clear(b)
         await world.add(b, "b1")
 
-    await while_it_works(world.turn(a, "u1", "a1"), provider, anew)
+    await whole(world.turn(a, "u1", "a1"), provider, anew)
 
 
 @ordering("B pops while A's compaction, asked for by hand, waits for the provider", "#4680", ours="`u1`")
@@ -165,3 +165,17 @@ async def _stale(world: World, session: Any, provider: Any, act: Any) -> None:
     raised = await while_it_works(session.run_compaction(FORCED), provider, act)
     if raised is not None:
         world.notes.append(f"A is told: {type(raised).__name__}")
+
+
+@ordering(
+    "B clears and appends anew; A compacts by hand with what its object remembers of its last response",
+    "#4864",
+    ours="`S(b1)`",
+)
+async def remembered_response(world: World) -> None:
+    a, b = world.session(mode="auto"), world.session()
+    await world.add(b, "u0")
+    await world.turn(a, "u1", "a1")
+    await world.clear(b)
+    await world.add(b, "b1")
+    await a.run_compaction(FORCED)

@@ -10,12 +10,12 @@ from typing import Any
 
 from agents import Agent, RunConfig, Runner
 from agents.testing import ModelStep, ScriptedModel, assistant_message
-
-import rightful
 from tests.sidebyside.elsewhere import Elsewhere
 from tests.sidebyside.kinds import OURS, SESSION, THEIRS, Options, close, ours
 from tests.sidebyside.provider import Provider
 from tests.sidebyside.saying import item, names, told
+
+import rightful
 
 Act = Callable[[], Awaitable[Any]]
 
@@ -189,8 +189,15 @@ async def while_it_works(compaction: Coroutine[Any, Any, Any], provider: Provide
     asked.cancel()
     await act()
     provider.answer.set()
-    [raised] = await asyncio.gather(working, return_exceptions=True)
-    return raised if isinstance(raised, BaseException) else None
+    await asyncio.wait([working])
+    return working.exception()
+
+
+async def whole(run: Coroutine[Any, Any, Any], provider: Provider, act: Act) -> None:
+    """Do the same while a run's compaction waits, and let nothing that the run raised pass."""
+    raised = await while_it_works(run, provider, act)
+    if raised is not None:
+        raise raised
 
 
 FORCED: Any = {"force": True}
