@@ -1,6 +1,6 @@
 """What a history must show after any order of steps: a second, plain statement of the rule, made from the design alone.
 
-Items are names (`saying`); a name that ends in `=` answers the call of the name before it.
+Items are names (`saying`): `c1` is a call, `c1=` the answer to it, `t1` a thought.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Rule:
         """Read for a compaction: of what the window shows, a call and its answer together or neither."""
         shown = self.visible()
         window = shown if limit is None else shown[max(len(shown) - limit, 0) :]
-        whole = (one for one in window if self._partner(one) in {None, *window})
-        return Read(self.changes, tuple(whole))
+        whole = [one for one in window if self._partner(one) in {None, *window}]
+        return Read(self.changes, tuple(one for one in whole if not self._leads(one, shown, whole)))
 
     def replace(self, read: Read, summary: str) -> bool:
         """Let what was read give way to a summary; tell whether that was done, or the history had changed."""
@@ -73,12 +73,23 @@ class Rule:
         self._held.insert(at, summary)
         return True
 
+    def _leads(self, one: str, shown: list[str], whole: list[str]) -> bool:
+        """Tell whether it is a thought whose call stays: the next that is no thought is a call that is not covered."""
+        if not one.startswith("t"):
+            return False
+        after = [other for other in shown[shown.index(one) :] if not other.startswith("t")][:1]
+        return any(_calls(other) and other not in whole for other in after)
+
     def _partner(self, one: str) -> str | None:
         """Return the other half of a call or an answer; None for a message or a summary."""
         if one.endswith("="):
             return one[:-1]
-        return f"{one}=" if one.startswith("c") else None
+        return f"{one}=" if _calls(one) else None
 
     def _take(self, names: list[str]) -> None:
         self.changes += 1
         self.taken |= told(names)
+
+
+def _calls(one: str) -> bool:
+    return one.startswith("c") and not one.endswith("=")

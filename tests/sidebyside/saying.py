@@ -25,6 +25,8 @@ def name(one: Any) -> str:
     match one.get("type"):
         case "compaction":
             return str(one["encrypted_content"])
+        case "reasoning":
+            return str(one["id"])
         case "function_call":
             return str(one["call_id"])
         case "function_call_output":

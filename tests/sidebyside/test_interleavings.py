@@ -20,7 +20,7 @@ import rightful
 from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import StaleTokenError
 
-VERBS = ("say", "say", "call", "answer", "read", "begin", "end", "clear", "pop", "restart")
+VERBS = ("say", "say", "call", "think", "answer", "read", "begin", "end", "clear", "pop", "restart")
 STEPS = st.lists(st.tuples(st.sampled_from("AB"), st.sampled_from(VERBS)), min_size=4, max_size=16)
 CASES = itertools.count()
 FAST = "/dev/shm"
@@ -120,6 +120,10 @@ class Play:
                 name = f"c{next(self._number)}"
                 await actor.session.add_items([called(name)])
                 rule.append(name)
+            case "think":
+                thought, name = f"t{next(self._number)}", f"c{next(self._number)}"
+                await actor.session.add_items([thinking(thought), called(name)])
+                rule.append(thought, name)
             case "answer":
                 open_ = [one for one in rule.record if one.startswith("c") and f"{one}=" not in rule.record]
                 for name in [one for one in open_ if not one.endswith("=")][:1]:
@@ -157,6 +161,10 @@ class Play:
 
 def called(name: str) -> Any:
     return {"type": "function_call", "id": f"fc_{name}", "call_id": name, "name": "look", "arguments": "{}"}
+
+
+def thinking(name: str) -> Any:
+    return {"type": "reasoning", "id": name, "summary": []}
 
 
 def answered(name: str) -> Any:
