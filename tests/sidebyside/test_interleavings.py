@@ -74,8 +74,8 @@ class Actor:
             assert self.provider.given[-1] == list(read.covers)
             self.read = read
         else:
-            await self.working
             assert not self.provider.asked.is_set()
+            await self.working
             self.working = None
 
     async def end(self, rule: Rule) -> None:
