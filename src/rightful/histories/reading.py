@@ -36,7 +36,7 @@ def folded(log: Log, session: str, until: int, *, whole: bool = False, without: 
             of_itself = without if name == session else None
             fold.fork(Shown(shown.settled, shown.forked_at, name in is_appended, of_itself))
             try:
-                follow(log, fold, name, 0, end)
+                follow(log, fold, name, 0, end, is_new=True)
             except AgainError:
                 is_appended.add(name)
                 break
@@ -44,8 +44,16 @@ def folded(log: Log, session: str, until: int, *, whole: bool = False, without: 
             return fold
 
 
-def follow(log: Log, fold: Fold, session: str, after: int, until: int) -> None:
+def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new: bool = False) -> None:
     """Fold what stands behind a position of a session.
+
+    Args:
+        log: Where it stands.
+        fold: What was folded through that position.
+        session: Whose rows.
+        after: The position.
+        until: Through which position it is folded.
+        is_new: What the history begins with, and what was withdrawn of it, is known up to there.
 
     Raises:
         AgainError: What was folded must be folded anew, with what these rows say.
@@ -55,10 +63,10 @@ def follow(log: Log, fold: Fold, session: str, after: int, until: int) -> None:
         for row in page:
             kind = row.envelope.type
             if kind == "history.appended" and not fold.shown.is_appended and row.envelope.outcome in ACCEPTED:
-                if fold.told:
+                if fold.telling.told:
                     raise AgainError
                 fold.shown = Shown(fold.shown.settled, fold.shown.forked_at, True, fold.shown.without)  # noqa: FBT003
-            elif kind == "event.withdrawn" and after and row.envelope.outcome in ACCEPTED:
+            elif kind in {"event.withdrawn", "history.forked"} and not is_new and row.envelope.outcome in ACCEPTED:
                 raise AgainError
             fold.step(row)
 

@@ -12,7 +12,7 @@ from rightful.envelope import SCHEMAS, VERSION, body_of
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.recorded import Stored
 from rightful.projections.histories.items import ERASED, Item, ghost, item_of
-from rightful.projections.histories.telling import TOLD, item_told
+from rightful.projections.histories.telling import TOLD, Telling
 from rightful.projections.histories.view import View
 from rightful.projections.histories.whole import Chronicle, Compacted
 
@@ -68,6 +68,7 @@ class Fold:
         view: What it shows, in order.
         owed: The response id of a compaction that is owed (empty if it has none); None if none is.
         changed_at: The position of the last change after which a token is stale; 0 if there was none.
+        telling: Makes items of what a transcript tells, where nobody appended any.
         runs: The highest ordinal of each run that appended.
         compacting: The runs that compacted.
         ignored: Events that could not be followed: the position and why.
@@ -90,7 +91,7 @@ class Fold:
         self.changed_at = 0
         self.runs: dict[str, int] = {}
         self.compacting: set[str] = set()
-        self.told: set[str] = set()
+        self.telling = Telling()
         self._boundaries: set[tuple[str, str]] = set()
 
     def fork(self, shown: Shown) -> None:
@@ -147,7 +148,7 @@ class Fold:
 
     def _add(self, id_: str, items: list[Item]) -> None:
         if self.chronicle is not None:
-            self.chronicle.add(items)
+            self.chronicle.add(item for item in items if not item.is_ghost)
         self.view.append(items)
         for late in self.view.late(id_):
             self._take(late.record, late.covers, late.put, row_position=late.position, fate=late.fate)
@@ -160,7 +161,7 @@ class Fold:
         else:
             count = len(self._read(row).items)
             ghosts = [ghost((row.envelope.id, at), row.position) for at in range(count)]
-        self.view.append(ghosts)
+        self._add(row.envelope.id, ghosts)
 
     def _read(self, row: Stored) -> _Said:
         envelope, body = row.envelope, row.body or b""
@@ -253,10 +254,15 @@ class Fold:
     def _tell(self, row: Stored) -> None:
         """Take what a transcript tells as an item; a later revision says it anew at its place."""
         id_ = row.envelope.id
-        item = item_told(row) if row.body is not None else None
-        if id_ in self.told:
-            if item is not None and self.view.renew(item) and self.chronicle is not None:
-                self.chronicle.add([item._replace(position=self.chronicle.items[item.id].position)])
-            return
-        self.told.add(id_)
-        self._add(id_, [item]) if item is not None else self.view.append([ghost((id_, 0), row.position)])
+        is_known = id_ in self.telling.told
+        item = self.telling.item(row)
+        if is_known:
+            if item is not None:
+                self.view.renew(item)
+                if self.chronicle is not None:
+                    stands = self.chronicle.items.get(item.id, item)
+                    self.chronicle.add([item._replace(position=stands.position)])
+        elif item is not None:
+            self._add(id_, [item])
+        else:
+            self._add(id_, [ghost((id_, 0), row.position)])
