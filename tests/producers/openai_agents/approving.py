@@ -1,4 +1,4 @@
-"""A run that pauses for an approval in one process and goes on in another: `approving.py pause|resume LEDGER`, the state by stdin."""
+"""A run that pauses for an approval in one process and goes on in another, with its written state on stdin."""
 
 from __future__ import annotations
 

@@ -119,29 +119,36 @@ def test_a_run_that_says_something_else_than_its_first_attempt_is_stopped_in_the
     asyncio.run(play())
 
 
-def run(ledger: Path, dies_at: int, *, key: str = "job-7", text: str = "Bye") -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "tests.producers.openai_agents.retrying", str(ledger), key, str(dies_at), text]
-    env = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PATH": "", "HOME": str(ledger.parent)}
-    return subprocess.run(words, check=False, capture_output=True, text=True, timeout=120, env=env)
+def attempts(folder: Path, *each: tuple[str, int | None, str]) -> list[tuple[str, int]]:
+    """What each attempt told, and the code or signal that it ended with."""
+    words = [json.dumps([str(folder / ledger), dies_at, text]) for ledger, dies_at, text in each]
+    env = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PATH": "", "HOME": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.producers.openai_agents.retrying", *words],
+        check=False, capture_output=True, text=True, timeout=120, env=env,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    told = [line.rpartition(" ") for line in done.stdout.splitlines()]
+    return [(said, int(code)) for said, _, code in told]
 
 
 def test_a_run_killed_after_each_write_and_before_its_answer_is_as_if_nobody_had_been_killed(tmp_path: Path) -> None:
     """Five attempts die in another place each, the sixth is whole: the lost answers of openai-agents-python#4615."""
-    for dies_at in range(5):
-        assert run(tmp_path / "killed", dies_at).returncode == -signal.SIGKILL
-    done, whole = run(tmp_path / "killed", -1), run(tmp_path / "whole", -1)
+    *killed, done, whole = attempts(
+        tmp_path, *[("killed", at, "Bye") for at in range(5)], ("killed", None, "Bye"), ("whole", None, "Bye")
+    )
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout) == json.loads(whole.stdout)
-    assert len(json.loads(whole.stdout)["left"]) == 8
+    assert killed == [("", -signal.SIGKILL)] * 5
+    assert done == whole
+    assert len(json.loads(whole[0])["left"]) == 8
     with rightful.open(tmp_path / "killed", readonly=True) as ledger:
         assert ledger.log.head() == 5
 
 
 def test_a_retry_in_another_process_that_differs_fails_and_leaves_nothing(tmp_path: Path) -> None:
-    assert run(tmp_path / "ledger", 3).returncode == -signal.SIGKILL
-    done = run(tmp_path / "ledger", -1, text="Something else")
+    killed, differs = attempts(tmp_path, ("ledger", 3, "Bye"), ("ledger", None, "Something else"))
 
-    assert "RunDiffersError" in done.stderr
+    assert killed[1] == -signal.SIGKILL
+    assert json.loads(differs[0]) == "RunDiffersError"
     with rightful.open(tmp_path / "ledger", readonly=True) as ledger:
         assert ledger.log.head() == 4

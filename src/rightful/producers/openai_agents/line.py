@@ -14,7 +14,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from rightful.errors import OutcomeUnknownError
+
 T = TypeVar("T")
+
+_ATTEMPTS = 3
+"""How often a write is sent whose outcome is unknown; sending it again is how it becomes known."""
 
 
 class _Threads:
@@ -91,3 +96,13 @@ async def settled(outcome: Future[T]) -> T:
         waiting.exception()  # looked at: the cancellation is what the caller is told
         raise cancelled
     return waiting.result()
+
+
+def until_known(write: Callable[[], T]) -> T:
+    """Make a call whose repetition is safe, again if nobody can say what it did."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return write()
+        except OutcomeUnknownError:
+            continue
+    return write()

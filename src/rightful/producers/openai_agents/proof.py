@@ -44,13 +44,20 @@ def mark(item: Any) -> Mark | None:  # noqa: ANN401 - content
     """Return the mark of an item; what the SDK keeps beside it, and two spellings of the same answer, make no odds."""
     if not isinstance(item, dict):
         return None
-    said = {key: value for key, value in item.items() if key not in _NOT_SENT}
+    said = sendable(item)
     if said.get("role") == "assistant":
         if isinstance(said.get("content"), str):
             said["content"] = [{"type": "output_text", "text": said["content"]}]
         if said.get("status") in (None, "completed"):
             said.pop("status", None)
     return mark_by(_digest, said)
+
+
+def sendable(item: Any) -> Any:  # noqa: ANN401 - content
+    """Return an item without what the SDK keeps beside it and sends to no model."""
+    if not isinstance(item, dict):
+        return item
+    return {key: value for key, value in item.items() if key not in _NOT_SENT}
 
 
 def mark_by(digest: Callable[[Any], str | None], item: Any) -> Mark | None:  # noqa: ANN401 - content
@@ -107,31 +114,41 @@ def _fit(one: Mark | None, other: Mark | None) -> bool:
     return one is not None and other is not None and one.fits(other)
 
 
+Index = tuple[dict[str, list[int]], dict[str, list[int]]]
+"""Where each digest stands, ascending: the full ones, and the bare ones that differ."""
+
+
 def _most(
     candidates: Sequence[Mark | None], seen: Sequence[Mark | None], among: range, window: range
 ) -> Iterator[tuple[int, int]]:
     """Yield the longest matching of two windows, latest occurrences first (Hunt and Szymanski, CACM 20:5, 1977)."""
-    places = {at: _places(candidates[at], index) for index in [_index(seen, window)] for at in among}
-    exact = sum(map(len, places.values())) <= _PAIRS
+    index = _index(seen, window)
+    if sum(len(places) for at in among for places in _places(candidates[at], index)) > _PAIRS:
+        yield from _nearest(candidates, among, index, window.stop)
+        return
     ends: list[int] = []
     chains: list[tuple[int, int, Any]] = []
     for at in reversed(among):
-        for place in places[at]:
+        for place in sorted({place for places in _places(candidates[at], index) for place in places}):
             depth = bisect_left(ends, -place)
-            if not exact and depth < len(ends):
-                continue
-            chain = (at, place, chains[depth - 1] if depth else None)
             ends[depth : depth + 1] = [-place]
-            chains[depth : depth + 1] = [chain]
-            if not exact:
-                break
-    chain = chains[-1] if chains else None
-    while chain is not None:
-        yield chain[0], chain[1]
-        chain = chain[2]
+            chains[depth : depth + 1] = [(at, place, chains[depth - 1] if depth else None)]
+    left: tuple[int, int, Any] | None = chains[-1] if chains else None
+    while left is not None:
+        yield left[0], left[1]
+        left = left[2]
 
 
-def _index(seen: Sequence[Mark | None], window: range) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+def _nearest(candidates: Sequence[Mark | None], among: range, index: Index, end: int) -> Iterator[tuple[int, int]]:
+    """Yield a matching that takes the nearest occurrence each time: proven as well, and perhaps not the longest."""
+    for at in reversed(among):
+        before = [places[bisect_left(places, end) - 1] for places in _places(candidates[at], index) if places[0] < end]
+        if before:
+            end = max(before)
+            yield at, end
+
+
+def _index(seen: Sequence[Mark | None], window: range) -> Index:
     full: dict[str, list[int]] = {}
     bare: dict[str, list[int]] = {}
     for place in window:
@@ -143,26 +160,28 @@ def _index(seen: Sequence[Mark | None], window: range) -> tuple[dict[str, list[i
     return full, bare
 
 
-def _places(one: Mark | None, index: tuple[dict[str, list[int]], dict[str, list[int]]]) -> list[int]:
-    """Return where a candidate may stand, by ascending place: so that none follows another in one chain."""
+def _places(one: Mark | None, index: Index) -> list[list[int]]:
+    """Return where a candidate may stand, by the digest that says so."""
     if one is None:
         return []
     full, bare = index
-    found = [*full.get(one.full, ()), *bare.get(one.full, ())]
-    if one.bare != one.full:
-        found += full.get(one.bare, ())
-    return sorted(set(found))
+    found = [full.get(one.full), bare.get(one.full), full.get(one.bare) if one.bare != one.full else None]
+    return [places for places in found if places]
 
 
 class Proof(NamedTuple):
     """What an exchange proves of a history.
 
     Attributes:
-        covered: The places of the items that the model has seen, whole groups only, ascending.
-        entire: Whether the model has seen nothing else: what it compacts from its response stands for these only.
+        seen: How many of its items the model has seen.
+        covered: The places of those, whole groups only, ascending.
+        bare: The places of reasoning items that it was sent without their id.
+        entire: Whether it has seen nothing else: what is compacted from its response stands for these alone.
     """
 
+    seen: int
     covered: tuple[int, ...]
+    bare: frozenset[int]
     entire: bool
 
 
@@ -176,18 +195,21 @@ def prove(items: Sequence[Any], known: Collection[int], exchange: Exchange) -> P
         exchange: Its last request that was answered.
     """
     marks = [exchange.marker(item) for item in items]
-    own = [at for at in range(len(items)) if at in known]
-    found = _at(own, marks, exchange.seen)
-    if len(found) < len(exchange.seen) and len(own) < len(items):
-        wider = sorted({*own, *_alone(marks, exchange.seen)})
-        more = _at(wider, marks, exchange.seen)
+    found = _at([at for at in range(len(items)) if at in known], marks, exchange.seen)
+    if len(found) < len(exchange.seen) and len(known) < len(items):
+        more = _at(sorted({*known, *_alone(marks, exchange.seen)}), marks, exchange.seen)
         found = more if len(more) > len(found) else found
     covered = whole(items, set(found))
-    return Proof(tuple(sorted(covered)), len(covered) == len(exchange.seen))
+    bare = frozenset(at for at in covered if not _as_it_is(marks[at], exchange.seen[found[at]]))
+    return Proof(len(found), tuple(sorted(covered)), bare, len(covered) == len(exchange.seen))
 
 
-def _at(places: list[int], marks: Sequence[Mark | None], seen: Sequence[Mark | None]) -> set[int]:
-    return {places[one] for one in matched([marks[at] for at in places], seen)}
+def _at(places: list[int], marks: Sequence[Mark | None], seen: Sequence[Mark | None]) -> dict[int, int]:
+    return {places[one]: place for one, place in matched([marks[at] for at in places], seen).items()}
+
+
+def _as_it_is(one: Mark | None, seen: Mark | None) -> bool:
+    return one is not None and seen is not None and one.full == seen.full
 
 
 def _alone(marks: Sequence[Mark | None], seen: Sequence[Mark | None]) -> Iterator[int]:
@@ -240,8 +262,9 @@ def _belongs(item: Any) -> Iterator[tuple[tuple[str, str], int]]:  # noqa: ANN40
     if isinstance(call, str):
         asked = kind.removesuffix("_output")
         yield (asked.removesuffix("_call"), call), int(asked != kind)
-    if kind == "mcp_approval_request":
-        yield (kind, str(item.get("id"))), 0
+    asks = item.get("provider_data") if kind == "hosted_tool_call" else item
+    if isinstance(asks, dict) and asks.get("type") == "mcp_approval_request":
+        yield ("mcp_approval_request", str(asks.get("id") or call or item.get("id"))), 0
     if kind == "mcp_approval_response":
         yield ("mcp_approval_request", str(item.get("approval_request_id"))), 1
     caller = item.get("caller")

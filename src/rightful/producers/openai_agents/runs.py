@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from agents import RunContextWrapper
 
     from rightful.parts import ItemId
+    from rightful.producers.openai_agents.proof import Exchange
     from rightful.tokens import Token
 
 
@@ -51,9 +53,13 @@ class Run:
         ids: The ids of the items that it read last.
         items: Those items, as they were handed out.
         usage: What it had used when it was last looked at; None if it never was.
+        known: The ids of all that it has read and appended, and of what its own compactions left; None by hand.
+        asked: What its model was sent last, while the response is awaited; only hooks tell it.
+        exchange: Its last request that was answered, as hooks told it; None if it failed, or there are no hooks.
+        told: The exchange whose response a batch has named already.
     """
 
-    __slots__ = ("__weakref__", "calls", "ids", "items", "token", "usage")
+    __slots__ = ("__weakref__", "asked", "calls", "exchange", "ids", "items", "known", "token", "told", "usage")
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
@@ -61,6 +67,21 @@ class Run:
         self.ids: list[ItemId] = []
         self.items: list[Any] = []
         self.usage: dict[str, Any] | None = None
+        self.known: set[ItemId] | None = set()
+        self.asked: list[Any] | None = None
+        self.exchange: Exchange | None = None
+        self.told: Exchange | None = None
+
+    def knows(self, ids: Iterable[ItemId]) -> None:
+        """Note items that it has read or appended."""
+        if self.known is not None:
+            self.known.update(ids)
+
+    def wrote(self, token: Token) -> None:
+        """Note a batch that it appended. Calls by hand keep what they read: they may be many, and prove nothing."""
+        if self.known is not None:
+            self.token = token
+            self.knows((token.wrote[-1].id, at) for at in range(token.wrote[-1].count))
 
     def without(self) -> tuple[str, int] | None:
         """Return what the run's view leaves out: what an earlier attempt did after this point; None if nothing."""
@@ -77,6 +98,7 @@ class Runs:
     def __init__(self, key: str | None) -> None:
         self._shared = None if key is None else Calls(key)
         self._by_hand = Run(self._shared or Calls())
+        self._by_hand.known = None  # calls by hand prove nothing: no model is behind them
         self._of: WeakKeyDictionary[RunContextWrapper[Any], Run] = WeakKeyDictionary()
         self._lock = threading.Lock()
 

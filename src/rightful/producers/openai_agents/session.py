@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from agents.memory import SessionSettings
+from msgspec import structs
 
-from rightful.errors import OutcomeUnknownError, UsageError
+from rightful.errors import UsageError
 from rightful.identity import is_session
 from rightful.producers.openai_agents import branches, facts
+from rightful.producers.openai_agents.compacting import Compacting
 from rightful.producers.openai_agents.items import as_json
-from rightful.producers.openai_agents.line import Line, settled
+from rightful.producers.openai_agents.line import Line, settled, until_known
+from rightful.producers.openai_agents.planning import Mode, checked_mode, checked_model
 from rightful.producers.openai_agents.runs import Run, Runs
 from rightful.session_errors import RunDiffersError, SessionClosedError
 from rightful.tokens import Batch
@@ -30,17 +33,13 @@ if TYPE_CHECKING:
     from rightful import Ledger, Recorded
     from rightful.histories.history import FullHistory
     from rightful.parts import ItemId
-
-T = TypeVar("T")
+    from rightful.producers.openai_agents.proof import Exchange
 
 NAMESPACE = "openai-agents"
 """The namespace of the sessions of this SDK."""
 
-_ATTEMPTS = 3
-"""How often a write is sent whose outcome is unknown; sending it again is how it becomes known."""
 
-
-class LedgerSession:
+class LedgerSession(Compacting):
     """A session of the OpenAI Agents SDK in a ledger: nothing that was ever in it is deleted.
 
     Give it to `Runner.run(..., session=…)` as you would a `SQLiteSession`. `clear_session`, `pop_item` and
@@ -84,7 +83,7 @@ class LedgerSession:
         session_settings: SessionSettings | dict[str, Any] | None = None,
         client: Any = None,  # noqa: ANN401 - `openai.AsyncOpenAI`, which is not imported for it
         model: str = "gpt-4.1",
-        compaction_mode: Literal["previous_response_id", "input", "auto"] = "auto",
+        compaction_mode: Mode = "auto",
         should_trigger_compaction: Callable[[dict[str, Any]], bool] | None = None,
     ) -> None:
         self._name = name_of(session_id)
@@ -94,8 +93,8 @@ class LedgerSession:
         self.session_settings = _settings(session_settings)
         self.run_key = run_key
         self._client = client
-        self._model = model
-        self._compaction_mode = compaction_mode
+        self._model = checked_model(model)
+        self._compaction_mode = checked_mode(compaction_mode)
         self._should_trigger_compaction = should_trigger_compaction
         self._runs = Runs(run_key)
         self._line = Line()
@@ -149,8 +148,9 @@ class LedgerSession:
         if not put:
             return
         run = self._runs.of(wrapper)
-        agent, usage = facts.speaker(put), facts.usage_since(run, wrapper)
-        await settled(self._line.put(lambda: self._append(run, put, agent, usage)))
+        batch = Batch(agent=facts.speaker(put), usage=facts.usage_since(run, wrapper))
+        exchange = self._exchange(run, wrapper)
+        await settled(self._line.put(lambda: self._append(run, put, batch, exchange)))
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
         """Take the last item back and return it; None where there is none. It stays in the full history."""
@@ -207,31 +207,36 @@ class LedgerSession:
         shown = None if limit is None else max(limit, 0)
         read = self._ledger.history(self._name, shown, without=run.without())
         run.token, run.ids, run.items = read.token, read.ids, read.items
+        run.knows(read.ids)
         return read.items
 
-    def _append(self, run: Run, items: list[Any], agent: str | None, usage: dict[str, Any] | None) -> None:
+    def _append(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> None:
         calls = run.calls
+        told = self._told(run, items, batch, exchange)
 
         def write() -> None:
-            batch = Batch(run=calls.run, ordinal=calls.next, agent=agent, usage=usage)
-            run.token = self._ledger.extend(run.token or self._name, items, batch)
+            said = structs.replace(told, run=calls.run, ordinal=calls.next)
+            run.wrote(self._ledger.extend(run.token or self._name, items, said))
 
         try:
-            _until_known(write)
+            until_known(write)
         except RunDiffersError:
             if calls.given:
                 raise
             calls.next += 1  # an append whose outcome stayed unknown was written after all: it keeps its place
-            _until_known(write)
+            until_known(write)
         calls.next += 1
 
     def _pop(self, run: Run) -> Any:  # noqa: ANN401 - content
-        item = _until_known(lambda: self._ledger.pop(self._name, key=run.calls.key()))
-        run.calls.next += 1
+        calls = run.calls
+        if not calls.given and not self._ledger.history(self._name, 1).items:
+            return None  # nothing to write down: nobody will ask again what this call did
+        item = until_known(lambda: self._ledger.pop(self._name, key=calls.key()))
+        calls.next += 1
         return item
 
     def _clear(self, run: Run) -> None:
-        _until_known(lambda: self._ledger.clear(self._name, key=run.calls.key()))
+        until_known(lambda: self._ledger.clear(self._name, key=run.calls.key()))
         run.calls.next += 1
 
     def _fork(self, run: Run, at: int | ItemId | None, session_id: str | None) -> LedgerSession:
@@ -240,7 +245,7 @@ class LedgerSession:
         name = name_of(into)
         of, through = branches.begins(self._ledger, self._name, at)
         if not (calls.given and branches.stands(self._ledger, name, of, None if at is None else through)):
-            _until_known(lambda: self._ledger.fork(of, name, at=through))
+            until_known(lambda: self._ledger.fork(of, name, at=through))
         calls.next += 1
         return self._like(into)
 
@@ -310,13 +315,3 @@ def _opened(ledger: Ledger | str | os.PathLike[str]) -> Ledger:
     import rightful
 
     return rightful.open(ledger, create=True)
-
-
-def _until_known(write: Callable[[], T]) -> T:
-    """Make a call whose repetition is safe, again if nobody can say what it did."""
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return write()
-        except OutcomeUnknownError:
-            continue
-    return write()
