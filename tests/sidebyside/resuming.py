@@ -21,6 +21,12 @@ async def owed(world: World) -> None:
     world.appended += ["u2", "a2"]
 
 
+@ordering("A run pauses for an approval, and a compaction is asked for at the pause", "#4827", ours="`S(u1) c1`")
+async def compaction_at_a_pause(world: World) -> None:
+    await _elsewhere(world, "pause", 1)
+    world.appended += ["u1", "c1"]
+
+
 @ordering(
     "A run pauses for an approval; its state is written down; another process resumes and ends it",
     "#4827, js#1842",

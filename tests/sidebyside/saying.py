@@ -44,4 +44,4 @@ def names(items: Iterable[Any]) -> list[str]:
 
 def told(shown: Iterable[str]) -> set[str]:
     """Return the names that these items and the summaries among them tell of."""
-    return {word for one in shown for word in re.findall(r"[^\s()]+", one)}
+    return {word for one in shown for word in re.findall(r"[^\s()]+", one)} - {"S"}

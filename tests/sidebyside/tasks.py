@@ -113,11 +113,11 @@ def next_turn(kind: str, folder: str) -> None:
     world.close()
 
 
-def pause(kind: str, folder: str) -> Any:
+def pause(kind: str, folder: str, compacts: int = 0) -> Any:
     """Take a turn up to a tool that needs an approval; return the run's state, written down."""
     world = world_of(kind, folder)
     agent = _looking(world, _look_if_approved, [function_call("look", {}, call_id="c1")])
-    result = asyncio.run(world.run(agent, "u1", world.session(mode="input")))
+    result = asyncio.run(world.run(agent, "u1", world.session(mode="input", trigger=bool(compacts))))
     state = result.to_state().to_json()
     world.close()
     return json.dumps(state)

@@ -173,8 +173,7 @@ async def _stale(world: World, session: Any, provider: Any, act: Any) -> None:
     ours="`S(b1)`",
 )
 async def remembered_response(world: World) -> None:
-    a, b = world.session(mode="auto"), world.session()
-    await world.add(b, "u0")
+    a, b = world.session(trigger=False), world.session()
     await world.turn(a, "u1", "a1")
     await world.clear(b)
     await world.add(b, "b1")

@@ -112,13 +112,17 @@ class World:
 
     async def clear(self, session: Any) -> None:
         """Let an actor clear the history."""
-        self.taken += names(await session.get_items())
+        self._take(names(await session.get_items()))
         await session.clear_session()
 
     async def pop(self, session: Any) -> None:
         """Let an actor pop the last item."""
         popped = await session.pop_item()
-        self.taken += names([popped]) if popped else []
+        self._take(names([popped]) if popped else [])
+
+    def _take(self, shown: list[str]) -> None:
+        tells = told(shown)
+        self.taken += [one for one in self.appended if one in tells]
 
     async def turn(
         self,
@@ -169,7 +173,7 @@ class World:
             lost=[one for one in self.appended if one not in self.taken and one not in tells],
             risen=[one for one in self.taken if one in tells],
             gone=[one for one in dict.fromkeys(self.appended) if one not in record],
-            twice=sorted({one for one in visible if visible.count(one) > 1}),
+            twice=[one for one in dict.fromkeys(visible) if visible.count(one) > 1],
             notes=self.notes,
         )
 
@@ -178,7 +182,7 @@ class World:
         if self.kind != OURS:
             return names(await self.session().get_items())
         full = self.ledger().full_history(f"openai-agents:{SESSION}")
-        return names([told.item for told in full.entries if told.item is not None])
+        return names([one.item for one in full.entries if one.item is not None])
 
 
 async def while_it_works(compaction: Coroutine[Any, Any, Any], provider: Provider, act: Act) -> BaseException | None:
