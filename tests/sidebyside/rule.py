@@ -60,8 +60,22 @@ class Rule:
         """Read for a compaction: of what the window shows, a call and its answer together or neither."""
         shown = self.visible()
         window = shown if limit is None else shown[max(len(shown) - limit, 0) :]
+        return Read(self.changes, self._whole(window))
+
+    def read_by(self, known: set[str], seen: list[str], changes: int) -> Read:
+        """Read for the compaction of a run: what it had read or appended itself, and its model has seen.
+
+        Args:
+            known: What it had read and appended.
+            seen: What its model was sent last, and answered.
+            changes: What `changes` was when it read; after another change nothing is covered.
+        """
+        both = [one for one in self.visible() if one in known and one in seen]
+        return Read(changes, self._whole(both) if changes == self.changes else ())
+
+    def _whole(self, window: list[str]) -> tuple[str, ...]:
         whole = [one for one in window if self._partner(one) in {None, *window}]
-        return Read(self.changes, tuple(one for one in whole if not self._leads(one, shown, whole)))
+        return tuple(one for one in whole if not self._leads(one, self.visible(), whole))
 
     def replace(self, read: Read, summary: str) -> bool:
         """Let what was read give way to a summary; tell whether that was done, or the history had changed."""

@@ -6,10 +6,13 @@ import asyncio
 import itertools
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agents import Agent, ModelResponse, RunContextWrapper, Usage
+from agents.testing import assistant_message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sidebyside.provider import Provider
@@ -20,10 +23,18 @@ import rightful
 from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import StaleTokenError
 
-VERBS = ("say", "say", "call", "think", "answer", "read", "begin", "end", "clear", "pop", "restart")
-STEPS = st.lists(st.tuples(st.sampled_from("AB"), st.sampled_from(VERBS)), min_size=4, max_size=16)
+SAYING = ("say", "call", "think", "answer", "read", "clear", "pop", "restart")
+BY_HAND = st.sampled_from(["begin", "begin", "end", *SAYING, "say"])
+BY_RUNS = st.sampled_from(["ask", "ask", "respond", "respond", "compact", "compact", "end", *SAYING])
+
+
+def steps(verbs: st.SearchStrategy[str]) -> st.SearchStrategy[list[tuple[str, str]]]:
+    return st.lists(st.tuples(st.sampled_from("AB"), verbs), min_size=4, max_size=20)
+
+
 CASES = itertools.count()
 FAST = "/dev/shm"
+AGENT: Agent[None] = Agent(name="agent")
 
 
 @pytest.fixture(scope="module")
@@ -40,38 +51,48 @@ def loop() -> Iterator[asyncio.Runner]:
         yield runner
 
 
+@dataclass
+class Turn:
+    """A run that has asked its model: what it had read and appended, and what the model has seen."""
+
+    known: set[str]
+    asked: list[Any]
+    changes: int
+    wrapper: RunContextWrapper[None] = field(default_factory=lambda: RunContextWrapper(None))
+    seen: list[str] = field(default_factory=list)
+
+
 class Actor:
-    """One user of the history: an object of its own, and the compaction that it waits for."""
+    """One user of the history: an object of its own, its run, and the compaction that it waits for."""
 
     def __init__(self, ledger: rightful.Ledger, session: str, limit: int | None) -> None:
-        self._ledger, self._name, self._limit = ledger, session, limit
+        self._ledger, self._name, self.limit = ledger, session, limit
         self.working: asyncio.Task[None] | None = None
         self.read: Read | None = None
         self._open()
 
     def _open(self) -> None:
+        self.turn: Turn | None = None
         self.provider = Provider({}, waits=True)
         self.session = LedgerSession(
             self._name,
             self._ledger,
             client=self.provider,
             compaction_mode="input",
-            session_settings={"limit": self._limit},
+            session_settings={"limit": self.limit},
         )
+        self.hooks = self.session.hooks()
 
-    async def begin(self, rule: Rule) -> None:
-        """Ask for a compaction by hand, and let it wait for the provider; nothing is asked if nothing is covered."""
-        if self.working:
-            return
-        read = rule.read(self._limit)
+    async def begin(self, read: Read, wrapper: RunContextWrapper[None] | None = None) -> None:
+        """Ask for a compaction, and let it wait for the provider; nothing is asked if nothing is covered."""
         self.provider.asked.clear()
         self.provider.answer.clear()
-        self.working = asyncio.create_task(self.session.run_compaction({"force": True}))
+        self.working = asyncio.create_task(self.session.run_compaction({"force": True}, wrapper=wrapper))
         asked = asyncio.create_task(self.provider.asked.wait())
         await asyncio.wait([asked, self.working], return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
         if read.covers:
-            assert self.provider.given[-1] == list(read.covers)
+            assert self.provider.given[-1:] == [list(read.covers)]
             self.read = read
         else:
             assert not self.provider.asked.is_set()
@@ -82,8 +103,7 @@ class Actor:
         """Let the provider answer."""
         if self.working is None or self.read is None:
             return
-        put = names([summary(self.read.covers)])[0]
-        done = rule.replace(self.read, put)
+        done = rule.replace(self.read, names([summary(self.read.covers)])[0])
         self.provider.answer.set()
         try:
             await self.working
@@ -102,47 +122,84 @@ class Actor:
 
 
 class Play:
-    """Two users, and the rule beside them."""
+    """Two users, and the rule beside them; a method for each step."""
 
-    def __init__(self, ledger: rightful.Ledger, session: str, limit: int | None) -> None:
+    def __init__(self, ledger: rightful.Ledger, limit: int | None) -> None:
+        session = f"case-{next(CASES)}"
         self.rule = Rule()
         self.actors = {one: Actor(ledger, session, limit if one == "B" else None) for one in "AB"}
-        self._number = itertools.count()
+        self._numbers = itertools.count()
 
-    async def step(self, who: str, verb: str) -> None:
-        actor, rule = self.actors[who], self.rule
-        match verb:
-            case "say":
-                said = [f"{'ua'[number % 2]}{number}" for number in itertools.islice(self._number, 2)]
-                await actor.session.add_items([item(one) for one in said])
-                rule.append(*said)
-            case "call":
-                name = f"c{next(self._number)}"
-                await actor.session.add_items([called(name)])
-                rule.append(name)
-            case "think":
-                thought, name = f"t{next(self._number)}", f"c{next(self._number)}"
-                await actor.session.add_items([thinking(thought), called(name)])
-                rule.append(thought, name)
-            case "answer":
-                open_ = [one for one in rule.record if one.startswith("c") and f"{one}=" not in rule.record]
-                for name in [one for one in open_ if not one.endswith("=")][:1]:
-                    await actor.session.add_items([answered(name)])
-                    rule.append(f"{name}=")
-            case "read":
-                assert names(await actor.session.get_items(limit=1000)) == rule.visible()
-            case "begin":
-                await actor.begin(rule)
-            case "end":
-                await actor.end(rule)
-            case "clear":
-                await actor.session.clear_session()
-                rule.clear()
-            case "pop":
-                popped = await actor.session.pop_item()
-                assert (names([popped]) if popped else [None]) == [rule.pop()]
-            case _:
-                await actor.restart()
+    async def _add(self, actor: Actor, *items: Any) -> None:
+        await actor.session.add_items(list(items))
+        self.rule.append(*names(items))
+
+    async def say(self, actor: Actor) -> None:
+        await self._add(actor, item(f"u{next(self._numbers)}"), item(f"a{next(self._numbers)}"))
+
+    async def call(self, actor: Actor) -> None:
+        await self._add(actor, called(f"c{next(self._numbers)}"))
+
+    async def think(self, actor: Actor) -> None:
+        await self._add(actor, thinking(f"t{next(self._numbers)}"), called(f"c{next(self._numbers)}"))
+
+    async def answer(self, actor: Actor) -> None:
+        calls = [one for one in self.rule.record if one.startswith("c") and not one.endswith("=")]
+        for name in [one for one in calls if f"{one}=" not in self.rule.record][:1]:
+            await self._add(actor, answered(name))
+
+    async def read(self, actor: Actor) -> None:
+        assert names(await actor.session.get_items(limit=1000)) == self.rule.visible()
+
+    async def begin(self, actor: Actor) -> None:
+        if actor.working is None:
+            await actor.begin(self.rule.read(actor.limit))
+
+    async def ask(self, actor: Actor) -> None:
+        """Begin a run: it reads, saves the user's message, and asks its model, from whom a filter hides the oldest."""
+        wrapper: RunContextWrapper[None] = RunContextWrapper(None)
+        changes = self.rule.changes
+        read = await actor.session.get_items(wrapper=wrapper)
+        said = item(f"u{next(self._numbers)}")
+        await actor.session.add_items([said], wrapper=wrapper)
+        self.rule.append(*names([said]))
+        actor.turn = Turn({*names(read), *names([said])}, [*read[len(read) % 2 :], said], changes, wrapper)
+        await actor.hooks.on_llm_start(wrapper, AGENT, None, actor.turn.asked)
+
+    async def respond(self, actor: Actor) -> None:
+        """Let the model of a run answer, and save that."""
+        turn = actor.turn
+        if turn is None or turn.seen:
+            return
+        name = f"a{next(self._numbers)}"
+        response = ModelResponse([assistant_message(name, item_id=f"msg_{name}")], Usage(requests=1), f"r-{name}")
+        await actor.hooks.on_llm_end(turn.wrapper, AGENT, response)
+        await actor.session.add_items(response.to_input_items(), wrapper=turn.wrapper)
+        self.rule.append(name)
+        turn.known.add(name)
+        turn.seen = [*names(turn.asked), name]
+
+    async def compact(self, actor: Actor) -> None:
+        """Let the SDK ask for the compaction of a run that has its answer."""
+        turn = actor.turn
+        if turn is None or not turn.seen or actor.working is not None:
+            return
+        actor.turn = None
+        await actor.begin(self.rule.read_by(turn.known, turn.seen, turn.changes), turn.wrapper)
+
+    async def end(self, actor: Actor) -> None:
+        await actor.end(self.rule)
+
+    async def clear(self, actor: Actor) -> None:
+        await actor.session.clear_session()
+        self.rule.clear()
+
+    async def pop(self, actor: Actor) -> None:
+        popped = await actor.session.pop_item()
+        assert (names([popped]) if popped else [None]) == [self.rule.pop()]
+
+    async def restart(self, actor: Actor) -> None:
+        await actor.restart()
 
     async def ended(self) -> None:
         """Let all work end, and look at what is left."""
@@ -158,6 +215,12 @@ class Play:
         for actor in self.actors.values():
             actor.session.close()
 
+    async def whole(self, steps: list[tuple[str, str]]) -> None:
+        """Take the steps, and look at the end."""
+        for who, verb in steps:
+            await getattr(self, verb)(self.actors[who])
+        await self.ended()
+
 
 def called(name: str) -> Any:
     return {"type": "function_call", "id": f"fc_{name}", "call_id": name, "name": "look", "arguments": "{}"}
@@ -172,14 +235,16 @@ def answered(name: str) -> Any:
 
 
 @settings(max_examples=1000, deadline=None, database=None)
-@given(steps=STEPS, limit=st.sampled_from([None, 1, 3]))
+@given(steps=steps(BY_HAND), limit=st.sampled_from([None, 1, 3]))
 def test_any_interleaving_keeps_everything_and_shows_what_the_rule_says(
     ledger: rightful.Ledger, loop: asyncio.Runner, steps: list[tuple[str, str]], limit: int | None
 ) -> None:
-    async def play() -> None:
-        all_of_it = Play(ledger, f"case-{next(CASES)}", limit)
-        for who, verb in steps:
-            await all_of_it.step(who, verb)
-        await all_of_it.ended()
+    loop.run(Play(ledger, limit).whole(steps))
 
-    loop.run(play())
+
+@settings(max_examples=500, deadline=None, database=None)
+@given(steps=steps(BY_RUNS), limit=st.sampled_from([None, 2, 4]))
+def test_any_interleaving_of_runs_covers_what_their_models_have_seen_and_nothing_else(
+    ledger: rightful.Ledger, loop: asyncio.Runner, steps: list[tuple[str, str]], limit: int | None
+) -> None:
+    loop.run(Play(ledger, limit).whole(steps))
