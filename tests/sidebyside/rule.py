@@ -5,6 +5,7 @@ Items are names (`saying`): `c1` is a call, `c1=` the answer to it, `t1` a thoug
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -73,10 +74,6 @@ class Rule:
         both = [one for one in self.visible() if one in known and one in seen]
         return Read(changes, self._whole(both) if changes == self.changes else ())
 
-    def _whole(self, window: list[str]) -> tuple[str, ...]:
-        whole = [one for one in window if self._partner(one) in {None, *window}]
-        return tuple(one for one in whole if not self._leads(one, self.visible(), whole))
-
     def replace(self, read: Read, summary: str) -> bool:
         """Let what was read give way to a summary; tell whether that was done, or the history had changed."""
         if read.changes != self.changes:
@@ -87,23 +84,25 @@ class Rule:
         self._held.insert(at, summary)
         return True
 
-    def _leads(self, one: str, shown: list[str], whole: list[str]) -> bool:
-        """Tell whether it is a thought whose call stays: the next that is no thought is a call that is not covered."""
-        if not one.startswith("t"):
-            return False
-        after = [other for other in shown[shown.index(one) :] if not other.startswith("t")][:1]
-        return any(_calls(other) and other not in whole for other in after)
+    def _whole(self, window: list[str]) -> tuple[str, ...]:
+        """Return what is left of a choice without the parts of groups that are not whole in it."""
+        left = set(window)
+        groups = self._groups()
+        while cut := [one for group in groups if not group <= left for one in group & left]:
+            left -= set(cut)
+        return tuple(one for one in window if one in left)
 
-    def _partner(self, one: str) -> str | None:
-        """Return the other half of a call or an answer; None for a message or a summary."""
-        if one.endswith("="):
-            return one[:-1]
-        return f"{one}=" if _calls(one) else None
+    def _groups(self) -> list[set[str]]:
+        """Return what goes together: a call and its answer, even one to come; a thought and what it led to."""
+        shown = self.visible()
+        calls = [one for one in shown if one.startswith("c") and not one.endswith("=")]
+        led = [
+            {one, after}
+            for one, after in itertools.pairwise(shown)
+            if one.startswith("t") and not after.startswith("u") and not after.endswith("=")
+        ]
+        return [*({one, f"{one}="} for one in calls), *led]
 
     def _take(self, names: list[str]) -> None:
         self.changes += 1
         self.taken |= told(names)
-
-
-def _calls(one: str) -> bool:
-    return one.startswith("c") and not one.endswith("=")

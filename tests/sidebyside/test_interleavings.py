@@ -24,12 +24,12 @@ from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import StaleTokenError
 
 SAYING = ("say", "call", "think", "answer", "read", "clear", "pop", "restart")
-BY_HAND = st.sampled_from(["begin", "begin", "end", *SAYING, "say"])
-BY_RUNS = st.sampled_from(["ask", "ask", "respond", "respond", "compact", "compact", "end", *SAYING])
+BY_HAND = st.sampled_from([*["begin"] * 3, *["end"] * 3, *SAYING, "say"])
+BY_RUNS = st.sampled_from(["ask", "respond", *["compact"] * 3, *["end"] * 3, *SAYING])
 
 
 def steps(verbs: st.SearchStrategy[str]) -> st.SearchStrategy[list[tuple[str, str]]]:
-    return st.lists(st.tuples(st.sampled_from("AB"), verbs), min_size=4, max_size=20)
+    return st.lists(st.tuples(st.sampled_from("AB"), verbs), min_size=6, max_size=20)
 
 
 CASES = itertools.count()
@@ -167,10 +167,11 @@ class Play:
         await actor.hooks.on_llm_start(wrapper, AGENT, None, actor.turn.asked)
 
     async def respond(self, actor: Actor) -> None:
-        """Let the model of a run answer, and save that."""
+        """Let the model of a run answer, and save that; of a new run if none waits for its model."""
+        if actor.turn is None or actor.turn.seen:
+            await self.ask(actor)
         turn = actor.turn
-        if turn is None or turn.seen:
-            return
+        assert turn is not None
         name = f"a{next(self._numbers)}"
         response = ModelResponse([assistant_message(name, item_id=f"msg_{name}")], Usage(requests=1), f"r-{name}")
         await actor.hooks.on_llm_end(turn.wrapper, AGENT, response)
@@ -180,15 +181,20 @@ class Play:
         turn.seen = [*names(turn.asked), name]
 
     async def compact(self, actor: Actor) -> None:
-        """Let the SDK ask for the compaction of a run that has its answer."""
-        turn = actor.turn
-        if turn is None or not turn.seen or actor.working is not None:
+        """Ask for the compaction of a run that has its answer, as the SDK does; of a new run if there is none."""
+        if actor.working is not None:
             return
-        actor.turn = None
+        if actor.turn is None or not actor.turn.seen:
+            await self.respond(actor)
+        turn, actor.turn = actor.turn, None
+        assert turn is not None
         await actor.begin(self.rule.read_by(turn.known, turn.seen, turn.changes), turn.wrapper)
 
     async def end(self, actor: Actor) -> None:
-        await actor.end(self.rule)
+        """Let a provider answer: this one's, or the other's if this one was not asked."""
+        waiting = [one for one in (actor, *self.actors.values()) if one.working is not None]
+        for one in waiting[:1]:
+            await one.end(self.rule)
 
     async def clear(self, actor: Actor) -> None:
         await actor.session.clear_session()
