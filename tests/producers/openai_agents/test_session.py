@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import SQLiteSession
+from agents import RunContextWrapper, SQLiteSession
 from agents.memory import Session, SessionSettings
 from agents.memory.session import _session_accepts_wrapper
 
 import rightful
 from rightful.app import Ledger
-from rightful.errors import UsageError
+from rightful.errors import InvalidEventError, UsageError
 from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import SessionClosedError
 
@@ -72,11 +72,11 @@ def test_a_limit_shows_the_last_items(settings: Any, limit: int | None, texts: s
     asyncio.run(play())
 
 
-def test_less_than_no_items_is_none(session: LedgerSession) -> None:
-    """The SDK's stores differ here: SQLite then shows all, Redis and MongoDB nothing."""
+def test_less_than_no_items_is_all(session: LedgerSession) -> None:
+    """The SDK's stores differ here: SQLite then shows all, which its own suites demand, Redis and MongoDB nothing."""
     added(session, user("a"))
 
-    assert asyncio.run(session.get_items(-1)) == []
+    assert asyncio.run(session.get_items(-1)) == [user("a")]
 
 
 def test_settings_are_the_sdks_and_what_it_does_not_know_is_refused(ledger: Ledger) -> None:
@@ -155,6 +155,45 @@ def test_what_is_no_json_is_refused_with_its_whole_batch(item: Any, session: Led
         added(session, user("a"), item)
     assert session.ledger.log.head() == 0
     own.close()
+
+
+def test_what_was_handed_out_and_taken_is_the_callers_own(session: LedgerSession) -> None:
+    """A caller that changes its objects afterwards changes nothing here."""
+    mine = user("a")
+    handed = added(session, mine)[0]
+    mine["content"] = handed["content"] = "changed"
+
+    assert asyncio.run(session.get_items()) == [user("a")]
+
+
+def test_a_batch_larger_than_an_event_is_one_append_all_the_same(session: LedgerSession) -> None:
+    """Three pictures in one message; and what its run knows of is all of it, and the batch before it too."""
+
+    async def play() -> None:
+        wrapper = RunContextWrapper[Any](None)
+        pictures: list[Any] = [{"picture": letter * 6_000_000} for letter in "abc"]
+        await session.add_items([user("before")], wrapper=wrapper)
+        await session.add_items(pictures, wrapper=wrapper)
+
+        assert await session.get_items() == [user("before"), *pictures]
+        assert session.ledger.log.head() == 3
+        known = session._runs.of(wrapper).known
+        assert known == {entry.id for entry in (await session.full_history()).entries}
+        assert len(known) == 4
+
+    asyncio.run(play())
+
+
+def test_what_no_event_may_hold_is_refused_with_its_batch(session: LedgerSession) -> None:
+    deep: Any = "x"
+    for _ in range(70):
+        deep = [deep]
+    with pytest.raises(InvalidEventError, match="nested at most 64 levels"):
+        added(session, user("a"), {"deep": deep})
+    with pytest.raises(InvalidEventError, match="at most 16777216 bytes"):
+        added(session, user("a"), user("x" * 17_000_000))
+
+    assert session.ledger.log.head() == 0
 
 
 @pytest.mark.parametrize("bad", ["", "unknown", "a\nb", "a\x7fb", "\ud800", "x" * 1_011, 7, None], ids=repr)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.producers.openai_agents.gated import Gate
 
+from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import OutcomeUnknownError, StorageError
 from rightful.producers.openai_agents import LedgerSession
@@ -56,9 +57,8 @@ def test_a_cancelled_write_ends_when_its_outcome_is_known(
         gate.open.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        head = session.ledger.log.head()
 
-        assert head == 2
+        assert session.ledger.log.head() == 2
         assert texts(await session.get_items()) == left
 
     asyncio.run(play())
@@ -179,9 +179,26 @@ def test_a_line_goes_on_after_a_call_that_failed() -> None:
     assert isinstance(bad.exception(60), ZeroDivisionError)
 
 
+def test_as_many_sessions_as_there_are_threads_wait_at_once_and_the_next_one_after_them() -> None:
+    go, begun = threading.Event(), threading.Semaphore(0)
+
+    def wait() -> bool:
+        begun.release()
+        return go.wait(60)
+
+    waiting = [Line().put(wait) for _ in range(limits.SESSION_THREADS)]
+    assert all(begun.acquire(timeout=60) for _ in waiting)
+    late = Line().put(lambda: "late")
+    assert not late.running()
+    go.set()
+
+    assert [one.result(60) for one in waiting] == [True] * limits.SESSION_THREADS
+    assert late.result(60) == "late"
+
+
 def _unknown(monkeypatch: pytest.MonkeyPatch, ledger: Ledger, times: int) -> None:
     """Let the next appends be written and their answers be lost."""
-    left, real = iter(range(times)), ledger.extend
+    left, real = iter(range(times)), ledger.log.append
 
     def lost(*args: Any, **kwargs: Any) -> Any:
         done = real(*args, **kwargs)
@@ -189,7 +206,7 @@ def _unknown(monkeypatch: pytest.MonkeyPatch, ledger: Ledger, times: int) -> Non
             raise OutcomeUnknownError(str(ledger.path), (), "the answer was lost")
         return done
 
-    monkeypatch.setattr(ledger, "extend", lost)
+    monkeypatch.setattr(ledger.log, "append", lost)
 
 
 def test_an_append_whose_answer_was_lost_is_asked_again_and_stands_once(
@@ -213,6 +230,18 @@ def test_an_append_that_stays_unknown_can_be_sent_again_or_left(
     asyncio.run(session.add_items([user(then)]))
 
     assert texts(asyncio.run(session.get_items())) == sorted({"a", then})
+
+
+def test_a_pop_that_stays_unknown_is_settled_by_calling_it_again(
+    session: LedgerSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(session.add_items([user("a"), user("b")]))
+    _unknown(monkeypatch, session.ledger, times=3)
+    with pytest.raises(OutcomeUnknownError):
+        asyncio.run(session.pop_item())
+
+    assert asyncio.run(session.pop_item()) == user("b")
+    assert texts(asyncio.run(session.get_items())) == ["a"]
 
 
 FORKED = """

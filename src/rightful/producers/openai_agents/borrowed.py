@@ -6,13 +6,13 @@ Nothing stands on it. Where a piece is missing, what it would have told counts a
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
 from agents.usage import Usage
 
-from rightful.producers.openai_agents.proof import Exchange, Mark, mark_by
+from rightful.producers.openai_agents.proof import Exchange, Mark, Marker, mark_by
 
 _EXCHANGE = "_session_compaction_model_exchange"
 _COMPLETED = "_session_compaction_completed"
@@ -26,21 +26,29 @@ def _piece(module: str, name: str) -> Callable[..., Any] | None:
     return found if callable(found) else None
 
 
-def exchange_of(wrapper: Any, *, ignore_ids: bool = False) -> Exchange | None:  # noqa: ANN401 - the SDK's own class
-    """Return what the SDK noted of a run's last request that was answered; None if it did not, or cannot be compared.
+def noted_by(wrapper: Any) -> object:  # noqa: ANN401 - the SDK's own class
+    """Return what the SDK noted of a run's last request, whatever it looks like; the same object for the same one."""
+    return getattr(wrapper, _EXCHANGE, None)
+
+
+def exchange_of(noted: object, *, ignore_ids: bool = False) -> Exchange | None:
+    """Return a run's last request that was answered, as the SDK noted it; None if that cannot be compared.
 
     Args:
-        wrapper: The run.
+        noted: What it noted.
         ignore_ids: Whether the session says that items are known without their ids.
     """
-    noted = getattr(wrapper, _EXCHANGE, None)
     digest = _piece("run_internal.items", "digest_input_item")
-    if digest is None or not isinstance(noted, tuple) or len(noted) != 2 or not isinstance(noted[0], tuple):  # noqa: PLR2004
-        return None
-    if not noted[0] or not all(isinstance(one, str) for one in noted[0]):
-        return None
-    taken = partial(digest, ignore_ids_for_matching=ignore_ids)
-    return Exchange(tuple(Mark(one, one) for one in noted[0]), marker=partial(_marked, taken))
+    match noted:
+        case (tuple(digests), _) if digest is not None and digests and all(isinstance(one, str) for one in digests):
+            return Exchange(tuple(Mark(one, one) for one in digests), marker=_marker(digest, ignore_ids))
+        case _:
+            return None
+
+
+@lru_cache(maxsize=2)
+def _marker(digest: Callable[..., Any], ignore_ids: bool) -> Marker:  # noqa: FBT001 - a key of the cache
+    return partial(_marked, partial(digest, ignore_ids_for_matching=ignore_ids))
 
 
 def _marked(digest: Callable[[Any], Any], item: Any) -> Mark | None:  # noqa: ANN401 - content

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PRODUCER = "openai-agents"
 """Who says that a compaction is owed."""
 
-_OUTDATES = ("history.compacted", "history.popped", "history.cleared", "event.withdrawn")
+_OUTDATES = ("history.compacted", "history.popped", "history.cleared", "history.forked", "event.withdrawn")
 
 _log = logging.getLogger("rightful.openai_agents")
 
@@ -56,6 +56,7 @@ class Compacting:
     _model: str
     _compaction_mode: Mode
     _should_trigger_compaction: Callable[[dict[str, Any]], bool] | None
+    _default_client: Any = None
     _unstored: str | None = None
     _warned: frozenset[str] = frozenset()
 
@@ -77,9 +78,10 @@ class Compacting:
     ) -> None:
         """Let a provider's summary stand for items of the history. All of them remain in the log.
 
-        The SDK calls it after each response that ends a turn. With a run, only items are covered that its model is
-        proven to have seen; by hand, without one, all that the session shows. Nothing is covered by halves: a call
-        without its output, or an approval without its answer, stays.
+        The SDK calls it after each response that ends a turn. That does something only if the session was given a
+        client or a hook that says when: nobody's history is sent to a provider for want of an argument. With a run,
+        only items are covered that its model is proven to have seen; by hand, without one, all that the session
+        shows. Nothing is covered by halves: a call without its output, or an approval without its answer, stays.
 
         Args:
             args: `response_id`, `compaction_mode`, `store` and `force`, as the SDK has them.
@@ -94,8 +96,10 @@ class Compacting:
         self._check_open()
         asked = self._asked(args)
         run = self._runs.of(wrapper)
+        by_hand = wrapper is None or (asked.force and run.token is None)
+        if not (by_hand or asked.force or self._automatic()):
+            return
         look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))
-        by_hand = wrapper is None or run.token is None
         mode = self._mode(asked, by_hand=by_hand)
         forced = asked.force or look.view.owed is not None
         shown = [look.view.items[at] for at in look.window]
@@ -113,6 +117,9 @@ class Compacting:
         await self._carry_out(plan, look, asked, run, wrapper)
 
     # -- what is due -----------------------------------------------------------------------
+
+    def _automatic(self) -> bool:
+        return self._client is not None or self._should_trigger_compaction is not None
 
     def _asked(self, args: OpenAIResponsesCompactionArgs | None) -> Asked:
         said: dict[str, Any] = {**(args or {})}
@@ -144,14 +151,13 @@ class Compacting:
 
     def _look(self, run: Run) -> Look:
         view = self._ledger.history(self._name)
-        token = view.token
-        if run.token is not None and run.known is not None and not run.token.void:
-            token = structs.replace(token, position=run.token.position, wrote=run.token.wrote)
+        read = run.token if run.known is not None else None
+        since = view.token.position if read is None or read.void else read.position
         known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
         count, limit = len(view.items), getattr(self.session_settings, "limit", None)
         window = range(0 if limit is None else max(0, count - max(0, limit)), count)
-        changes = self._ledger.read(session=self._name, types=_OUTDATES, after=token.position)
-        return Look(view, window, token, known, next(iter(changes), None) is not None)
+        changes = self._ledger.read(session=self._name, types=_OUTDATES, after=since)
+        return Look(view, window, known, next(iter(changes), None) is not None)
 
     # -- what is proven --------------------------------------------------------------------
 
@@ -159,20 +165,26 @@ class Compacting:
         """Return the last request of a run that was answered: as hooks tell it, else as the SDK noted it."""
         if run.exchange is not None or wrapper is None:
             return run.exchange
-        return borrowed.exchange_of(wrapper, ignore_ids=bool(getattr(self, "_ignore_ids_for_matching", False)))
+        noted = borrowed.noted_by(wrapper)
+        if run.noted[0] is not noted:
+            ignore_ids = bool(getattr(self, "_ignore_ids_for_matching", False))
+            run.noted = (noted, borrowed.exchange_of(noted, ignore_ids=ignore_ids))
+        return run.noted[1]
+
+    def _prove(self, look: Look, run: Run, exchange: Exchange) -> Proof:
+        view = look.view
+        return prove(view.items, look.known, exchange, run.marks(view.ids, view.items, exchange.marker))
 
     def _told(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> Batch:
         """Return what is known of a batch with what the response tells that it came with."""
         if exchange is None or all(isinstance(one, dict) and one.get("role") == "user" for one in items):
             return batch
-        first, run.told = run.told is not exchange, exchange
         look = self._look(run)
-        proof = prove(look.view.items, look.known, exchange)
+        proof = self._prove(look, run, exchange)
         return structs.replace(
             batch,
             response_id=exchange.response_id,
             agent=exchange.agent or batch.agent,
-            usage=batch.usage or (exchange.usage if first else None),
             covered=ranges(look.view.ids, proof.covered),
         )
 
@@ -182,7 +194,7 @@ class Compacting:
             return None
         proof = None
         if exchange is not None:
-            proof = await asyncio.to_thread(prove, look.view.items, look.known, exchange)
+            proof = await asyncio.to_thread(self._prove, look, run, exchange)
         if exchange is None or proof is None or not proof.seen:
             self._warn_once("nothing is proven of what the model was sent; give the run the session's hooks()")
             return None
@@ -251,14 +263,14 @@ class Compacting:
 
     def _client_for(self, wrapper: RunContextWrapper[Any] | None) -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
         """Return the client; None if none was given and none can be made: a run does not end for that."""
-        if self._client is None:
+        if self._client is None and self._default_client is None:
             try:
-                self._client = borrowed.default_client()
+                self._default_client = borrowed.default_client()
             except Exception as error:
                 if wrapper is None:
                     raise
                 self._warn_once(f"there is no client to compact with ({error})")
-        return self._client
+        return self._client or self._default_client
 
     def _write(self, plan: Plan, look: Look, made: provider.Compacted, response_id: str | None, run: Run) -> bool:
         covers = ranges(look.view.ids, plan.covered)
@@ -266,7 +278,7 @@ class Compacting:
         try:
             receipt = until_known(
                 lambda: self._ledger.compact(
-                    look.token,
+                    look.view.token,
                     made.items,
                     covers,
                     mode=plan.mode,
@@ -281,7 +293,7 @@ class Compacting:
         if run.known is not None:
             run.known.difference_update(look.view.ids[at] for at in plan.covered)
             run.knows((str(receipt.id), at) for at in range(len(made.items)))
-            run.token = structs.replace(look.token, position=receipt.position or 0, wrote=(), limit=None)
+            run.token = structs.replace(look.view.token, position=receipt.position or 0, wrote=(), limit=None)
         return True
 
     # -- what is owed ----------------------------------------------------------------------
@@ -321,6 +333,8 @@ class Compacting:
             args["store"] = store
         asked = self._asked(args)
         run = self._runs.of(wrapper)
+        if not self._automatic():
+            return
         look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))
         shown = [look.view.items[at] for at in look.window]
         if look.view.owed is None and self._due(asked, self._mode(asked, by_hand=False), shown):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from agents import RunHooks
 
-from rightful.producers.openai_agents.facts import told
 from rightful.producers.openai_agents.proof import Exchange, mark
 
 if TYPE_CHECKING:
@@ -54,7 +53,6 @@ class RecordingHooks(RunHooks[Any]):
                 seen=tuple(mark(item) for item in [*asked, *response.to_input_items()]),
                 response_id=response.response_id,
                 agent=agent.name,
-                usage=told(response.usage),
             )
         if self.inner is not None:
             await self.inner.on_llm_end(context, agent, response)
@@ -72,5 +70,5 @@ def _passed_on(name: str) -> Callable[..., Awaitable[Any]]:
 
 
 # Those of a newer version of the SDK too: so by name, not one by one.
-for _name in [name for name in dir(RunHooks) if name.startswith("on_") and name not in vars(RecordingHooks)]:
+for _name in [name for name in dir(RecordingHooks) if name.startswith("on_") and name not in vars(RecordingHooks)]:
     setattr(RecordingHooks, _name, _passed_on(_name))

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from rightful import limits
 from rightful.errors import OutcomeUnknownError
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ class _Threads:
     def start(self, work: Callable[[], None]) -> None:
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(thread_name_prefix="rightful-session")
+                self._pool = ThreadPoolExecutor(limits.SESSION_THREADS, thread_name_prefix="rightful-session")
             self._pool.submit(work)
 
 

@@ -10,7 +10,6 @@ from rightful.producers.openai_agents.proof import Proof, sendable
 
 if TYPE_CHECKING:
     from rightful.histories.history import History
-    from rightful.tokens import Token
 
 Mode = Literal["previous_response_id", "input", "auto"]
 """How a compaction can be asked for; `auto` finds out."""
@@ -32,16 +31,14 @@ class Look(NamedTuple):
     """A history as a compaction finds it.
 
     Attributes:
-        view: All that it shows.
+        view: All that it shows; the compaction is conditional on its token.
         window: The places of what the hook is shown, and of what a compaction by hand covers.
-        token: What the compaction is conditional on.
         known: The places of what the run read and appended.
         stale: Whether the history was changed after the run read it, so that nothing can be compacted.
     """
 
     view: History
     window: range
-    token: Token
     known: frozenset[int]
     stale: bool
 

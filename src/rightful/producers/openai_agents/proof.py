@@ -85,14 +85,12 @@ class Exchange(NamedTuple):
         marker: Makes marks that can be compared with these.
         response_id: The provider's id of the response; None if it has none, or nobody told.
         agent: Which agent asked.
-        usage: What the response used.
     """
 
     seen: tuple[Mark | None, ...]
     marker: Marker = mark
     response_id: str | None = None
     agent: str | None = None
-    usage: dict[str, Any] | None = None
 
 
 def matched(candidates: Sequence[Mark | None], seen: Sequence[Mark | None]) -> dict[int, int]:
@@ -185,7 +183,9 @@ class Proof(NamedTuple):
     entire: bool
 
 
-def prove(items: Sequence[Any], known: Collection[int], exchange: Exchange) -> Proof:
+def prove(
+    items: Sequence[Any], known: Collection[int], exchange: Exchange, marks: Sequence[Mark | None] | None = None
+) -> Proof:
     """Prove what the model of a run has seen of a history.
 
     Args:
@@ -193,8 +193,9 @@ def prove(items: Sequence[Any], known: Collection[int], exchange: Exchange) -> P
         known: The places of what the run read and appended. What these do not explain is looked for in the rest,
             and counts where it is the only one of its kind: so a run that goes on in another process proves as much.
         exchange: Its last request that was answered.
+        marks: The mark of each item by the exchange's marker; made here if None.
     """
-    marks = [exchange.marker(item) for item in items]
+    marks = [exchange.marker(item) for item in items] if marks is None else marks
     found = _at([at for at in range(len(items)) if at in known], marks, exchange.seen)
     if len(found) < len(exchange.seen) and len(known) < len(items):
         more = _at(sorted({*known, *_alone(marks, exchange.seen)}), marks, exchange.seen)

@@ -18,9 +18,10 @@ from rightful.identity import is_session
 from rightful.producers.openai_agents import branches, facts
 from rightful.producers.openai_agents.compacting import Compacting
 from rightful.producers.openai_agents.items import as_json
-from rightful.producers.openai_agents.line import Line, settled, until_known
+from rightful.producers.openai_agents.line import Line, settled
 from rightful.producers.openai_agents.planning import Mode, checked_mode, checked_model
 from rightful.producers.openai_agents.runs import Run, Runs
+from rightful.producers.openai_agents.shims import Shims
 from rightful.session_errors import RunDiffersError, SessionClosedError
 from rightful.tokens import Batch
 
@@ -39,7 +40,7 @@ NAMESPACE = "openai-agents"
 """The namespace of the sessions of this SDK."""
 
 
-class LedgerSession(Compacting):
+class LedgerSession(Shims, Compacting):
     """A session of the OpenAI Agents SDK in a ledger: nothing that was ever in it is deleted.
 
     Give it to `Runner.run(..., session=…)` as you would a `SQLiteSession`. `clear_session`, `pop_item` and
@@ -60,13 +61,15 @@ class LedgerSession(Compacting):
             as the SDK's own stores do, and is closed with the session.
         run_key: A key of your own for the work that is done with this object, so that it can be repeated.
         session_settings: Settings of the SDK, or the same as a dict: `limit` is the default of `get_items`.
-        client: The `AsyncOpenAI` that compacts; the SDK's default one if None.
+        client: The `AsyncOpenAI` that compacts; the SDK's default one if None. Without it and without a hook,
+            nothing is compacted by itself.
         model: The model that compacts.
         compaction_mode: How it compacts.
-        should_trigger_compaction: Says whether it is time to compact.
+        should_trigger_compaction: Says whether it is time to compact; with ten candidates, if None.
 
     Raises:
-        UsageError: The session id can name no session, the run key is empty, or no ledger can be at that path.
+        UsageError: The session id can name no session, the run key is empty, the model does not compact, there is no
+            such mode, or no ledger can be at that path.
         TypeError: The settings are no settings of the SDK.
         StorageError: The ledger cannot be opened; the error says why and what to do.
     """
@@ -141,6 +144,7 @@ class LedgerSession(Compacting):
 
         Raises:
             UsageError: An item is no JSON value. Nothing was written.
+            InvalidEventError: An item is nested too deep, or too large. Nothing was written.
             RunDiffersError: An earlier attempt of this run key appended something else here. Nothing was written.
         """
         self._check_open()
@@ -149,7 +153,7 @@ class LedgerSession(Compacting):
             return
         run = self._runs.of(wrapper)
         batch = Batch(agent=facts.speaker(put), usage=facts.usage_since(run, wrapper))
-        exchange = self._exchange(run, wrapper)
+        exchange = self._exchange(run, wrapper) if self._automatic() else run.exchange
         await settled(self._line.put(lambda: self._append(run, put, batch, exchange)))
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
@@ -204,9 +208,9 @@ class LedgerSession(Compacting):
     # -- in the line -----------------------------------------------------------------------
 
     def _read(self, run: Run, limit: int | None) -> list[Any]:
-        shown = None if limit is None else max(limit, 0)
+        shown = None if limit is None or limit < 0 else limit  # less than none is all, as in SQLite
         read = self._ledger.history(self._name, shown, without=run.without())
-        run.token, run.ids, run.items = read.token, read.ids, read.items
+        run.token = read.token
         run.knows(read.ids)
         return read.items
 
@@ -219,24 +223,24 @@ class LedgerSession(Compacting):
             run.wrote(self._ledger.extend(run.token or self._name, items, said))
 
         try:
-            until_known(write)
+            write()
         except RunDiffersError:
             if calls.given:
                 raise
             calls.next += 1  # an append whose outcome stayed unknown was written after all: it keeps its place
-            until_known(write)
+            write()
         calls.next += 1
 
     def _pop(self, run: Run) -> Any:  # noqa: ANN401 - content
         calls = run.calls
         if not calls.given and not self._ledger.history(self._name, 1).items:
             return None  # nothing to write down: nobody will ask again what this call did
-        item = until_known(lambda: self._ledger.pop(self._name, key=calls.key()))
+        item = self._ledger.pop(self._name, key=calls.key())
         calls.next += 1
         return item
 
     def _clear(self, run: Run) -> None:
-        until_known(lambda: self._ledger.clear(self._name, key=run.calls.key()))
+        self._ledger.clear(self._name, key=run.calls.key())
         run.calls.next += 1
 
     def _fork(self, run: Run, at: int | ItemId | None, session_id: str | None) -> LedgerSession:
@@ -245,7 +249,7 @@ class LedgerSession(Compacting):
         name = name_of(into)
         of, through = branches.begins(self._ledger, self._name, at)
         if not (calls.given and branches.stands(self._ledger, name, of, None if at is None else through)):
-            until_known(lambda: self._ledger.fork(of, name, at=through))
+            self._ledger.fork(of, name, at=through)
         calls.next += 1
         return self._like(into)
 
