@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.contracts.openai_agents import __main__ as command
 from tests.contracts.openai_agents import fetching, suites, telling
 from tests.contracts.openai_agents.comparing import Comparison, Outcome, compare
@@ -157,7 +156,7 @@ def test_only_the_tests_of_a_source_distribution_are_unpacked(tmp_path: Path) ->
 def test_an_archive_that_reaches_outside_is_refused_and_nothing_of_it_is_written(tmp_path: Path, name: str) -> None:
     into = tmp_path / "deep" / "into"
 
-    with pytest.raises(SuiteError, match="cannot be unpacked: .* stands outside of it"):
+    with pytest.raises(SuiteError, match=r"cannot be unpacked: .* stands outside of it"):
         fetching.unpack(sdist(tmp_path / "s.tar.gz", GOOD | {name: "x"}), into)
 
     assert not into.exists()

@@ -15,6 +15,7 @@ from agents.memory import Session, SessionSettings
 from agents.memory.session import _session_accepts_wrapper
 
 import rightful
+from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError, UsageError
 from rightful.producers.openai_agents import LedgerSession
@@ -211,9 +212,18 @@ def test_an_id_is_kept_as_it_is(good: str, ledger: Ledger) -> None:
     assert [row.event.session for row in ledger.read()] == [f"openai-agents:{good}"]  # type: ignore[union-attr]
 
 
-def test_an_empty_run_key_is_refused(ledger: Ledger) -> None:
-    with pytest.raises(UsageError, match="run key"):
-        LedgerSession("chat", ledger, run_key="")
+@pytest.mark.parametrize("bad", ["", "x" * (limits.WORD_CHARS + 1), "\ud800", 7], ids=repr)
+def test_what_can_be_no_run_key_is_refused_before_anything_is_done(bad: Any, ledger: Ledger) -> None:
+    with pytest.raises(UsageError, match="can be no run key"):
+        LedgerSession("chat", ledger, run_key=bad)
+
+
+def test_a_run_key_may_be_as_long_as_a_word_and_say_anything(ledger: Ledger) -> None:
+    key = ("a\n\x00'\"ü" * limits.WORD_CHARS)[: limits.WORD_CHARS]
+
+    assert added(LedgerSession("chat", ledger, run_key=key), user("a")) == [user("a")]
+    assert added(LedgerSession("chat", ledger, run_key=key), user("a")) == [user("a")]
+    assert ledger.log.head() == 1
 
 
 def test_a_path_is_made_and_closed_with_the_session(tmp_path: Path) -> None:

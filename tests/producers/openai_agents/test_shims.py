@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,6 +30,7 @@ from rightful.producers.openai_agents import LedgerSession, shims
 from rightful.session_errors import StaleTokenError
 
 FORCED: Any = {"force": True}
+UNUSED: Any = None
 
 
 def wrapped(session: LedgerSession, provider: Provider, mode: Any = "input") -> OpenAIResponsesCompactionSession:
@@ -305,6 +305,7 @@ def test_a_method_that_was_replaced_on_the_object_is_called(ledger: Ledger, monk
         ("0.240", sdk, False),
         ("0.24.0", SimpleNamespace(), False),
         ("0.24.0", SimpleNamespace(_CompactionSnapshot=dict), False),
+        ("0.24.0", SimpleNamespace(_CompactionSnapshot=sdk._CompactionSnapshot([], True, UNUSED)), False),
         ("0.24.0", SimpleNamespace(_CompactionSnapshot=lambda *_: None), False),
     ],
 )
@@ -318,15 +319,18 @@ def test_a_snapshot_of_another_shape_is_not_made() -> None:
     assert shims.snapshot_type("0.24.0", SimpleNamespace(_CompactionSnapshot=changed)) is None
 
 
-def test_the_retry_of_a_run_does_not_see_its_own_compaction(tmp_path: Path, ledger: Ledger) -> None:
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_the_retry_of_a_run_does_not_see_its_own_compaction(ledger: Ledger, by_hand: bool) -> None:
     async def play() -> None:
         await LedgerSession("chat", ledger).add_items([user("before")])
         session = LedgerSession("chat", ledger, run_key="job-1")
-        read = await snapshot(session, 1)
-        assert await read.replace_suffix(0, [user("sum")]) is True
+        if by_hand:
+            await wrapped(session, Provider()).run_compaction(FORCED)
+        else:
+            await (await snapshot(session, 1)).replace_suffix(0, [summary(1)])
         again = LedgerSession("chat", ledger, run_key="job-1")
 
-        assert shown(session) == ["sum"]
+        assert shown(session) == ["cmp-1"]
         assert (await snapshot(again, 5)).items == [user("before")]
 
     asyncio.run(play())

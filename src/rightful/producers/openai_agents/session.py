@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from agents.memory import SessionSettings
 from msgspec import structs
 
+from rightful import limits
 from rightful.errors import UsageError
 from rightful.identity import is_session
 from rightful.producers.openai_agents import branches, facts
@@ -90,8 +91,7 @@ class LedgerSession(Shims, Compacting):
         should_trigger_compaction: Callable[[dict[str, Any]], bool] | None = None,
     ) -> None:
         self._name = name_of(session_id)
-        if run_key == "":
-            raise UsageError("the run key is empty; nothing was done. Give a key of your own, or none.")
+        _check_key(run_key)
         self.session_id = session_id
         self.session_settings = _settings(session_settings)
         self.run_key = run_key
@@ -306,6 +306,23 @@ def name_of(session_id: object) -> str:
             "surrogates, and not 'unknown'; nothing was done. Give an id of that kind."
         )
     return name
+
+
+def _check_key(run_key: object) -> None:
+    if run_key is None or (isinstance(run_key, str) and 0 < len(run_key) <= limits.WORD_CHARS and _is_utf8(run_key)):
+        return
+    raise UsageError(
+        f"{run_key!r} can be no run key: it is a text of 1 to {limits.WORD_CHARS} characters without lone surrogates; "
+        "nothing was done. Give a key of that kind, or none."
+    )
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:

@@ -142,13 +142,11 @@ class _Shims:
 
     def _replace_end(self, expected: list[ItemId], put: list[Any], expired: Prune | None) -> bool:
         """Replace items if they still are the last ones: the wrapper asks for nothing less."""
-        now = self._view(len(expected))
-        if now.ids != expected:
-            return False
+        token = self._view(len(expected)).token  # of as many items: whatever else is last now, one of them is not in it
+        run = self._runs.of(None).calls.run
         try:
-            run = self._runs.of(None).calls.run
-            until_known(lambda: self._ledger.compact(now.token, put, expected, mode=MODE, run=run))
-        except (StaleTokenError, UsageError):  # changed in between, or a call would part from its output
+            until_known(lambda: self._ledger.compact(token, put, expected, mode=MODE, run=run))
+        except (StaleTokenError, UsageError):  # not the last any more, or a call would part from its output
             return False
         if expired is not None:
             self._take_out(expired)
