@@ -15,7 +15,21 @@ from rightful.projections.histories.items import Item, ItemKey, ranges
 from rightful.tokens import Token
 
 
-def covers_of(token: Token, fold: Fold, named: Iterable[Any] | None) -> Covers:
+def names_of(named: Iterable[Any]) -> Covers:
+    """Return names of items as they are written down.
+
+    Raises:
+        UsageError: One is no name of an item.
+    """
+    try:
+        return msgspec.convert(list(named), Covers)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise UsageError(
+            f"these are no items of a history ({error}); nothing was written. Name each by its id, or by a range."
+        ) from None
+
+
+def covers_of(token: Token, fold: Fold, named: Covers | None) -> Covers:
     """Return what a compaction with a token covers, as it is written down.
 
     Args:
@@ -31,7 +45,7 @@ def covers_of(token: Token, fold: Fold, named: Iterable[Any] | None) -> Covers:
     if named is None:
         chosen = whole({item.id for item in own}, view)
     else:
-        asked = _resolved(_names(named), own, token)
+        asked = _resolved(named, own, token)
         chosen = [item.id for item in own if item.id in asked]
         _refuse_cuts(asked, view)
     return msgspec.convert(ranges(chosen), Covers)
@@ -48,15 +62,6 @@ def seen(token: Token, fold: Fold) -> list[Item]:
         if item.id not in known and item.id[1] < wrote.get(item.id[0], 0)
     ]
     return [*window, *later]
-
-
-def _names(named: Iterable[Any]) -> Covers:
-    try:
-        return msgspec.convert(list(named), Covers)
-    except (msgspec.ValidationError, TypeError) as error:
-        raise UsageError(
-            f"these are no items of a history ({error}); nothing was written. Name each by its id, or by a range."
-        ) from None
 
 
 def _resolved(names: Covers, own: list[Item], token: Token) -> set[ItemKey]:

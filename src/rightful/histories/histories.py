@@ -17,7 +17,7 @@ from rightful.envelope import body_of
 from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnknownError, UsageError
 from rightful.events import Event, HistoryCleared, HistoryCompacted, HistoryForked, HistoryPopped
 from rightful.histories import telling
-from rightful.histories.covering import covers_of, seen
+from rightful.histories.covering import covers_of, names_of, seen
 from rightful.histories.history import FullHistory, History
 from rightful.histories.parts import events_of, is_same, stored
 from rightful.histories.reading import folded
@@ -25,7 +25,7 @@ from rightful.histories.views import Views
 from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Clock, Log, now_us
 from rightful.ledger.recorded import Receipt
-from rightful.parts import HistoryRead
+from rightful.parts import Covers, HistoryRead
 from rightful.projections.histories.fold import CHANGES, HISTORY, Fold, Without
 from rightful.projections.histories.items import objects
 from rightful.projections.histories.telling import TOLD
@@ -113,11 +113,12 @@ class Histories:
         Raises:
             RunDiffersError: That call of that run appended something else before. Nothing was written.
             InvalidEventError: An item is no content, or too large. Nothing was written.
-            UsageError: The token is of another ledger, or a run is given without an ordinal. Nothing was written.
+            UsageError: The token is of another ledger, a run is given without an ordinal, or one item outside a
+                list. Nothing was written.
         """
         token = to if isinstance(to, Token) else Token(to, 0, self._ledger_id, void="nothing was read")
         self._check_ledger(token)
-        put, said = list(items), batch or Batch()
+        put, said = _listed(items), batch or Batch()
         if (said.run is None) != (said.ordinal is None):
             raise UsageError("a run needs an ordinal, and an ordinal a run; nothing was written. Give both or neither.")
         if not put:
@@ -238,7 +239,7 @@ class Histories:
         if token.void:
             raise VoidTokenError(token.session, token.void)
         self._check_ledger(token)
-        put, named = list(items), None if covers is None else list(covers)
+        put, named = _listed(items), None if covers is None else names_of(covers)
         digest = hashlib.sha256(_deterministic([token.text(), named]) + stored(put)).hexdigest()
         key = composite_key(token.session, "compact", token.position, digest)
         if rows := self.log.of_id(event_id(self._producer, key)):
@@ -262,7 +263,7 @@ class Histories:
         except ConditionFailedError:
             raise StaleTokenError(token.session, token.position, self._changed(token)) from None
 
-    def _covers(self, token: Token, named: list[Any] | None) -> Any:  # noqa: ANN401 - `Covers`
+    def _covers(self, token: Token, named: Covers | None) -> Covers:
         kept = self._views.of(token.session)
         with kept.lock:
             fold = self._views.catch_up(token.session, kept)
@@ -356,6 +357,12 @@ class Histories:
             if receipt.outcome == "invalid":
                 raise InvalidEventError(receipt.reason or "")
         return receipts
+
+
+def _listed(items: Iterable[Any]) -> list[Any]:
+    if isinstance(items, str | bytes | Mapping):
+        raise UsageError("a history takes a list of items, and was given one; nothing was written. Put it in a list.")
+    return list(items)
 
 
 def _affects(fold: Fold, without: Without | None) -> bool:

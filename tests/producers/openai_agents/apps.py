@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from agents import (
@@ -24,7 +24,7 @@ from agents.memory import Session
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from agents.usage import Usage
 
-App = Callable[[Session], Awaitable[list[Any]]]
+App = Callable[[Session], Coroutine[Any, Any, list[Any]]]
 
 
 @function_tool

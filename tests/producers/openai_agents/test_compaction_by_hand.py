@@ -51,14 +51,25 @@ def test_by_hand_all_that_is_shown_is_sent_and_covered_but_open_calls(ledger: Le
     asyncio.run(play())
 
 
-def test_a_response_id_by_hand_covers_what_that_response_is_known_to_have_seen(ledger: Ledger) -> None:
+@pytest.mark.parametrize(
+    ("response_id", "left"),
+    [
+        ("resp-two", ["cmp-1", "third", "three"]),
+        ("resp-a", ["cmp-1", "function_call call-a", "function_call_output call-a", "two", "third", "three"]),
+    ],
+)
+def test_a_response_id_by_hand_covers_what_that_response_is_known_to_have_seen(
+    ledger: Ledger, response_id: str, left: list[str]
+) -> None:
+    """The output of its own call came later, so neither is."""
+
     async def play() -> None:
         provider = Provider()
         session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=never)
         await run(app(says("one")), "first", session)
         await run(app(calls("a"), says("two")), "second", session)
         await run(app(says("three")), "third", session)
-        asked: Any = {"response_id": "resp-two", "compaction_mode": "previous_response_id", "force": True}
+        asked: Any = {"response_id": response_id, "compaction_mode": "previous_response_id", "force": True}
         other: Any = {**asked, "response_id": "resp-other"}
 
         with pytest.raises(CompactionRefusedError, match="not known what response resp-other has seen"):
@@ -68,8 +79,8 @@ def test_a_response_id_by_hand_covers_what_that_response_is_known_to_have_seen(l
         assert provider.asked == []
         await session.run_compaction(asked)
 
-        assert provider.asked == [{"model": "gpt-4.1", "previous_response_id": "resp-two"}]
-        assert shown(session) == ["cmp-1", "third", "three"]
+        assert provider.asked == [{"model": "gpt-4.1", "previous_response_id": response_id}]
+        assert shown(session) == left
 
     asyncio.run(play())
 

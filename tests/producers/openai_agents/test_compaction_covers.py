@@ -224,3 +224,26 @@ def test_tool_outputs_that_were_saved_after_the_response_are_not_covered_by_it(l
         assert shown(session) == ["cmp-1", "function_call call-a", "function_call_output call-a"]
 
     asyncio.run(play())
+
+
+def test_reasoning_is_sent_to_be_compacted_without_its_id_if_the_model_was_sent_it_so(
+    ledger: Ledger, hooked: bool
+) -> None:
+    """An id that a provider no longer knows would be refused."""
+    thought: Any = {"type": "reasoning", "id": "rs-gone", "summary": []}
+    answer: Any = {"type": "message", "role": "assistant", "id": "msg-a", "status": "completed", "content": []}
+
+    async def play() -> None:
+        provider = Provider()
+        session = LedgerSession(
+            "chat", ledger, client=provider, should_trigger_compaction=always, compaction_mode="input"
+        )
+        await session.add_items([user("old"), thought, answer])
+        config = RunConfig(reasoning_item_id_policy="omit")
+
+        await run(app(says("done")), "go", session, hooked=hooked, run_config=config)
+
+        assert provider.asked[0]["input"][:3] == [user("old"), {"type": "reasoning", "summary": []}, answer]
+        assert shown(session) == ["cmp-1"]
+
+    asyncio.run(play())

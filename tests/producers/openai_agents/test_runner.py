@@ -62,6 +62,20 @@ def test_a_streamed_turn_has_its_agent_and_what_it_used_too(session: LedgerSessi
     assert [(one.usage or {}).get("requests") for one in batches(session.ledger)] == [None, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("app", "handing"),
+    [("hand-off", ["front"]), ("nested hand-off history", ["front"]), ("hand-off with an input filter", [])],
+)
+def test_a_hand_off_is_the_last_batch_of_the_one_and_the_answer_the_first_of_the_other(
+    app: str, handing: list[str], session: LedgerSession, tracing: bool
+) -> None:
+    """openai-agents-python#2072 asks which agent spoke when a hand-off is saved. A filter that drops it saves none."""
+    asyncio.run(APPS[app](session))
+
+    agents = [one.agent for one in batches(session.ledger)]
+    assert agents == [None, "front", *handing, "expert", None, "expert"]
+
+
 def test_a_batch_says_how_far_its_run_had_read(session: LedgerSession) -> None:
     asyncio.run(shared(session))
 

@@ -158,17 +158,31 @@ def test_event_loops_and_threads_share_a_session_and_sessions_share_a_ledger(led
         assert [text for text in found if text.startswith(str(who))] == [f"{who}-{at}" for at in range(5)]
 
 
-def test_closing_lets_what_was_begun_end(session: LedgerSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_closes_its_ledger_after_what_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = LedgerSession("chat", tmp_path / "ledger")
+    reached, order = threading.Event(), []
+    extend, close, put = session.ledger.extend, session.ledger.close, session._line.put
+
+    def told(what: str, real: Callable[..., Any], *args: Any) -> Any:
+        done = real(*args)
+        order.append(what)
+        reached.set()
+        return done
+
     async def play() -> None:
+        monkeypatch.setattr(session.ledger, "extend", lambda *args: told("added", extend, *args))
+        monkeypatch.setattr(session.ledger, "close", lambda: told("closed", close))
         gate = Gate(monkeypatch, session.ledger, "extend")
         adding = asyncio.ensure_future(session.add_items([user("a")]))
         await gate.reached()
+        monkeypatch.setattr(session._line, "put", lambda work: told("asked", put, work))
         closing = asyncio.ensure_future(session.aclose())
+        assert await asyncio.to_thread(reached.wait, 60)
         gate.open.set()
         await asyncio.gather(adding, closing)
 
     asyncio.run(play())
-    assert session.ledger.log.head() == 1
+    assert order == ["asked", "added", "closed"]
 
 
 def test_a_line_goes_on_after_a_call_that_failed() -> None:

@@ -214,7 +214,7 @@ class Compacting:
     def _plan_by_hand(self, look: Look, asked: Asked, mode: str) -> Plan | None:
         items = look.view.items
         if mode == "previous_response_id":
-            covered = whole(items, self._seen_by(look.view, asked.response_id) & set(look.window))
+            covered = whole(items, self._seen_by(look.view, asked.response_id))
             if not covered:
                 raise CompactionRefusedError(self._name, f"it is not known what response {asked.response_id} has seen")
         else:

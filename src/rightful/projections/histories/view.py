@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rightful.parts import ItemRange
 from rightful.projections.histories.items import ERASED, Item, ItemKey, Pair
@@ -41,16 +41,20 @@ class View:
 
     Attributes:
         items: What stands in it, ghosts and outputs without their call included.
-        size_bytes: What it takes in memory, about.
     """
 
     def __init__(self) -> None:
         self.items: list[Item] = []
-        self.size_bytes = 0
+        self._bytes = 0
         self._places: dict[ItemKey, int] = {}
         self._open: dict[Pair, int] = {}
         self._first: dict[Pair, int] = {}
         self._late: dict[str, list[Late]] = {}
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory, about; what is known of calls that are gone included."""
+        return self._bytes + ITEM_BYTES * len(self._open)
 
     def shown(self, limit: int | None = None, until: int | None = None) -> tuple[list[Item], list[ItemKey]]:
         """Return what is shown, and the ids of the outputs among it that are left out.
@@ -117,8 +121,11 @@ class View:
         return gone
 
     def late(self, id_: str) -> Iterator[Late]:
-        """Yield what has named items of an event before it was known; once."""
-        yield from self._late.pop(id_, ())
+        """Yield what has named items of an event before it was known; each once."""
+        for late in self._late.pop(id_, ()):
+            if late.covers:
+                yield structs.replace(late)
+                late.covers, late.put = [], []  # it may wait for other events too, and waits anew for those
 
     def forget_late(self) -> None:
         """Wait for nothing any more."""
@@ -192,13 +199,13 @@ class View:
         return gone
 
     def _come(self, item: Item) -> None:
-        self.size_bytes += len(item.raw) + ITEM_BYTES
+        self._bytes += len(item.raw) + ITEM_BYTES
         if item.opens is not None:
             self._open[item.opens] = self._open.get(item.opens, 0) + 1
             self._first.setdefault(item.opens, item.position)
 
     def _go(self, item: Item) -> None:
-        self.size_bytes -= len(item.raw) + ITEM_BYTES
+        self._bytes -= len(item.raw) + ITEM_BYTES
         if item.opens is not None:
             self._open[item.opens] -= 1
 
