@@ -1,8 +1,8 @@
 """An app of the SDK in a process of its own: it takes turns on one session, and does as it is told through its pipes.
 
-Each line that it reads is a turn: what the user says, what the model answers, and whether its run may compact. It
-writes `asked` when its provider is asked to compact, and then waits for a line before that answers; and `done`.
-`hammer NAME COUNT` is so many turns one after the other, without a wait.
+A line `turn FOLDER SAID ANSWER compacts` is a turn on the store in that folder, which may compact; any other last word
+forbids it. It writes `asked` when its provider is asked to compact, and then waits for a line before that answers; and
+`done`. `hammer FOLDER NAME COUNT` is so many turns one after the other, without a wait.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ async def _hammer(world: World, name: str, count: str) -> None:
         await world.turn(world.session(), f"u{name}{number}", f"a{name}{number}", response=f"r-{name}{number}")
 
 
-def main(folder: str) -> None:
+def main() -> None:
     """Do what the lines say, until there is none."""
-    world = world_of(OURS, folder)
     for line in iter(sys.stdin.readline, ""):
-        verb, *arguments = line.split()
+        verb, folder, *arguments = line.split()
+        world = world_of(OURS, folder)
         asyncio.run(_turn(world, *arguments) if verb == "turn" else _hammer(world, *arguments))
+        world.close()
         _say("done")
-    world.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

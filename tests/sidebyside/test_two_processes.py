@@ -22,10 +22,10 @@ TURNS = 25
 class App:
     """The test's end of an app's pipes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.sidebyside.app", str(folder)],
+            [sys.executable, "-m", "tests.sidebyside.app"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -47,10 +47,9 @@ class App:
         return self._process.returncode
 
 
-@pytest.fixture
-def apps(tmp_path: Path) -> Iterator[tuple[App, App]]:
-    rightful.open(tmp_path / "ledger", create=True).close()
-    both = App(tmp_path), App(tmp_path)
+@pytest.fixture(scope="module")
+def apps() -> Iterator[tuple[App, App]]:
+    both = App(), App()
     yield both
     assert [one.end() for one in both] == [0, 0]
 
@@ -65,9 +64,9 @@ def test_a_turn_of_another_process_is_kept_when_a_compaction_ends_after_it(
     apps: tuple[App, App], tmp_path: Path
 ) -> None:
     a, b = apps
-    a.tell("turn u1 a1 compacts")
+    a.tell(f"turn {tmp_path} u1 a1 compacts")
     assert a.hear() == "asked"
-    b.tell("turn u2 a2 never")
+    b.tell(f"turn {tmp_path} u2 a2 never")
     assert b.hear() == "done"
     a.tell("answer")
     assert a.hear() == "done"
@@ -79,9 +78,9 @@ def test_of_two_processes_that_compact_at_once_one_wins_and_the_other_writes_not
     apps: tuple[App, App], tmp_path: Path
 ) -> None:
     a, b = apps
-    a.tell("turn u1 a1 compacts")
+    a.tell(f"turn {tmp_path} u1 a1 compacts")
     assert a.hear() == "asked"
-    b.tell("turn u2 a2 compacts")
+    b.tell(f"turn {tmp_path} u2 a2 compacts")
     assert b.hear() == "asked"
     b.tell("answer")
     assert b.hear() == "done"
@@ -97,7 +96,7 @@ def test_two_processes_that_append_and_compact_as_fast_as_they_can_lose_nothing(
     apps: tuple[App, App], tmp_path: Path
 ) -> None:
     for app, name in zip(apps, "AB", strict=True):
-        app.tell(f"hammer {name} {TURNS}")
+        app.tell(f"hammer {tmp_path} {name} {TURNS}")
     assert [app.hear() for app in apps] == ["done", "done"]
 
     visible, full = kept(tmp_path)
