@@ -108,12 +108,14 @@ def test_a_request_that_failed_proves_nothing_though_the_one_before_it_did(ledge
         result = await Runner.run(agent, "go", session=session, hooks=hooks)
         wrapper = result.context_wrapper
         vars(wrapper).pop("_session_compaction_model_exchange", None)
+        await session.add_items([{"role": "assistant", "content": "late"}], wrapper=wrapper)
+        assert (batches(session)[-1].agent, batches(session)[-1].response_id) == ("Looker", "resp-one")
 
         await hooks.on_llm_start(wrapper, agent, None, [])
         await session.run_compaction({"response_id": "resp-one", "force": True}, wrapper=wrapper)
 
         assert provider.asked == []
-        assert shown(session) == ["go", "one"]
+        assert shown(session) == ["go", "one", "late"]
 
     asyncio.run(play())
 
