@@ -34,16 +34,11 @@ def begins(ledger: Ledger, session: str, at: int | ItemId | None) -> tuple[str, 
             The end of the ledger if None.
 
     Raises:
-        UsageError: The ledger has no such position, or the history has no such item.
+        UsageError: The history has no such item.
     """
-    head = ledger.log.head()
     if at is None:
-        return session, head
-    if not isinstance(at, int):
-        return _at(ledger, session, _position_of(ledger, session, at))
-    if not 0 <= at <= head:
-        raise UsageError(f"position {at} is not in the ledger, which ends at {head}; nothing was forked.")
-    return _at(ledger, session, at)
+        return session, ledger.log.head()
+    return _at(ledger, session, at if isinstance(at, int) else _position_of(ledger, session, at))
 
 
 def _at(ledger: Ledger, session: str, at: int) -> tuple[str, int]:
