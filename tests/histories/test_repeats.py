@@ -111,6 +111,40 @@ def test_the_same_compaction_again_is_the_first_receipt_although_the_token_is_st
     assert kept.log.head() == 3
 
 
+def test_the_same_pop_from_two_places_at_once_takes_one_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one is done after we began, and before we looked at what is last."""
+    recorder = MemoryRecorder()
+    kept, other = histories(recorder), histories(recorder)
+    kept.extend(S, [user("a"), user("b")])
+    catch_up = kept._views.catch_up
+
+    def late(*arguments: Any) -> Any:
+        other.pop(S, key="1")
+        return catch_up(*arguments)
+
+    monkeypatch.setattr(kept._views, "catch_up", late)
+
+    assert kept.pop(S, key="1") == user("b")
+    assert len(recorder.events) == 2
+
+
+def test_the_same_compaction_from_two_places_at_once_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = MemoryRecorder()
+    kept, other = histories(recorder), histories(recorder)
+    kept.extend(S, [user("a"), user("b")])
+    token = kept.history(S).token
+    covers = kept._covers
+
+    def late(*arguments: Any) -> Any:
+        other.compact(token, [user("sum")])
+        return covers(*arguments)
+
+    monkeypatch.setattr(kept, "_covers", late)
+
+    assert kept.compact(token, [user("sum")]).position == 2
+    assert len(recorder.events) == 2
+
+
 class Unsure(MemoryRecorder):
     """Writes, and does not know whether it did."""
 

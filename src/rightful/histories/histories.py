@@ -161,12 +161,12 @@ class Histories:
         key_ = composite_key(session, "pop", key or uuid.uuid4().hex)
         id_ = event_id(self._producer, key_)
         for _ in range(limits.HISTORY_ATTEMPTS):
-            if key is not None and (rows := self.log.of_id(id_)):
-                return self._popped(rows[0])
             kept = self._views.of(session)
             with kept.lock:
                 shown, _ = self._views.catch_up(session, kept).view.shown(1)
                 head = kept.position
+            if key is not None and (rows := self.log.of_id(id_)):  # behind the head it would fail the condition
+                return self._popped(rows[0])
             if not shown and key is None:
                 return None
             at = times.at_of(self._clock())
@@ -242,26 +242,32 @@ class Histories:
         put, named = _listed(items), None if covers is None else names_of(covers)
         digest = hashlib.sha256(_deterministic([token.text(), named]) + stored(put)).hexdigest()
         key = composite_key(token.session, "compact", token.position, digest)
-        if rows := self.log.of_id(event_id(self._producer, key)):
-            first = rows[0]
-            return Receipt(first.envelope.id, "duplicate", first.position, first.position)
-        event = HistoryCompacted(
-            producer=self._producer,
-            key=key,
-            session=token.session,
-            at=times.at_of(self._clock()),
-            covers=self._covers(token, named),
-            after=token.position,
-            response_id=response_id,
-            mode=mode,
-            items=put,
-            run=run,
-            usage=dict(usage) if usage is not None else None,
-        )
+        if (before := self._receipt(key)) is not None:
+            return before
         try:
+            event = HistoryCompacted(
+                producer=self._producer,
+                key=key,
+                session=token.session,
+                at=times.at_of(self._clock()),
+                covers=self._covers(token, named),
+                after=token.position,
+                response_id=response_id,
+                mode=mode,
+                items=put,
+                run=run,
+                usage=dict(usage) if usage is not None else None,
+            )
             return self._send([event], unless=_any_of(token.session, CHANGES), after=token.position)[0]
-        except ConditionFailedError:
+        except (ConditionFailedError, StaleTokenError):
+            if (before := self._receipt(key)) is not None:  # the same call, from somewhere else at once
+                return before
             raise StaleTokenError(token.session, token.position, self._changed(token)) from None
+
+    def _receipt(self, key: str) -> Receipt | None:
+        """Return the receipt of what was done before under a key."""
+        rows = self.log.of_id(event_id(self._producer, key))
+        return Receipt(rows[0].envelope.id, "duplicate", rows[0].position, rows[0].position) if rows else None
 
     def _covers(self, token: Token, named: Covers | None) -> Covers:
         kept = self._views.of(token.session)
