@@ -253,3 +253,15 @@ LOCATE_CLAIMS = 20
 
 LOCATE_HASHED_BYTES = 4 * 1024 * 1024 * 1024
 """How much is hashed to find again transcripts that were moved; bytes. It takes 10 s."""
+
+HISTORY_VIEWS = 256
+"""Sessions of which an open ledger keeps the folded view. A busy runner has dozens; another one is folded anew."""
+
+HISTORY_VIEW_BYTES = 128 * 1024 * 1024
+"""What the kept views take in memory, about; bytes. A view of 10,000 items takes 10 MB; the last one always stays."""
+
+HISTORY_ATTEMPTS = 100
+"""How often a pop is decided anew because others were faster. Each time one of them got through."""
+
+HISTORY_SENDS = 3
+"""How often an append of a history is sent whose outcome is not known. The second answer is known in practice."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rightful.errors import RightfulError, StorageError
+from rightful.errors import RightfulError, StorageError, UsageError
 
 
 class IncompleteTranscriptError(RightfulError):
@@ -190,3 +190,21 @@ class RunDiffersError(RightfulError):
             f"(position {self.position}); nothing was written. Start again with another run key: that run sees what "
             "this one left."
         )
+
+
+class SessionClosedError(UsageError, RuntimeError):
+    """The session object was closed. Nothing was done; what was written is in the ledger.
+
+    Make another one with the same session id. It is a `RuntimeError` too, as the OpenAI Agents SDK's own
+    sessions raise one.
+
+    Attributes:
+        session: Whose history.
+    """
+
+    def __init__(self, session: str) -> None:
+        RightfulError.__init__(self, session)
+        self.session = session
+
+    def __str__(self) -> str:
+        return f"the session object of {self.session} is closed; nothing was done. Make another one to go on."

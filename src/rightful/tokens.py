@@ -41,6 +41,7 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         limit: How many items the view was limited to; None if it was not.
         wrote: What its holder has appended since, in order.
         void: Why nothing can be compacted with it; None if it can.
+        without: A run and an ordinal: what that run did from there on was not in the view.
         v: The version of the written form.
     """
 
@@ -50,6 +51,7 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     limit: Count | None = None
     wrote: tuple[Wrote, ...] = ()
     void: Word | None = None
+    without: tuple[Word, Count] | None = None
     v: int = VERSION
 
     def text(self) -> str:

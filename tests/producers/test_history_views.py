@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ledger.memory import MemoryRecorder
 from tests.producers import claude_lines, codex_lines, copilot_lines
 from tests.producers.reading_lines import Row, id_of, of
 
+from rightful.histories.histories import Histories
+from rightful.ledger.log import Log
 from rightful.producers.telling.parts import ITEMS
 
 Item = tuple[str, int]
@@ -163,3 +166,14 @@ def test_what_is_left_of_a_history_is_what_the_model_sees(make: Callable[[Random
         view.take(event)
 
     assert [item for _, item in view.items] == seen
+    log = Log(MemoryRecorder())
+    log.append(list(of(said)))
+    shown = Histories(log).history(next(iter(log.read())).session or "").items
+    assert [_plain(item) for item in shown] == [_plain(item) for item in seen]
+
+
+def _plain(item: Any) -> Any:
+    """What an item says: an item that a compaction put there is as it was put."""
+    if not isinstance(item, dict) or item.get("type") in {"message", "compaction"}:
+        return item
+    return item.get("content", item.get("output", item.get("call_id")))

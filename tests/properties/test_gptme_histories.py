@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.producers.gptme_files import Message, event, history, said, write
+from tests.producers.gptme_files import SESSION, Message, event, history, said, write
 from tests.producers.growing import import_once
 
 from rightful import app
@@ -164,3 +164,5 @@ def test_the_history_is_what_gptme_sends_next(ops: list[tuple[str, Any]], has_lo
         assert (sorted(found), sorted(expected)) == (sorted(expected), sorted(found))
         if not talk.edited:
             assert found == expected
+        seen = [item["content"] for item in ledger.history(SESSION).items]
+        assert seen == found

@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import threading
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from msgspec import structs
 
-from rightful import content, times
-from rightful.errors import ConditionFailedError, InvalidEventError, UsageError
-from rightful.events import HistoryAppended, HistoryCleared, HistoryCompacted, HistoryForked, HistoryPopped
+from rightful import limits, times
+from rightful.envelope import body_of
+from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnknownError, UsageError
+from rightful.events import Event, HistoryCleared, HistoryCompacted, HistoryForked, HistoryPopped
+from rightful.histories import telling
+from rightful.histories.covering import covers_of, seen
 from rightful.histories.history import FullHistory, History
+from rightful.histories.parts import events_of, is_same, stored
+from rightful.histories.reading import folded
+from rightful.histories.views import Views
 from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Clock, Log, now_us
 from rightful.ledger.recorded import Receipt
-from rightful.parts import Covers, HistoryRead
-from rightful.projections.histories.fold import CHANGES, Fold, Item
+from rightful.parts import HistoryRead
+from rightful.projections.histories.fold import CHANGES, HISTORY, Fold, Without
+from rightful.projections.histories.items import objects
+from rightful.projections.histories.telling import TOLD
 from rightful.session_errors import RunDiffersError, StaleTokenError, VoidTokenError
 from rightful.tokens import Batch, Token, Wrote
 
 PRODUCER = "history"
 """Who writes what a caller of the API does."""
 
-TYPES = ("history.appended", "history.compacted", "history.popped", "history.cleared", "history.forked")
-"""The event types that a history is made of."""
-
-_ATTEMPTS = 100
-"""How often a pop is decided anew because others were faster; each time one of them got through."""
-
 
 class Histories:
-    """Reads and writes histories.
+    """Reads and writes histories. It can be used by many threads at once.
 
     Args:
         log: The ledger's log.
@@ -49,19 +51,36 @@ class Histories:
         self._ledger_id = ledger_id
         self._clock = clock
         self._producer = producer
-        self._lock = threading.Lock()
+        self._views = Views(log)
 
-    def history(self, session: str, limit: int | None = None) -> History:
+    def history(self, session: str, limit: int | None = None, *, without: Without | None = None) -> History:
         """Return what the model would see next.
 
         Args:
             session: Its name in full. A session of which nothing stands has an empty history.
             limit: Only its last items, so many; all if None.
+            without: A run and an ordinal: what that run appended from that call on, and what it compacted, counts
+                as never done. So a run that is repeated does not see its first attempt.
+
+        Raises:
+            UsageError: The limit is negative.
+            UpgradeError: A row of it is newer than this program.
         """
-        head, fold = self._folded(session)
-        shown = fold.items if limit is None else fold.items[max(len(fold.items) - limit, 0) :]
-        token = Token(session=session, position=head, ledger=self._ledger_id, limit=limit)
-        return History(items=[_item(one) for one in shown], token=token, ids=[one.id for one in shown])
+        if limit is not None and limit < 0:
+            raise UsageError(f"{limit} is no number of items; nothing was read. Give 0 or more, or None for all.")
+        kept = self._views.of(session)
+        with kept.lock:
+            fold = self._views.catch_up(session, kept)
+            head = kept.position
+            if _affects(fold, without):
+                fold = folded(self.log, session, head, without=without)
+            else:
+                without = None
+            shown, left_out = fold.view.shown(limit)
+            owed = fold.owed
+        token = Token(session=session, position=head, ledger=self._ledger_id, limit=limit, without=without)
+        ids = [one.id for one in shown]
+        return History(items=objects(shown), token=token, ids=ids, left_out=left_out, owed=owed)
 
     def full(self, session: str, *, at: int | None = None) -> FullHistory:
         """Return everything that a history ever held, and what became of it.
@@ -69,24 +88,16 @@ class Histories:
         Args:
             session: Its name in full.
             at: The position through which it is told; all of the ledger if None.
+
+        Raises:
+            UsageError: The position is negative.
+            UpgradeError: A row of it is newer than this program.
         """
-        raise NotImplementedError
-
-    def _folded(self, session: str, at: int | None = None) -> tuple[int, Fold]:
-        head = self.log.head() if at is None else at
-        fold = Fold()
-        for name, until in self._sources(session, head):
-            for page in self.log.of_session(name, [*TYPES, "event.withdrawn"], until=until):
-                for row in page:
-                    fold.step(row)
-        return head, fold
-
-    def _sources(self, session: str, until: int) -> list[tuple[str, int]]:
-        """Return whose rows make a history, and up to where: those that it was forked from first."""
-        for recorded in self.log.read(session=session, types=["history.forked"], until=until):
-            if isinstance(recorded.event, HistoryForked):
-                return [*self._sources(recorded.event.of, recorded.event.through), (session, until)]
-        return [(session, until)]
+        head = self.log.head()
+        if at is not None and at < 0:
+            raise UsageError(f"position {at} is in no ledger; nothing was read. Give 0 or more.")
+        until = head if at is None else min(at, head)
+        return telling.full_history(session, until, folded(self.log, session, until, whole=True))
 
     def extend(self, to: Token | str, items: Iterable[Any], batch: Batch | None = None) -> Token:
         """Append items to a history, in one append.
@@ -101,74 +112,97 @@ class Histories:
 
         Raises:
             RunDiffersError: That call of that run appended something else before. Nothing was written.
-            InvalidEventError: An item is no content. Nothing was written.
+            InvalidEventError: An item is no content, or too large. Nothing was written.
+            UsageError: The token is of another ledger, or a run is given without an ordinal. Nothing was written.
         """
-        token = to if isinstance(to, Token) else Token(session=to, position=0, void="nothing was read")
+        token = to if isinstance(to, Token) else Token(to, 0, self._ledger_id, void="nothing was read")
+        self._check_ledger(token)
         put, said = list(items), batch or Batch()
+        if (said.run is None) != (said.ordinal is None):
+            raise UsageError("a run needs an ordinal, and an ordinal a run; nothing was written. Give both or neither.")
         if not put:
             return token
-        key = composite_key(token.session, "extend", said.run or uuid.uuid4().hex, said.ordinal or 0)
-        event = HistoryAppended(
+        events = events_of(
+            token.session,
+            put,
+            said.run or uuid.uuid4().hex,
+            said,
+            None if token.void else HistoryRead(position=token.position, covered=said.covered),
             producer=self._producer,
-            key=key,
-            session=token.session,
             at=times.at_of(self._clock()),
-            items=put,
-            run=said.run,
-            ordinal=said.ordinal,
-            response_id=said.response_id,
-            agent=said.agent,
-            usage=said.usage,
-            read=None if token.void else HistoryRead(position=token.position, covered=said.covered),
         )
-        id_ = event_id(self._producer, key)
+        ids = [event_id(self._producer, event.key or "") for event in events]
+        nothing_there = DCBQuery(items=[DCBQueryItem(tags=[f"id:{id_}"]) for id_ in ids])
         try:
-            _valid(self.log.append([event], unless=DCBQuery(items=[DCBQueryItem(tags=[f"id:{id_}"])])))
+            self._send(events, unless=nothing_there)
         except ConditionFailedError:
-            stands = self.log.of_id(id_)[0]
-            before = msgspec.json.decode(stands.body or b"{}").get("items")
-            if before != msgspec.json.decode(msgspec.json.encode(content.escape(put)[0])):
-                raise RunDiffersError(token.session, said.run or "", said.ordinal or 0, stands.position) from None
-        return structs.replace(token, wrote=(*token.wrote, Wrote(id_, len(put))))
+            for id_, event in zip(ids, events, strict=True):
+                rows = self.log.of_id(id_)
+                if not rows or (rows[0].body is not None and not is_same(event, rows[0].body)):
+                    at = next(row.position for one in ids for row in self.log.of_id(one))
+                    raise RunDiffersError(token.session, said.run or "", said.ordinal or 0, at) from None
+        wrote = [Wrote(id_, len(event.items)) for id_, event in zip(ids, events, strict=True)]
+        return structs.replace(token, wrote=(*token.wrote, *wrote))
 
     def pop(self, session: str, *, key: str | None = None) -> Any:  # noqa: ANN401 - content
         """Take the last item of a history back; it remains in the log.
 
         Args:
             session: Whose.
-            key: A key of your own, so that the call can be repeated.
+            key: A key of your own, so that the call can be repeated: it returns the same item again.
 
         Returns:
             The item; None where the history shows nothing.
+
+        Raises:
+            BusyError: Others held the ledger too long. Nothing was written.
         """
-        for _ in range(_ATTEMPTS):
-            head, fold = self._folded(session)
-            if not fold.items:
+        key_ = composite_key(session, "pop", key or uuid.uuid4().hex)
+        id_ = event_id(self._producer, key_)
+        for _ in range(limits.HISTORY_ATTEMPTS):
+            if key is not None and (rows := self.log.of_id(id_)):
+                return self._popped(rows[0])
+            kept = self._views.of(session)
+            with kept.lock:
+                shown, _ = self._views.catch_up(session, kept).view.shown(1)
+                head = kept.position
+            if not shown and key is None:
                 return None
-            last = fold.items[-1]
-            event = HistoryPopped(
-                producer=self._producer,
-                key=composite_key(session, "pop", key or uuid.uuid4().hex),
-                session=session,
-                at=times.at_of(self._clock()),
-                items=(last.id,),
-            )
+            at = times.at_of(self._clock())
+            covers = tuple(item.id for item in shown)
+            event = HistoryPopped(producer=self._producer, key=key_, session=session, at=at, items=covers)
             try:
-                _valid(self.log.append([event], unless=_any_of(session, TYPES), after=head))
+                self._send([event], unless=_any_of(session, HISTORY | TOLD | CHANGES), after=head)
             except ConditionFailedError:
                 continue
-            return _item(last)
+            return objects(shown)[0] if shown else None
         raise UsageError(f"the history of {session} changes too fast to pop from; nothing was written. Try again.")
 
+    def _popped(self, row: Any) -> Any:  # noqa: ANN401 - content
+        """Return the item that a pop took, as it said when it was taken."""
+        if row.body is None:
+            return None
+        names = body_of(row.envelope, row.body, row.position).items
+        if not names:
+            return None
+        fold = folded(self.log, row.envelope.session, row.position - 1)
+        found = objects([item for item in fold.view.shown()[0] if item.id == names[0]])
+        return found[0] if found else None
+
     def clear(self, session: str, *, key: str | None = None) -> Receipt:
-        """Take all that a history shows out of it; it remains in the log."""
+        """Take all that a history shows out of it; it remains in the log.
+
+        Args:
+            session: Whose.
+            key: A key of your own, so that the call can be repeated.
+        """
         event = HistoryCleared(
             producer=self._producer,
             key=composite_key(session, "clear", key or uuid.uuid4().hex),
             session=session,
             at=times.at_of(self._clock()),
         )
-        return _valid(self.log.append([event]))
+        return self._send([event])[0]
 
     def compact(
         self,
@@ -183,10 +217,13 @@ class Histories:
     ) -> Receipt:
         """Let items give way to others that stand for them, in one append. All remain in the log.
 
+        The call can be repeated: with the same token, items and covers it returns the first receipt again.
+
         Args:
             token: What was read.
             items: What stands for them.
-            covers: Which items give way, by id or range; all that the token showed and its holder appended, if None.
+            covers: Which items give way, by id or range; None for all that the token showed and its holder appended,
+                but for the parts of groups that would be cut.
             mode: How it was done.
             response_id: The provider's response that it was made from.
             run: The key of the run that does it.
@@ -195,18 +232,24 @@ class Histories:
         Raises:
             StaleTokenError: The history was cleared, popped or compacted since. Nothing was written.
             VoidTokenError: The token proves nothing. Nothing was written.
+            UsageError: The token is of another ledger, an item is named that its holder has not seen, or a group
+                would be cut. Nothing was written.
         """
         if token.void:
             raise VoidTokenError(token.session, token.void)
-        covered = self._covered(token) if covers is None else tuple(covers)
-        put = list(items)
-        digest = hashlib.sha256(msgspec.json.encode([covered, content.escape(put)[0]], order="deterministic"))
+        self._check_ledger(token)
+        put, named = list(items), None if covers is None else list(covers)
+        digest = hashlib.sha256(_deterministic([token.text(), named]) + stored(put)).hexdigest()
+        key = composite_key(token.session, "compact", token.position, digest)
+        if rows := self.log.of_id(event_id(self._producer, key)):
+            first = rows[0]
+            return Receipt(first.envelope.id, "duplicate", first.position, first.position)
         event = HistoryCompacted(
             producer=self._producer,
-            key=composite_key(token.session, "compact", token.position, digest.hexdigest()),
+            key=key,
             session=token.session,
             at=times.at_of(self._clock()),
-            covers=covered,
+            covers=self._covers(token, named),
             after=token.position,
             response_id=response_id,
             mode=mode,
@@ -215,15 +258,51 @@ class Histories:
             usage=dict(usage) if usage is not None else None,
         )
         try:
-            return _valid(self.log.append([event], unless=_any_of(token.session, CHANGES), after=token.position))
+            return self._send([event], unless=_any_of(token.session, CHANGES), after=token.position)[0]
         except ConditionFailedError:
-            raise StaleTokenError(token.session, token.position) from None
+            raise StaleTokenError(token.session, token.position, self._changed(token)) from None
 
-    def _covered(self, token: Token) -> Covers:
-        _, fold = self._folded(token.session, token.position)
-        window = fold.items if token.limit is None else fold.items[max(len(fold.items) - token.limit, 0) :]
-        own = [(one.id, at) for one in token.wrote for at in range(one.count)]
-        return (*[one.id for one in window], *own)
+    def _covers(self, token: Token, named: list[Any] | None) -> Any:  # noqa: ANN401 - `Covers`
+        kept = self._views.of(token.session)
+        with kept.lock:
+            fold = self._views.catch_up(token.session, kept)
+            head = kept.position
+            if token.position > head:
+                raise UsageError(
+                    f"this token is of position {token.position}, and the ledger ends at {head}; nothing was written. "
+                    "It is of another ledger, or of what was written after a backup. Read the history again."
+                )
+            if fold.changed_at > token.position:
+                raise StaleTokenError(token.session, token.position, self._changed(token))
+            if token.without is not None:
+                fold = folded(self.log, token.session, head, without=token.without)
+            self._check_wrote(token, {item.id[0] for item in seen(token, fold)})
+            return covers_of(token, fold, named)
+
+    def _check_ledger(self, token: Token) -> None:
+        if token.ledger and self._ledger_id and token.ledger != self._ledger_id:
+            raise UsageError(
+                f"this token is of the ledger {token.ledger}, and this one is {self._ledger_id}; nothing was written. "
+                "Read the history here."
+            )
+
+    def _check_wrote(self, token: Token, known: set[str]) -> None:
+        for one in token.wrote:
+            if one.id in known:
+                continue
+            rows = self.log.of_id(one.id)
+            if not rows or rows[0].envelope.session != token.session:
+                whose = rows[0].envelope.session if rows else "nobody here"
+                raise UsageError(
+                    f"this token of {token.session} names event {one.id} as written by its holder, and that is of "
+                    f"{whose}; nothing was written. Read the history again."
+                )
+
+    def _changed(self, token: Token) -> int | None:
+        """Return the position of the first change behind a token's."""
+        for page in self.log.of_session(token.session, CHANGES, token.position):
+            return page[0].position
+        return None
 
     def fork(self, session: str, into: str, *, at: int | None = None) -> Token:
         """Let a new history begin with what another one showed. Nothing is copied.
@@ -231,41 +310,65 @@ class Histories:
         Args:
             session: Whose history.
             into: The session of the new one; nothing may stand in its history yet.
-            at: The position at which it begins; the end of the ledger if None.
+            at: The position at which it begins; the end of the ledger if None. With a position the call can be
+                repeated.
 
         Returns:
             A token of the new history, as it begins.
 
         Raises:
-            UsageError: The new history holds something already. Nothing was written.
+            UsageError: The new history holds something already, or the position is not in the ledger. Nothing was
+                written.
         """
-        head = self.log.head() if at is None else at
+        head = self.log.head()
+        if at is not None and not 0 <= at <= head:
+            raise UsageError(f"position {at} is not in the ledger, which ends at {head}; nothing was written.")
+        if session == into:
+            raise UsageError(f"{session} cannot begin with itself; nothing was written. Give another name.")
+        through = head if at is None else at
         event = HistoryForked(
             producer=self._producer,
-            key=composite_key(into, "fork", session, head),
+            key=composite_key(into, "fork", session, through),
             session=into,
             at=times.at_of(self._clock()),
             of=session,
-            through=head,
+            through=through,
         )
         try:
-            receipt = _valid(self.log.append([event], unless=_any_of(into, TYPES)))
+            receipt = self._send([event], unless=_any_of(into, HISTORY | TOLD))[0]
         except ConditionFailedError:
-            raise UsageError(f"the history of {into} holds something already; nothing was written.") from None
+            raise UsageError(
+                f"the history of {into} holds something already; nothing was written. Give a session of its own."
+            ) from None
         return Token(session=into, position=receipt.position or 0, ledger=self._ledger_id)
+
+    def _send(
+        self, events: Sequence[Event], *, unless: DCBQuery | None = None, after: int | None = None
+    ) -> list[Receipt]:
+        """Append events; what is not known to be written is settled by sending it again."""
+        for _ in range(limits.HISTORY_SENDS - 1):
+            with contextlib.suppress(OutcomeUnknownError):
+                receipts = self.log.append(events, unless=unless, after=after)
+                break
+        else:
+            receipts = self.log.append(events, unless=unless, after=after)
+        for receipt in receipts:
+            if receipt.outcome == "invalid":
+                raise InvalidEventError(receipt.reason or "")
+        return receipts
+
+
+def _affects(fold: Fold, without: Without | None) -> bool:
+    """Whether a history is another one without what a run did from an ordinal on."""
+    if without is None:
+        return False
+    run, ordinal = without
+    return fold.runs.get(run, -1) >= ordinal or run in fold.compacting
+
+
+def _deterministic(value: object) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
 
 
 def _any_of(session: str, types: Iterable[str]) -> DCBQuery:
     return DCBQuery(items=[DCBQueryItem(types=sorted(types), tags=[f"session:{session}"])])
-
-
-def _valid(receipts: list[Receipt]) -> Receipt:
-    receipt = receipts[0]
-    if receipt.outcome == "invalid":
-        raise InvalidEventError(receipt.reason or "")
-    return receipt
-
-
-def _item(one: Item) -> Any:  # noqa: ANN401 - content
-    item = msgspec.json.decode(one.raw)
-    return content.restore(item) if one.escaped else item

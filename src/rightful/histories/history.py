@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rightful.projections.histories.fold import ItemKey
+from rightful.projections.histories.items import ItemKey
 from rightful.tokens import Token
 
 
@@ -39,7 +39,8 @@ class Told(Struct, frozen=True, kw_only=True):
         id: Its id.
         item: What it says; None once it is erased.
         position: Where its event stands.
-        fate: `shown`, `compacted`, `popped`, `cleared`, or `left out` (a tool output whose call is gone).
+        fate: `shown`, `compacted`, `popped`, `cleared`, `left out` (a tool output whose call is gone), or `inert`
+            (a summary that was never shown, since nothing that it stands for was there any more).
         by: The position of the event that took it out of the view; None where it is shown.
         summary: Whether it stands for others: a compaction put it there.
     """
@@ -84,9 +85,11 @@ class FullHistory(Struct, frozen=True, kw_only=True):
         position: The position through which it was folded.
         entries: All items.
         compactions: All compactions, by position.
+        ignored: Events that say nothing any more, or that could not be followed: the position and why.
     """
 
     session: str
     position: int
     entries: list[Told]
     compactions: list[Compaction]
+    ignored: list[tuple[int, str]] = []

@@ -29,9 +29,9 @@ class WithHistories:
             self._histories = Histories(self.log, ledger_id=self.id, clock=self._clock)
         return self._histories
 
-    def history(self, session: str, limit: int | None = None) -> History:
+    def history(self, session: str, limit: int | None = None, *, without: tuple[str, int] | None = None) -> History:
         """Return what the model would see next: its items and a token; see `Histories.history`."""
-        return self.histories().history(session, limit)
+        return self.histories().history(session, limit, without=without)
 
     def full_history(self, session: str, *, at: int | None = None) -> FullHistory:
         """Return everything that a history ever held, and what became of it; see `Histories.full`."""

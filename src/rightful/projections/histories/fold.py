@@ -2,102 +2,267 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from rightful.envelope import body_of
+from rightful.envelope import SCHEMAS, VERSION, body_of
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.recorded import Stored
-from rightful.parts import ItemRange
+from rightful.projections.histories.items import ERASED, Item, ghost, item_of
+from rightful.projections.histories.telling import TOLD, Telling
+from rightful.projections.histories.view import View
+from rightful.projections.histories.whole import Chronicle, Compacted
 
-ItemKey = tuple[str, int]
-"""The id of an item: its event's id, and its place in that event."""
+HISTORY = frozenset({"history.appended", "history.compacted", "history.popped", "history.cleared", "history.forked"})
+"""The event types that make a history."""
 
 CHANGES = frozenset({"history.compacted", "history.popped", "history.cleared", "event.withdrawn"})
 """The event types after which a token is stale."""
 
+ASIDE = frozenset({"compaction.deferred", "event.withdrawn"})
+"""The event types that say something about a history."""
 
-class Item(NamedTuple):
-    """One item of a history.
+Without = tuple[str, int]
+"""A run and an ordinal: what that run did from there on counts as never done."""
+
+
+class Shown(Struct, frozen=True):
+    """Which rows of a session count, beyond their outcome.
 
     Attributes:
-        id: Its id.
-        position: Where its event stands.
-        raw: The item as stored JSON.
-        escaped: Some of it is kept in an escape (`content.restore`).
+        settled: Of each event of which a revision was withdrawn, the revisions that still say something.
+        forked_at: The position of the fork that the history begins with; 0 if there is none.
+        is_appended: Items were appended in this session, so what its transcript tells is no item.
+        without: What is to count as never done; None for nothing.
     """
 
-    id: ItemKey
-    position: int
-    raw: bytes
-    escaped: bool
+    settled: dict[str, frozenset[int]] = {}
+    forked_at: int = 0
+    is_appended: bool = False
+    without: Without | None = None
+
+    def counts(self, row: Stored) -> bool:
+        """Whether what a row says counts."""
+        envelope = row.envelope
+        if self.settled and (live := self.settled.get(envelope.id)) is not None:
+            return envelope.revision in live
+        return envelope.outcome in ACCEPTED
+
+
+class _Said(Struct, gc=False):
+    items: list[msgspec.Raw] = []
+    run: str | None = None
+    ordinal: int | None = None
+
+
+_said = msgspec.json.Decoder(_Said).decode
 
 
 class Fold:
     """The history of one session, as far as its rows were folded.
 
     Attributes:
-        items: What it shows, in order.
+        view: What it shows, in order.
+        owed: The response id of a compaction that is owed (empty if it has none); None if none is.
         changed_at: The position of the last change after which a token is stale; 0 if there was none.
+        telling: Makes items of what a transcript tells, where nobody appended any.
+        runs: The highest ordinal of each run that appended.
+        compacting: The runs that compacted.
+        ignored: Events that could not be followed: the position and why.
+        chronicle: Everything it ever held; None where nobody asked.
+
+    Args:
+        shown: Which rows count.
+        whole: Keep everything that it ever held.
     """
 
-    def __init__(self) -> None:
-        self.items: list[Item] = []
+    def __init__(self, shown: Shown | None = None, *, whole: bool = False) -> None:
+        self.view = View()
+        self.chronicle = Chronicle() if whole else None
+        self.ignored: list[tuple[int, str]] = []
+        self._begin(shown or Shown())
+
+    def _begin(self, shown: Shown) -> None:
+        self.shown = shown
+        self.owed: str | None = None
         self.changed_at = 0
+        self.runs: dict[str, int] = {}
+        self.compacting: set[str] = set()
+        self.telling = Telling()
+        self._boundaries: set[tuple[str, str]] = set()
+
+    def fork(self, shown: Shown) -> None:
+        """Go on as the history of another session, which begins with what this one shows."""
+        self.view.forget_late()
+        self._begin(shown)
 
     def step(self, row: Stored) -> None:
-        """Fold one row of the session; rows come by ascending position."""
-        envelope, body = row.envelope, row.body
-        if envelope.outcome not in ACCEPTED or body is None:
-            return
-        if envelope.type in CHANGES:
+        """Fold one row of the session; rows come by ascending position.
+
+        Raises:
+            UpgradeError: It is of a newer version.
+        """
+        kind = row.envelope.type
+        if kind in CHANGES and row.envelope.outcome in ACCEPTED:
             self.changed_at = row.position
-        said = body_of(envelope, body, row.position)
-        match envelope.type:
+        if not self.shown.counts(row):
+            if kind == "history.appended" and row.envelope.outcome in ACCEPTED:
+                self._keep_places(row)
+            return
+        if kind in TOLD:
+            if not self.shown.is_appended:
+                self._tell(row)
+        else:
+            self._take_event(row)
+
+    def _take_event(self, row: Stored) -> None:
+        match row.envelope.type:
             case "history.appended":
-                self.items += _items(row, said)
+                self._appended(row)
             case "history.compacted":
-                self._replace(said.covers, _items(row, said), said.after)
+                self._compacted(row)
             case "history.popped":
-                self._replace(said.items, [], None)
+                self._popped(row)
             case "history.cleared":
-                self.items = []
-            case _:
+                self._cleared(row)
+            case "history.forked":
+                self._forked(row)
+            case "compaction.deferred":
+                self._deferred(row)
+            case _:  # a withdrawal: which rows count was decided before
                 pass
 
-    def _replace(self, covers: Iterable[Any], put: list[Item], after: int | None) -> None:
-        places = {item.id: at for at, item in enumerate(self.items)}
-        gone: set[int] = set()
-        named = list(covers)
-        for one in named:
-            first, last = _ends(one, places, len(self.items))
-            if first is not None and last is not None:
-                gone.update(range(first, last + 1))
-        if named and not gone:
+    def _appended(self, row: Stored) -> None:
+        if row.body is None:
+            self._keep_places(row)
             return
-        if gone:
-            at = min(gone)
+        said = self._read(row)
+        if said.run is not None and said.ordinal is not None:
+            if self._is_undone(said.run, said.ordinal):
+                return
+            self.runs[said.run] = max(self.runs.get(said.run, 0), said.ordinal)
+        self._add(row.envelope.id, list(self._items(row, said.items)))
+
+    def _add(self, id_: str, items: list[Item]) -> None:
+        if self.chronicle is not None:
+            self.chronicle.add(item for item in items if not item.is_ghost)
+        self.view.append(items)
+        for late in self.view.late(id_):
+            self._take(late.record, late.covers, late.put, row_position=late.position, fate=late.fate)
+
+    def _keep_places(self, row: Stored) -> None:
+        """Keep the places of items that are not shown, since a range may end with one of them."""
+        if row.body is None:
+            self.ignored.append((row.position, "its items were erased"))
+            ghosts = [ghost((row.envelope.id, ERASED), row.position)]
         else:
-            at = len(self.items)
-            while after is not None and at and self.items[at - 1].position > after:
-                at -= 1
-        kept = [item for place, item in enumerate(self.items) if place >= at and place not in gone]
-        self.items[at:] = [*put, *kept]
+            count = len(self._read(row).items)
+            ghosts = [ghost((row.envelope.id, at), row.position) for at in range(count)]
+        self._add(row.envelope.id, ghosts)
 
+    def _read(self, row: Stored) -> _Said:
+        envelope, body = row.envelope, row.body or b""
+        if envelope.schema == SCHEMAS.get(envelope.type) and envelope.v <= VERSION:
+            return _said(body)
+        said = body_of(envelope, body, row.position)
+        raws = [msgspec.Raw(msgspec.json.encode(one, order="deterministic")) for one in said.items]
+        return _Said(raws, said.run, getattr(said, "ordinal", None))
 
-def _ends(one: Any, places: dict[ItemKey, int], count: int) -> tuple[int | None, int | None]:  # noqa: ANN401 - an item or a range
-    if isinstance(one, ItemRange):
-        first = 0 if one.first is None else places.get(one.first)
-        return first, count - 1 if one.last is None else places.get(one.last)
-    at = places.get((one[0], one[1]))
-    return at, at
+    def _items(self, row: Stored, raws: Sequence[msgspec.Raw]) -> Iterator[Item]:
+        id_, position, escaped = row.envelope.id, row.position, row.envelope.escaped
+        for at, raw in enumerate(raws):
+            yield item_of((id_, at), position, bytes(raw), escaped=escaped)
 
+    def _is_undone(self, run: str, ordinal: int | None) -> bool:
+        without = self.shown.without
+        return without is not None and run == without[0] and (ordinal is None or ordinal >= without[1])
 
-def _items(row: Stored, said: Any) -> list[Item]:  # noqa: ANN401 - one struct a type
-    encode = msgspec.json.encode
-    return [
-        Item((row.envelope.id, at), row.position, encode(one), row.envelope.escaped)
-        for at, one in enumerate(said.items)
-    ]
+    def _compacted(self, row: Stored) -> None:
+        self.owed = None
+        if row.body is None:
+            self.ignored.append((row.position, "what it covers was erased"))
+            return
+        said = body_of(row.envelope, row.body, row.position)
+        if said.run is not None:
+            if self._is_undone(said.run, None):
+                return
+            self.compacting.add(said.run)
+        boundary = (said.extra or {}).get("boundary")
+        if isinstance(boundary, str):
+            if (row.envelope.producer, boundary) in self._boundaries:
+                return
+            self._boundaries.add((row.envelope.producer, boundary))
+        put = list(self._items(row, self._read(row).items))
+        record = Compacted(row.position, [one.id for one in put], [], said.after, said.mode, said.response_id, said.run)
+        if self.chronicle is not None:
+            self.chronicle.add(put)
+            self.chronicle.summaries.update(record.put)
+            self.chronicle.compactions.append(record)
+        self._take(record, said.covers, put, row_position=row.position, fate="compacted", after=said.after)
+
+    def _popped(self, row: Stored) -> None:
+        if row.body is None:
+            self.ignored.append((row.position, "what it took back was erased"))
+            return
+        said = body_of(row.envelope, row.body, row.position)
+        self._take(None, said.items, [], row_position=row.position, fate="popped")
+
+    def _take(
+        self,
+        record: Compacted | None,
+        covers: Sequence[Any],
+        put: list[Item],
+        *,
+        row_position: int,
+        fate: str,
+        after: int | None = None,
+    ) -> None:
+        gone, is_put = self.view.replace(covers, put, after=after, late=(row_position, fate, record))
+        if record is not None:
+            record.covered += [one.id for one in gone if not one.is_ghost]
+            record.inert = not is_put if put else record.inert
+        if self.chronicle is not None:
+            self.chronicle.end([one for one in gone if not one.is_ghost], fate, row_position)
+            if put:
+                self._end_put(put, row_position, is_put=is_put)
+
+    def _end_put(self, put: list[Item], position: int, *, is_put: bool) -> None:
+        assert self.chronicle is not None
+        if is_put:
+            for one in put:
+                self.chronicle.fates.pop(one.id, None)
+        else:
+            self.chronicle.end(put, "inert", position)
+
+    def _cleared(self, row: Stored) -> None:
+        self.owed = None
+        gone = self.view.clear()
+        if self.chronicle is not None:
+            self.chronicle.end([one for one in gone if not one.is_ghost], "cleared", row.position)
+
+    def _forked(self, row: Stored) -> None:
+        if row.position != self.shown.forked_at:
+            self.ignored.append((row.position, "a history can only begin with another one that stood before it"))
+
+    def _deferred(self, row: Stored) -> None:
+        said = None if row.body is None else body_of(row.envelope, row.body, row.position)
+        self.owed = (said.response_id if said is not None else None) or ""
+
+    def _tell(self, row: Stored) -> None:
+        """Take what a transcript tells as an item; a later revision says it anew at its place."""
+        id_ = row.envelope.id
+        is_known = id_ in self.telling.told
+        item = self.telling.item(row)
+        if is_known:
+            if item is not None:
+                self.view.renew(item)
+                if self.chronicle is not None:
+                    stands = self.chronicle.items.get(item.id, item)
+                    self.chronicle.add([item._replace(position=stands.position)])
+        elif item is not None:
+            self._add(id_, [item])
+        else:
+            self._add(id_, [ghost((id_, 0), row.position)])

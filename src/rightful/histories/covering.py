@@ -1,0 +1,90 @@
+"""Which items a compaction covers: what the token showed and what its holder appended, whole groups only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from rightful.errors import UsageError
+from rightful.parts import Covers, ItemRange
+from rightful.projections.histories.fold import Fold
+from rightful.projections.histories.groups import cuts, whole
+from rightful.projections.histories.items import Item, ItemKey, ranges
+from rightful.tokens import Token
+
+
+def covers_of(token: Token, fold: Fold, named: Iterable[Any] | None) -> Covers:
+    """Return what a compaction with a token covers, as it is written down.
+
+    Args:
+        token: What was read; nothing was taken out of the history since.
+        fold: The history as it is now.
+        named: Which items shall give way; all that can if None.
+
+    Raises:
+        UsageError: An item is named that the holder of the token has not seen, or a group would be cut.
+    """
+    view, _ = fold.view.shown()
+    own = seen(token, fold)
+    if named is None:
+        chosen = whole({item.id for item in own}, view)
+    else:
+        asked = _resolved(_names(named), own, token)
+        chosen = [item.id for item in own if item.id in asked]
+        _refuse_cuts(asked, view)
+    return msgspec.convert(ranges(chosen), Covers)
+
+
+def seen(token: Token, fold: Fold) -> list[Item]:
+    """Return what the holder of a token has seen: its window, and what it has appended since."""
+    window, _ = fold.view.shown(token.limit, token.position)
+    known = {item.id for item in window}
+    wrote = {one.id: one.count for one in token.wrote}
+    later = [
+        item
+        for item in (fold.view.shown()[0] if wrote else ())
+        if item.id not in known and item.id[1] < wrote.get(item.id[0], 0)
+    ]
+    return [*window, *later]
+
+
+def _names(named: Iterable[Any]) -> Covers:
+    try:
+        return msgspec.convert(list(named), Covers)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise UsageError(
+            f"these are no items of a history ({error}); nothing was written. Name each by its id, or by a range."
+        ) from None
+
+
+def _resolved(names: Covers, own: list[Item], token: Token) -> set[ItemKey]:
+    places = {item.id: at for at, item in enumerate(own)}
+
+    def place(name: ItemKey) -> int:
+        if name not in places:
+            raise UsageError(
+                f"item {name[1]} of event {name[0]} is none that the holder of this token has seen in {token.session}; "
+                "nothing was written. Cover only what was read with it, or appended since."
+            )
+        return places[name]
+
+    found: set[ItemKey] = set()
+    for one in names:
+        if isinstance(one, ItemRange):
+            first = 0 if one.first is None else place(one.first)
+            last = len(own) - 1 if one.last is None else place(one.last)
+        else:
+            first = last = place(one)
+        found.update(item.id for item in own[first : last + 1])
+    return found
+
+
+def _refuse_cuts(asked: set[ItemKey], view: list[Item]) -> None:
+    for pair, item in cuts(asked, view):
+        name = "" if pair is None else pair[1]
+        raise UsageError(
+            f"call {name!r} would be cut from its output: item {item.id[1]} of event {item.id[0]} was named, and "
+            "not all that belongs to it, or it has no output yet; nothing was written. Cover both of them, or neither."
+        )

@@ -1,0 +1,124 @@
+"""From the rows of a ledger to the fold of one history: whose rows, up to where, and which of them count."""
+
+from __future__ import annotations
+
+from rightful.envelope import body_of
+from rightful.ledger.classify import ACCEPTED
+from rightful.ledger.log import Log
+from rightful.ledger.recorded import Stored
+from rightful.projections.histories.fold import ASIDE, HISTORY, Fold, Shown, Without
+from rightful.projections.histories.telling import TOLD
+
+
+class AgainError(Exception):
+    """A row says that what was folded must be folded anew. It never leaves this package."""
+
+
+def folded(log: Log, session: str, until: int, *, whole: bool = False, without: Without | None = None) -> Fold:
+    """Return the fold of a history through a position, made from its rows alone.
+
+    Args:
+        log: Where they stand.
+        session: Whose history.
+        until: The position.
+        whole: Keep everything that it ever held.
+        without: What is to count as never done.
+
+    Raises:
+        UpgradeError: A row is of a newer version.
+        DamagedRowError: A row does not fit its checksum.
+    """
+    is_appended: set[str] = set()
+    while True:
+        fold = Fold(whole=whole)
+        chain = _chain(log, session, until)
+        for name, end, shown in chain:
+            of_itself = without if name == session else None
+            fold.fork(Shown(shown.settled, shown.forked_at, name in is_appended, of_itself))
+            try:
+                follow(log, fold, name, 0, end, is_new=True)
+            except AgainError:
+                is_appended.add(name)
+                break
+        else:
+            return fold
+
+
+def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new: bool = False) -> None:
+    """Fold what stands behind a position of a session.
+
+    Args:
+        log: Where it stands.
+        fold: What was folded through that position.
+        session: Whose rows.
+        after: The position.
+        until: Through which position it is folded.
+        is_new: What the history begins with, and what was withdrawn of it, is known up to there.
+
+    Raises:
+        AgainError: What was folded must be folded anew, with what these rows say.
+    """
+    types = HISTORY | ASIDE | (frozenset() if fold.shown.is_appended else TOLD)
+    for page in log.of_session(session, types, after, until):
+        for row in page:
+            kind = row.envelope.type
+            if kind == "history.appended" and not fold.shown.is_appended and row.envelope.outcome in ACCEPTED:
+                if fold.telling.told:
+                    raise AgainError
+                fold.shown = Shown(fold.shown.settled, fold.shown.forked_at, True, fold.shown.without)  # noqa: FBT003
+            elif kind in {"event.withdrawn", "history.forked"} and not is_new and row.envelope.outcome in ACCEPTED:
+                raise AgainError
+            fold.step(row)
+
+
+def _chain(log: Log, session: str, until: int) -> list[tuple[str, int, Shown]]:
+    """Return whose rows make a history, and up to where: those that it was forked from first.
+
+    Each fork goes back in the ledger, so this ends, whatever was written.
+    """
+    found: list[tuple[str, int, Shown]] = []
+    while True:
+        settled = _settled(log, session, until)
+        fork = _fork(log, session, until, settled)
+        found.insert(0, (session, until, Shown(settled, 0 if fork is None else fork.position)))
+        if fork is None:
+            return found
+        said = body_of(fork.envelope, fork.body or b"", fork.position)
+        session, until = said.of, said.through
+
+
+def _fork(log: Log, session: str, until: int, settled: dict[str, frozenset[int]]) -> Stored | None:
+    """Return the fork that a history begins with, if it does, and with what stood before it."""
+    shown = Shown(settled)
+    for page in log.of_session(session, ["history.forked"], until=until):
+        for row in page:
+            if row.body is None or not shown.counts(row):
+                continue
+            said = body_of(row.envelope, row.body, row.position)
+            if said.through >= row.position:
+                continue
+            before = log.of_session(session, HISTORY - {"history.forked"}, until=row.position - 1)
+            return None if any(shown.counts(one) for found in before for one in found) else row
+    return None
+
+
+def _settled(log: Log, session: str, until: int) -> dict[str, frozenset[int]]:
+    """Return which revisions still count of each event of which one was withdrawn.
+
+    What remains after a withdrawal counts: the accepted ones, or the only one in quarantine.
+    """
+    withdrawn: dict[str, set[int]] = {}
+    for page in log.of_session(session, ["event.withdrawn"], until=until):
+        for row in page:
+            if row.envelope.outcome in ACCEPTED and row.body is not None:
+                said = body_of(row.envelope, row.body, row.position)
+                withdrawn.setdefault(said.id.lower(), set()).add(said.revision)
+    return {id_: _live(log, session, id_, gone, until) for id_, gone in withdrawn.items()}
+
+
+def _live(log: Log, session: str, id_: str, gone: set[int], until: int) -> frozenset[int]:
+    rows = [row.envelope for row in log.of_id(id_) if row.position <= until and row.envelope.session == session]
+    live = [one for one in rows if one.revision not in gone]
+    accepted = frozenset(one.revision for one in live if one.outcome in ACCEPTED)
+    quarantined = [one.revision for one in live if one.outcome == "conflict"]
+    return accepted or frozenset(quarantined if len(quarantined) == 1 else ())

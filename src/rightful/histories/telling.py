@@ -1,0 +1,48 @@
+"""The full history as a person or a program asks for it."""
+
+from __future__ import annotations
+
+from rightful.histories.history import Compaction, FullHistory, Told
+from rightful.projections.histories.fold import Fold
+from rightful.projections.histories.items import objects
+
+
+def full_history(session: str, position: int, fold: Fold) -> FullHistory:
+    """Return everything that a history ever held, in the order of the log.
+
+    Args:
+        session: Whose history.
+        position: The position through which it was folded.
+        fold: Its fold, made `whole`.
+    """
+    chronicle = fold.chronicle
+    assert chronicle is not None
+    kept = list(chronicle.items.values())
+    entries = [
+        Told(
+            id=item.id,
+            item=said,
+            position=item.position,
+            fate=chronicle.fates.get(item.id, ("left out" if fold.view.is_left_out(item) else "shown", 0))[0],
+            by=chronicle.fates[item.id][1] if item.id in chronicle.fates else None,
+            summary=item.id in chronicle.summaries,
+        )
+        for item, said in zip(kept, objects(kept), strict=True)
+    ]
+    entries.sort(key=lambda one: (one.position, one.id[1]))
+    compactions = [
+        Compaction(
+            position=one.position,
+            covered=one.covered,
+            put=one.put,
+            after=one.after,
+            mode=one.mode,
+            response_id=one.response_id,
+            run=one.run,
+            inert=one.inert,
+        )
+        for one in chronicle.compactions
+    ]
+    return FullHistory(
+        session=session, position=position, entries=entries, compactions=compactions, ignored=list(fold.ignored)
+    )

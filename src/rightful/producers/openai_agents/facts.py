@@ -1,0 +1,50 @@
+"""What the SDK tells of a run without being asked: which agent speaks, and what it has used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agents.tracing import AgentSpanData, get_current_span
+
+if TYPE_CHECKING:
+    from agents import RunContextWrapper
+
+    from rightful.producers.openai_agents.runs import Run
+
+_NOT_THE_AGENT = ("user", "system", "developer")
+_COUNTS = ("requests", "input_tokens", "output_tokens", "total_tokens")
+_DETAILS = (("input_tokens_details", "cached_tokens"), ("output_tokens_details", "reasoning_tokens"))
+
+
+def speaker(items: list[Any]) -> str | None:
+    """Return the agent that spoke a batch, by the current span; None if nobody says so, or only the user spoke.
+
+    The spans tell it with tracing on and off, but not outside a turn.
+    """
+    if all(isinstance(item, dict) and item.get("role") in _NOT_THE_AGENT for item in items):
+        return None
+    data = getattr(get_current_span(), "span_data", None)
+    name = data.name if isinstance(data, AgentSpanData) else getattr(data, "agent_name", None)
+    return name if isinstance(name, str) else None
+
+
+def usage_since(run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, Any] | None:
+    """Return what a run has used since it was last looked at; None if that is nothing, or not known.
+
+    A run that goes on from a written state comes with what it had used before: its first look tells nothing.
+    """
+    if wrapper is None:
+        return None
+    now = _counted(wrapper.usage)
+    before, run.usage = run.usage, now
+    if before is None:
+        return None
+    used = {name: count - before[name] for name, count in now.items() if count != before[name]}
+    return used or None
+
+
+def _counted(usage: Any) -> dict[str, int]:  # noqa: ANN401 - the SDK's own class, of any version
+    counts = {name: getattr(usage, name, 0) or 0 for name in _COUNTS}
+    for group, name in _DETAILS:
+        counts[name] = getattr(getattr(usage, group, None), name, 0) or 0
+    return counts

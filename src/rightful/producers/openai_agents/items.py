@@ -1,0 +1,31 @@
+"""Items as JSON makes them: what the SDK's own stores take is taken, and comes back as it does from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from rightful import content
+from rightful.errors import UsageError
+
+
+def as_json(items: Iterable[Any]) -> list[Any]:
+    """Return items as they come back from JSON: keys are texts, tuples are lists.
+
+    What JSON knows is the item itself; a caller does not change it while it waits for the append.
+
+    Raises:
+        UsageError: One of them is no JSON value. Nothing was written.
+    """
+    return [item if content.is_plain(item) else _through_json(at, item) for at, item in enumerate(items)]
+
+
+def _through_json(at: int, item: object) -> Any:  # noqa: ANN401 - content
+    try:
+        return json.loads(json.dumps(item))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(
+            f"item {at} of the batch is no JSON value ({error}); nothing of the batch was written. "
+            "Convert it first (a model of pydantic's: `.model_dump()`)."
+        ) from error

@@ -1,0 +1,93 @@
+"""One call after the other: the calls of a session, off the event loop, in the order in which they were made.
+
+An `asyncio.Lock` belongs to one event loop. A session may be used from several, and from threads; so its calls
+wait in a line of its own, which threads shared by all sessions work off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class _Threads:
+    """The threads of this process; a fork has none of its parent's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def start(self, work: Callable[[], None]) -> None:
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(thread_name_prefix="rightful-session")
+            self._pool.submit(work)
+
+
+_threads = _Threads()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.__init__)  # type: ignore[misc]
+
+
+class Line:
+    """The calls of one session, each begun when the one before it has ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._busy = False
+
+    def put(self, work: Callable[[], T]) -> Future[T]:
+        """Add a call to the line and return its outcome to come. A cancelled one that has not begun is left out."""
+        outcome: Future[T] = Future()
+        with self._lock:
+            self._waiting.append((work, outcome))
+            begun, self._busy = self._busy, True
+        if not begun:
+            _threads.start(self._work_off)
+        return outcome
+
+    def _work_off(self) -> None:
+        while (one := self._next()) is not None:
+            work, outcome = one
+            if not outcome.set_running_or_notify_cancel():
+                continue
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - the caller gets it, the line goes on
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(result)
+            del one, work, outcome
+
+    def _next(self) -> tuple[Callable[[], Any], Future[Any]] | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._busy = False
+            return None
+
+
+async def settled(outcome: Future[T]) -> T:
+    """Wait until it is known what a write did, however often the caller is cancelled; only then let it be cancelled.
+
+    Otherwise a caller could go on as if nothing had been written while it was (openai-agents-python#1658).
+    """
+    waiting = asyncio.wrap_future(outcome)
+    cancelled: asyncio.CancelledError | None = None
+    while not waiting.done():
+        try:
+            await asyncio.wait([waiting])
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+    if cancelled is not None:
+        waiting.exception()  # looked at: the cancellation is what the caller is told
+        raise cancelled
+    return waiting.result()

@@ -1,0 +1,325 @@
+"""`LedgerSession`: the history of a conversation of the OpenAI Agents SDK, kept in a ledger.
+
+It stands on the SDK's public protocol alone: four methods, each with the documented keyword `wrapper`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+from agents.memory import SessionSettings
+
+from rightful.errors import OutcomeUnknownError, UsageError
+from rightful.identity import is_session
+from rightful.producers.openai_agents import branches, facts
+from rightful.producers.openai_agents.items import as_json
+from rightful.producers.openai_agents.line import Line, settled
+from rightful.producers.openai_agents.runs import Run, Runs
+from rightful.session_errors import RunDiffersError, SessionClosedError
+from rightful.tokens import Batch
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from agents import RunContextWrapper
+    from agents.items import TResponseInputItem
+
+    from rightful import Ledger, Recorded
+    from rightful.histories.history import FullHistory
+    from rightful.parts import ItemId
+
+T = TypeVar("T")
+
+NAMESPACE = "openai-agents"
+"""The namespace of the sessions of this SDK."""
+
+_ATTEMPTS = 3
+"""How often a write is sent whose outcome is unknown; sending it again is how it becomes known."""
+
+
+class LedgerSession:
+    """A session of the OpenAI Agents SDK in a ledger: nothing that was ever in it is deleted.
+
+    Give it to `Runner.run(..., session=…)` as you would a `SQLiteSession`. `clear_session`, `pop_item` and
+    compactions change what the model sees next, and never what is in the log.
+
+    Every call is one append and so atomic. A call that is cancelled waits until its outcome is known. Calls of
+    one session keep their order, from however many event loops and threads they come.
+
+    With a `run_key`, work that was cut short can be done again from the start, in another process too: calls
+    that were made before are found again, not made twice; the retried run does not see what its own earlier
+    attempt left; and if it appends anything else than that did, it is stopped by `RunDiffersError`. The key
+    belongs to one piece of work from its first call to its last; the next one needs a key of its own, and so
+    does a run that is resumed from a written `RunState`.
+
+    Args:
+        session_id: The conversation. Its name in the ledger is `openai-agents:` and this, exactly as given.
+        ledger: An open ledger, which stays the caller's; or the path of one, which is made if there is none,
+            as the SDK's own stores do, and is closed with the session.
+        run_key: A key of your own for the work that is done with this object, so that it can be repeated.
+        session_settings: Settings of the SDK, or the same as a dict: `limit` is the default of `get_items`.
+        client: The `AsyncOpenAI` that compacts; the SDK's default one if None.
+        model: The model that compacts.
+        compaction_mode: How it compacts.
+        should_trigger_compaction: Says whether it is time to compact.
+
+    Raises:
+        UsageError: The session id can name no session, the run key is empty, or no ledger can be at that path.
+        TypeError: The settings are no settings of the SDK.
+        StorageError: The ledger cannot be opened; the error says why and what to do.
+    """
+
+    session_id: str
+    session_settings: SessionSettings | None = None
+
+    def __init__(  # noqa: PLR0913 - the SDK's stores are made with as many
+        self,
+        session_id: str,
+        ledger: Ledger | str | os.PathLike[str],
+        *,
+        run_key: str | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+        client: Any = None,  # noqa: ANN401 - `openai.AsyncOpenAI`, which is not imported for it
+        model: str = "gpt-4.1",
+        compaction_mode: Literal["previous_response_id", "input", "auto"] = "auto",
+        should_trigger_compaction: Callable[[dict[str, Any]], bool] | None = None,
+    ) -> None:
+        self._name = name_of(session_id)
+        if run_key == "":
+            raise UsageError("the run key is empty; nothing was done. Give a key of your own, or none.")
+        self.session_id = session_id
+        self.session_settings = _settings(session_settings)
+        self.run_key = run_key
+        self._client = client
+        self._model = model
+        self._compaction_mode = compaction_mode
+        self._should_trigger_compaction = should_trigger_compaction
+        self._runs = Runs(run_key)
+        self._line = Line()
+        self._closed = False
+        self._owned = isinstance(ledger, str | os.PathLike)
+        self._ledger = _opened(ledger)
+
+    @property
+    def name(self) -> str:
+        """The session's name in the ledger, which every command and method of Rightful takes."""
+        return self._name
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that it is kept in."""
+        return self._ledger
+
+    # -- the protocol ----------------------------------------------------------------------
+
+    async def get_items(
+        self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
+    ) -> list[TResponseInputItem]:
+        """Return what the model would see next, oldest first.
+
+        Args:
+            limit: Only the last items, so many; by `session_settings.limit` if None, and all if that is None too.
+            wrapper: The run that reads; the SDK gives it.
+        """
+        self._check_open()
+        run = self._runs.of(wrapper)
+        facts.usage_since(run, wrapper)
+        settings = _settings(self.session_settings)
+        wanted = settings.limit if limit is None else limit
+        return await asyncio.wrap_future(self._line.put(lambda: self._read(run, wanted)))
+
+    async def add_items(
+        self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
+    ) -> None:
+        """Append items, all of them or none.
+
+        Args:
+            items: What to append, in order: JSON values.
+            wrapper: The run that appends; the SDK gives it.
+
+        Raises:
+            UsageError: An item is no JSON value. Nothing was written.
+            RunDiffersError: An earlier attempt of this run key appended something else here. Nothing was written.
+        """
+        self._check_open()
+        put = as_json(items)
+        if not put:
+            return
+        run = self._runs.of(wrapper)
+        agent, usage = facts.speaker(put), facts.usage_since(run, wrapper)
+        await settled(self._line.put(lambda: self._append(run, put, agent, usage)))
+
+    async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
+        """Take the last item back and return it; None where there is none. It stays in the full history."""
+        self._check_open()
+        run = self._runs.of(wrapper)
+        return await settled(self._line.put(lambda: self._pop(run)))
+
+    async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
+        """Take everything out of what the model sees; it stays in the full history."""
+        self._check_open()
+        run = self._runs.of(wrapper)
+        await settled(self._line.put(lambda: self._clear(run)))
+
+    # -- beyond the protocol ---------------------------------------------------------------
+
+    async def full_history(self, at: int | None = None) -> FullHistory:
+        """Return everything that the history ever held, and what became of it; nothing is missing from it.
+
+        Args:
+            at: The position through which it is told; all of the ledger if None.
+        """
+        self._check_open()
+        return await asyncio.wrap_future(self._line.put(lambda: self._ledger.full_history(self._name, at=at)))
+
+    async def events(self) -> list[Recorded]:
+        """Return the events of the session as they were recorded, each with its position and time.
+
+        A batch has what is known of it: run, ordinal, agent, response id, usage. A branch has its own events only.
+        """
+        self._check_open()
+        return await asyncio.wrap_future(self._line.put(lambda: list(self._ledger.read(session=self._name))))
+
+    async def fork(self, at: int | ItemId | None = None, session_id: str | None = None) -> LedgerSession:
+        """Branch off: return a session that begins with what this one shows, or showed. Nothing is copied.
+
+        Both go on from there, each on its own; closing one does not close the other.
+
+        Args:
+            at: A position, as of `full_history` and `events`; or an item's id: then the branch begins when the
+                batch with that item had been appended, whole, so that no call is parted from its output. Now if None.
+            session_id: The branch's id; one that says what it was forked from, and that no other has, if None.
+
+        Raises:
+            UsageError: There is no such position or item, or the id can be none, or the branch holds
+                something already. Nothing was forked.
+        """
+        self._check_open()
+        run = self._runs.of(None)
+        return await settled(self._line.put(lambda: self._fork(run, at, session_id)))
+
+    # -- in the line -----------------------------------------------------------------------
+
+    def _read(self, run: Run, limit: int | None) -> list[Any]:
+        shown = None if limit is None else max(limit, 0)
+        read = self._ledger.history(self._name, shown, without=run.without())
+        run.token, run.ids, run.items = read.token, read.ids, read.items
+        return read.items
+
+    def _append(self, run: Run, items: list[Any], agent: str | None, usage: dict[str, Any] | None) -> None:
+        calls = run.calls
+
+        def write() -> None:
+            batch = Batch(run=calls.run, ordinal=calls.next, agent=agent, usage=usage)
+            run.token = self._ledger.extend(run.token or self._name, items, batch)
+
+        try:
+            _until_known(write)
+        except RunDiffersError:
+            if calls.given:
+                raise
+            calls.next += 1  # an append whose outcome stayed unknown was written after all: it keeps its place
+            _until_known(write)
+        calls.next += 1
+
+    def _pop(self, run: Run) -> Any:  # noqa: ANN401 - content
+        calls = run.calls
+        if not calls.given and not self._ledger.history(self._name, 1).items:
+            return None  # nothing to write down: nobody will ask again what this call did
+        item = _until_known(lambda: self._ledger.pop(self._name, key=calls.key()))
+        calls.next += 1
+        return item
+
+    def _clear(self, run: Run) -> None:
+        _until_known(lambda: self._ledger.clear(self._name, key=run.calls.key()))
+        run.calls.next += 1
+
+    def _fork(self, run: Run, at: int | ItemId | None, session_id: str | None) -> LedgerSession:
+        calls = run.calls
+        into = branches.own_id(self.session_id, self.run_key, calls.next) if session_id is None else session_id
+        name = name_of(into)
+        of, through = branches.begins(self._ledger, self._name, at)
+        if not (calls.given and branches.stands(self._ledger, name, of, None if at is None else through)):
+            _until_known(lambda: self._ledger.fork(of, name, at=through))
+        calls.next += 1
+        return self._like(into)
+
+    def _like(self, session_id: str) -> LedgerSession:
+        return type(self)(
+            session_id,
+            self._ledger.path if self._owned else self._ledger,
+            run_key=self.run_key,
+            session_settings=self.session_settings,
+            client=self._client,
+            model=self._model,
+            compaction_mode=self._compaction_mode,
+            should_trigger_compaction=self._should_trigger_compaction,
+        )
+
+    # -- end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let the calls that were made end, take no more, and close the ledger if the session opened it; once."""
+        if self._closed:
+            return
+        self._closed = True
+        self._line.put(lambda: None).result()
+        if self._owned:
+            self._ledger.close()
+
+    async def aclose(self) -> None:
+        """Close it without keeping the event loop waiting; see `close`."""
+        await asyncio.to_thread(self.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SessionClosedError(self._name)
+
+
+def name_of(session_id: object) -> str:
+    """Return the name in a ledger of a session of the SDK.
+
+    Raises:
+        UsageError: It can name no session.
+    """
+    name = f"{NAMESPACE}:{session_id}"
+    if not isinstance(session_id, str) or not is_session(name):
+        raise UsageError(
+            f"{session_id!r} can be no session id: it is a text of 1 to 1,000 bytes without control characters or lone "
+            "surrogates, and not 'unknown'; nothing was done. Give an id of that kind."
+        )
+    return name
+
+
+def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
+    """Return settings as the SDK reads them; what it does not know it refuses."""
+    return given if isinstance(given, SessionSettings) else SessionSettings().resolve(given)
+
+
+def _opened(ledger: Ledger | str | os.PathLike[str]) -> Ledger:
+    if not isinstance(ledger, str | os.PathLike):
+        return ledger
+    import rightful
+
+    return rightful.open(ledger, create=True)
+
+
+def _until_known(write: Callable[[], T]) -> T:
+    """Make a call whose repetition is safe, again if nobody can say what it did."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return write()
+        except OutcomeUnknownError:
+            continue
+    return write()

@@ -1,0 +1,48 @@
+"""What belongs together: a call and its outputs, a request and its answer, a thought and the call after it.
+
+A provider refuses a call without its output and an output without its call, so a compaction covers both or neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from rightful.projections.histories.items import Item, ItemKey, Pair
+
+
+def whole(covered: Collection[ItemKey], view: Sequence[Item]) -> list[ItemKey]:
+    """Return what can be covered of some items, in the order of the view: without the parts of what would be cut.
+
+    Args:
+        covered: The ids of what shall be covered.
+        view: All that the history shows.
+    """
+    asked = set(covered)
+    torn = {pair for pair, _ in cuts(asked, view)}
+    kept = {item.id for item in view if item.id in asked and item.opens not in torn and item.answers not in torn}
+    call_stays = False
+    for item in reversed(view):
+        if item.thinks and call_stays:
+            kept.discard(item.id)
+        else:
+            call_stays = item.opens is not None and item.id not in kept
+    return [item.id for item in view if item.id in kept]
+
+
+def cuts(covered: Collection[ItemKey], view: Sequence[Item]) -> list[tuple[Pair | None, Item]]:
+    """Return which pairs would be cut if only these items were covered, each with the item that shows it."""
+    members: dict[Pair, list[Item]] = {}
+    for item in view:
+        pair = item.opens or item.answers
+        if pair is not None:
+            members.setdefault(pair, []).append(item)
+    return [
+        (pair, next(item for item in items if item.id in covered))
+        for pair, items in members.items()
+        if any(item.id in covered for item in items) and _is_cut(items, covered)
+    ]
+
+
+def _is_cut(items: list[Item], covered: Collection[ItemKey]) -> bool:
+    is_open = any(item.opens for item in items) and not any(item.answers for item in items)
+    return is_open or any(item.id not in covered for item in items)

@@ -1,0 +1,207 @@
+"""The view: items in the order in which the model would see them, and what takes them out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from rightful.parts import ItemRange
+from rightful.projections.histories.items import ERASED, Item, ItemKey, Pair
+from rightful.projections.histories.whole import Compacted
+
+ITEM_BYTES = 500
+"""What one item takes in memory beside its JSON; bytes, about."""
+
+
+class Late(Struct, eq=False):
+    """What names items that are not known yet: the importer of a tool's files may tell them later.
+
+    Attributes:
+        covers: The names.
+        put: What shall stand where the first of them stands; empty once it stands somewhere, or was cleared.
+        position: Where the event stands that names them.
+        fate: What becomes of them.
+        record: The compaction, where it is one.
+    """
+
+    covers: list[Any]
+    put: list[Item]
+    position: int
+    fate: str
+    record: Compacted | None
+
+
+class View:
+    """What a history shows.
+
+    An output whose call was here and is gone stays in its place and is left out of what is shown.
+
+    Attributes:
+        items: What stands in it, ghosts and outputs without their call included.
+        size_bytes: What it takes in memory, about.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.size_bytes = 0
+        self._places: dict[ItemKey, int] = {}
+        self._open: dict[Pair, int] = {}
+        self._late: dict[str, list[Late]] = {}
+
+    def shown(self, limit: int | None = None, until: int | None = None) -> tuple[list[Item], list[ItemKey]]:
+        """Return what is shown, and the ids of the outputs among it that are left out.
+
+        Args:
+            limit: Only the last items, so many; all if None.
+            until: Only what stood at that position; nothing may have been taken out since.
+        """
+        found: list[Item] = []
+        left_out: list[ItemKey] = []
+        for item in reversed(self.items):
+            if limit is not None and len(found) >= limit:
+                break
+            if item.is_ghost or (until is not None and item.position > until):
+                continue
+            if self.is_left_out(item):
+                left_out.append(item.id)
+            else:
+                found.append(item)
+        return found[::-1], left_out[::-1]
+
+    def is_left_out(self, item: Item) -> bool:
+        """Whether it is an output whose call was in this history and is gone."""
+        return item.answers is not None and self._open.get(item.answers) == 0
+
+    def append(self, items: Iterable[Item]) -> None:
+        """Add items at the end."""
+        for item in items:
+            self._places[item.id] = len(self.items)
+            self.items.append(item)
+            self._come(item)
+
+    def renew(self, item: Item) -> bool:
+        """Let an item say something else at its place; False if it does not stand in the view."""
+        at = self._places.get(item.id)
+        if at is None:
+            return False
+        self._go(self.items[at])
+        self.items[at] = item._replace(position=self.items[at].position)
+        self._come(self.items[at])
+        return True
+
+    def clear(self) -> list[Item]:
+        """Take all out."""
+        gone = self.items
+        for item in gone:
+            self._go(item)
+        self.items, self._places = [], {}
+        for waiting in self._late.values():
+            for late in waiting:
+                late.put = []
+        return gone
+
+    def late(self, id_: str) -> Iterator[Late]:
+        """Yield what has named items of an event before it was known; once."""
+        yield from self._late.pop(id_, ())
+
+    def forget_late(self) -> None:
+        """Wait for nothing any more."""
+        self._late = {}
+
+    def replace(
+        self,
+        covers: Sequence[Any],
+        put: list[Item],
+        *,
+        after: int | None,
+        late: tuple[int, str, Compacted | None],
+    ) -> tuple[list[Item], bool]:
+        """Let items give way to others, which stand where the first visible one stood.
+
+        Args:
+            covers: Their names.
+            put: What stands for them.
+            after: Where it stands if no items are named: behind what stood at that position; None for the end.
+            late: The position of the event that says so, what becomes of the items, and the compaction.
+
+        Returns:
+            What went, and whether what stands for it was put there: not if all that is named is gone already.
+        """
+        places: set[int] = set()
+        unknown: list[Any] = []
+        for one in covers:
+            ends = self._ends(one)
+            if ends is None:
+                unknown.append(one)
+            else:
+                places.update(range(ends[0], ends[1] + 1))
+        visible = [place for place in places if not self.items[place].is_ghost]
+        is_put = bool(visible) or not covers
+        at = min(visible) if visible else self._place_after(after)
+        if unknown:
+            self._wait(unknown, Late(unknown, [] if is_put else put, *late))
+        gone = self._splice(places, at, put if is_put else [])
+        return gone, is_put and bool(put)
+
+    def _place_after(self, after: int | None) -> int:
+        at = len(self.items)
+        while after is not None and at and self.items[at - 1].position > after:
+            at -= 1
+        return at
+
+    def _splice(self, places: set[int], at: int, put: list[Item]) -> list[Item]:
+        if not places and not put:
+            return []
+        start = min(places, default=at)
+        start = min(start, at)
+        gone: list[Item] = []
+        kept: list[Item] = []
+        for place in range(start, len(self.items)):
+            if place == at:
+                kept += put
+            if place in places:
+                gone.append(self.items[place])
+            else:
+                kept.append(self.items[place])
+        if at == len(self.items):
+            kept += put
+        for item in gone:
+            del self._places[item.id]
+            self._go(item)
+        for item in put:
+            self._come(item)
+        self.items[start:] = kept
+        for place in range(start, len(self.items)):
+            self._places[self.items[place].id] = place
+        return gone
+
+    def _come(self, item: Item) -> None:
+        self.size_bytes += len(item.raw) + ITEM_BYTES
+        if item.opens is not None:
+            self._open[item.opens] = self._open.get(item.opens, 0) + 1
+
+    def _go(self, item: Item) -> None:
+        self.size_bytes -= len(item.raw) + ITEM_BYTES
+        if item.opens is not None:
+            self._open[item.opens] -= 1
+
+    def _ends(self, one: Any) -> tuple[int, int] | None:  # noqa: ANN401 - an item or a range
+        """Return the places of the first and the last item of a range; None where an end does not stand here."""
+        if isinstance(one, ItemRange):
+            first = 0 if one.first is None else self._place(one.first)
+            last = len(self.items) - 1 if one.last is None else self._place(one.last)
+        else:
+            first = last = self._place(one)
+        return None if first is None or last is None else (first, last)
+
+    def _place(self, name: Sequence[Any]) -> int | None:
+        id_, place = name
+        found = self._places.get((id_, place))
+        return self._places.get((id_, ERASED)) if found is None else found
+
+    def _wait(self, names: list[Any], late: Late) -> None:
+        ends = [end for one in names for end in ((one.first, one.last) if isinstance(one, ItemRange) else (one,))]
+        for id_ in {end[0] for end in ends if end is not None and self._place(end) is None}:
+            self._late.setdefault(id_, []).append(late)

@@ -1,0 +1,58 @@
+"""The chronicle: everything that a history ever held, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from rightful.projections.histories.items import Item, ItemKey
+
+
+class Compacted(Struct):
+    """One compaction, as far as it is known.
+
+    Attributes:
+        position: Where its event stands.
+        put: The ids of the items that stand for others.
+        covered: The ids of what gave way.
+        after: The position of the token under which it was done.
+        mode: How it was done.
+        response_id: The provider's response that it was made from.
+        run: Which run did it.
+        inert: Whether it shows nothing.
+    """
+
+    position: int
+    put: list[ItemKey]
+    covered: list[ItemKey]
+    after: int | None = None
+    mode: str | None = None
+    response_id: str | None = None
+    run: str | None = None
+    inert: bool = False
+
+
+class Chronicle:
+    """Everything that a history ever held.
+
+    Attributes:
+        items: All of it, in the order of the log.
+        summaries: The ids of those that a compaction put there.
+        fates: What became of those that are not shown: how they went, and at which position.
+        compactions: All compactions, in the order of the log.
+    """
+
+    def __init__(self) -> None:
+        self.items: dict[ItemKey, Item] = {}
+        self.summaries: set[ItemKey] = set()
+        self.fates: dict[ItemKey, tuple[str, int]] = {}
+        self.compactions: list[Compacted] = []
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Tell of items."""
+        self.items.update((item.id, item) for item in items)
+
+    def end(self, items: Iterable[Item], fate: str, position: int) -> None:
+        """Tell that items went."""
+        self.fates.update((item.id, (fate, position)) for item in items)

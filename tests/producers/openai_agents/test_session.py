@@ -1,0 +1,214 @@
+"""The SDK's `Session` protocol on a ledger, called by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import SQLiteSession
+from agents.memory import Session, SessionSettings
+from agents.memory.session import _session_accepts_wrapper
+
+import rightful
+from rightful.app import Ledger
+from rightful.errors import UsageError
+from rightful.producers.openai_agents import LedgerSession
+from rightful.session_errors import SessionClosedError
+
+
+def user(text: str) -> Any:
+    return {"role": "user", "content": text}
+
+
+def added(session: Session, *items: Any) -> list[Any]:
+    """What a store hands out after it took the items."""
+
+    async def add() -> list[Any]:
+        await session.add_items(list(items))
+        return list(await session.get_items())
+
+    return asyncio.run(add())
+
+
+def test_it_is_a_session_that_takes_the_runs_wrapper(session: LedgerSession) -> None:
+    assert isinstance(session, Session)
+    assert _session_accepts_wrapper(session)
+
+
+def test_items_come_back_in_the_order_of_their_batches(session: LedgerSession) -> None:
+    added(session, user("a"), user("b"))
+
+    assert added(session, user("c")) == [user("a"), user("b"), user("c")]
+    assert [type(row.event).__name__ for row in asyncio.run(session.events())] == ["HistoryAppended"] * 2
+
+
+def test_an_empty_batch_writes_nothing(session: LedgerSession) -> None:
+    assert added(session) == []
+    assert session.ledger.log.head() == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit", "texts"),
+    [
+        (None, None, "abc"), (None, 2, "bc"), (None, 0, ""), (None, 9, "abc"),
+        ({"limit": 1}, None, "c"), ({"limit": 1}, 2, "bc"), ({"limit": None}, None, "abc"), ({"limit": 0}, None, ""),
+        (SessionSettings(limit=2), None, "bc"),
+    ],
+)  # fmt: skip
+def test_a_limit_shows_the_last_items(settings: Any, limit: int | None, texts: str, ledger: Ledger) -> None:
+    async def play() -> None:
+        session = LedgerSession("chat", ledger, session_settings=settings)
+        own = SQLiteSession("chat", session_settings=settings)
+        for store in (session, own):
+            await store.add_items([user(text) for text in "abc"])
+            assert await store.get_items(limit) == [user(text) for text in texts]
+        own.close()
+
+    asyncio.run(play())
+
+
+def test_less_than_no_items_is_none(session: LedgerSession) -> None:
+    """The SDK's stores differ here: SQLite then shows all, Redis and MongoDB nothing."""
+    added(session, user("a"))
+
+    assert asyncio.run(session.get_items(-1)) == []
+
+
+def test_settings_are_the_sdks_and_what_it_does_not_know_is_refused(ledger: Ledger) -> None:
+    mine = SessionSettings(limit=3)
+
+    assert LedgerSession("chat", ledger, session_settings=mine).session_settings is mine
+    assert LedgerSession("chat", ledger).session_settings == SessionSettings()
+    with pytest.raises(TypeError, match="limits"):
+        LedgerSession("chat", ledger, session_settings={"limits": 3})
+
+
+def test_pop_takes_the_newest_and_clear_all_and_the_log_keeps_everything(session: LedgerSession) -> None:
+    async def play() -> None:
+        assert await session.pop_item() is None
+        await session.add_items([user("a"), user("b")])
+        assert await session.pop_item() == user("b")
+        assert await session.get_items() == [user("a")]
+        await session.clear_session()
+        assert await session.get_items() == []
+        await session.add_items([user("c")])
+        assert await session.get_items() == [user("c")]
+        kinds = [type(row.event).__name__ for row in await session.events()]
+        assert kinds == ["HistoryAppended", "HistoryPopped", "HistoryCleared", "HistoryAppended"]
+
+    asyncio.run(play())
+
+
+class _Colour(enum.IntEnum):
+    RED = 1
+
+
+TAKEN: list[Any] = [
+    {"role": "user", "content": "ünï \U0001f600 \x00 \x1a \x7f"},
+    {"content": "lone \ud800, reversed \udc00\ud800"},
+    {"a": math.inf, "b": -math.inf},
+    {"big": 10**400, "negative": -(10**40), "edge": 2**64},
+    {"float": 0.1, "exact": 1e308, "minus": -0.0, "whole": 1.0},
+    {7: "a", 2.5: "b", True: "c", None: "d"},
+    {1: "first", "1": "second"},
+    {"tuple": (1, (2, ())), "nested": [[[[{"deep": [None, True]}]]]]},
+    {"$int": "5", "$float": "nan", "$$int": {"$float": 1}},
+    {"enum": _Colour.RED},
+    {"z": 1, "a": {"y": 2, "b": 3}},
+    {},
+    {"": ""},
+    "a text", 5, None, [1],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("item", TAKEN, ids=repr)
+def test_what_the_sdks_store_takes_comes_back_as_from_it(item: Any, session: LedgerSession) -> None:
+    own = SQLiteSession("chat")
+
+    assert repr(_sorted(added(session, item))) == repr(_sorted(added(own, item)))
+    own.close()
+
+
+def test_a_number_that_is_none_comes_back_as_one(session: LedgerSession) -> None:
+    assert math.isnan(added(session, {"x": math.nan})[0]["x"])
+
+
+def _sorted(value: Any) -> Any:
+    """The order of an object's keys is not kept."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("item", [{"x": {1, 2}}, {"x": b"bytes"}, {"x": object()}, {(1, 2): 3}, Path("x")], ids=repr)
+def test_what_is_no_json_is_refused_with_its_whole_batch(item: Any, session: LedgerSession) -> None:
+    own = SQLiteSession("chat")
+
+    with pytest.raises(TypeError):
+        added(own, user("a"), item)
+    with pytest.raises(UsageError, match=r"item 1 of the batch is no JSON value .* nothing of the batch was written"):
+        added(session, user("a"), item)
+    assert session.ledger.log.head() == 0
+    own.close()
+
+
+@pytest.mark.parametrize("bad", ["", "unknown", "a\nb", "a\x7fb", "\ud800", "x" * 1_011, 7, None], ids=repr)
+def test_an_id_that_can_name_no_session_is_refused(bad: Any, ledger: Ledger) -> None:
+    with pytest.raises(UsageError, match="can be no session id"):
+        LedgerSession(bad, ledger)
+
+
+@pytest.mark.parametrize("good", ["x" * 1_010, "a b/../c", "Ünï:x", "unknown2"], ids=repr)
+def test_an_id_is_kept_as_it_is(good: str, ledger: Ledger) -> None:
+    session = LedgerSession(good, ledger)
+    added(session, user("a"))
+
+    assert session.session_id == good
+    assert [row.event.session for row in ledger.read()] == [f"openai-agents:{good}"]  # type: ignore[union-attr]
+
+
+def test_an_empty_run_key_is_refused(ledger: Ledger) -> None:
+    with pytest.raises(UsageError, match="run key"):
+        LedgerSession("chat", ledger, run_key="")
+
+
+def test_a_path_is_made_and_closed_with_the_session(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with LedgerSession("chat", tmp_path / "new" / "ledger") as session:
+            await session.add_items([user("a")])
+        with pytest.raises(rightful.RightfulError, match="closed"):
+            session.ledger.log.head()
+        session.close()
+        again = LedgerSession("chat", str(tmp_path / "new" / "ledger"))
+        assert await again.get_items() == [user("a")]
+        await again.aclose()
+
+    asyncio.run(play())
+
+
+def test_an_open_ledger_stays_open_when_the_session_is_closed(ledger: Ledger) -> None:
+    LedgerSession("chat", ledger).close()
+
+    assert ledger.log.head() == 0
+
+
+def test_a_closed_session_says_so_and_does_nothing(session: LedgerSession) -> None:
+    session.close()
+
+    async def each() -> None:
+        for call in (
+            session.get_items, lambda: session.add_items([]), session.pop_item, session.clear_session,
+            session.full_history, session.events, session.fork,
+        ):  # fmt: skip
+            with pytest.raises(RuntimeError, match="session object of openai-agents:chat is closed") as caught:
+                await call()
+            assert isinstance(caught.value, SessionClosedError)
+            assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+    asyncio.run(each())
+    assert session.ledger.log.head() == 0

@@ -1,0 +1,244 @@
+"""Calls keep their order, and whoever is cancelled is told only when the outcome is known."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.producers.openai_agents.gated import Gate
+
+from rightful.app import Ledger
+from rightful.errors import OutcomeUnknownError, StorageError
+from rightful.producers.openai_agents import LedgerSession
+from rightful.producers.openai_agents.line import Line
+
+WRITES: dict[str, tuple[str, Callable[[LedgerSession], Awaitable[Any]], list[str]]] = {
+    "add": ("extend", lambda session: session.add_items([user("b")]), ["a", "b"]),
+    "pop": ("pop", lambda session: session.pop_item(), []),
+    "clear": ("clear", lambda session: session.clear_session(), []),
+    "fork": ("fork", lambda session: session.fork(session_id="branch"), ["a"]),
+}
+
+
+def user(text: str) -> Any:
+    return {"role": "user", "content": text}
+
+
+def texts(items: list[Any]) -> list[str]:
+    return [item["content"] for item in items]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("write", list(WRITES))
+def test_a_cancelled_write_ends_when_its_outcome_is_known(
+    write: str, times: int, session: LedgerSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile the event loop is free; afterwards it stands, whole, as if nobody had cancelled."""
+    method, call, left = WRITES[write]
+
+    async def play() -> None:
+        await session.add_items([user("a")])
+        gate = Gate(monkeypatch, session.ledger, method)
+        task = asyncio.ensure_future(call(session))
+        await gate.reached()
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0)
+            assert not task.done()
+        gate.open.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        head = session.ledger.log.head()
+
+        assert head == 2
+        assert texts(await session.get_items()) == left
+
+    asyncio.run(play())
+
+
+def test_a_cancelled_write_that_fails_is_a_cancellation_all_the_same(
+    session: LedgerSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise StorageError("the disk is full")
+
+    async def play() -> None:
+        monkeypatch.setattr(session.ledger, "extend", fails)
+        gate = Gate(monkeypatch, session.ledger, "extend")
+        task = asyncio.ensure_future(session.add_items([user("a")]))
+        await gate.reached()
+        task.cancel()
+        gate.open.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(StorageError, match="the disk is full"):
+            await session.add_items([user("a")])
+
+    asyncio.run(play())
+
+
+def test_a_write_cancelled_while_it_waits_behind_another_is_made_in_its_turn(
+    session: LedgerSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        gate = Gate(monkeypatch, session.ledger, "extend")
+        first = asyncio.ensure_future(session.add_items([user("a")]))
+        await gate.reached()
+        second = asyncio.ensure_future(session.add_items([user("b")]))
+        await asyncio.sleep(0)
+        second.cancel()
+        gate.open.set()
+        await first
+        with pytest.raises(asyncio.CancelledError):
+            await second
+
+        assert texts(await session.get_items()) == ["a", "b"]
+
+    asyncio.run(play())
+
+
+def test_a_cancelled_read_is_over_at_once_and_keeps_nobody_waiting(
+    session: LedgerSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        gate = Gate(monkeypatch, session.ledger, "extend")
+        adding = asyncio.ensure_future(session.add_items([user("a")]))
+        await gate.reached()
+        reading = asyncio.ensure_future(session.get_items())
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert not adding.done()
+        gate.open.set()
+        await adding
+
+        assert texts(await session.get_items()) == ["a"]
+
+    asyncio.run(play())
+
+
+def test_calls_made_at_once_keep_their_order(session: LedgerSession) -> None:
+    async def play() -> None:
+        calls = [session.add_items([user(str(at))]) for at in range(20)]
+        await asyncio.gather(*calls)
+
+        assert texts(await session.get_items()) == [str(at) for at in range(20)]
+
+    asyncio.run(play())
+
+
+def test_event_loops_and_threads_share_a_session_and_sessions_share_a_ledger(ledger: Ledger) -> None:
+    shared = LedgerSession("chat", ledger)
+    begin = threading.Barrier(4)
+
+    def one_loop(who: int) -> None:
+        async def play() -> None:
+            session = shared if who % 2 else LedgerSession("chat", ledger)
+            for at in range(5):
+                await session.add_items([user(f"{who}-{at}")])
+
+        begin.wait(60)
+        asyncio.run(play())
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(one_loop, range(4)))
+    found = texts(asyncio.run(shared.get_items()))
+
+    assert sorted(found) == [f"{who}-{at}" for who in range(4) for at in range(5)]
+    for who in range(4):
+        assert [text for text in found if text.startswith(str(who))] == [f"{who}-{at}" for at in range(5)]
+
+
+def test_closing_lets_what_was_begun_end(session: LedgerSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        gate = Gate(monkeypatch, session.ledger, "extend")
+        adding = asyncio.ensure_future(session.add_items([user("a")]))
+        await gate.reached()
+        closing = asyncio.ensure_future(session.aclose())
+        gate.open.set()
+        await asyncio.gather(adding, closing)
+
+    asyncio.run(play())
+    assert session.ledger.log.head() == 1
+
+
+def test_a_line_goes_on_after_a_call_that_failed() -> None:
+    line = Line()
+    bad, good = line.put(lambda: 1 // 0), line.put(lambda: "next")
+
+    assert good.result(60) == "next"
+    assert isinstance(bad.exception(60), ZeroDivisionError)
+
+
+def _unknown(monkeypatch: pytest.MonkeyPatch, ledger: Ledger, times: int) -> None:
+    """Let the next appends be written and their answers be lost."""
+    left, real = iter(range(times)), ledger.extend
+
+    def lost(*args: Any, **kwargs: Any) -> Any:
+        done = real(*args, **kwargs)
+        if next(left, None) is not None:
+            raise OutcomeUnknownError(str(ledger.path), (), "the answer was lost")
+        return done
+
+    monkeypatch.setattr(ledger, "extend", lost)
+
+
+def test_an_append_whose_answer_was_lost_is_asked_again_and_stands_once(
+    session: LedgerSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _unknown(monkeypatch, session.ledger, times=2)
+
+    asyncio.run(session.add_items([user("a")]))
+
+    assert texts(asyncio.run(session.get_items())) == ["a"]
+
+
+@pytest.mark.parametrize("then", ["a", "b"])
+def test_an_append_that_stays_unknown_can_be_sent_again_or_left(
+    then: str, session: LedgerSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _unknown(monkeypatch, session.ledger, times=3)
+    with pytest.raises(OutcomeUnknownError):
+        asyncio.run(session.add_items([user("a")]))
+
+    asyncio.run(session.add_items([user(then)]))
+
+    assert texts(asyncio.run(session.get_items())) == sorted({"a", then})
+
+
+FORKED = """
+import asyncio, os, sys
+from rightful.producers.openai_agents import LedgerSession
+
+def add(text):
+    async def play():
+        async with LedgerSession("chat", sys.argv[1]) as session:
+            await session.add_items([{"role": "user", "content": text}])
+            return [item["content"] for item in await session.get_items()]
+    return asyncio.run(play())
+
+add("parent")
+if child := os.fork():
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert add("again") == ["parent", "child", "again"]
+else:
+    os._exit(0 if add("child") == ["parent", "child"] else 1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_the_child_of_a_fork_has_threads_of_its_own(tmp_path: Path) -> None:
+    words = [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path / "ledger")]
+
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, done.stderr) == (0, "")
