@@ -340,7 +340,8 @@ class Writer:
             return
         try:
             try:
-                self._env.sync()
+                with self._env.write_gate:  # a child forked meanwhile could not close what it inherits
+                    self._env.sync()
             except (lmdb.Error, StorageError):
                 self._commit_once_more()
         except (lmdb.Error, OSError, StorageError) as error:
@@ -359,10 +360,11 @@ class Writer:
         self._turnstile.enter()
         try:
             self._env.reopen()
-            with self._env.write_gate, self._env.begin_write() as txn:
-                about = txn.get(ABOUT, db=self._env.tables["meta"])
-                txn.put(ABOUT, about or b"", db=self._env.tables["meta"])
-            self._env.sync()
+            with self._env.write_gate:
+                with self._env.begin_write() as txn:
+                    about = txn.get(ABOUT, db=self._env.tables["meta"])
+                    txn.put(ABOUT, about or b"", db=self._env.tables["meta"])
+                self._env.sync()
         finally:
             self._turnstile.leave()
 
