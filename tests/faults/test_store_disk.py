@@ -180,7 +180,7 @@ def test_what_is_said_of_an_append_is_true_when_the_system_fails_anywhere(
     """Each call that a commit makes fails once; then the store is asked what it has."""
     folder = filled(tmp_path / "s", 1)
     inject, log = f"inject={call}:error={error}:when={when}", tmp_path / "strace"
-    done = run(APPEND, folder, prefix=("strace", "-f", "-qq", "-o", log, "-e", f"trace={call}", "-e", inject))
+    done = run(APPEND, folder, prefix=("strace", "-f", "-qq", "-o", str(log), "-e", f"trace={call}", "-e", inject))
     if "ptrace" in done.stderr:
         pytest.skip("this machine lets nobody trace")
     said = dict(json.loads(line) for line in done.stdout.splitlines())
