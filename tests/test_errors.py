@@ -145,6 +145,36 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         {"name": "pr", "session": "t:a", "why": "nothing was put"},
         "handoff 'pr' of t:a: nothing was put; nothing was handed over. Put it first, or repeat",
     ),
+    (
+        session_errors.StaleTokenError("t:a", 3, 5),
+        3,
+        {"session": "t:a", "token_position": 3, "changed_at": 5},
+        "the history of t:a changed at position 5, after your read at 3; nothing was written. Read the history again",
+    ),
+    (
+        session_errors.VoidTokenError("t:a", "nothing was read"),
+        2,
+        {"session": "t:a", "why": "nothing was read"},
+        "nothing of t:a can be compacted with this token: nothing was read; nothing was written. Read the history",
+    ),
+    (
+        session_errors.RunDiffersError("t:a", "job-7", 2, 9),
+        3,
+        {"session": "t:a", "run": "job-7", "ordinal": 2, "position": 9},
+        "run 'job-7' of t:a was here before, and its call 2 appended something else (position 9); nothing was written.",
+    ),
+    (
+        session_errors.SessionClosedError("t:a"),
+        2,
+        {"session": "t:a"},
+        "the session object of t:a is closed; nothing was done. Make another one to go on.",
+    ),
+    (
+        session_errors.CompactionRefusedError("t:a", "no response id was given"),
+        2,
+        {"session": "t:a", "why": "no response id was given"},
+        "the history of t:a was not compacted: no response id was given; nothing was sent or written. Compact in",
+    ),
 ]
 IDS = [type(case[0]).__name__ for case in CASES]
 

@@ -265,3 +265,6 @@ HISTORY_ATTEMPTS = 100
 
 HISTORY_SENDS = 3
 """How often an append of a history is sent whose outcome is not known. The second answer is known in practice."""
+
+SESSION_THREADS = 32
+"""Threads that make the calls of the sessions of one process. They mostly wait for a commit, which serves them all."""

@@ -208,3 +208,26 @@ class SessionClosedError(UsageError, RuntimeError):
 
     def __str__(self) -> str:
         return f"the session object of {self.session} is closed; nothing was done. Make another one to go on."
+
+
+class CompactionRefusedError(UsageError, ValueError):
+    """A compaction cannot be made as it was asked for by hand. Nothing was sent, and nothing was written.
+
+    Ask for mode `input`, which sends what it covers. It is a `ValueError` too, as the OpenAI Agents SDK's own
+    session raises one.
+
+    Attributes:
+        session: Whose history.
+        why: What is missing.
+    """
+
+    def __init__(self, session: str, why: str) -> None:
+        RightfulError.__init__(self, session, why)
+        self.session = session
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"the history of {self.session} was not compacted: {self.why}; nothing was sent or written. "
+            "Compact in the mode `input`, which sends the items that it covers."
+        )

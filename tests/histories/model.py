@@ -95,7 +95,7 @@ class Model:
         return [one for one in view if not (kind(one.item) == OUTPUT and one.item["call_id"] in gone)]
 
     def is_stale(self, session: str, position: int) -> bool:
-        changes = {"compacted", "popped", "cleared", "withdrawn"}
+        changes = {"compacted", "popped", "cleared", "forked", "withdrawn"}
         return any(row.session == session and row.what in changes and row.position > position for row in self.rows)
 
     def covered(self, session: str, seen: set[Id]) -> list[Id]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from rightful.envelope import body_of
+from rightful.errors import UpgradeError
+from rightful.events import TYPES
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
 from rightful.projections.histories.fold import ASIDE, HISTORY, Fold, Shown, Without
 from rightful.projections.histories.telling import TOLD
+
+_FOLDED = HISTORY | ASIDE | TOLD
 
 
 class AgainError(Exception):
@@ -28,6 +34,16 @@ def folded(log: Log, session: str, until: int, *, whole: bool = False, without: 
         UpgradeError: A row is of a newer version.
         DamagedRowError: A row does not fit its checksum.
     """
+    fold = Fold(Shown(without=without), whole=whole)
+    try:
+        follow(log, fold, session, 0, until)
+    except AgainError:
+        return _folded_with_care(log, session, until, whole=whole, without=without)
+    return fold
+
+
+def _folded_with_care(log: Log, session: str, until: int, *, whole: bool, without: Without | None) -> Fold:
+    """Return the fold of a history of which something was withdrawn, or that begins with another one."""
     is_appended: set[str] = set()
     while True:
         fold = Fold(whole=whole)
@@ -57,15 +73,19 @@ def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new
 
     Raises:
         AgainError: What was folded must be folded anew, with what these rows say.
+        UpgradeError: A row is of a type that this program does not know: it may say something of the history.
     """
-    types = HISTORY | ASIDE | (frozenset() if fold.shown.is_appended else TOLD)
-    for page in log.of_session(session, types, after, until):
+    for page in log.of_session(session, None, after, until):
         for row in page:
             kind = row.envelope.type
+            if kind not in _FOLDED:
+                if kind not in TYPES:
+                    raise UpgradeError(row.position, kind, row.envelope.schema)
+                continue
             if kind == "history.appended" and not fold.shown.is_appended and row.envelope.outcome in ACCEPTED:
                 if fold.telling.told:
                     raise AgainError
-                fold.shown = Shown(fold.shown.settled, fold.shown.forked_at, True, fold.shown.without)  # noqa: FBT003
+                fold.shown = structs.replace(fold.shown, is_appended=True)
             elif kind in {"event.withdrawn", "history.forked"} and not is_new and row.envelope.outcome in ACCEPTED:
                 raise AgainError
             fold.step(row)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, cast
 
@@ -158,6 +160,18 @@ def page_of(after: int, records: list[bytes], payloads: list[bytes | None], path
 def checked(row: Row, path: str) -> Stored:
     """Return one row decoded and checked, as `page_of` does."""
     return page_of(row.position - 1, [row.envelope], [row.payload], path).rows()[0]
+
+
+def checked_all(rows: Sequence[Row], path: str) -> list[Stored]:
+    """Return rows decoded and checked, as `page_of` does; they need not stand one after the other."""
+    decode, sha256 = envelopes.decoder(), hashlib.sha256
+    payloads = [row.payload for row in rows]
+    if all(payloads):
+        with contextlib.suppress(msgspec.DecodeError):
+            found = [decode(row.envelope) for row in rows]
+            if [sha256(one).hexdigest() for one in cast("list[bytes]", payloads)] == [one.commitment for one in found]:
+                return list(map(Stored, [row.position for row in rows], found, payloads))
+    return [checked(row, path) for row in rows]  # one is erased, or damaged: which one is said
 
 
 def _unreadable(after: int, records: list[bytes], path: str) -> DamagedRowError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from agents import (
@@ -24,7 +24,7 @@ from agents.memory import Session
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from agents.usage import Usage
 
-App = Callable[[Session], Awaitable[list[Any]]]
+App = Callable[[Session], Coroutine[Any, Any, list[Any]]]
 
 
 @function_tool
@@ -129,6 +129,35 @@ async def shared(session: Session) -> list[Any]:
     return sent(one, two)
 
 
+async def failing(session: Session) -> list[Any]:
+    """The model fails after a tool turn; the next run goes on from there."""
+    model = ScriptedModel([adds((1, 2)), ModelStep.raise_error(RuntimeError("overloaded")), says("3")])
+    agent = Agent(name="Adder", model=model, tools=[add])
+    with contextlib.suppress(RuntimeError):
+        await Runner.run(agent, "Add", session=session)
+    await Runner.run(agent, "Go on", session=session)
+    return sent(model)
+
+
+async def stopped(session: Session) -> list[Any]:
+    """A streamed run is stopped after its first turn."""
+    model = ScriptedModel([adds((1, 2)), says("never")])
+    result = Runner.run_streamed(Agent(name="Adder", model=model, tools=[add]), "Add", session=session)
+    async for event in result.stream_events():
+        if event.type == "run_item_stream_event":
+            result.cancel(mode="after_turn")
+    return sent(model)
+
+
+async def within(session: Session) -> list[Any]:
+    """An agent is the tool of another one, on a history of its own."""
+    expert, front = ScriptedModel([says("deep")]), ScriptedModel([])
+    tool = Agent(name="expert", model=expert).as_tool("ask", "Ask the expert.")
+    front.extend([step(function_call("ask", {"input": "why"}, call_id="asked")), says("because")])
+    await Runner.run(Agent(name="front", model=front, tools=[tool]), "Why?", session=session)
+    return sent(front, expert)
+
+
 APPS: dict[str, App] = {
     "tools": tools,
     "streamed": streamed,
@@ -140,4 +169,7 @@ APPS: dict[str, App] = {
     "max turns": max_turns,
     "input callback and limit": callback,
     "two agents": shared,
+    "failing model": failing,
+    "stopped stream": stopped,
+    "agent as a tool": within,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -61,6 +62,20 @@ def test_a_streamed_turn_has_its_agent_and_what_it_used_too(session: LedgerSessi
     assert [(one.usage or {}).get("requests") for one in batches(session.ledger)] == [None, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("app", "handing"),
+    [("hand-off", ["front"]), ("nested hand-off history", ["front"]), ("hand-off with an input filter", [])],
+)
+def test_a_hand_off_is_the_last_batch_of_the_one_and_the_answer_the_first_of_the_other(
+    app: str, handing: list[str], session: LedgerSession, tracing: bool
+) -> None:
+    """openai-agents-python#2072 asks which agent spoke when a hand-off is saved. A filter that drops it saves none."""
+    asyncio.run(APPS[app](session))
+
+    agents = [one.agent for one in batches(session.ledger)]
+    assert agents == [None, "front", *handing, "expert", None, "expert"]
+
+
 def test_a_batch_says_how_far_its_run_had_read(session: LedgerSession) -> None:
     asyncio.run(shared(session))
 
@@ -84,3 +99,26 @@ def test_a_run_within_a_tool_is_a_run_of_its_own(ledger: Ledger) -> None:
 
     assert [one.agent for one in batches(ledger, inner.name)] == [None, "within"]
     assert [one.agent for one in batches(ledger)] == [None, "outer", "outer"]
+
+
+def test_two_runs_at_once_on_one_session_both_keep_all_they_said(session: LedgerSession) -> None:
+    async def play() -> None:
+        async def run(name: str) -> None:
+            model = ScriptedModel([adds((1, 2), of=name), says(name)])
+            await Runner.run(Agent(name=name, model=model, tools=[add]), name, session=session)
+
+        await asyncio.gather(run("one"), run("two"))
+
+    asyncio.run(play())
+
+    of: dict[str | None, list[str]] = {}
+    for batch in batches(session.ledger):
+        of.setdefault(batch.run, []).extend(kinds(batch.items))
+    assert list(of.values()) == [["user", "function_call", "function_call_output", "message"]] * 2
+
+
+def test_nothing_is_kept_of_a_run_that_is_over(session: LedgerSession) -> None:
+    asyncio.run(tools(session))
+    gc.collect()
+
+    assert len(session._runs._of) == 0

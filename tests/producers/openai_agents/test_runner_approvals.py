@@ -39,3 +39,4 @@ def test_a_paused_run_goes_on_in_another_process_with_every_call_answered_once(t
     runs = {event.run for event in events}
     assert len(runs) == 2
     assert [event.agent for event in events if event.items[0].get("role") != "user"] == ["Careful"] * (len(events) - 1)
+    assert [(event.usage or {}).get("requests") for event in events] == [None, 1, None, 1]

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import SQLiteSession
+from agents import RunContextWrapper, SQLiteSession
 from agents.memory import Session, SessionSettings
 from agents.memory.session import _session_accepts_wrapper
 
 import rightful
+from rightful import limits
 from rightful.app import Ledger
-from rightful.errors import UsageError
+from rightful.errors import InvalidEventError, UsageError
 from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import SessionClosedError
 
@@ -72,11 +73,11 @@ def test_a_limit_shows_the_last_items(settings: Any, limit: int | None, texts: s
     asyncio.run(play())
 
 
-def test_less_than_no_items_is_none(session: LedgerSession) -> None:
-    """The SDK's stores differ here: SQLite then shows all, Redis and MongoDB nothing."""
+def test_less_than_no_items_is_all(session: LedgerSession) -> None:
+    """The SDK's stores differ here: SQLite then shows all, which its own suites demand, Redis and MongoDB nothing."""
     added(session, user("a"))
 
-    assert asyncio.run(session.get_items(-1)) == []
+    assert asyncio.run(session.get_items(-1)) == [user("a")]
 
 
 def test_settings_are_the_sdks_and_what_it_does_not_know_is_refused(ledger: Ledger) -> None:
@@ -157,6 +158,45 @@ def test_what_is_no_json_is_refused_with_its_whole_batch(item: Any, session: Led
     own.close()
 
 
+def test_what_was_handed_out_and_taken_is_the_callers_own(session: LedgerSession) -> None:
+    """A caller that changes its objects afterwards changes nothing here."""
+    mine = user("a")
+    handed = added(session, mine)[0]
+    mine["content"] = handed["content"] = "changed"
+
+    assert asyncio.run(session.get_items()) == [user("a")]
+
+
+def test_a_batch_larger_than_an_event_is_one_append_all_the_same(session: LedgerSession) -> None:
+    """Three pictures in one message; and what its run knows of is all of it, and the batch before it too."""
+
+    async def play() -> None:
+        wrapper = RunContextWrapper[Any](None)
+        pictures: list[Any] = [{"picture": letter * 6_000_000} for letter in "abc"]
+        await session.add_items([user("before")], wrapper=wrapper)
+        await session.add_items(pictures, wrapper=wrapper)
+
+        assert await session.get_items() == [user("before"), *pictures]
+        assert session.ledger.log.head() == 3
+        known = session._runs.of(wrapper).known
+        assert known == {entry.id for entry in (await session.full_history()).entries}
+        assert len(known) == 4
+
+    asyncio.run(play())
+
+
+def test_what_no_event_may_hold_is_refused_with_its_batch(session: LedgerSession) -> None:
+    deep: Any = "x"
+    for _ in range(70):
+        deep = [deep]
+    with pytest.raises(InvalidEventError, match="nested at most 64 levels"):
+        added(session, user("a"), {"deep": deep})
+    with pytest.raises(InvalidEventError, match="at most 16777216 bytes"):
+        added(session, user("a"), user("x" * 17_000_000))
+
+    assert session.ledger.log.head() == 0
+
+
 @pytest.mark.parametrize("bad", ["", "unknown", "a\nb", "a\x7fb", "\ud800", "x" * 1_011, 7, None], ids=repr)
 def test_an_id_that_can_name_no_session_is_refused(bad: Any, ledger: Ledger) -> None:
     with pytest.raises(UsageError, match="can be no session id"):
@@ -172,9 +212,18 @@ def test_an_id_is_kept_as_it_is(good: str, ledger: Ledger) -> None:
     assert [row.event.session for row in ledger.read()] == [f"openai-agents:{good}"]  # type: ignore[union-attr]
 
 
-def test_an_empty_run_key_is_refused(ledger: Ledger) -> None:
-    with pytest.raises(UsageError, match="run key"):
-        LedgerSession("chat", ledger, run_key="")
+@pytest.mark.parametrize("bad", ["", "x" * (limits.WORD_CHARS + 1), "\ud800", 7], ids=repr)
+def test_what_can_be_no_run_key_is_refused_before_anything_is_done(bad: Any, ledger: Ledger) -> None:
+    with pytest.raises(UsageError, match="can be no run key"):
+        LedgerSession("chat", ledger, run_key=bad)
+
+
+def test_a_run_key_may_be_as_long_as_a_word_and_say_anything(ledger: Ledger) -> None:
+    key = ("a\n\x00'\"ü" * limits.WORD_CHARS)[: limits.WORD_CHARS]
+
+    assert added(LedgerSession("chat", ledger, run_key=key), user("a")) == [user("a")]
+    assert added(LedgerSession("chat", ledger, run_key=key), user("a")) == [user("a")]
+    assert ledger.log.head() == 1
 
 
 def test_a_path_is_made_and_closed_with_the_session(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.producers.openai_agents.gated import Gate
 
+from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import OutcomeUnknownError, StorageError
 from rightful.producers.openai_agents import LedgerSession
@@ -56,9 +57,8 @@ def test_a_cancelled_write_ends_when_its_outcome_is_known(
         gate.open.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        head = session.ledger.log.head()
 
-        assert head == 2
+        assert session.ledger.log.head() == 2
         assert texts(await session.get_items()) == left
 
     asyncio.run(play())
@@ -158,17 +158,31 @@ def test_event_loops_and_threads_share_a_session_and_sessions_share_a_ledger(led
         assert [text for text in found if text.startswith(str(who))] == [f"{who}-{at}" for at in range(5)]
 
 
-def test_closing_lets_what_was_begun_end(session: LedgerSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_closes_its_ledger_after_what_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = LedgerSession("chat", tmp_path / "ledger")
+    reached, order = threading.Event(), []
+    extend, close, put = session.ledger.extend, session.ledger.close, session._line.put
+
+    def told(what: str, real: Callable[..., Any], *args: Any) -> Any:
+        done = real(*args)
+        order.append(what)
+        reached.set()
+        return done
+
     async def play() -> None:
+        monkeypatch.setattr(session.ledger, "extend", lambda *args: told("added", extend, *args))
+        monkeypatch.setattr(session.ledger, "close", lambda: told("closed", close))
         gate = Gate(monkeypatch, session.ledger, "extend")
         adding = asyncio.ensure_future(session.add_items([user("a")]))
         await gate.reached()
+        monkeypatch.setattr(session._line, "put", lambda work: told("asked", put, work))
         closing = asyncio.ensure_future(session.aclose())
+        assert await asyncio.to_thread(reached.wait, 60)
         gate.open.set()
         await asyncio.gather(adding, closing)
 
     asyncio.run(play())
-    assert session.ledger.log.head() == 1
+    assert order == ["asked", "added", "closed"]
 
 
 def test_a_line_goes_on_after_a_call_that_failed() -> None:
@@ -179,9 +193,26 @@ def test_a_line_goes_on_after_a_call_that_failed() -> None:
     assert isinstance(bad.exception(60), ZeroDivisionError)
 
 
+def test_as_many_sessions_as_there_are_threads_wait_at_once_and_the_next_one_after_them() -> None:
+    go, begun = threading.Event(), threading.Semaphore(0)
+
+    def wait() -> bool:
+        begun.release()
+        return go.wait(60)
+
+    waiting = [Line().put(wait) for _ in range(limits.SESSION_THREADS)]
+    assert all(begun.acquire(timeout=60) for _ in waiting)
+    late = Line().put(lambda: "late")
+    assert not late.running()
+    go.set()
+
+    assert [one.result(60) for one in waiting] == [True] * limits.SESSION_THREADS
+    assert late.result(60) == "late"
+
+
 def _unknown(monkeypatch: pytest.MonkeyPatch, ledger: Ledger, times: int) -> None:
     """Let the next appends be written and their answers be lost."""
-    left, real = iter(range(times)), ledger.extend
+    left, real = iter(range(times)), ledger.log.append
 
     def lost(*args: Any, **kwargs: Any) -> Any:
         done = real(*args, **kwargs)
@@ -189,7 +220,7 @@ def _unknown(monkeypatch: pytest.MonkeyPatch, ledger: Ledger, times: int) -> Non
             raise OutcomeUnknownError(str(ledger.path), (), "the answer was lost")
         return done
 
-    monkeypatch.setattr(ledger, "extend", lost)
+    monkeypatch.setattr(ledger.log, "append", lost)
 
 
 def test_an_append_whose_answer_was_lost_is_asked_again_and_stands_once(
@@ -213,6 +244,18 @@ def test_an_append_that_stays_unknown_can_be_sent_again_or_left(
     asyncio.run(session.add_items([user(then)]))
 
     assert texts(asyncio.run(session.get_items())) == sorted({"a", then})
+
+
+def test_a_pop_that_stays_unknown_is_settled_by_calling_it_again(
+    session: LedgerSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(session.add_items([user("a"), user("b")]))
+    _unknown(monkeypatch, session.ledger, times=3)
+    with pytest.raises(OutcomeUnknownError):
+        asyncio.run(session.pop_item())
+
+    assert asyncio.run(session.pop_item()) == user("b")
+    assert texts(asyncio.run(session.get_items())) == ["a"]
 
 
 FORKED = """

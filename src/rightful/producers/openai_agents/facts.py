@@ -35,7 +35,7 @@ def usage_since(run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, A
     """
     if wrapper is None:
         return None
-    now = _counted(wrapper.usage)
+    now = counted(wrapper.usage)
     before, run.usage = run.usage, now
     if before is None:
         return None
@@ -43,8 +43,14 @@ def usage_since(run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, A
     return used or None
 
 
-def _counted(usage: Any) -> dict[str, int]:  # noqa: ANN401 - the SDK's own class, of any version
+def counted(usage: Any) -> dict[str, int]:  # noqa: ANN401 - the SDK's own class, of any version
+    """Return the counts of a usage."""
     counts = {name: getattr(usage, name, 0) or 0 for name in _COUNTS}
     for group, name in _DETAILS:
         counts[name] = getattr(getattr(usage, group, None), name, 0) or 0
     return counts
+
+
+def told(usage: Any) -> dict[str, int] | None:  # noqa: ANN401 - as above
+    """Return a usage as a batch or a compaction tells it; None if it is nothing."""
+    return {name: count for name, count in counted(usage).items() if count} or None

@@ -14,7 +14,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from rightful import limits
+from rightful.errors import OutcomeUnknownError
+
 T = TypeVar("T")
+
+_ATTEMPTS = 3
+"""How often a write is sent whose outcome is unknown; sending it again is how it becomes known."""
 
 
 class _Threads:
@@ -27,7 +33,7 @@ class _Threads:
     def start(self, work: Callable[[], None]) -> None:
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(thread_name_prefix="rightful-session")
+                self._pool = ThreadPoolExecutor(limits.SESSION_THREADS, thread_name_prefix="rightful-session")
             self._pool.submit(work)
 
 
@@ -91,3 +97,13 @@ async def settled(outcome: Future[T]) -> T:
         waiting.exception()  # looked at: the cancellation is what the caller is told
         raise cancelled
     return waiting.result()
+
+
+def until_known(write: Callable[[], T]) -> T:
+    """Make a call whose repetition is safe, again if nobody can say what it did."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return write()
+        except OutcomeUnknownError:
+            continue
+    return write()

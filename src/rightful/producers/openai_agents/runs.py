@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from agents import RunContextWrapper
 
     from rightful.parts import ItemId
+    from rightful.producers.openai_agents.proof import Exchange, Mark, Marker
     from rightful.tokens import Token
 
 
@@ -48,19 +50,59 @@ class Run:
     Attributes:
         calls: Its calls that change the history.
         token: What it read last and has appended since; None if it has done neither.
-        ids: The ids of the items that it read last.
-        items: Those items, as they were handed out.
         usage: What it had used when it was last looked at; None if it never was.
+        known: The ids of all that it has read and appended, and of what its own compactions left; None by hand.
+        asked: What its model was sent last, while the response is awaited; only hooks tell it.
+        exchange: Its last request that was answered, as hooks told it; None if it failed, or there are no hooks.
+        noted: What the SDK noted of its last request, and the exchange that was made of that.
     """
 
-    __slots__ = ("__weakref__", "calls", "ids", "items", "token", "usage")
+    __slots__ = (
+        "__weakref__",
+        "_marker",
+        "_marks",
+        "asked",
+        "calls",
+        "exchange",
+        "known",
+        "noted",
+        "token",
+        "usage",
+    )
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
         self.token: Token | None = None
-        self.ids: list[ItemId] = []
-        self.items: list[Any] = []
         self.usage: dict[str, Any] | None = None
+        self.known: set[ItemId] | None = set()
+        self.asked: list[Any] | None = None
+        self.exchange: Exchange | None = None
+        self.noted: tuple[object, Exchange | None] = (None, None)
+        self._marks: dict[ItemId, Mark | None] = {}
+        self._marker: Marker | None = None
+
+    def knows(self, ids: Iterable[ItemId]) -> None:
+        """Note items that it has read or appended."""
+        if self.known is not None:
+            self.known.update(ids)
+
+    def marks(self, ids: Sequence[ItemId], items: Sequence[Any], marker: Marker) -> list[Mark | None]:
+        """Return the mark of each item of a view; each is made once a run."""
+        if self._marker is not marker:
+            self._marker, self._marks = marker, {}
+        marks = self._marks
+        for one, item in zip(ids, items, strict=True):
+            if one not in marks:
+                marks[one] = marker(item)
+        return [marks[one] for one in ids]
+
+    def wrote(self, token: Token) -> None:
+        """Note a batch that it appended. Calls by hand keep what they read: they may be many, and prove nothing."""
+        if self.known is None:
+            return
+        before = 0 if self.token is None else len(self.token.wrote)
+        self.token = token
+        self.knows((one.id, at) for one in token.wrote[before:] for at in range(one.count))
 
     def without(self) -> tuple[str, int] | None:
         """Return what the run's view leaves out: what an earlier attempt did after this point; None if nothing."""
@@ -77,6 +119,7 @@ class Runs:
     def __init__(self, key: str | None) -> None:
         self._shared = None if key is None else Calls(key)
         self._by_hand = Run(self._shared or Calls())
+        self._by_hand.known = None  # calls by hand prove nothing: no model is behind them
         self._of: WeakKeyDictionary[RunContextWrapper[Any], Run] = WeakKeyDictionary()
         self._lock = threading.Lock()
 

@@ -8,16 +8,21 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from agents.memory import SessionSettings
+from msgspec import structs
 
-from rightful.errors import OutcomeUnknownError, UsageError
+from rightful import limits
+from rightful.errors import UsageError
 from rightful.identity import is_session
 from rightful.producers.openai_agents import branches, facts
+from rightful.producers.openai_agents.compacting import Compacting
 from rightful.producers.openai_agents.items import as_json
 from rightful.producers.openai_agents.line import Line, settled
+from rightful.producers.openai_agents.planning import Mode, checked_mode, checked_model
 from rightful.producers.openai_agents.runs import Run, Runs
+from rightful.producers.openai_agents.shims import Shims
 from rightful.session_errors import RunDiffersError, SessionClosedError
 from rightful.tokens import Batch
 
@@ -30,17 +35,13 @@ if TYPE_CHECKING:
     from rightful import Ledger, Recorded
     from rightful.histories.history import FullHistory
     from rightful.parts import ItemId
-
-T = TypeVar("T")
+    from rightful.producers.openai_agents.proof import Exchange
 
 NAMESPACE = "openai-agents"
 """The namespace of the sessions of this SDK."""
 
-_ATTEMPTS = 3
-"""How often a write is sent whose outcome is unknown; sending it again is how it becomes known."""
 
-
-class LedgerSession:
+class LedgerSession(Shims, Compacting):
     """A session of the OpenAI Agents SDK in a ledger: nothing that was ever in it is deleted.
 
     Give it to `Runner.run(..., session=…)` as you would a `SQLiteSession`. `clear_session`, `pop_item` and
@@ -61,13 +62,15 @@ class LedgerSession:
             as the SDK's own stores do, and is closed with the session.
         run_key: A key of your own for the work that is done with this object, so that it can be repeated.
         session_settings: Settings of the SDK, or the same as a dict: `limit` is the default of `get_items`.
-        client: The `AsyncOpenAI` that compacts; the SDK's default one if None.
+        client: The `AsyncOpenAI` that compacts; the SDK's default one if None. Without it and without a hook,
+            nothing is compacted by itself.
         model: The model that compacts.
         compaction_mode: How it compacts.
-        should_trigger_compaction: Says whether it is time to compact.
+        should_trigger_compaction: Says whether it is time to compact; with ten candidates, if None.
 
     Raises:
-        UsageError: The session id can name no session, the run key is empty, or no ledger can be at that path.
+        UsageError: The session id can name no session, the run key is empty, the model does not compact, there is no
+            such mode, or no ledger can be at that path.
         TypeError: The settings are no settings of the SDK.
         StorageError: The ledger cannot be opened; the error says why and what to do.
     """
@@ -84,18 +87,17 @@ class LedgerSession:
         session_settings: SessionSettings | dict[str, Any] | None = None,
         client: Any = None,  # noqa: ANN401 - `openai.AsyncOpenAI`, which is not imported for it
         model: str = "gpt-4.1",
-        compaction_mode: Literal["previous_response_id", "input", "auto"] = "auto",
+        compaction_mode: Mode = "auto",
         should_trigger_compaction: Callable[[dict[str, Any]], bool] | None = None,
     ) -> None:
         self._name = name_of(session_id)
-        if run_key == "":
-            raise UsageError("the run key is empty; nothing was done. Give a key of your own, or none.")
+        _check_key(run_key)
         self.session_id = session_id
         self.session_settings = _settings(session_settings)
         self.run_key = run_key
         self._client = client
-        self._model = model
-        self._compaction_mode = compaction_mode
+        self._model = checked_model(model)
+        self._compaction_mode = checked_mode(compaction_mode)
         self._should_trigger_compaction = should_trigger_compaction
         self._runs = Runs(run_key)
         self._line = Line()
@@ -142,6 +144,7 @@ class LedgerSession:
 
         Raises:
             UsageError: An item is no JSON value. Nothing was written.
+            InvalidEventError: An item is nested too deep, or too large. Nothing was written.
             RunDiffersError: An earlier attempt of this run key appended something else here. Nothing was written.
         """
         self._check_open()
@@ -149,8 +152,9 @@ class LedgerSession:
         if not put:
             return
         run = self._runs.of(wrapper)
-        agent, usage = facts.speaker(put), facts.usage_since(run, wrapper)
-        await settled(self._line.put(lambda: self._append(run, put, agent, usage)))
+        batch = Batch(agent=facts.speaker(put), usage=facts.usage_since(run, wrapper))
+        exchange = self._exchange(run, wrapper) if self._automatic() else run.exchange
+        await settled(self._line.put(lambda: self._append(run, put, batch, exchange)))
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
         """Take the last item back and return it; None where there is none. It stays in the full history."""
@@ -204,37 +208,39 @@ class LedgerSession:
     # -- in the line -----------------------------------------------------------------------
 
     def _read(self, run: Run, limit: int | None) -> list[Any]:
-        shown = None if limit is None else max(limit, 0)
+        shown = None if limit is None or limit < 0 else limit  # less than none is all, as in SQLite
         read = self._ledger.history(self._name, shown, without=run.without())
-        run.token, run.ids, run.items = read.token, read.ids, read.items
+        run.token = read.token
+        run.knows(read.ids)
         return read.items
 
-    def _append(self, run: Run, items: list[Any], agent: str | None, usage: dict[str, Any] | None) -> None:
+    def _append(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> None:
         calls = run.calls
+        told = self._told(run, items, batch, exchange)
 
         def write() -> None:
-            batch = Batch(run=calls.run, ordinal=calls.next, agent=agent, usage=usage)
-            run.token = self._ledger.extend(run.token or self._name, items, batch)
+            said = structs.replace(told, run=calls.run, ordinal=calls.next)
+            run.wrote(self._ledger.extend(run.token or self._name, items, said))
 
         try:
-            _until_known(write)
+            write()
         except RunDiffersError:
             if calls.given:
                 raise
             calls.next += 1  # an append whose outcome stayed unknown was written after all: it keeps its place
-            _until_known(write)
+            write()
         calls.next += 1
 
     def _pop(self, run: Run) -> Any:  # noqa: ANN401 - content
         calls = run.calls
         if not calls.given and not self._ledger.history(self._name, 1).items:
             return None  # nothing to write down: nobody will ask again what this call did
-        item = _until_known(lambda: self._ledger.pop(self._name, key=calls.key()))
+        item = self._ledger.pop(self._name, key=calls.key())
         calls.next += 1
         return item
 
     def _clear(self, run: Run) -> None:
-        _until_known(lambda: self._ledger.clear(self._name, key=run.calls.key()))
+        self._ledger.clear(self._name, key=run.calls.key())
         run.calls.next += 1
 
     def _fork(self, run: Run, at: int | ItemId | None, session_id: str | None) -> LedgerSession:
@@ -243,7 +249,7 @@ class LedgerSession:
         name = name_of(into)
         of, through = branches.begins(self._ledger, self._name, at)
         if not (calls.given and branches.stands(self._ledger, name, of, None if at is None else through)):
-            _until_known(lambda: self._ledger.fork(of, name, at=through))
+            self._ledger.fork(of, name, at=through)
         calls.next += 1
         return self._like(into)
 
@@ -302,6 +308,23 @@ def name_of(session_id: object) -> str:
     return name
 
 
+def _check_key(run_key: object) -> None:
+    if run_key is None or (isinstance(run_key, str) and 0 < len(run_key) <= limits.WORD_CHARS and _is_utf8(run_key)):
+        return
+    raise UsageError(
+        f"{run_key!r} can be no run key: it is a text of 1 to {limits.WORD_CHARS} characters without lone surrogates; "
+        "nothing was done. Give a key of that kind, or none."
+    )
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
     """Return settings as the SDK reads them; what it does not know it refuses."""
     return given if isinstance(given, SessionSettings) else SessionSettings().resolve(given)
@@ -313,13 +336,3 @@ def _opened(ledger: Ledger | str | os.PathLike[str]) -> Ledger:
     import rightful
 
     return rightful.open(ledger, create=True)
-
-
-def _until_known(write: Callable[[], T]) -> T:
-    """Make a call whose repetition is safe, again if nobody can say what it did."""
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return write()
-        except OutcomeUnknownError:
-            continue
-    return write()

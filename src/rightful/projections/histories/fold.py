@@ -19,8 +19,8 @@ from rightful.projections.histories.whole import Chronicle, Compacted
 HISTORY = frozenset({"history.appended", "history.compacted", "history.popped", "history.cleared", "history.forked"})
 """The event types that make a history."""
 
-CHANGES = frozenset({"history.compacted", "history.popped", "history.cleared", "event.withdrawn"})
-"""The event types after which a token is stale."""
+CHANGES = (HISTORY - {"history.appended"}) | {"event.withdrawn"}
+"""The event types after which a token is stale: all but appends."""
 
 ASIDE = frozenset({"compaction.deferred", "event.withdrawn"})
 """The event types that say something about a history."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from rightful.parts import ItemRange
 from rightful.projections.histories.items import ERASED, Item, ItemKey, Pair
@@ -40,15 +41,20 @@ class View:
 
     Attributes:
         items: What stands in it, ghosts and outputs without their call included.
-        size_bytes: What it takes in memory, about.
     """
 
     def __init__(self) -> None:
         self.items: list[Item] = []
-        self.size_bytes = 0
+        self._bytes = 0
         self._places: dict[ItemKey, int] = {}
         self._open: dict[Pair, int] = {}
+        self._first: dict[Pair, int] = {}
         self._late: dict[str, list[Late]] = {}
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory, about; what is known of calls that are gone included."""
+        return self._bytes + ITEM_BYTES * len(self._open)
 
     def shown(self, limit: int | None = None, until: int | None = None) -> tuple[list[Item], list[ItemKey]]:
         """Return what is shown, and the ids of the outputs among it that are left out.
@@ -59,20 +65,32 @@ class View:
         """
         found: list[Item] = []
         left_out: list[ItemKey] = []
+        later: Counter[Pair] = Counter()
         for item in reversed(self.items):
             if limit is not None and len(found) >= limit:
                 break
-            if item.is_ghost or (until is not None and item.position > until):
-                continue
-            if self.is_left_out(item):
+            if until is not None and item.position > until:
+                if item.opens is not None:
+                    later[item.opens] += 1
+            elif item.is_ghost:
+                pass
+            elif item.answers is not None and self.is_left_out(item, until, later[item.answers]):
                 left_out.append(item.id)
             else:
                 found.append(item)
         return found[::-1], left_out[::-1]
 
-    def is_left_out(self, item: Item) -> bool:
-        """Whether it is an output whose call was in this history and is gone."""
-        return item.answers is not None and self._open.get(item.answers) == 0
+    def is_left_out(self, item: Item, until: int | None = None, later: int = 0) -> bool:
+        """Whether it is an output whose call was in this history and is gone.
+
+        Args:
+            item: The item.
+            until: Only what stood at that position counts.
+            later: How many calls of its pair stand behind that position.
+        """
+        if item.answers is None or self._open.get(item.answers) != later:
+            return False
+        return until is None or self._first[item.answers] <= until
 
     def append(self, items: Iterable[Item]) -> None:
         """Add items at the end."""
@@ -103,8 +121,11 @@ class View:
         return gone
 
     def late(self, id_: str) -> Iterator[Late]:
-        """Yield what has named items of an event before it was known; once."""
-        yield from self._late.pop(id_, ())
+        """Yield what has named items of an event before it was known; each once."""
+        for late in self._late.pop(id_, ()):
+            if late.covers:
+                yield structs.replace(late)
+                late.covers, late.put = [], []  # it may wait for other events too, and waits anew for those
 
     def forget_late(self) -> None:
         """Wait for nothing any more."""
@@ -178,12 +199,13 @@ class View:
         return gone
 
     def _come(self, item: Item) -> None:
-        self.size_bytes += len(item.raw) + ITEM_BYTES
+        self._bytes += len(item.raw) + ITEM_BYTES
         if item.opens is not None:
             self._open[item.opens] = self._open.get(item.opens, 0) + 1
+            self._first.setdefault(item.opens, item.position)
 
     def _go(self, item: Item) -> None:
-        self.size_bytes -= len(item.raw) + ITEM_BYTES
+        self._bytes -= len(item.raw) + ITEM_BYTES
         if item.opens is not None:
             self._open[item.opens] -= 1
 

@@ -1,0 +1,93 @@
+"""What is borrowed from the SDK's private modules: each piece can be missing, or look otherwise, in another version.
+
+Nothing stands on it. Where a piece is missing, what it would have told counts as not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from importlib import import_module
+from typing import Any
+
+from agents.usage import Usage
+
+from rightful.producers.openai_agents.proof import Exchange, Mark, Marker, mark_by
+
+_EXCHANGE = "_session_compaction_model_exchange"
+_COMPLETED = "_session_compaction_completed"
+
+
+def _piece(module: str, name: str) -> Callable[..., Any] | None:
+    try:
+        found = getattr(import_module(f"agents.{module}"), name, None)
+    except ImportError:
+        return None
+    return found if callable(found) else None
+
+
+def noted_by(wrapper: Any) -> object:  # noqa: ANN401 - the SDK's own class
+    """Return what the SDK noted of a run's last request, whatever it looks like; the same object for the same one."""
+    return getattr(wrapper, _EXCHANGE, None)
+
+
+def exchange_of(noted: object, *, ignore_ids: bool = False) -> Exchange | None:
+    """Return a run's last request that was answered, as the SDK noted it; None if that cannot be compared.
+
+    Args:
+        noted: What it noted.
+        ignore_ids: Whether the session says that items are known without their ids.
+    """
+    digest = _piece("run_internal.items", "digest_input_item")
+    match noted:
+        case (tuple(digests), _) if digest is not None and digests and all(isinstance(one, str) for one in digests):
+            return Exchange(tuple(Mark(one, one) for one in digests), marker=_marker(digest, ignore_ids))
+        case _:
+            return None
+
+
+@lru_cache(maxsize=2)
+def _marker(digest: Callable[..., Any], ignore_ids: bool) -> Marker:  # noqa: FBT001 - a key of the cache
+    return partial(_marked, partial(digest, ignore_ids_for_matching=ignore_ids))
+
+
+def _marked(digest: Callable[[Any], Any], item: Any) -> Mark | None:  # noqa: ANN401 - content
+    try:
+        return mark_by(digest, item)
+    except Exception:  # noqa: BLE001 - another version's function may refuse what it is given: then nothing is proven
+        return None
+
+
+def tell_completed(wrapper: Any) -> None:  # noqa: ANN401 - as above
+    """Tell the SDK that a compaction is written, where it asks: a resumed run then settles its own write by it."""
+    if getattr(wrapper, _COMPLETED, None) is False:
+        setattr(wrapper, _COMPLETED, True)
+
+
+def default_client() -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
+    """Return the client that the SDK was told to use, or a new one."""
+    told = _piece("models._openai_shared", "get_default_openai_client")
+    client = told() if told is not None else None
+    if client is not None:
+        return client
+    from openai import AsyncOpenAI
+
+    return AsyncOpenAI()
+
+
+def usage_of(told: Any) -> Usage:  # noqa: ANN401 - the provider's own class
+    """Return what a request used as the SDK counts it."""
+    convert = _piece("usage", "_response_usage_to_usage")
+    if convert is not None:
+        try:
+            found = convert(told)
+        except Exception:  # noqa: BLE001 - another version's, or another provider's: counted by hand
+            found = None
+        if isinstance(found, Usage):
+            return found
+    return Usage(
+        requests=1,
+        input_tokens=getattr(told, "input_tokens", None) or 0,
+        output_tokens=getattr(told, "output_tokens", None) or 0,
+        total_tokens=getattr(told, "total_tokens", None) or 0,
+    )

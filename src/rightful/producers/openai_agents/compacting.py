@@ -1,0 +1,349 @@
+"""Compaction of a session: what is due, what is proven, the provider's answer, one append.
+
+The provider works for seconds. Nothing is locked meanwhile: other calls of this session, other sessions and other
+processes go on, and the one append at the end says which items gave way. What came in between stays; if the history
+was cleared, popped from or compacted in between, nothing is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from rightful import limits, times
+from rightful.errors import UsageError
+from rightful.history_events import CompactionDeferred
+from rightful.identity import composite_key
+from rightful.ledger.log import now_us
+from rightful.producers.openai_agents import borrowed, facts, provider
+from rightful.producers.openai_agents.line import settled, until_known
+from rightful.producers.openai_agents.planning import Asked, Look, Mode, Plan, checked_mode, is_output, plan_of
+from rightful.producers.openai_agents.proof import Exchange, Proof, prove, ranges, sendable, whole
+from rightful.session_errors import CompactionRefusedError, StaleTokenError
+
+if TYPE_CHECKING:
+    from agents import RunContextWrapper, RunHooks
+    from agents.memory import OpenAIResponsesCompactionArgs, SessionSettings
+
+    from rightful import Ledger
+    from rightful.histories.history import History
+    from rightful.producers.openai_agents.line import Line
+    from rightful.producers.openai_agents.runs import Run, Runs
+    from rightful.tokens import Batch
+
+PRODUCER = "openai-agents"
+"""Who says that a compaction is owed."""
+
+_OUTDATES = ("history.compacted", "history.popped", "history.cleared", "history.forked", "event.withdrawn")
+
+_log = logging.getLogger("rightful.openai_agents")
+
+
+class Compacting:
+    """What a session does for compaction. `LedgerSession` has it."""
+
+    session_settings: SessionSettings | None
+    _name: str
+    _ledger: Ledger
+    _runs: Runs
+    _line: Line
+    _client: Any
+    _model: str
+    _compaction_mode: Mode
+    _should_trigger_compaction: Callable[[dict[str, Any]], bool] | None
+    _default_client: Any = None
+    _unstored: str | None = None
+    _warned: frozenset[str] = frozenset()
+
+    def hooks(self, inner: RunHooks[Any] | None = None) -> RunHooks[Any]:
+        """Return hooks for `Runner.run(…, hooks=…)` that note what the model is really sent.
+
+        With them, by the SDK's public interface alone, it is proven what a compaction may cover, and each batch is
+        kept with its response id, agent and usage. Without them that hangs on what the SDK notes for itself.
+
+        Args:
+            inner: Hooks of your own; every call goes on to them.
+        """
+        from rightful.producers.openai_agents.hooks import RecordingHooks
+
+        return RecordingHooks(self._runs, inner)
+
+    async def run_compaction(
+        self, args: OpenAIResponsesCompactionArgs | None = None, *, wrapper: RunContextWrapper[Any] | None = None
+    ) -> None:
+        """Let a provider's summary stand for items of the history. All of them remain in the log.
+
+        The SDK calls it after each response that ends a turn. That does something only if the session was given a
+        client or a hook that says when: nobody's history is sent to a provider for want of an argument. With a run,
+        only items are covered that its model is proven to have seen; by hand, without one, all that the session
+        shows. Nothing is covered by halves: a call without its output, or an approval without its answer, stays.
+
+        Args:
+            args: `response_id`, `compaction_mode`, `store` and `force`, as the SDK has them.
+            wrapper: The run that it is for; the SDK gives it. What the compaction uses is added to its usage.
+
+        Raises:
+            CompactionRefusedError: `previous_response_id` was asked for by hand, and it is not known what that
+                response has seen. Nothing was written.
+            Exception: Whatever the client raises. Nothing was written; the compaction is owed, and the next call
+                makes it without asking whether it is due.
+        """
+        self._check_open()
+        asked = self._asked(args)
+        run = self._runs.of(wrapper)
+        by_hand = wrapper is None or (asked.force and run.token is None)
+        if not (by_hand or asked.force or self._automatic()):
+            return
+        look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))
+        mode = self._mode(asked, by_hand=by_hand)
+        forced = asked.force or look.view.owed is not None
+        shown = [look.view.items[at] for at in look.window]
+        if not forced and not self._due(asked, mode, shown):
+            return
+        if by_hand:
+            plan = await asyncio.to_thread(self._plan_by_hand, look, asked, mode)
+        else:
+            plan = await self._plan(look, asked, mode, run, self._exchange(run, wrapper))
+        if plan is None:
+            return
+        other = (plan.mode, plan.items) != (mode, [sendable(item) for item in shown])
+        if other and not forced and not self._due(asked, plan.mode, plan.items):
+            return
+        await self._carry_out(plan, look, asked, run, wrapper)
+
+    # -- what is due -----------------------------------------------------------------------
+
+    def _automatic(self) -> bool:
+        return self._client is not None or self._should_trigger_compaction is not None
+
+    def _asked(self, args: OpenAIResponsesCompactionArgs | None) -> Asked:
+        said: dict[str, Any] = {**(args or {})}
+        response_id, store = said.get("response_id") or None, said.get("store")
+        if response_id is not None and store is False:
+            self._unstored = response_id
+        elif store and response_id == self._unstored:
+            self._unstored = None
+        mode = checked_mode(said.get("compaction_mode") or self._compaction_mode)
+        if mode == "previous_response_id" and response_id is None:
+            raise CompactionRefusedError(self._name, "previous_response_id was asked for, and no response id was given")
+        return Asked(response_id, mode, bool(said.get("force")), store)
+
+    def _mode(self, asked: Asked, *, by_hand: bool) -> str:
+        if asked.mode != "auto":
+            return asked.mode
+        unstored = asked.store is False or (asked.store is None and asked.response_id == self._unstored)
+        return "input" if by_hand or asked.response_id is None or unstored else "previous_response_id"
+
+    def _due(self, asked: Asked, mode: str, items: list[Any]) -> bool:
+        shown = [sendable(item) for item in items]
+        context = {
+            "response_id": asked.response_id,
+            "compaction_mode": mode,
+            "compaction_candidate_items": provider.candidates(shown),
+            "session_items": shown,
+        }
+        return bool((self._should_trigger_compaction or provider.due)(context))
+
+    def _look(self, run: Run) -> Look:
+        view = self._ledger.history(self._name)
+        read = run.token if run.known is not None else None
+        since = view.token.position if read is None or read.void else read.position
+        known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
+        count, limit = len(view.items), getattr(self.session_settings, "limit", None)
+        window = range(0 if limit is None else max(0, count - max(0, limit)), count)
+        changes = self._ledger.read(session=self._name, types=_OUTDATES, after=since)
+        return Look(view, window, known, next(iter(changes), None) is not None)
+
+    # -- what is proven --------------------------------------------------------------------
+
+    def _exchange(self, run: Run, wrapper: RunContextWrapper[Any] | None) -> Exchange | None:
+        """Return the last request of a run that was answered: as hooks tell it, else as the SDK noted it."""
+        if run.exchange is not None or wrapper is None:
+            return run.exchange
+        noted = borrowed.noted_by(wrapper)
+        if run.noted[0] is not noted:
+            ignore_ids = bool(getattr(self, "_ignore_ids_for_matching", False))
+            run.noted = (noted, borrowed.exchange_of(noted, ignore_ids=ignore_ids))
+        return run.noted[1]
+
+    def _prove(self, look: Look, run: Run, exchange: Exchange) -> Proof:
+        view = look.view
+        return prove(view.items, look.known, exchange, run.marks(view.ids, view.items, exchange.marker))
+
+    def _told(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> Batch:
+        """Return what is known of a batch with what the response tells that it came with."""
+        if exchange is None or all(isinstance(one, dict) and one.get("role") == "user" for one in items):
+            return batch
+        look = self._look(run)
+        proof = self._prove(look, run, exchange)
+        return structs.replace(
+            batch,
+            response_id=exchange.response_id,
+            agent=exchange.agent or batch.agent,
+            covered=ranges(look.view.ids, proof.covered),
+        )
+
+    async def _plan(self, look: Look, asked: Asked, mode: str, run: Run, exchange: Exchange | None) -> Plan | None:
+        if look.stale:
+            _log.warning("%s was changed after this run read it; this run does not compact it.", self._name)
+            return None
+        proof = None
+        if exchange is not None:
+            proof = await asyncio.to_thread(self._prove, look, run, exchange)
+        if exchange is None or proof is None or not proof.seen:
+            self._warn_once("nothing is proven of what the model was sent; give the run the session's hooks()")
+            return None
+        if not proof.covered:
+            await self._owe(run, asked, "a call has no output yet, or an approval no answer")
+            return None
+        told = exchange.response_id in (None, asked.response_id)
+        if mode == "previous_response_id" and not (proof.entire and told):
+            if asked.mode == mode:
+                self._warn_once(
+                    "the response has seen more than what it would stand for, so it cannot be compacted from"
+                )
+                return None
+            mode = "input"
+        return plan_of(look, proof, mode)
+
+    def _plan_by_hand(self, look: Look, asked: Asked, mode: str) -> Plan | None:
+        items = look.view.items
+        if mode == "previous_response_id":
+            covered = whole(items, self._seen_by(look.view, asked.response_id))
+            if not covered:
+                raise CompactionRefusedError(self._name, f"it is not known what response {asked.response_id} has seen")
+        else:
+            covered = whole(items, set(look.window))
+        places = tuple(sorted(covered))
+        return plan_of(look, Proof(len(places), places, frozenset(), entire=True), mode) if places else None
+
+    def _seen_by(self, view: History, response_id: str | None) -> set[int]:
+        """Return the places of what a response has seen and said, by the batches that came with it."""
+        at = {one: place for place, one in enumerate(view.ids)}
+        found: set[int] = set()
+        for recorded in self._ledger.read(session=self._name, types=["history.appended"]):
+            said: Any = recorded.event
+            if said.response_id != response_id or said.read is None:
+                continue
+            for one in said.read.covered:
+                first, last = (one, one) if isinstance(one, tuple) else (one.first, one.last)
+                if first in at and last in at:
+                    found.update(range(at[first], at[last] + 1))
+            own = [(recorded.id, place) for place, item in enumerate(said.items) if not is_output(item)]
+            found.update(at[one] for one in own if one in at)
+        return found
+
+    # -- what is done ----------------------------------------------------------------------
+
+    async def _carry_out(
+        self, plan: Plan, look: Look, asked: Asked, run: Run, wrapper: RunContextWrapper[Any] | None
+    ) -> None:
+        client = self._client_for(wrapper)
+        if client is None:
+            return
+        response_id = asked.response_id if plan.mode == "previous_response_id" else None
+        try:
+            made = await provider.compact(client, self._model, plan.items, response_id)
+        except Exception as error:
+            await self._owe(run, asked, f"the provider's compaction failed: {type(error).__name__}")
+            raise
+        if wrapper is not None and made.usage is not None:
+            wrapper.usage.add(borrowed.usage_of(made.usage))
+            facts.usage_since(run, wrapper)
+        if not made.items:
+            self._warn_once("the provider's compaction was empty, so nothing was written")
+            return
+        if await settled(self._line.put(lambda: self._write(plan, look, made, response_id, run))):
+            borrowed.tell_completed(wrapper)
+
+    def _client_for(self, wrapper: RunContextWrapper[Any] | None) -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
+        """Return the client; None if none was given and none can be made: a run does not end for that."""
+        if self._client is None and self._default_client is None:
+            try:
+                self._default_client = borrowed.default_client()
+            except Exception as error:
+                if wrapper is None:
+                    raise
+                self._warn_once(f"there is no client to compact with ({error})")
+        return self._client or self._default_client
+
+    def _write(self, plan: Plan, look: Look, made: provider.Compacted, response_id: str | None, run: Run) -> bool:
+        covers = ranges(look.view.ids, plan.covered)
+        usage = None if made.usage is None else facts.told(borrowed.usage_of(made.usage))
+        try:
+            receipt = until_known(
+                lambda: self._ledger.compact(
+                    look.view.token,
+                    made.items,
+                    covers,
+                    mode=plan.mode,
+                    response_id=response_id,
+                    run=run.calls.run,
+                    usage=usage,
+                )
+            )
+        except (StaleTokenError, UsageError) as error:  # an output came in whose call would give way
+            _log.warning("the compaction of %s came too late: %s", self._name, error)
+            return False
+        if run.known is not None:
+            run.known.difference_update(look.view.ids[at] for at in plan.covered)
+            run.knows((str(receipt.id), at) for at in range(len(made.items)))
+            run.token = structs.replace(look.view.token, position=receipt.position or 0, wrote=(), limit=None)
+        return True
+
+    # -- what is owed ----------------------------------------------------------------------
+
+    async def _owe(self, run: Run, asked: Asked, reason: str) -> None:
+        await settled(self._line.put(lambda: self._defer(run, asked, reason)))
+
+    def _defer(self, run: Run, asked: Asked, reason: str) -> None:
+        if self._ledger.history(self._name, 0).owed is not None:
+            return
+        response_id = asked.response_id
+        if response_id is not None and not 0 < len(response_id) <= limits.WORD_CHARS:
+            response_id = None
+        key = composite_key(self._name, "deferred", run.calls.run, response_id or uuid.uuid4().hex)
+        event = CompactionDeferred(
+            producer=PRODUCER,
+            key=key,
+            session=self._name,
+            at=times.at_of(now_us()),
+            response_id=response_id,
+            store=asked.store,
+            run=run.calls.run,
+            reason=reason,
+        )
+        until_known(lambda: self._ledger.append([event]))
+
+    async def _defer_compaction(
+        self,
+        response_id: str,
+        store: bool | None = None,  # noqa: FBT001 - as the SDK calls it
+        *,
+        wrapper: RunContextWrapper[Any] | None = None,
+    ) -> None:
+        """Note that a compaction is due which tool outputs put off. The SDK may call it; nothing hangs on it."""
+        args: OpenAIResponsesCompactionArgs = {"response_id": response_id}
+        if store is not None:
+            args["store"] = store
+        asked = self._asked(args)
+        run = self._runs.of(wrapper)
+        if not self._automatic():
+            return
+        look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))
+        shown = [look.view.items[at] for at in look.window]
+        if look.view.owed is None and self._due(asked, self._mode(asked, by_hand=False), shown):
+            await self._owe(run, asked, "tool outputs came after the response")
+
+    def _warn_once(self, what: str) -> None:
+        level = logging.DEBUG if what in self._warned else logging.WARNING
+        self._warned |= {what}
+        _log.log(level, "%s was not compacted: %s.", self._name, what)
+
+    def _check_open(self) -> None:
+        raise NotImplementedError

@@ -1,0 +1,74 @@
+"""Hooks of a run that note what its models are really sent, and what they answer; the rest goes on to yours."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from agents import RunHooks
+
+from rightful.producers.openai_agents.proof import Exchange, mark
+
+if TYPE_CHECKING:
+    from agents import Agent, ModelResponse, RunContextWrapper
+    from agents.items import TResponseInputItem
+
+    from rightful.producers.openai_agents.runs import Runs
+
+
+class RecordingHooks(RunHooks[Any]):
+    """Hooks that note each exchange of a run with a model. Get them from `LedgerSession.hooks`.
+
+    They see the input after every filter. It is digested when the response is there, not before: what other hooks
+    change in it until the request is sent, the model is sent too. A request that fails proves nothing.
+
+    Args:
+        runs: The runs on the session.
+        inner: Hooks of your own; every call goes on to them.
+    """
+
+    def __init__(self, runs: Runs, inner: RunHooks[Any] | None = None) -> None:
+        self.inner = inner
+        self._runs = runs
+
+    async def on_llm_start(
+        self,
+        context: RunContextWrapper[Any],
+        agent: Agent[Any],
+        system_prompt: str | None,
+        input_items: list[TResponseInputItem],
+    ) -> None:
+        """Keep hold of what is about to be sent."""
+        run = self._runs.of(context)
+        run.exchange, run.asked = None, input_items
+        if self.inner is not None:
+            await self.inner.on_llm_start(context, agent, system_prompt, input_items)
+
+    async def on_llm_end(self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse) -> None:
+        """Note the exchange."""
+        run = self._runs.of(context)
+        asked, run.asked = run.asked, None
+        if asked is not None:
+            run.exchange = Exchange(
+                seen=tuple(mark(item) for item in [*asked, *response.to_input_items()]),
+                response_id=response.response_id,
+                agent=agent.name,
+            )
+        if self.inner is not None:
+            await self.inner.on_llm_end(context, agent, response)
+
+
+def _passed_on(name: str) -> Callable[..., Awaitable[Any]]:
+    async def call(self: RecordingHooks, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any hook's
+        if self.inner is None:
+            return await getattr(super(RecordingHooks, self), name)(*args, **kwargs)
+        return await getattr(self.inner, name)(*args, **kwargs)
+
+    call.__name__ = name
+    call.__doc__ = f"Pass `{name}` on."
+    return call
+
+
+# Those of a newer version of the SDK too: so by name, not one by one.
+for _name in [name for name in dir(RecordingHooks) if name.startswith("on_") and name not in vars(RecordingHooks)]:
+    setattr(RecordingHooks, _name, _passed_on(_name))

@@ -1,0 +1,292 @@
+"""What a model is proven to have seen: digests of its real input, matched in order with the items of a history.
+
+Nobody is believed on how an input comes about. A filter, a callback, a hand-off, nested history or a sandbox may
+shorten, reorder or rewrite it: what then stands in it, in the order of the history, is proven, and nothing else is.
+Each item needs an occurrence of its own: the same words said twice are two items.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from rightful.parts import Covers, ItemId, ItemRange
+
+_NOT_SENT = ("_agents_tool_description", "_agents_tool_title", "created_by")  # kept by the SDK, not sent to a model
+_PAIRS = 1_000_000  # candidates of the exact matching; more would take seconds, and the nearest occurrence is taken
+
+
+class Mark(NamedTuple):
+    """The digests of one item.
+
+    Attributes:
+        full: Of the item as it is.
+        bare: Of it without its id, if it is a reasoning item: a run may leave that id out. Else the same as `full`.
+    """
+
+    full: str
+    bare: str
+
+    def fits(self, other: Mark) -> bool:
+        """Return whether both can be one item; two reasoning items with two ids are not."""
+        return self.full in (other.full, other.bare) or self.bare == other.full
+
+
+Marker = Callable[[Any], Mark | None]
+"""Makes the mark of an item; None of what is no item."""
+
+
+def mark(item: Any) -> Mark | None:  # noqa: ANN401 - content
+    """Return the mark of an item; what the SDK keeps beside it, and two spellings of the same answer, make no odds."""
+    if not isinstance(item, dict):
+        return None
+    said = sendable(item)
+    if said.get("role") == "assistant":
+        if isinstance(said.get("content"), str):
+            said["content"] = [{"type": "output_text", "text": said["content"]}]
+        if said.get("status") in (None, "completed"):
+            said.pop("status", None)
+    return mark_by(_digest, said)
+
+
+def sendable(item: Any) -> Any:  # noqa: ANN401 - content
+    """Return an item without what the SDK keeps beside it and sends to no model."""
+    if not isinstance(item, dict):
+        return item
+    return {key: value for key, value in item.items() if key not in _NOT_SENT}
+
+
+def mark_by(digest: Callable[[Any], str | None], item: Any) -> Mark | None:  # noqa: ANN401 - content
+    """Return the mark of an item by any digest."""
+    full = digest(item)
+    if full is None:
+        return None
+    if not isinstance(item, dict) or item.get("type") != "reasoning" or "id" not in item:
+        return Mark(full, full)
+    return Mark(full, digest({key: value for key, value in item.items() if key != "id"}) or full)
+
+
+def _digest(item: Any) -> str | None:  # noqa: ANN401 - content
+    try:
+        return hashlib.sha256(json.dumps(item, sort_keys=True).encode()).hexdigest()
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+class Exchange(NamedTuple):
+    """One request to a model that was answered.
+
+    Attributes:
+        seen: The mark of each item that the model was sent and of each that it answered, in order.
+        marker: Makes marks that can be compared with these.
+        response_id: The provider's id of the response; None if it has none, or nobody told.
+        agent: Which agent asked.
+    """
+
+    seen: tuple[Mark | None, ...]
+    marker: Marker = mark
+    response_id: str | None = None
+    agent: str | None = None
+
+
+def matched(candidates: Sequence[Mark | None], seen: Sequence[Mark | None]) -> dict[int, int]:
+    """Return which candidate stands where in what was seen: as many as possible, in order, each with its own place."""
+    found: dict[int, int] = {}
+    end, until = len(candidates), len(seen)
+    while end and until and _fit(candidates[end - 1], seen[until - 1]):
+        end, until = end - 1, until - 1
+        found[end] = until
+    start = 0
+    while start < min(end, until) and _fit(candidates[start], seen[start]):
+        found[start] = start
+        start += 1
+    found.update(_most(candidates, seen, range(start, end), range(start, until)))
+    return found
+
+
+def _fit(one: Mark | None, other: Mark | None) -> bool:
+    return one is not None and other is not None and one.fits(other)
+
+
+Index = tuple[dict[str, list[int]], dict[str, list[int]]]
+"""Where each digest stands, ascending: the full ones, and the bare ones that differ."""
+
+
+def _most(
+    candidates: Sequence[Mark | None], seen: Sequence[Mark | None], among: range, window: range
+) -> Iterator[tuple[int, int]]:
+    """Yield the longest matching of two windows, latest occurrences first (Hunt and Szymanski, CACM 20:5, 1977)."""
+    index = _index(seen, window)
+    if sum(len(places) for at in among for places in _places(candidates[at], index)) > _PAIRS:
+        yield from _nearest(candidates, among, index, window.stop)
+        return
+    ends: list[int] = []
+    chains: list[tuple[int, int, Any]] = []
+    for at in reversed(among):
+        for place in sorted({place for places in _places(candidates[at], index) for place in places}):
+            depth = bisect_left(ends, -place)
+            ends[depth : depth + 1] = [-place]
+            chains[depth : depth + 1] = [(at, place, chains[depth - 1] if depth else None)]
+    left: tuple[int, int, Any] | None = chains[-1] if chains else None
+    while left is not None:
+        yield left[0], left[1]
+        left = left[2]
+
+
+def _nearest(candidates: Sequence[Mark | None], among: range, index: Index, end: int) -> Iterator[tuple[int, int]]:
+    """Yield a matching that takes the nearest occurrence each time: proven as well, and perhaps not the longest."""
+    for at in reversed(among):
+        before = [places[bisect_left(places, end) - 1] for places in _places(candidates[at], index) if places[0] < end]
+        if before:
+            end = max(before)
+            yield at, end
+
+
+def _index(seen: Sequence[Mark | None], window: range) -> Index:
+    full: dict[str, list[int]] = {}
+    bare: dict[str, list[int]] = {}
+    for place in window:
+        one = seen[place]
+        if one is not None:
+            full.setdefault(one.full, []).append(place)
+            if one.bare != one.full:
+                bare.setdefault(one.bare, []).append(place)
+    return full, bare
+
+
+def _places(one: Mark | None, index: Index) -> list[list[int]]:
+    """Return where a candidate may stand, by the digest that says so."""
+    if one is None:
+        return []
+    full, bare = index
+    found = [full.get(one.full), bare.get(one.full), full.get(one.bare) if one.bare != one.full else None]
+    return [places for places in found if places]
+
+
+class Proof(NamedTuple):
+    """What an exchange proves of a history.
+
+    Attributes:
+        seen: How many of its items the model has seen.
+        covered: The places of those, whole groups only, ascending.
+        bare: The places of reasoning items that it was sent without their id.
+        entire: Whether it has seen nothing else: what is compacted from its response stands for these alone.
+    """
+
+    seen: int
+    covered: tuple[int, ...]
+    bare: frozenset[int]
+    entire: bool
+
+
+def prove(
+    items: Sequence[Any], known: Collection[int], exchange: Exchange, marks: Sequence[Mark | None] | None = None
+) -> Proof:
+    """Prove what the model of a run has seen of a history.
+
+    Args:
+        items: What the history shows now.
+        known: The places of what the run read and appended. What these do not explain is looked for in the rest,
+            and counts where it is the only one of its kind: so a run that goes on in another process proves as much.
+        exchange: Its last request that was answered.
+        marks: The mark of each item by the exchange's marker; made here if None.
+    """
+    marks = [exchange.marker(item) for item in items] if marks is None else marks
+    found = _at([at for at in range(len(items)) if at in known], marks, exchange.seen)
+    if len(found) < len(exchange.seen) and len(known) < len(items):
+        more = _at(sorted({*known, *_alone(marks, exchange.seen)}), marks, exchange.seen)
+        found = more if len(more) > len(found) else found
+    covered = whole(items, set(found))
+    bare = frozenset(at for at in covered if not _as_it_is(marks[at], exchange.seen[found[at]]))
+    return Proof(len(found), tuple(sorted(covered)), bare, len(covered) == len(exchange.seen))
+
+
+def _at(places: list[int], marks: Sequence[Mark | None], seen: Sequence[Mark | None]) -> dict[int, int]:
+    return {places[one]: place for one, place in matched([marks[at] for at in places], seen).items()}
+
+
+def _as_it_is(one: Mark | None, seen: Mark | None) -> bool:
+    return one is not None and seen is not None and one.full == seen.full
+
+
+def _alone(marks: Sequence[Mark | None], seen: Sequence[Mark | None]) -> Iterator[int]:
+    there: dict[str, int] = {}
+    for one in seen:
+        if one is not None:
+            there[one.bare] = there.get(one.bare, 0) + 1
+    here: dict[str, list[int]] = {}
+    for at, one in enumerate(marks):
+        if one is not None:
+            here.setdefault(one.bare, []).append(at)
+    for bare, places in here.items():
+        if len(places) <= there.get(bare, 0):
+            yield from places
+
+
+def whole(items: Sequence[Any], chosen: set[int]) -> set[int]:
+    """Return what is left of a choice of items when each group that is not whole in it is taken out.
+
+    A group is a call with its output, an approval that was asked for with its answer, a program with what it called,
+    and reasoning with what follows it. A call without an output, or an approval without an answer, is not whole.
+    """
+    left = set(chosen)
+    groups = _groups(items)
+    while True:
+        cut = {at for group in groups if not left.issuperset(group) for at in group if at in left}
+        if not cut:
+            return left
+        left -= cut
+
+
+_MISSING = -1  # a place that no choice has: the half of a group that is not there
+
+
+def _groups(items: Sequence[Any]) -> list[list[int]]:
+    halves: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
+    for at, item in enumerate(items):
+        for key, half in _belongs(item):
+            halves.setdefault(key, ([], []))[half].append(at)
+    groups = [[*(asked or [_MISSING]), *(given or [_MISSING])] for asked, given in halves.values()]
+    groups += [[at, at + 1] for at, (one, after) in enumerate(pairwise(items)) if _thought_of(one, after)]
+    return groups
+
+
+def _belongs(item: Any) -> Iterator[tuple[tuple[str, str], int]]:  # noqa: ANN401 - content
+    """Yield the groups that an item belongs to, and whether it is what was asked (0) or what was given (1)."""
+    if not isinstance(item, dict):
+        return
+    kind, call = str(item.get("type")), item.get("call_id")
+    if isinstance(call, str):
+        asked = kind.removesuffix("_output")
+        yield (asked.removesuffix("_call"), call), int(asked != kind)
+    asks = item.get("provider_data") if kind == "hosted_tool_call" else item
+    if isinstance(asks, dict) and asks.get("type") == "mcp_approval_request":
+        yield ("mcp_approval_request", str(asks.get("id") or call or item.get("id"))), 0
+    if kind == "mcp_approval_response":
+        yield ("mcp_approval_request", str(item.get("approval_request_id"))), 1
+    caller = item.get("caller")
+    if isinstance(caller, dict) and caller.get("type") == "program":
+        yield ("program", str(caller.get("caller_id"))), 1
+
+
+def _thought_of(one: Any, after: Any) -> bool:  # noqa: ANN401 - content
+    if not isinstance(one, dict) or not isinstance(after, dict) or one.get("type") != "reasoning":
+        return False
+    return after.get("role") != "user" and not str(after.get("type")).endswith("_output")
+
+
+def ranges(ids: Sequence[ItemId], chosen: Sequence[int]) -> Covers:
+    """Return chosen items of a view by ranges; ascending places in it."""
+    found: list[ItemId | ItemRange] = []
+    start = 0
+    for at in range(1, len(chosen) + 1):
+        if at < len(chosen) and chosen[at] == chosen[at - 1] + 1:
+            continue
+        first, last = ids[chosen[start]], ids[chosen[at - 1]]
+        found.append(first if first == last else ItemRange(first, last))
+        start = at
+    return tuple(found)

@@ -1,0 +1,113 @@
+"""The provider's compaction: what is asked of it, and what its answer becomes in a history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rightful.producers.openai_agents.proof import sendable
+
+THRESHOLD = 10
+"""How many items make a compaction due, if nobody says otherwise: answers, calls and outputs; the SDK's number."""
+
+
+class Compacted(NamedTuple):
+    """What a provider made of a history.
+
+    Attributes:
+        items: What stands for it.
+        usage: What it told of what that used; None if it told nothing.
+    """
+
+    items: list[Any]
+    usage: Any
+
+
+def compacts(model: str) -> bool:
+    """Return whether a model is one that compacts: `gpt-…`, `o1` and the like, also fine-tuned or behind a router."""
+    name = model.strip().rsplit("/", 1)[-1].removeprefix("ft:").split(":", 1)[0]
+    return name.startswith("gpt-") or (name.startswith("o") and name[1:2].isdigit())
+
+
+def due(context: Mapping[str, Any]) -> bool:
+    """Return whether a compaction is due by the number of its candidates; the hook that is asked by default."""
+    return len(context["compaction_candidate_items"]) >= THRESHOLD
+
+
+def candidates(items: Iterable[Any]) -> list[Any]:
+    """Return the items that a compaction makes smaller: neither a user's message nor what one left."""
+    return [item for item in items if not _stays(item)]
+
+
+def _stays(item: Any) -> bool:  # noqa: ANN401 - content
+    if not isinstance(item, dict):
+        return False
+    if item.get("type") == "compaction":
+        return True
+    return item.get("role") == "user" and (item.get("type") == "message" or "content" in item)
+
+
+async def compact(
+    client: Any,  # noqa: ANN401 - `openai.AsyncOpenAI`, or what answers like it
+    model: str,
+    items: Sequence[Any],
+    response_id: str | None,
+) -> Compacted:
+    """Ask a provider to compact what led to a response; or, without one, items.
+
+    Raises:
+        Exception: Whatever the client raises.
+        ValueError: Its answer holds an image or file that points to nothing.
+    """
+    if response_id is None:
+        answer = await client.responses.compact(model=model, input=[sendable(item) for item in items])
+    else:
+        answer = await client.responses.compact(model=model, previous_response_id=response_id)
+    return Compacted(replayed(answer.output or []), getattr(answer, "usage", None))
+
+
+def replayed(output: Iterable[Any]) -> list[Any]:
+    """Return a provider's output as items that a model can be sent again.
+
+    An answer whose reasoning is gone loses its id: a request with that id alone is refused.
+    """
+    items = [_user(one) for one in map(_plain, output)]
+    if any(isinstance(one, dict) and one.get("type") == "reasoning" for one in items):
+        return items
+    return [_without_id(one) if isinstance(one, dict) and one.get("role") == "assistant" else one for one in items]
+
+
+def _plain(one: Any) -> Any:  # noqa: ANN401 - a model of pydantic's, or JSON
+    return one if isinstance(one, dict) else one.model_dump(mode="json", exclude_unset=True, warnings=False)
+
+
+def _without_id(item: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if key != "id"}
+
+
+def _user(item: Any) -> Any:  # noqa: ANN401 - content
+    if not isinstance(item, dict) or (item.get("type"), item.get("role")) != ("message", "user"):
+        return item
+    parts = item.get("content")
+    return {**item, "content": [_part(one) for one in parts]} if isinstance(parts, list) else item
+
+
+_POINTERS = {"input_image": ("image_url", "file_id"), "input_file": ("file_data", "file_url", "file_id")}
+_BESIDE = {"input_image": ("detail",), "input_file": ("filename", "detail")}
+
+
+def _part(part: Any) -> Any:  # noqa: ANN401 - content
+    """Return one part of a message with what a request takes of it: one pointer, and no empty fields."""
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind not in _POINTERS:
+        return part
+    said = {key: value for key, value in part.items() if isinstance(value, str) and value}
+    pointer = next((key for key in _POINTERS[kind] if key in said), None)
+    if pointer is None:
+        wanted = ", ".join(_POINTERS[kind])
+        raise ValueError(
+            f"the provider's compaction holds an {kind} without any of {wanted}; nothing was written, and the history "
+            "is as it was. Compact again, or leave that item out of the history."
+        )
+    kept = ("type", pointer, *_BESIDE[kind])
+    return {key: said[key] for key in kept if key in said}

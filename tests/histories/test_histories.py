@@ -1,0 +1,261 @@
+"""What the methods of a ledger for histories promise to who calls them."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from tests.histories.actors import S, call, histories, output, texts, thought, user, wire
+
+from rightful.errors import UsageError
+from rightful.session_errors import StaleTokenError, VoidTokenError
+from rightful.tokens import Token, Wrote
+
+
+def test_what_others_append_while_a_summary_is_made_stays_behind_it() -> None:
+    kept = histories()
+    kept.extend(S, [user("a"), user("b")])
+    token = kept.history(S).token
+    kept.extend(S, [user("c")])
+
+    receipt = kept.compact(token, [user("sum")])
+
+    assert texts(kept) == ["sum", "c"]
+    assert (receipt.outcome, receipt.position) == ("appended", 3)
+
+
+def test_what_the_holder_of_a_token_appended_is_covered_and_what_stands_between_is_not() -> None:
+    kept = histories()
+    kept.extend(S, [user("a")])
+    token = kept.history(S).token
+    kept.extend(S, [user("other")])
+    token = kept.extend(token, [user("mine")])
+
+    kept.compact(token, [user("sum")])
+
+    assert texts(kept) == ["sum", "other"]
+
+
+@pytest.mark.parametrize("change", ["pop", "clear", "compact"])
+def test_a_token_is_stale_after_a_change_and_the_error_says_where_it_is(change: str) -> None:
+    kept = histories()
+    kept.extend(S, [user("a"), user("b")])
+    token = kept.history(S).token
+    kept.extend(S, [user("c")])
+    if change == "compact":
+        kept.compact(token, [user("first")])
+    else:
+        getattr(kept, change)(S)
+    kept.extend(S, [user("d")])
+
+    with pytest.raises(StaleTokenError) as caught:
+        kept.compact(token, [user("second")])
+
+    assert (caught.value.token_position, caught.value.changed_at) == (1, 3)
+    assert kept.log.head() == 4
+
+
+def test_nothing_of_a_limited_read_but_its_window_gives_way() -> None:
+    kept = histories()
+    kept.extend(S, [user("a"), user("b"), user("c")])
+
+    kept.compact(kept.history(S, 2).token, [user("sum")])
+
+    assert texts(kept) == ["a", "sum"]
+
+
+def test_a_compaction_that_covers_nothing_stands_behind_what_was_read() -> None:
+    kept = histories()
+    kept.extend(S, [user("a")])
+    token = kept.history(S, 0).token
+    kept.extend(S, [user("b")])
+
+    kept.compact(token, [user("sum")])
+
+    assert texts(kept) == ["a", "sum", "b"]
+
+
+def test_asked_for_no_items_it_shows_none_and_a_negative_number_is_refused() -> None:
+    kept = histories()
+    kept.extend(S, [user("a")])
+
+    assert texts(kept, limit=0) == []
+    assert texts(kept, limit=5) == ["a"]
+    with pytest.raises(UsageError, match="-1 is no number of items"):
+        kept.history(S, -1)
+    with pytest.raises(UsageError, match="position -1 is in no ledger"):
+        kept.full(S, at=-1)
+
+
+def test_each_call_returns_objects_of_its_own() -> None:
+    kept = histories()
+    kept.extend(S, [user("a")])
+
+    kept.history(S).items[0]["content"] = "changed"
+
+    assert texts(kept) == ["a"]
+
+
+def test_by_default_a_call_without_its_output_stays_with_the_thought_before_it() -> None:
+    kept = histories()
+    kept.extend(S, [user("a"), thought("t1"), call("1"), output("1"), thought("t2"), thought("t3"), call("2")])
+
+    kept.compact(kept.history(S).token, [user("sum")])
+
+    assert texts(kept) == ["sum", "t2", "t3", "call 2"]
+
+
+def test_by_default_an_output_whose_call_is_outside_the_window_stays() -> None:
+    kept = histories()
+    kept.extend(S, [call("1"), output("1"), user("a")])
+
+    kept.compact(kept.history(S, 2).token, [user("sum")])
+
+    assert texts(kept) == ["call 1", "out 1", "sum"]
+
+
+def test_a_request_for_approval_and_its_response_are_covered_together_or_not() -> None:
+    kept = histories()
+    request = {"type": "mcp_approval_request", "id": "r", "content": "request"}
+    response = {"type": "mcp_approval_response", "approval_request_id": "r", "content": "response"}
+    kept.extend(S, [user("a"), request])
+
+    kept.compact(kept.history(S).token, [user("sum")])
+    assert texts(kept) == ["sum", "request"]
+
+    kept.extend(S, [response])
+    kept.compact(kept.history(S).token, [user("sum 2")])
+    assert texts(kept) == ["sum 2"]
+
+
+def test_items_are_named_by_id_or_range_and_only_those_give_way() -> None:
+    kept = histories()
+    kept.extend(S, [user(name) for name in "abcde"])
+    found = kept.history(S)
+
+    kept.compact(found.token, [user("sum")], [found.ids[0], {"first": found.ids[2], "last": found.ids[3]}])
+
+    assert texts(kept) == ["sum", "b", "e"]
+
+
+def test_an_item_that_the_holder_has_not_seen_is_refused_by_its_name() -> None:
+    kept = histories()
+    kept.extend(S, [user("a")])
+    token = kept.history(S).token
+    other = kept.extend(S, [user("b")]).wrote[0].id
+
+    with pytest.raises(UsageError, match=f"item 0 of event {other} is none that the holder"):
+        kept.compact(token, [user("sum")], [(other, 0)])
+    with pytest.raises(UsageError, match="these are no items of a history"):
+        kept.compact(token, [user("sum")], ["x"])
+
+    assert kept.log.head() == 2
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_group_that_would_be_cut_is_refused_by_the_name_of_its_call(place: int) -> None:
+    kept = histories()
+    kept.extend(S, [call("one"), output("one"), call("two")])
+    found = kept.history(S)
+
+    with pytest.raises(UsageError, match=f"call '{'two' if place == 2 else 'one'}' would be cut from its output"):
+        kept.compact(found.token, [user("sum")], [found.ids[place]])
+
+    kept.compact(found.token, [user("sum")], found.ids[:2])
+    assert texts(kept) == ["sum", "call two"]
+
+
+def test_a_void_token_cannot_compact_whatever_was_appended_with_it() -> None:
+    kept = histories()
+    token = kept.extend(S, [user("a")])
+
+    with pytest.raises(VoidTokenError, match="nothing was read"):
+        kept.compact(token, [user("sum")])
+    assert kept.log.head() == 1
+
+
+def test_a_token_of_another_ledger_or_of_what_is_not_there_yet_is_refused() -> None:
+    kept = histories()
+    kept.extend(S, [user("a")])
+
+    for use in (kept.compact, kept.extend):
+        with pytest.raises(UsageError, match="this token is of the ledger there, and this one is here"):
+            use(Token(S, 1, "there"), [user("x")])
+    with pytest.raises(UsageError, match="this token is of position 9, and the ledger ends at 1"):
+        kept.compact(Token(S, 9, "here"), [user("x")])
+
+
+def test_a_token_that_names_what_stands_in_another_session_is_refused() -> None:
+    kept = histories()
+    other = kept.extend("t:b", [user("b")]).wrote[0]
+    token = kept.history(S).token
+
+    for wrote, whose in ((other, "t:b"), (Wrote("0" * 8 + "-0000-0000-0000-" + "0" * 12, 1), "nobody here")):
+        with pytest.raises(UsageError, match=f"and that is of {whose}"):
+            kept.compact(Token(S, token.position, "here", wrote=(wrote,)), [user("x")])
+
+
+def test_a_fork_shows_what_stood_there_and_the_two_know_nothing_of_each_other() -> None:
+    kept = histories()
+    kept.extend(S, [user("a")])
+    assert texts(kept, "t:b") == []
+    token = kept.fork(S, "t:b")
+    kept.extend(S, [user("later")])
+    kept.extend(token, [user("b")])
+
+    assert (texts(kept), texts(kept, "t:b")) == (["a", "later"], ["a", "b"])
+    assert kept.history(S).ids[0] == kept.history("t:b").ids[0]
+    kept.compact(kept.history("t:b").token, [user("sum")])
+    kept.fork("t:b", "t:c")
+    assert (texts(kept), texts(kept, "t:c")) == (["a", "later"], ["sum"])
+
+
+def test_a_fork_into_what_is_there_or_of_what_is_not_is_refused() -> None:
+    kept = histories()
+    kept.extend("t:b", [user("b")])
+    kept.log.append([wire("message.recorded", "m", "t:c", role="user", content="said")])
+
+    for into, at, what in (("t:b", None, "something"), ("t:c", None, "something"), ("t:d", 9, "position 9 is not"),
+                           ("t:d", -1, "position -1"), (S, None, "begin with itself")):  # fmt: skip
+        with pytest.raises(UsageError, match=what):
+            kept.fork(S, into, at=at)
+    assert kept.log.head() == 2
+
+
+def test_a_token_that_was_read_before_a_fork_is_stale() -> None:
+    kept = histories()
+    kept.extend(S, [user("a")])
+    token = kept.history("t:b").token
+    kept.fork(S, "t:b")
+
+    with pytest.raises(StaleTokenError):
+        kept.compact(token, [user("sum")])
+
+
+def test_many_threads_append_and_read_and_nothing_is_missing() -> None:
+    kept = histories()
+    barrier = threading.Barrier(4)
+
+    def work(name: str) -> None:
+        barrier.wait()
+        for n in range(25):
+            kept.extend(S, [f"{name}{n}"])
+            found = kept.history(S).items
+            assert [item for item in found if item[0] == name] == [f"{name}{m}" for m in range(n + 1)]
+
+    failed: list[BaseException] = []
+
+    def guarded(name: str) -> None:
+        try:
+            work(name)
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            failed.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failed == []
+    assert len(kept.history(S).items) == 100

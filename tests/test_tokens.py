@@ -1,0 +1,41 @@
+"""Tokens are written down and read again, and what is none is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from rightful.errors import UsageError
+from rightful.tokens import Token, Wrote
+
+ID = "21bc1535-d2f3-5772-9530-84462c5d1cbc"
+
+
+def test_a_token_that_was_written_down_is_the_same() -> None:
+    token = Token("t:a", 7, "l", limit=3, wrote=(Wrote(ID, 2),), without=("k", 1))
+
+    assert Token.of(token.text()) == token
+    assert token.text() == (
+        f'{{"session":"t:a","position":7,"ledger":"l","limit":3,"wrote":[["{ID}",2]],"without":["k",1]}}'
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "{}",
+        '{"session":"a","position":1}',
+        '{"session":"t:a","position":-1}',
+        '{"session":"t:a","position":1,"x":1}',
+        "\ud800",
+    ],
+)
+def test_what_is_no_token_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="this is no token"):
+        Token.of(text)
+
+
+def test_a_token_of_a_newer_version_is_refused() -> None:
+    with pytest.raises(UsageError, match="this token has version 2"):
+        Token.of('{"session":"t:a","position":1,"v":2}')
