@@ -45,7 +45,7 @@ def imported(way: str) -> None:
     if way == "ledger":
         pass
     else:
-        import agents  # noqa: F401 - what it costs is measured
+        import agents  # noqa: F401 - the same
 
 
 def place(folder: Path, way: str) -> Path:
