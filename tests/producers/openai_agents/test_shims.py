@@ -261,7 +261,8 @@ def test_what_has_expired_at_the_beginning_leaves_the_view_and_nothing_else_does
 def test_who_changes_what_is_stored_is_not_passed_by(ledger: Ledger) -> None:
     class Shouting(LedgerSession):
         async def add_items(self, items: list[Any], **kwargs: Any) -> None:
-            await super().add_items([{**item, "content": item["content"].upper()} for item in items], **kwargs)
+            loud: list[Any] = [{**item, "content": item["content"].upper()} for item in items]
+            await super().add_items(loud, **kwargs)
 
     async def play() -> None:
         session = Shouting("chat", ledger)
