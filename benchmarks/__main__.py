@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import appends, growth, handing, imports, peers, replays, starts
+from benchmarks import appends, growth, handing, histories, imports, peers, replays, starts
 from benchmarks.harness import Benchmark, Setting
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -28,6 +28,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "hook": starts.hook,
     "handoff": handing.handoff,
     "import-transcripts": imports.transcripts,
+    "history-append": histories.append,
+    "history-read": histories.reads,
     "growth": growth.growth,
 }
 """In the order of the budgets; growth, which takes longest, comes last."""
@@ -63,6 +65,7 @@ def table(lines: Iterable[dict[str, Any]]) -> Iterator[str]:
         ratio = f"{line['ratio']:.3g} ({min(ratios):.3g} to {max(ratios):.3g})"
         sides = [f"{_plain(line[side]['median'])} {unit}" for side in ("ours", "floor")]
         wait = f"; worst wait {line['worst_wait_s']} s, {line['worst_wait_budget']}" if "worst_wait_s" in line else ""
+        wait += "; p99 {} ms, <= {} ms".format(*line["p99_ms"]) if "p99_ms" in line else ""
         met = "yes" if line["met"] else "**no**"
         cells = [f"`{line['bench']}`", line["against"], f"{line['n']:,}", *sides, ratio, line["budget"] + wait, met]
         yield f"| {' | '.join(cells)} |"

@@ -144,6 +144,14 @@ if __name__ == "__main__":
         case ["handing", way, place, me]:
             handing(way, place, me)
             sys.exit(0)
+        case ["converse", *words]:
+            from benchmarks.conversations import Work, converse
+
+            answer = converse(Work.of(*words))
+        case ["start-up", way, place, name]:
+            from benchmarks.conversations import start_up
+
+            answer = start_up(way, place, name)
         case words:
             sys.exit(f"there is no work {words}")
     print(json.dumps(answer))

@@ -78,12 +78,6 @@ MAX_READERS = 1_024
 LINGER_S = 0.001
 """Longest wait of a commit for company; seconds."""
 
-TURN_S = 0.008
-"""How long one process may go on writing while others wait; seconds. A change of turns costs part of a commit."""
-
-PROMPT_S = 0.001
-"""How long a turn is kept for a caller that came straight back before; seconds. Its answer does not wait for it."""
-
 OUTBOX_EVENTS = 10_000
 """Events of one turn that wait to be written; a runner waits beyond. A second's worth of the fastest stream."""
 

@@ -72,4 +72,5 @@ def test_the_table_has_a_row_for_each_line() -> None:
     rows = list(table(lines))
 
     assert len(rows) == 4
+    assert list(table([lines[0] | {"p99_ms": [1.5, 20]}]))[2].endswith("| >= 0.5; p99 1.5 ms, <= 20 ms | yes |")
     assert rows[2] == "| `one` | f | 1,000 | 4 s | 2 s | 2 (2 to 2) | >= 0.5 | yes |"

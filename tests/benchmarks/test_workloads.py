@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from benchmarks import appends, growth, handing, imports, peers, replays, sessions, starts
+from benchmarks import appends, conversations, growth, handing, histories, imports, peers, replays, sessions, starts
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.generator import Wire, events
 from benchmarks.harness import ROOT, Result, Setting, environment
@@ -181,6 +182,19 @@ def test_a_replay_of_its_own_process_tells_its_memory(tmp_path: Path) -> None:
         ("ingest", ["ingest-one"]),
         ("hook", ["hook-before-tool", "hook-after-tool", "hook-prompt", "hook-lesson", "hook-long-session"]),
         ("handoff", ["handoff-race-2", "handoff-race-4", "handoff-race-8", "handoff-cost"]),
+        (
+            "history-read",
+            [
+                "history-size",
+                "history-cold-start",
+                "history-first-read",
+                "history-read-all",
+                "history-read-50",
+                "history-size-compacted",
+                "history-read-all-compacted",
+                "history-read-50-compacted",
+            ],
+        ),
         ("growth", ["growth-memory", "growth-replay", "growth-append"]),
     ],
 )
@@ -198,6 +212,25 @@ def test_a_race_of_handoffs_counts_whose_was_read(tmp_path: Path) -> None:
 
     assert [race.own_reads(3) for race in races] == [1.0, 0.5]
     assert [race.said for race in races] == [{"own": 6}, {"own": 3, "other": 3}]
+
+
+@pytest.mark.parametrize("way", conversations.WAYS)
+def test_a_race_of_sessions_notices_what_is_not_stored(tmp_path: Path, way: str) -> None:
+    race, path = histories.Race(tmp_path, way, 2, 1, own=False), conversations.place(tmp_path, way)
+    asyncio.run(conversations.fill(way, path, histories.NAME, 2, 2))
+
+    asyncio.run(race._check(path, [1]))
+    for other in (0, 2):
+        with pytest.raises(AssertionError):
+            asyncio.run(race._check(path, [other]))
+
+
+@pytest.mark.parametrize(("way", "own"), [("ledger", True), ("sqlite", False)])
+def test_sessions_of_two_processes_race_on_one_store(tmp_path: Path, way: str, own: bool) -> None:
+    race = histories.Race(tmp_path, way, 1, 2, own=own)
+
+    assert race.rate(0.05) > 0
+    assert 0 < race.p99_ms[0] <= race.worst_ms[0]
 
 
 def test_growth_counts_each_session_once() -> None:

@@ -175,35 +175,11 @@ def test_a_process_in_a_tight_loop_does_not_starve_another(tmp_path: Path) -> No
 
 
 def _append_without_pause(pipe: Connection, folder: Path) -> None:
-    limits.PROMPT_S = PATIENCE_S  # so that only the end of its turn makes it leave
     recorder = opened(folder)
     recorder.append([event("theirs")])
     pipe.send("begun")
     while True:
         recorder.append([event("theirs")])
-
-
-@pytest.mark.parametrize(("turn_s", "turns"), [(0.0, 5), (PATIENCE_S, 1)], ids=["over", "lasting"])
-def test_a_turn_lasts_for_callers_that_come_straight_back_until_it_is_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn_s: float, turns: int
-) -> None:
-    monkeypatch.setattr(limits, "TURN_S", turn_s)
-    monkeypatch.setattr(limits, "PROMPT_S", PATIENCE_S)
-    with opened(tmp_path / "s", create=True) as recorder:
-        recorder.append([event()])
-        taken: list[int] = []
-        enter = locks.Turnstile.enter
-
-        def take(turnstile: locks.Turnstile) -> None:
-            taken.append(1)
-            enter(turnstile)
-
-        monkeypatch.setattr(locks.Turnstile, "enter", take)
-        for _ in range(5):
-            recorder.append([event()])
-        assert recorder.head() == 6
-
-    assert len(taken) == turns
 
 
 def test_a_lone_writer_never_lingers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

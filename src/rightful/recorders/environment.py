@@ -1,7 +1,7 @@
 """One LMDB environment per store and process, shared and counted by all handles on it.
 
 LMDB forbids a second one in a process, and each rule here was seen to fail otherwise: one
-huge sparse map; synchronous commits; LMDB's own lock always on; engine 0.9; private files;
+huge sparse map; nothing acknowledged that is not synced; LMDB's own lock always on; engine 0.9; private files;
 short read transactions that nobody else's code runs in; a check of the readers now and then.
 """
 
@@ -118,6 +118,7 @@ class Environment:
             max_readers=limits.MAX_READERS,
             max_dbs=len(self.kind.tables) + 1 + _SPARE_TABLES,
             lib_version=0,
+            metasync=False,  # the writer syncs what a commit writes last, when it has passed the turn on
         )
 
     def _open_tables(self) -> None:
@@ -289,7 +290,7 @@ class Environment:
         return self._raw().reader_check()
 
     def sync(self) -> None:
-        """Make all that was committed durable once more."""
+        """Make all that was committed durable, by whichever process."""
         self._raw().sync(True)  # noqa: FBT003 - lmdb takes no keyword
 
     def _raw(self) -> lmdb.Environment:

@@ -22,6 +22,7 @@ from rightful import limits
 from rightful.errors import BusyError, ClosedError, ForkedError, OutcomeUnknownError, StorageError
 from rightful.recorders.environment import Environment
 from rightful.recorders.faults import storage_error
+from rightful.recorders.kinds import ABOUT
 from rightful.recorders.locks import Turnstile
 
 _CHECK_READERS_EVERY: Final = 256
@@ -124,9 +125,9 @@ class Writer:
         self._outside = threading.Event()  # set while it touches nothing of LMDB
         self._outside.set()
         self._company = 1
-        self._told = 0.0  # when the last answers were given
-        self._prompt = False
         self._commits = 0
+        self._seen = 0  # the last transaction that answers rest on, of any process
+        self._durable = 0  # up to which transaction all is known to be on the disk
 
     # -- the callers' side -----------------------------------------------------------------
 
@@ -193,7 +194,6 @@ class Writer:
 
     def _loop(self) -> None:
         while (first := self._queue.get()) is not None:
-            self._prompt = time.monotonic() - self._told < limits.PROMPT_S
             batch = [first]
             self._linger(batch)
             try:
@@ -202,36 +202,16 @@ class Writer:
                 self._fail(batch, storage_error(self._env.root, error))
                 continue
             try:
-                self._use_turn(batch)
+                self._serve(batch)
             finally:
                 self._turnstile.leave()
+            try:
+                self._make_durable(batch)
+            finally:
+                self._outside.set()
+            self._tell(batch)
         self._refuse_the_rest()
         self._turnstile.close()
-
-    def _use_turn(self, batch: list[Request]) -> None:
-        """Commit, and go on as long as callers come straight back and the turn is not over."""
-        until = time.monotonic() + limits.TURN_S
-        while batch:
-            self._serve(batch)
-            self._tell(batch)
-            self._told = time.monotonic()
-            batch = self._come_back() if self._told < until else []
-
-    def _come_back(self) -> list[Request]:
-        """Return the work of callers that came straight back after their answer, if they do that."""
-        if not self._prompt:
-            return []
-        try:
-            request = self._queue.get(timeout=limits.PROMPT_S)
-        except Empty:
-            self._prompt = False
-            return []
-        if request is None:
-            self._queue.put(None)
-            return []
-        batch = [request]
-        self._linger(batch)
-        return batch
 
     def _linger(self, batch: list[Request]) -> None:
         """Wait for the callers of the last commit to come back, since they mostly do."""
@@ -269,7 +249,6 @@ class Writer:
                 self._run(batch)
         finally:
             self._env.thread = None
-            self._outside.set()
 
     def _run(self, batch: list[Request]) -> None:
         """Commit all requests together; if one spoils that, each alone."""
@@ -293,6 +272,8 @@ class Writer:
             txn = self._begin()
         except (lmdb.Error, OSError) as error:
             raise storage_error(self._env.root, error) from error
+        number = txn.id()
+        self._seen = number - 1
         try:
             self._apply(txn, batch)
             worth_it = self._session.finish()
@@ -303,7 +284,7 @@ class Writer:
         if not worth_it:
             txn.abort()
             return
-        number = txn.id()
+        self._seen = number
         try:
             txn.commit()
         except lmdb.Error as error:
@@ -348,6 +329,44 @@ class Writer:
                     request.error = OutcomeUnknownError(str(self._env.root), request.ids(), f"{error}; {again}")
             return
         raise SpoiledError from storage_error(self._env.root, error)
+
+    def _make_durable(self, batch: list[Request]) -> None:
+        """Sync the page that names the last commit, and whatever else the answers rest on.
+
+        The turn is passed on before, so that another process prepares its commit meanwhile. It may
+        see ours by then; its own first sync makes ours durable too.
+        """
+        if not batch or self._seen <= self._durable:
+            return
+        try:
+            try:
+                with self._env.write_gate:  # a child forked meanwhile could not close what it inherits
+                    self._env.sync()
+            except (lmdb.Error, StorageError):
+                self._commit_once_more()
+        except (lmdb.Error, OSError, StorageError) as error:
+            for request in batch:
+                if request.error is None:
+                    request.error = OutcomeUnknownError(str(self._env.root), request.ids(), str(error))
+        else:
+            self._durable = self._seen
+
+    def _commit_once_more(self) -> None:
+        """Write a commit that changes nothing, after a sync that failed.
+
+        The system may have dropped the page that it could not write, so that another sync would
+        only seem to work; a new commit writes a new one.
+        """
+        self._turnstile.enter()
+        try:
+            self._env.reopen()
+            with self._env.write_gate:
+                with self._env.begin_write() as txn:
+                    about = txn.get(ABOUT, db=self._env.tables["meta"])
+                    txn.put(ABOUT, about or b"", db=self._env.tables["meta"])
+                self._env.sync()
+        finally:
+            self._turnstile.leave()
 
     def _after_commit(self) -> None:
         self._commits += 1

@@ -63,6 +63,8 @@ class View:
             limit: Only the last items, so many; all if None.
             until: Only what stood at that position; nothing may have been taken out since.
         """
+        if limit is None and until is None:
+            return self._all_shown()
         found: list[Item] = []
         left_out: list[ItemKey] = []
         later: Counter[Pair] = Counter()
@@ -79,6 +81,16 @@ class View:
             else:
                 found.append(item)
         return found[::-1], left_out[::-1]
+
+    def _all_shown(self) -> tuple[list[Item], list[ItemKey]]:
+        """Return what `shown` does without a limit; what an agent asks for before every turn."""
+        stand = [item for item in self.items if not item.is_ghost]
+        if not any([item.answers for item in stand]):  # noqa: C419 - a list is twice as fast, and there are thousands
+            return stand, []
+        gone = {item.id for item in stand if item.answers is not None and self.is_left_out(item)}
+        if not gone:
+            return stand, []
+        return [item for item in stand if item.id not in gone], [item.id for item in stand if item.id in gone]
 
     def is_left_out(self, item: Item, until: int | None = None, later: int = 0) -> bool:
         """Whether it is an output whose call was in this history and is gone.

@@ -1,0 +1,144 @@
+"""Conversations: the same items in a session of ours and in the Agents SDK's SQLiteSession, through one protocol.
+
+Both are the real classes with their own defaults. An item has 370 bytes as JSON, as a short message has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+WAYS = ("ledger", "sqlite")
+"""Ours, and the peer."""
+
+ITEM_BYTES = 370
+
+Item = dict[str, Any]
+
+
+def items(writer: int, call: int, count: int) -> list[Item]:
+    """Return the items of one call; no two are alike."""
+    return [_item(f"{writer:02} {call:07} {place:02} ") for place in range(count)]
+
+
+def _item(start: str) -> Item:
+    return {"role": "user", "content": start + "x" * (ITEM_BYTES - 37 - len(start))}
+
+
+def session(way: str, path: Path, name: str) -> Any:  # noqa: ANN401 - what the SDK calls a session
+    """Return a session of that name, opened as its users do."""
+    if way == "ledger":
+        from rightful.producers.openai_agents import LedgerSession
+
+        return LedgerSession(name, path)
+    from agents import SQLiteSession
+
+    return SQLiteSession(name, path)
+
+
+def imported(way: str) -> None:
+    """Import what a session of that way needs; the SDK itself, either way."""
+    if way == "ledger":
+        pass
+    else:
+        import agents  # noqa: F401 - the same
+
+
+def place(folder: Path, way: str) -> Path:
+    """Return where the store of one way is to be, in a folder of its own."""
+    (folder / way).mkdir(parents=True, exist_ok=True)
+    return folder / way / "store"
+
+
+async def read(way: str, path: Path, name: str, limit: int | None = None) -> list[Item]:
+    """Return what a session opened anew shows."""
+    one = session(way, path, name)
+    found: list[Item] = await one.get_items(limit)
+    one.close()
+    return found
+
+
+async def fill(way: str, path: Path, name: str, calls: int, size: int) -> list[Item]:
+    """Append so many calls of so many items; return all of them."""
+    one, put = session(way, path, name), []
+    for call in range(calls):
+        batch = items(0, call, size)
+        await one.add_items(batch)
+        put += batch
+    one.close()
+    return put
+
+
+class Work(NamedTuple):
+    """What one process is to append.
+
+    Attributes:
+        way: To which store.
+        path: Where that is.
+        name: The session.
+        writer: Its own number, which its items tell.
+        size: Items of a call.
+        seconds: How long.
+    """
+
+    way: str
+    path: Path
+    name: str
+    writer: int
+    size: int
+    seconds: float
+
+    def words(self) -> Iterator[str]:
+        """Yield it as words of a command."""
+        yield from map(str, self)
+
+    @classmethod
+    def of(cls, way: str, path: str, name: str, writer: str, size: str, seconds: str) -> Work:
+        """Return the work of a command's words."""
+        return cls(way, Path(path), name, int(writer), int(size), float(seconds))
+
+
+def converse(work: Work) -> dict[str, Any]:
+    """Append one call after the other once told to go; return how long each took, in seconds."""
+    return {"waits": asyncio.run(_converse(work))}
+
+
+async def _converse(work: Work) -> list[float]:
+    one = session(work.way, work.path, work.name)
+    waits: list[float] = []
+    await one.add_items(items(work.writer, 0, work.size))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    end = time.perf_counter() + work.seconds
+    while time.perf_counter() < end:
+        batch = items(work.writer, len(waits) + 1, work.size)
+        begin = time.perf_counter()
+        await one.add_items(batch)
+        waits.append(time.perf_counter() - begin)
+    one.close()
+    return waits
+
+
+def start_up(way: str, path: str, name: str) -> dict[str, Any]:
+    """Read a whole history in a process that has nothing yet; return the seconds of each step, and the items."""
+    begin = time.perf_counter()
+    imported(way)
+    ready = time.perf_counter()
+    one = session(way, Path(path), name)
+    opened = time.perf_counter()
+    found = asyncio.run(one.get_items())
+    return {
+        "import_s": ready - begin,
+        "open_s": opened - ready,
+        "read_s": time.perf_counter() - opened,
+        "items": len(found),
+    }
+
+
+def disk_bytes(path: Path) -> int:
+    """Return what a store takes on the disk, with the files beside it."""
+    return sum(one.stat().st_blocks * 512 for one in path.parent.rglob("*") if one.is_file())

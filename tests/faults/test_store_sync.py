@@ -1,0 +1,129 @@
+"""What a commit writes last is synced when the turn is passed on, and nothing is answered before."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import lmdb
+import pytest
+from eventsourcing.dcb.api import DCBEvent
+from tests.faults.support import event, filled, opened, run
+
+from rightful.errors import OutcomeUnknownError
+from rightful.recorders.environment import Environment
+from rightful.recorders.recorder import LMDBRecorder
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[LMDBRecorder]:
+    with opened(filled(tmp_path / "s", 1)) as recorder:
+        recorder.append([event("warm")])
+        yield recorder
+
+
+def _env(recorder: LMDBRecorder) -> Environment:
+    assert recorder._store is not None
+    return recorder._store.env
+
+
+def _at_sync(recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch, do: Callable[[], None]) -> None:
+    sync = Environment.sync
+
+    def first(env: Environment) -> None:
+        do()
+        sync(env)
+
+    monkeypatch.setattr(Environment, "sync", first)
+
+
+def nothing(_: object) -> list[DCBEvent]:
+    return []
+
+
+def failing(times: int) -> Callable[[], None]:
+    left = [coded()] * times
+
+    def fail() -> None:
+        if left:
+            raise left.pop()
+
+    return fail
+
+
+def coded() -> lmdb.Error:
+    error = lmdb.Error("mdb_env_sync")
+    error.code = 5  # type: ignore[misc]  # LMDB's own are made so too
+    return error
+
+
+def test_the_turn_is_free_and_the_caller_waits_while_a_commit_is_synced(
+    recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    def look() -> None:
+        fd = os.open(tmp_path / "s" / "writer.lock", os.O_RDWR)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(fd)
+        order.append(f"synced with {recorder.head()} rows")
+
+    _at_sync(recorder, monkeypatch, look)
+    recorder.append([event("mine")])
+    order.append("answered")
+
+    assert order == ["synced with 3 rows", "answered"]
+
+
+KILLED_BEFORE_ITS_SYNC = f"""
+import os, sys
+from pathlib import Path
+from rightful.recorders.environment import Environment
+from tests.faults.support import event, opened
+recorder = opened(Path(sys.argv[1]))
+Environment.sync = lambda env: os.kill(os.getpid(), {int(signal.SIGKILL)})
+recorder.append([event("unsynced")])
+"""
+
+
+def test_an_answer_that_rests_on_what_another_did_not_sync_waits_for_a_sync(
+    recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repeat of what a killed process wrote is told that it stands there, so it must."""
+    syncs: list[int] = []
+    done = run(KILLED_BEFORE_ITS_SYNC, tmp_path / "s")
+    assert done.returncode == -signal.SIGKILL
+    _at_sync(recorder, monkeypatch, lambda: syncs.append(recorder.head()))
+
+    assert recorder.decide(nothing) == 3
+    assert syncs == [3]
+    assert recorder.decide(nothing) == 3
+    assert syncs == [3], "what is known to be durable is not synced again"
+
+
+def test_a_sync_that_fails_is_made_good_by_another_commit(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system forgets a page that it could not write, so a second sync alone would prove nothing."""
+    before = _env(recorder).last_transaction()
+    _at_sync(recorder, monkeypatch, failing(1))
+
+    assert recorder.append([event("mine")]) == 3
+    assert _env(recorder).last_transaction() == before + 2
+    assert recorder.append([event("next")]) == 4
+
+
+def test_where_that_fails_too_the_outcome_is_unknown_and_the_handle_goes_on(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _at_sync(recorder, monkeypatch, failing(2))
+
+    with pytest.raises(OutcomeUnknownError) as caught:
+        recorder.append([event("mine", tags=("id:7",))])
+    assert caught.value.ids == ("7",)
+
+    assert recorder.append([event("next")]) == 4
+    assert [each.event.data for each in recorder.read()] == [b"event-1", b"warm", b"mine", b"next"]
