@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
-from rightful.producers import demo_workspace
+from rightful.producers import demo_history, demo_workspace
 
 
 def test_the_demo_shows_the_newest_file_rule_going_wrong(run: Run, here: Path) -> None:
@@ -23,10 +23,10 @@ def test_the_demo_shows_the_newest_file_rule_going_wrong(run: Run, here: Path) -
 def test_what_the_demo_says_in_words_is_what_its_numbers_say(run: Run, here: Path) -> None:
     document = run("demo", here / "demo", "--json").document
 
-    hook, records, posteriors, audit, recorded, explained, plan, applied, back, imported, said = (
+    hook, records, posteriors, audit, recorded, explained, plan, applied, back, imported, said, *_ = (
         step["answer"] for step in document["steps"]
     )
-    assert [step["exit_code"] for step in document["steps"]] == [0] * 11
+    assert [step["exit_code"] for step in document["steps"]] == [0] * 14
     assert [report["appended"] for report in hook] == [1, 8, 1]
     assert [report["problems"] for report in [*hook, *records]] == [[], [], [], []]
     means = {Path(arm).stem: one["mean"] for arm, one in posteriors["arms"].items()}
@@ -55,6 +55,15 @@ def test_what_the_demo_says_in_words_is_what_its_numbers_say(run: Run, here: Pat
     assert said["names"] == [f"claude-code:{demo_workspace.SESSIONS[0].native}"]
 
 
+def test_the_demos_compaction_covers_what_its_run_had_read_and_no_more(run: Run, here: Path) -> None:
+    imported, seen, compacted = (step["answer"] for step in run("demo", here / "demo", "--json").document["steps"][-3:])
+
+    assert [(report["appended"], report["problems"]) for report in imported] == [(9, [])]
+    assert [one["item"] for one in seen["items"]] == [demo_history.SUMMARY, demo_history.MEANWHILE]
+    [compaction] = compacted["compactions"]
+    assert (len(compaction["covered"]), len(compaction["put"]), compaction["inert"]) == (8, 1, False)
+
+
 def test_the_demo_says_the_same_each_time(run: Run, here: Path) -> None:
     first, second = (run("demo", here / name).out.replace(str(here / name), "DIR") for name in ("a", "b"))
 
@@ -66,7 +75,7 @@ def test_a_workspace_is_written_alike_each_time(here: Path) -> None:
     for name in ("a", "b"):
         demo_workspace.write(here / name)
 
-    files = [sorted(path.relative_to(here / name) for path in (here / name).rglob("*.json*")) for name in ("a", "b")]
+    files = [sorted(path.relative_to(here / name) for path in (here / name).rglob("*.*")) for name in ("a", "b")]
     assert files[0] == files[1]
     for file in files[0]:
         assert (here / "a" / file).read_bytes() == (here / "b" / file).read_bytes()

@@ -1,9 +1,10 @@
-"""Show the main job on a small workspace: import, posteriors, audit, explain, backfill, transcript.
+"""Show the main job on a small workspace: import, posteriors, audit, explain, backfill, transcript, history.
 
 Writes ten sessions in the real formats of a lesson hook, of session records and of a bandit into
 a fresh folder (a temporary one, unless DIR is given), imports them into a new ledger there, shows
 what the newest-file rule did with their credit, and repairs the bandit's file; then it takes that
-back. At the end it reads what one of the sessions said. Your own ledger is not touched.
+back. At the end it reads what one of the sessions said, and compacts the history of another while
+somebody writes to it. Your own ledger is not touched.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rightful.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from rightful.producers.demo_workspace import Workspace
 
@@ -32,7 +34,7 @@ exposure file, and kept only alpha and beta, in {folder}/state/bandit."""
 _AFTER = """\
 What to look at
   The ledger      {ledger}: every exposure and grade, never changed; ask it anything again.
-  The workspace   {folder}/state, {folder}/tmp and {folder}/claude: the files, as the tools wrote them.
+  The workspace   {folder}, its folders state, tmp, claude and app: the files, as the tools wrote them.
   Imports         run one again: nothing is added.
 Try
   rightful --ledger {quoted} explain 'workspace:8be0@2026-08-01T10:20:00+00:00'
@@ -51,11 +53,13 @@ class Step(NamedTuple):
         before: What it is for.
         words: The command, without `rightful --ledger PATH`.
         after: What it showed.
+        happens: What happens in the ledger before it, by the Python API.
     """
 
     before: str
     words: list[str]
     after: str
+    happens: Callable[[Path], None] | None = None
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,6 +125,7 @@ def _steps(workspace: Workspace) -> list[Step]:
         ),
         *_repair(str(workspace.bandit_state)),
         *_read([str(path) for path in workspace.transcripts]),
+        *_compact(str(workspace.database)),
     ]
 
 
@@ -173,10 +178,49 @@ def _read(transcripts: list[str]) -> list[Step]:
     ]
 
 
+def _compact(database: str) -> list[Step]:
+    """A history of another session: compacted, while somebody appends to it."""
+    from rightful.producers.demo_history import SESSION
+
+    return [
+        Step(
+            "12. Import the database of an app on the OpenAI Agents SDK.",
+            ["import", "openai-agents", database],
+            "Each row is an item of the session's history.",
+        ),
+        Step(
+            "13. Run A has read this history and waits for the provider's summary; meanwhile run B appends. Then A "
+            "compacts. What does the model see next?",
+            ["history", SESSION],
+            "The summary stands for what A had read, and B's message is there: A's token covers no more than A read.",
+            _compacted,
+        ),
+        Step(
+            "14. What did the compaction cover?",
+            ["history", SESSION, "--diff"],
+            "Nothing was deleted; `history --full` and `--at POSITION` show what the model saw before.",
+        ),
+    ]
+
+
+def _compacted(ledger: Path) -> None:
+    """Let one run compact what it has read, and another append before it is done."""
+    from rightful import app, times
+    from rightful.producers import demo_history, demo_workspace
+
+    now_us = times.us_of(demo_workspace.START) + 3_600_000_000
+    with app.open(ledger, clock=lambda: now_us) as opened:
+        read = opened.history(demo_history.SESSION)
+        opened.extend(demo_history.SESSION, [demo_history.MEANWHILE])
+        opened.compact(read.token, [demo_history.SUMMARY])
+
+
 def _show(step: Step, ledger: Path) -> int:
     from rightful import cli
 
     common.tell(step.before)
+    if step.happens is not None:
+        step.happens(ledger)
     common.say(f"$ rightful --ledger {shlex.join([str(ledger), *step.words])}", "")
     code = cli.main(["--ledger", str(ledger), *step.words])
     common.tell(f"\n=> {step.after}", "")
@@ -188,6 +232,8 @@ def _as_json(folder: Path, ledger: Path, steps: list[Step]) -> int:
 
     answers: list[dict[str, Any]] = []
     for step in steps:
+        if step.happens is not None:
+            step.happens(ledger)
         with contextlib.redirect_stdout(io.StringIO()) as answer:
             code = cli.main(["--ledger", str(ledger), *step.words, "--json"])
         shown = json.loads(answer.getvalue()) if answer.getvalue() else None

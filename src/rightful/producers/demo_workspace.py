@@ -5,7 +5,8 @@ that retry blindly do badly, and each is graded while the next one has just been
 lessons. So the newest exposure is nearly always somebody else's. Of the last session only a
 state file is left, and nobody has graded it. The bandit's state file is what the historical
 updater left of it all: each grade on the lessons of whoever was shown any last. Of the first
-session the transcript of Claude Code is there, and the log that its run printed of the same.
+session the transcript of Claude Code is there, and the log that its run printed of the same. Beside
+them stands the database of an app on the OpenAI Agents SDK.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rightful.producers import demo_transcripts
+from rightful.producers import demo_history, demo_transcripts
 
 START = datetime(2026, 8, 1, 10, 0, tzinfo=UTC)
 """When the first session began."""
@@ -78,12 +79,14 @@ class Workspace(NamedTuple):
         session_records: The session records.
         bandit_state: What the updater left, as gptme_sessions reads it.
         transcripts: The folder of Claude Code's transcripts, and the log of a run.
+        database: The database of an app on the OpenAI Agents SDK.
     """
 
     lesson_hook: tuple[Path, ...]
     session_records: Path
     bandit_state: Path
     transcripts: tuple[Path, Path]
+    database: Path
 
 
 def write(folder: Path) -> Workspace:
@@ -109,7 +112,11 @@ def write(folder: Path) -> Workspace:
     (bandit / "bandit-state.json").write_text(json.dumps(_bandit_state(), indent=2) + "\n", "utf-8")
     transcripts = folder / "claude" / "projects", folder / "tmp" / "cc-session-20260801-1000.log"
     demo_transcripts.write(*transcripts, first.native, _at(first.start))
-    return Workspace((state_files, trajectories, dropouts), path, bandit / "bandit-state.json", transcripts)
+    database = folder / "app" / "sessions.db"
+    database.parent.mkdir()
+    demo_history.write(database, START)
+    hook = state_files, trajectories, dropouts
+    return Workspace(hook, path, bandit / "bandit-state.json", transcripts, database)
 
 
 def _at(minutes: float) -> datetime:
