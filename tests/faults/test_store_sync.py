@@ -12,8 +12,9 @@ import lmdb
 import pytest
 from eventsourcing.dcb.api import DCBEvent
 from tests.faults.support import event, filled, opened, run
+from tests.faults.test_store_commit import Failing
 
-from rightful.errors import OutcomeUnknownError
+from rightful.errors import OutcomeUnknownError, StorageError
 from rightful.recorders.environment import Environment
 from rightful.recorders.recorder import LMDBRecorder
 
@@ -52,6 +53,17 @@ def failing(times: int) -> Callable[[], None]:
             raise left.pop()
 
     return fail
+
+
+def _fail_next_commit(recorder: LMDBRecorder) -> None:
+    env = _env(recorder)
+    begin = env.begin_write
+
+    def once() -> Failing:
+        env.begin_write = begin  # type: ignore[method-assign]
+        return Failing(begin(), really=False, error=coded())
+
+    env.begin_write = once  # type: ignore[assignment, method-assign]
 
 
 def coded() -> lmdb.Error:
@@ -104,22 +116,10 @@ def test_an_answer_that_rests_on_what_another_did_not_sync_waits_for_a_sync(
     assert syncs == [3], "what is known to be durable is not synced again"
 
 
-def test_a_sync_that_fails_is_made_good_by_another_commit(
+def test_after_a_sync_that_failed_the_outcome_is_unknown_and_the_handle_goes_on(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system forgets a page that it could not write, so a second sync alone would prove nothing."""
-    before = _env(recorder).last_transaction()
     _at_sync(recorder, monkeypatch, failing(1))
-
-    assert recorder.append([event("mine")]) == 3
-    assert _env(recorder).last_transaction() == before + 2
-    assert recorder.append([event("next")]) == 4
-
-
-def test_where_that_fails_too_the_outcome_is_unknown_and_the_handle_goes_on(
-    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _at_sync(recorder, monkeypatch, failing(2))
 
     with pytest.raises(OutcomeUnknownError) as caught:
         recorder.append([event("mine", tags=("id:7",))])
@@ -127,3 +127,85 @@ def test_where_that_fails_too_the_outcome_is_unknown_and_the_handle_goes_on(
 
     assert recorder.append([event("next")]) == 4
     assert [each.event.data for each in recorder.read()] == [b"event-1", b"warm", b"mine", b"next"]
+
+
+def test_who_asks_again_after_a_sync_that_failed_is_answered_from_another_commit(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system forgets a page that it could not write, so a second sync alone would prove nothing."""
+    with monkeypatch.context() as patch:
+        _at_sync(recorder, patch, failing(1))
+        with pytest.raises(OutcomeUnknownError):
+            recorder.append([event("mine")])
+    before = _env(recorder).last_transaction()
+
+    assert recorder.decide(nothing) == 3
+    assert _env(recorder).last_transaction() == before + 1
+    assert recorder.decide(nothing) == 3
+    assert _env(recorder).last_transaction() == before + 1, "what is durable is not committed again"
+    assert recorder.append([event("next")]) == 4
+
+
+@pytest.mark.parametrize("how_often", [2, 3])
+def test_while_syncs_fail_nothing_is_said_to_stand_there(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch, how_often: int
+) -> None:
+    _at_sync(recorder, monkeypatch, failing(how_often))
+    with pytest.raises(OutcomeUnknownError):
+        recorder.append([event("mine")])
+    for _ in range(how_often - 1):
+        with pytest.raises(OutcomeUnknownError, match="anything was written"):
+            recorder.decide(nothing)
+
+    assert recorder.decide(nothing) == 3
+
+
+def test_a_commit_that_failed_leaves_no_doubt_of_what_was_synced_before(recorder: LMDBRecorder) -> None:
+    """On a full disk, who repeats what was acknowledged must be answered without a write."""
+    before = _env(recorder).last_transaction()
+    _fail_next_commit(recorder)
+    with pytest.raises(StorageError, match="Nothing was written"):
+        recorder.append([event("lost")])
+
+    assert recorder.decide(nothing) == 2
+    assert _env(recorder).last_transaction() == before
+
+
+def test_a_commit_that_failed_is_not_taken_for_durable_when_another_has_its_number(
+    recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was never there; the one with its number is another process's, which did not sync it."""
+    _fail_next_commit(recorder)
+    with pytest.raises(StorageError, match="Nothing was written"):
+        recorder.append([event("lost")])
+    assert run(KILLED_BEFORE_ITS_SYNC, tmp_path / "s").returncode == -signal.SIGKILL
+    syncs: list[int] = []
+    _at_sync(recorder, monkeypatch, lambda: syncs.append(recorder.head()))
+
+    assert recorder.decide(nothing) == 3
+    assert syncs == [3]
+
+
+def test_what_another_did_not_sync_is_committed_again_when_our_own_commit_failed(
+    recorder: LMDBRecorder, tmp_path: Path
+) -> None:
+    """The sync that failed was of its page too, which may be forgotten."""
+    assert run(KILLED_BEFORE_ITS_SYNC, tmp_path / "s").returncode == -signal.SIGKILL
+    before = _env(recorder).last_transaction()
+    _fail_next_commit(recorder)
+    with pytest.raises(StorageError, match="Nothing was written"):
+        recorder.append([event("lost")])
+
+    assert recorder.decide(nothing) == 3
+    assert _env(recorder).last_transaction() == before + 1
+
+
+def test_a_mistake_while_it_syncs_does_not_end_the_writer(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        _at_sync(recorder, patch, lambda: [][0])
+        with pytest.raises(OutcomeUnknownError):
+            recorder.append([event("mine")])
+
+    assert recorder.append([event("next")]) == 4
