@@ -45,8 +45,8 @@ def nothing(_: object) -> list[DCBEvent]:
     return []
 
 
-def failing(times: int) -> Callable[[], None]:
-    left = [coded()] * times
+def failing(times: int, error: Exception | None = None) -> Callable[[], None]:
+    left = [error or coded()] * times
 
     def fail() -> None:
         if left:
@@ -204,7 +204,7 @@ def test_a_mistake_while_it_syncs_does_not_end_the_writer(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        _at_sync(recorder, patch, lambda: [][0])
+        _at_sync(recorder, patch, failing(1, AssertionError()))
         with pytest.raises(OutcomeUnknownError):
             recorder.append([event("mine")])
 
