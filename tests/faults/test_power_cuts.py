@@ -42,6 +42,30 @@ def test_no_answer_rests_on_what_another_did_not_sync(tmp_path: Path, other: str
     assert bool(wrong) is not is_sound, wrong
 
 
-@pytest.mark.parametrize("failing", ["3", "4", "5..6", "6..8", "4+"])
+SUBSCRIBED = "found = ((each.event.data, each.position) for each in recorder.subscribe(after=19))"
+FOLLOWED = """
+from rightful.ledger.follow import Following
+rows = Following(recorder, lambda after, head: iter(recorder.rows(after, head - after)), 19, None)
+found = ((next(recorder.read(after=each.position - 1)).event.data, each.position) for each in rows)
+"""
+SAY_WHAT_WAS_FOUND = """
+for _ in range(2):
+    data, position = next(found)
+    os.write(acks, f"{data.decode().split()[0]} {position}".encode())
+recorder.close()
+sys.exit()
+"""
+
+
+@pytest.mark.parametrize("how", [SUBSCRIBED, FOLLOWED], ids=["subscribed", "followed"])
+@pytest.mark.parametrize(("before", "is_sound"), [("", True), ("Environment.settle = lambda env: None", False)])
+def test_who_follows_is_shown_nothing_that_could_be_lost(tmp_path: Path, how: str, before: str, is_sound: bool) -> None:
+    """He may note its position, which another event would have afterwards."""
+    follower = f"{before}\n{how}\n{SAY_WHAT_WAS_FOUND}"
+    wrong = cut(tmp_path, [[KILLED_BEFORE_ITS_LAST_SYNC], [follower]], commits=1)
+    assert bool(wrong) is not is_sound, wrong
+
+
+@pytest.mark.parametrize("failing", ["4", "5..6", "4+"])
 def test_where_syncs_fail_and_the_system_forgets_the_pages_what_is_said_is_true(tmp_path: Path, failing: str) -> None:
     assert cut(tmp_path, [[""]], commits=4, failing=failing) == []

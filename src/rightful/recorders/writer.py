@@ -362,7 +362,7 @@ class Writer:
             self._failed = True
             self._leave_unknown(batch, str(error))
         else:
-            self._durable = self._seen
+            self._durable = self._env.settled = self._seen
 
     def _leave_unknown(self, batch: list[Request], why: str) -> None:
         for request in batch:
