@@ -5,12 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import lmdb
 import pytest
 from eventsourcing.dcb.api import DCBEvent
+from tests.contracts.support import PATIENCE_S
 from tests.faults.support import event, filled, opened, run
 from tests.faults.test_store_commit import Failing
 
@@ -92,6 +95,7 @@ def test_the_turn_is_free_and_the_caller_waits_while_a_commit_is_synced(
 
 KILLED_BEFORE_ITS_SYNC = f"""
 import os, sys
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from rightful.recorders.environment import Environment
 from tests.faults.support import event, opened
@@ -209,3 +213,56 @@ def test_a_mistake_while_it_syncs_does_not_end_the_writer(
             recorder.append([event("mine")])
 
     assert recorder.append([event("next")]) == 4
+
+
+def _held(recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Have syncs wait; return what tells that one has begun, and what lets it go on."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE_S)
+
+    _at_sync(recorder, monkeypatch, hold)
+    return begun, go_on
+
+
+def test_who_closes_waits_for_the_sync_and_what_was_begun_is_answered(
+    recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = _held(recorder, monkeypatch)
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(recorder.append, [event("mine")])
+        assert begun.wait(PATIENCE_S)
+        closed = pool.submit(recorder.close)
+        done, _ = wait([closed, answer], timeout=0.05)
+        assert not done
+        go_on.set()
+        closed.result(PATIENCE_S)
+        assert answer.result(PATIENCE_S) == 3
+
+    with opened(tmp_path / "s") as again:
+        assert again.head() == 3
+
+
+def test_a_fork_waits_for_the_sync_and_the_child_may_open_the_store(
+    recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = _held(recorder, monkeypatch)
+    order: list[str] = []
+    os.register_at_fork(before=lambda: order or go_on.set())  # runs before ours, which wait
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(recorder.append, [event("mine")])
+        assert begun.wait(PATIENCE_S)
+        child = os.fork()
+        if not child:
+            monkeypatch.undo()
+            try:
+                with opened(tmp_path / "s") as anew:
+                    os._exit(anew.append([event("child's")]))
+            finally:
+                os._exit(99)
+        order.append("forked")
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+        assert answer.result(PATIENCE_S) == 3
+    assert recorder.append([event("next")]) == 5
