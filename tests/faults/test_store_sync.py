@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -164,6 +165,21 @@ def test_while_syncs_fail_nothing_is_said_to_stand_there(
     assert recorder.decide(nothing) == 3
 
 
+def test_who_asks_again_is_not_told_that_nothing_was_written_when_that_commit_fails_too(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What he asks for stands there; only whether a power cut would take it back is not known."""
+    with monkeypatch.context() as patch:
+        _at_sync(recorder, patch, failing(1))
+        with pytest.raises(OutcomeUnknownError):
+            recorder.append([event("mine")])
+    _fail_next_commit(recorder)
+    with pytest.raises(OutcomeUnknownError):
+        recorder.decide(nothing)
+
+    assert recorder.decide(nothing) == 3
+
+
 def test_a_commit_that_failed_leaves_no_doubt_of_what_was_synced_before(recorder: LMDBRecorder) -> None:
     """On a full disk, who repeats what was acknowledged must be answered without a write."""
     before = _env(recorder).last_transaction()
@@ -213,6 +229,25 @@ def test_a_mistake_while_it_syncs_does_not_end_the_writer(
             recorder.append([event("mine")])
 
     assert recorder.append([event("next")]) == 4
+
+
+@pytest.mark.parametrize(("code", "is_shown"), [(errno.EINVAL, True), (errno.EROFS, True), (errno.EIO, False)])
+def test_who_follows_a_disk_that_cannot_be_synced_is_shown_what_is_there(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch, code: int, is_shown: bool
+) -> None:
+    """A file system that is never written knows no sync, and says so."""
+
+    def refuse(_: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    _env(recorder).settled = 0
+    monkeypatch.setattr(os, "fdatasync", refuse)
+    with recorder.subscribe() as subscription:
+        if is_shown:
+            assert next(subscription).event.data == b"event-1"
+        else:
+            with pytest.raises(StorageError, match="Input/output error"):
+                next(subscription)
 
 
 def _held(recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:

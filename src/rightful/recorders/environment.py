@@ -8,6 +8,7 @@ short read transactions that nobody else's code runs in; a check of the readers 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 from pathlib import Path
@@ -313,7 +314,8 @@ class Environment:
             finally:
                 os.close(fd)
         except OSError as error:
-            raise storage_error(self.root, error) from error
+            if error.errno not in {errno.EINVAL, errno.EROFS}:  # what cannot be written need not be synced
+                raise storage_error(self.root, error) from error
         self.settled = seen
 
     def _raw(self) -> lmdb.Environment:

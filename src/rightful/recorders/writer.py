@@ -277,7 +277,8 @@ class Writer:
         self._seen = number - 1
         try:
             self._apply(txn, batch)
-            worth_it = self._session.finish() or self._renewed(txn)
+            wrote = self._session.finish()
+            worth_it = wrote or self._renewed(txn)
         except BaseException as error:  # noqa: BLE001 - the caller gets it, as the cause
             txn.abort()
             cause = storage_error(self._env.root, error) if isinstance(error, lmdb.Error) else error
@@ -288,7 +289,8 @@ class Writer:
         try:
             txn.commit()
         except lmdb.Error as error:
-            if not self._settle(batch, number, error):
+            if not (wrote and self._settle(batch, number, error)):
+                self._leave_unknown(batch, str(error))
                 return
         self._seen, self._failed = number, False
         self._after_commit()
