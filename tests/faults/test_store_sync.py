@@ -59,6 +59,19 @@ def failing(times: int, error: Exception | None = None) -> Callable[[], None]:
     return fail
 
 
+def _written_again(recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return where the heads will stand at which the naming pages are written again."""
+    again: list[int] = []
+    real = Environment.write_again
+
+    def spy(env: Environment) -> None:
+        again.append(recorder.head())
+        real(env)
+
+    monkeypatch.setattr(Environment, "write_again", spy)
+    return again
+
+
 def _fail_next_commit(recorder: LMDBRecorder) -> None:
     env = _env(recorder)
     begin = env.begin_write
@@ -133,21 +146,33 @@ def test_after_a_sync_that_failed_the_outcome_is_unknown_and_the_handle_goes_on(
     assert [each.event.data for each in recorder.read()] == [b"event-1", b"warm", b"mine", b"next"]
 
 
-def test_who_asks_again_after_a_sync_that_failed_is_answered_from_another_commit(
+def test_after_a_sync_that_failed_the_next_turn_writes_again_what_may_be_forgotten(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system forgets a page that it could not write, so a second sync alone would prove nothing."""
+    again = _written_again(recorder, monkeypatch)
     with monkeypatch.context() as patch:
         _at_sync(recorder, patch, failing(1))
         with pytest.raises(OutcomeUnknownError):
             recorder.append([event("mine")])
-    before = _env(recorder).last_transaction()
+    assert again == []
 
     assert recorder.decide(nothing) == 3
-    assert _env(recorder).last_transaction() == before + 1
-    assert recorder.decide(nothing) == 3
-    assert _env(recorder).last_transaction() == before + 1, "what is durable is not committed again"
+    assert again == [3]
     assert recorder.append([event("next")]) == 4
+    assert again == [3], "what is durable is not written again"
+
+
+def test_the_first_turn_of_a_process_writes_again_what_another_may_have_failed_to_sync(
+    recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who opens the file afterwards is not told by the system that a sync failed."""
+    recorder.close()
+    with opened(tmp_path / "s") as anew:
+        again = _written_again(anew, monkeypatch)
+        assert anew.append([event()]) == 3
+        assert anew.append([event()]) == 4
+        assert again == [2]
 
 
 @pytest.mark.parametrize("how_often", [2, 3])
@@ -164,30 +189,16 @@ def test_while_syncs_fail_nothing_is_said_to_stand_there(
     assert recorder.decide(nothing) == 3
 
 
-def test_who_asks_again_is_not_told_that_nothing_was_written_when_that_commit_fails_too(
+def test_who_repeats_what_was_acknowledged_is_answered_without_a_sync_when_a_commit_failed(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What he asks for stands there; only whether a power cut would take it back is not known."""
-    with monkeypatch.context() as patch:
-        _at_sync(recorder, patch, failing(1))
-        with pytest.raises(OutcomeUnknownError):
-            recorder.append([event("mine")])
-    _fail_next_commit(recorder)
-    with pytest.raises(OutcomeUnknownError):
-        recorder.decide(nothing)
-
-    assert recorder.decide(nothing) == 3
-
-
-def test_a_commit_that_failed_leaves_no_doubt_of_what_was_synced_before(recorder: LMDBRecorder) -> None:
-    """On a full disk, who repeats what was acknowledged must be answered without a write."""
-    before = _env(recorder).last_transaction()
+    """Such as on a full disk."""
     _fail_next_commit(recorder)
     with pytest.raises(StorageError, match="Nothing was written"):
         recorder.append([event("lost")])
 
+    _at_sync(recorder, monkeypatch, failing(1))
     assert recorder.decide(nothing) == 2
-    assert _env(recorder).last_transaction() == before
 
 
 def test_a_commit_that_failed_is_not_taken_for_durable_when_another_has_its_number(
@@ -205,18 +216,19 @@ def test_a_commit_that_failed_is_not_taken_for_durable_when_another_has_its_numb
     assert syncs == [3]
 
 
-def test_what_another_did_not_sync_is_committed_again_when_our_own_commit_failed(
-    recorder: LMDBRecorder, tmp_path: Path
+def test_what_another_did_not_sync_is_written_again_when_our_own_commit_failed(
+    recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sync that failed was of its page too, which may be forgotten."""
     assert run(KILLED_BEFORE_ITS_SYNC, tmp_path / "s").returncode == -signal.SIGKILL
-    before = _env(recorder).last_transaction()
+    again = _written_again(recorder, monkeypatch)
     _fail_next_commit(recorder)
     with pytest.raises(StorageError, match="Nothing was written"):
         recorder.append([event("lost")])
+    assert again == []
 
     assert recorder.decide(nothing) == 3
-    assert _env(recorder).last_transaction() == before + 1
+    assert again == [3]
 
 
 def test_a_mistake_while_it_syncs_does_not_end_the_writer(

@@ -8,7 +8,6 @@ short read transactions that nobody else's code runs in; a check of the readers 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
 from pathlib import Path
@@ -27,7 +26,7 @@ from rightful.errors import (
     ReadOnlyStoreError,
     StorageError,
 )
-from rightful.recorders import files, locks
+from rightful.recorders import files, locks, pages
 from rightful.recorders.faults import storage_error
 from rightful.recorders.kinds import ABOUT, FORMAT, META, About, Kind
 
@@ -299,7 +298,7 @@ class Environment:
     def settle(self) -> None:
         """Make durable all that a read of this process has seen; who only reads may do it too.
 
-        LMDB syncs nothing for a reader. It keeps no locks on this file, so it may be opened here.
+        LMDB syncs nothing for a reader.
 
         Raises:
             StorageError: The system failed.
@@ -308,15 +307,14 @@ class Environment:
         if seen <= self.settled:
             return
         try:
-            fd = os.open(self.data, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                getattr(os, "fdatasync", os.fsync)(fd)
-            finally:
-                os.close(fd)
+            pages.sync(self.data)
         except OSError as error:
-            if error.errno not in {errno.EINVAL, errno.EROFS}:  # what cannot be written need not be synced
-                raise storage_error(self.root, error) from error
+            raise storage_error(self.root, error) from error
         self.settled = seen
+
+    def write_again(self) -> None:
+        """Have the next sync write what the last commits wrote last, even if an earlier one failed; in our turn."""
+        pages.write_again(self.data, self._raw().stat()["psize"])
 
     def _raw(self) -> lmdb.Environment:
         if self._lmdb is None:

@@ -22,7 +22,6 @@ from rightful import limits
 from rightful.errors import BusyError, ClosedError, ForkedError, OutcomeUnknownError, StorageError
 from rightful.recorders.environment import Environment
 from rightful.recorders.faults import storage_error
-from rightful.recorders.kinds import ABOUT
 from rightful.recorders.locks import Turnstile
 
 _CHECK_READERS_EVERY: Final = 256
@@ -128,7 +127,7 @@ class Writer:
         self._commits = 0
         self._seen = 0  # the last transaction that answers rest on, of any process
         self._durable = 0  # up to which transaction all is known to be on the disk
-        self._failed = False  # whether a commit or sync failed, and no commit went well since
+        self._doubtful = True  # whether a sync may have failed, ours or one before us, and no turn began since
 
     # -- the callers' side -----------------------------------------------------------------
 
@@ -277,8 +276,7 @@ class Writer:
         self._seen = number - 1
         try:
             self._apply(txn, batch)
-            wrote = self._session.finish()
-            worth_it = wrote or self._renewed(txn)
+            worth_it = self._session.finish()
         except BaseException as error:  # noqa: BLE001 - the caller gets it, as the cause
             txn.abort()
             cause = storage_error(self._env.root, error) if isinstance(error, lmdb.Error) else error
@@ -289,18 +287,23 @@ class Writer:
         try:
             txn.commit()
         except lmdb.Error as error:
-            if not (wrote and self._settle(batch, number, error)):
-                self._leave_unknown(batch, str(error))
+            if not self._settle(batch, number, error):
                 return
-        self._seen, self._failed = number, False
+        self._seen, self._doubtful = number, False
         self._after_commit()
 
     def _begin(self) -> lmdb.Transaction[bytes]:
         try:
-            return self._env.begin_write()
+            return self._begun()
         except (lmdb.PanicError, ClosedError):  # an earlier commit failed, and so did asking
             self._env.reopen()
-            return self._env.begin_write()
+            return self._begun()
+
+    def _begun(self) -> lmdb.Transaction[bytes]:
+        if self._doubtful:
+            self._env.write_again()
+            self._doubtful = False
+        return self._env.begin_write()
 
     def _apply(self, txn: lmdb.Transaction[bytes], batch: list[Request]) -> None:
         session = self._session
@@ -315,17 +318,6 @@ class Writer:
                     raise
                 request.error = error
 
-    def _renewed(self, txn: lmdb.Transaction[bytes]) -> bool:
-        """Write again what stands there, if a sync failed; tell whether that was needed.
-
-        The system may have forgotten a page that it could not write, so that another sync would
-        only seem to work. A commit writes a new one.
-        """
-        if not self._failed or self._seen <= self._durable:
-            return False
-        meta = self._env.tables["meta"]
-        return txn.put(ABOUT, txn.get(ABOUT, db=meta) or b"", db=meta)
-
     def _settle(self, batch: list[Request], number: int, error: lmdb.Error) -> bool:
         """Find out what a failed commit did: reopen, and ask for the bytes it was to write.
 
@@ -334,7 +326,7 @@ class Writer:
         Returns:
             Whether they stand there; not when nobody can say.
         """
-        self._failed = True
+        self._doubtful = True
         try:
             self._env.reopen()
             with self._env.read() as txn:
@@ -354,14 +346,14 @@ class Writer:
         """
         if not batch or self._seen <= self._durable:
             return
-        if self._failed:
+        if self._doubtful:
             self._leave_unknown(batch, "what was committed before could not be synced")
             return
         try:
             with self._env.write_gate:  # a child forked meanwhile could not close what it inherits
                 self._env.sync()
         except BaseException as error:  # noqa: BLE001 - the caller gets it, the thread goes on
-            self._failed = True
+            self._doubtful = True
             self._leave_unknown(batch, str(error))
         else:
             self._durable = self._env.settled = self._seen
