@@ -300,8 +300,9 @@ class OutcomeUnknownError(StorageError):
         self.why = why
 
     def __str__(self) -> str:
+        what = f"{len(self.ids)} event(s) were" if self.ids else "anything was"
         return (
-            f"whether {len(self.ids)} event(s) were written to {self.path} is not known ({self.why}). "
+            f"whether {what} written to {self.path} is not known ({self.why}). "
             f"Send the same events again: nothing can be written twice."
         )
 

@@ -172,7 +172,7 @@ for n in range(4):
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace injects the errors")
 @pytest.mark.parametrize("call", ["fdatasync", "pwrite64"])
-@pytest.mark.parametrize("when", [2, 3, 4, 5])
+@pytest.mark.parametrize("when", [4, 5, 6, 7])
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
 def test_what_is_said_of_an_append_is_true_when_the_system_fails_anywhere(
     tmp_path: Path, call: str, when: int, error: str
@@ -194,6 +194,6 @@ def test_what_is_said_of_an_append_is_true_when_the_system_fails_anywhere(
         if outcome != "unknown":
             assert (name in there) == (outcome == "written"), said
     assert log.read_text().count("(INJECTED)") == 1
-    mended = call == "fdatasync" and when % 2 == 0  # the second sync of a commit: another commit makes good for it
-    assert list(said.values()).count("not written") == (0 if mended else 1), "the handle does not go on"
-    assert list(said.values()).count("unknown") == 0
+    last = call == "fdatasync" and when % 2 == 0  # of the page that names what was written: it may be there or not
+    assert list(said.values()).count("unknown" if last else "not written") == 1, "the handle does not go on"
+    assert list(said.values()).count("written") == 3

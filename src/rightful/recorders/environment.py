@@ -26,7 +26,7 @@ from rightful.errors import (
     ReadOnlyStoreError,
     StorageError,
 )
-from rightful.recorders import files, locks
+from rightful.recorders import files, locks, pages
 from rightful.recorders.faults import storage_error
 from rightful.recorders.kinds import ABOUT, FORMAT, META, About, Kind
 
@@ -46,6 +46,7 @@ class Environment:
         readonly: Whether nobody in this process may write.
         tables: The open tables by name.
         data: The file that is mapped.
+        settled: Up to which transaction readers may rely on what they saw.
     """
 
     def __init__(self, root: Path, kind: Kind, *, readonly: bool) -> None:
@@ -60,6 +61,7 @@ class Environment:
         self.data = self._store / files.DATA
         self._gate = threading.Condition(threading.Lock())
         self._reading = 0
+        self.settled = 0
         self._shut = False
         self._lmdb: lmdb.Environment | None = None
         self._hold: locks.Flock | None = None
@@ -292,6 +294,27 @@ class Environment:
     def sync(self) -> None:
         """Make all that was committed durable, by whichever process."""
         self._raw().sync(True)  # noqa: FBT003 - lmdb takes no keyword
+
+    def settle(self) -> None:
+        """Make durable all that a read of this process has seen; who only reads may do it too.
+
+        LMDB syncs nothing for a reader.
+
+        Raises:
+            StorageError: The system failed.
+        """
+        seen = self.last_transaction()
+        if seen <= self.settled:
+            return
+        try:
+            pages.sync(self.data)
+        except OSError as error:
+            raise storage_error(self.root, error) from error
+        self.settled = seen
+
+    def write_again(self) -> None:
+        """Have the next sync write what the last commits wrote last, even if an earlier one failed; in our turn."""
+        pages.write_again(self.data, self._raw().stat()["psize"])
 
     def _raw(self) -> lmdb.Environment:
         if self._lmdb is None:

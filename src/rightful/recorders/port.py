@@ -132,7 +132,7 @@ class LedgerRecorder(DCBRecorder):
         """Wait until a row stands after the position, whoever writes it, and return the head.
 
         Returns:
-            The head: beyond `position`, unless the time was over or `stop` was set first.
+            The head: beyond `position`, and durable, unless the time was over or `stop` was set first.
         """
 
     def rest(self) -> None:

@@ -166,7 +166,18 @@ class LMDBRecorder(LedgerRecorder):
     def wait_beyond(self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None) -> int:
         """As `LedgerRecorder.wait_beyond`."""
         self._open().wait_until(lambda: self.head() > position, timeout_s, stop)
-        return self.head()
+        head = self.head()
+        if head > position:
+            self.settle()
+        return head
+
+    def settle(self) -> None:
+        """Make durable what was read: a commit is seen before its last sync, and who notes a position relies on it.
+
+        Raises:
+            StorageError: The system failed.
+        """
+        self._open().env.settle()
 
     def wake(self) -> None:
         """Have waiting threads look whether they should stop."""

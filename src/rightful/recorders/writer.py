@@ -22,7 +22,6 @@ from rightful import limits
 from rightful.errors import BusyError, ClosedError, ForkedError, OutcomeUnknownError, StorageError
 from rightful.recorders.environment import Environment
 from rightful.recorders.faults import storage_error
-from rightful.recorders.kinds import ABOUT
 from rightful.recorders.locks import Turnstile
 
 _CHECK_READERS_EVERY: Final = 256
@@ -128,6 +127,7 @@ class Writer:
         self._commits = 0
         self._seen = 0  # the last transaction that answers rest on, of any process
         self._durable = 0  # up to which transaction all is known to be on the disk
+        self._doubtful = True  # whether a sync may have failed, ours or one before us, and no turn began since
 
     # -- the callers' side -----------------------------------------------------------------
 
@@ -284,19 +284,26 @@ class Writer:
         if not worth_it:
             txn.abort()
             return
-        self._seen = number
         try:
             txn.commit()
         except lmdb.Error as error:
-            self._settle(batch, number, error)
+            if not self._settle(batch, number, error):
+                return
+        self._seen, self._doubtful = number, False
         self._after_commit()
 
     def _begin(self) -> lmdb.Transaction[bytes]:
         try:
-            return self._env.begin_write()
+            return self._begun()
         except (lmdb.PanicError, ClosedError):  # an earlier commit failed, and so did asking
             self._env.reopen()
-            return self._env.begin_write()
+            return self._begun()
+
+    def _begun(self) -> lmdb.Transaction[bytes]:
+        if self._doubtful:
+            self._env.write_again()
+            self._doubtful = False
+        return self._env.begin_write()
 
     def _apply(self, txn: lmdb.Transaction[bytes], batch: list[Request]) -> None:
         session = self._session
@@ -311,24 +318,25 @@ class Writer:
                     raise
                 request.error = error
 
-    def _settle(self, batch: list[Request], number: int, error: lmdb.Error) -> None:
+    def _settle(self, batch: list[Request], number: int, error: lmdb.Error) -> bool:
         """Find out what a failed commit did: reopen, and ask for the bytes it was to write.
 
         The turn is still ours, so what stands there now is ours or older.
+
+        Returns:
+            Whether they stand there; not when nobody can say.
         """
+        self._doubtful = True
         try:
             self._env.reopen()
             with self._env.read() as txn:
                 stands = self._env.last_transaction() == number and self._session.stands(txn)
-            if stands:
-                self._env.sync()
-                return
         except (lmdb.Error, OSError, StorageError) as again:
-            for request in batch:
-                if request.error is None:
-                    request.error = OutcomeUnknownError(str(self._env.root), request.ids(), f"{error}; {again}")
-            return
-        raise SpoiledError from storage_error(self._env.root, error)
+            self._leave_unknown(batch, f"{error}; {again}")
+            return False
+        if not stands:
+            raise SpoiledError from storage_error(self._env.root, error)
+        return True
 
     def _make_durable(self, batch: list[Request]) -> None:
         """Sync the page that names the last commit, and whatever else the answers rest on.
@@ -338,35 +346,22 @@ class Writer:
         """
         if not batch or self._seen <= self._durable:
             return
+        if self._doubtful:
+            self._leave_unknown(batch, "what was committed before could not be synced")
+            return
         try:
-            try:
-                with self._env.write_gate:  # a child forked meanwhile could not close what it inherits
-                    self._env.sync()
-            except (lmdb.Error, StorageError):
-                self._commit_once_more()
-        except (lmdb.Error, OSError, StorageError) as error:
-            for request in batch:
-                if request.error is None:
-                    request.error = OutcomeUnknownError(str(self._env.root), request.ids(), str(error))
-        else:
-            self._durable = self._seen
-
-    def _commit_once_more(self) -> None:
-        """Write a commit that changes nothing, after a sync that failed.
-
-        The system may have dropped the page that it could not write, so that another sync would
-        only seem to work; a new commit writes a new one.
-        """
-        self._turnstile.enter()
-        try:
-            self._env.reopen()
-            with self._env.write_gate:
-                with self._env.begin_write() as txn:
-                    about = txn.get(ABOUT, db=self._env.tables["meta"])
-                    txn.put(ABOUT, about or b"", db=self._env.tables["meta"])
+            with self._env.write_gate:  # a child forked meanwhile could not close what it inherits
                 self._env.sync()
-        finally:
-            self._turnstile.leave()
+        except BaseException as error:  # noqa: BLE001 - the caller gets it, the thread goes on
+            self._doubtful = True
+            self._leave_unknown(batch, str(error))
+        else:
+            self._durable = self._env.settled = self._seen
+
+    def _leave_unknown(self, batch: list[Request], why: str) -> None:
+        for request in batch:
+            if request.error is None:
+                request.error = OutcomeUnknownError(str(self._env.root), request.ids(), why)
 
     def _after_commit(self) -> None:
         self._commits += 1
