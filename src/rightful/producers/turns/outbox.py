@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rightful import limits
 from rightful.errors import ForkedError, InvalidEventError, RightfulError, StorageError, UsageError
+from rightful.ledger.recorded import valid
 from rightful.session_errors import BacklogError
 
 if TYPE_CHECKING:
@@ -257,10 +258,10 @@ class Outbox:
 
 
 def _settle(one: Waiting, receipt: Receipt) -> None:
-    if receipt.outcome == "invalid":
-        one.answer.set_exception(InvalidEventError(receipt.reason or "Expected an event"))
-    else:
-        one.answer.set_result(receipt)
+    try:
+        one.answer.set_result(valid(receipt))
+    except InvalidEventError as error:
+        one.answer.set_exception(error)
 
 
 def _again(error: Exception) -> RightfulError:
