@@ -159,7 +159,7 @@ def _sum(seen: Seen) -> str:
     if not others:
         return shown if seen.whole.entries else _NOTHING
     counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(others.items()))
-    return f"{shown}; {many(others.total(), 'item')} more, not shown any more ({counted}): --full shows all"
+    return f"{shown}; of {many(len(seen.whole.entries), 'item')} in all, {counted}: --full shows all"
 
 
 def _owed(seen: Seen) -> None:
