@@ -12,6 +12,7 @@ from tests.cli.test_transcript import fill
 from tests.ledger.facts import fact
 
 import rightful
+from rightful import times
 from rightful.identity import event_id
 from rightful.tokens import Token
 
@@ -72,7 +73,7 @@ def test_the_view_is_what_the_model_would_see_next(run: Run, filled: Path) -> No
         "history of openai-agents:chat through position 9: what the model would see next",
         (
             f"2 items, {chars(SUM, ANSWER)} characters of JSON; "
-            f"4 items more, not shown any more (3 compacted, 1 popped): --full shows all"
+            f"of 6 items in all, 3 compacted, 1 popped: --full shows all"
         ),
         "a compaction is owed since #9 at response resp_3, by run r: an approval waits",
         "",
@@ -157,16 +158,37 @@ def test_a_history_is_shown_as_it_was_at_a_position(run: Run, filled: Path) -> N
     ("at", "why"),
     [
         ("10", "--at 10 is beyond the end of this ledger, position 9; nothing was shown."),
-        ("-1", "--at takes a position such as 12, and '-1' is none; nothing was shown."),
-        ("2026-08-01T10:15:00Z", "--at takes a position such as 12, and '2026-08-01T10:15:00Z' is none; nothing"),
+        ("-1", "--at takes a position or a time, and '-1' is neither; nothing was shown. Write a position as 12, a"),
+        ("Tuesday", "--at takes a position or a time, and 'Tuesday' is neither; nothing was shown."),
+        ("2026-08-01T10:15:00", "2026-08-01T10:15:00 has no offset; write it as 2026-08-01T10:15:00Z"),
         ("9" * 5000, "is beyond the end of this ledger, position 9; nothing was shown."),
     ],
 )
-def test_a_position_that_is_none_of_the_ledger_is_refused(run: Run, filled: Path, at: str, why: str) -> None:
+def test_what_is_no_position_of_the_ledger_and_no_time_is_refused(run: Run, filled: Path, at: str, why: str) -> None:
     done = run("history", CHAT, f"--at={at}")
 
     assert (done.code, done.out) == (2, "")
     assert why in done.err
+
+
+def test_a_history_is_shown_as_it_was_at_a_time_of_recording(run: Run, tmp_path: Path) -> None:
+    begun_us, step_us = times.us_from("2026-08-04T10:00:00Z"), 3_600_000_000
+    clock = iter(begun_us + number * step_us for number in range(9))
+    with rightful.open(tmp_path / "L", create=True) as ledger:
+        ledger.log._clock = clock.__next__  # one hour an append
+        for number in range(3):
+            ledger.append([batch(str(number), user(f"item {number}"))])
+
+    for at, through, items in (
+        ("2026-08-04T11:30:00Z", 2, 2),
+        ("2026-08-04T12:00:00+01:00", 2, 2),
+        ("2026-08-04T10:00:00Z", 1, 1),
+        ("2027-01-01T00:00:00Z", 3, 3),
+        ("2026-08-04T09:59:59Z", 0, 0),
+    ):
+        done = run("--ledger", str(tmp_path / "L"), "history", CHAT, "--at", at, "--json")
+        assert (done.document["position"], len(done.document["items"])) == (through, items), at
+        assert ("Nothing of it had been recorded by then" in done.err) == (not items)
 
 
 def test_a_fork_says_with_what_it_was_begun_and_whose_each_item_is(run: Run, filled: Path) -> None:
