@@ -16,6 +16,7 @@ from rightful.cli import headings, items, laid
 from rightful.cli.common import many
 from rightful.cli.items import arguments, others
 from rightful.cli.laid import put, time
+from rightful.histories.beside import CONTINUES
 from rightful.projections.completeness import Hole, words
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
 from rightful.projections.transcripts.parts import text_of
@@ -24,7 +25,6 @@ _HOLES = 20
 _RANGES = 20
 _CUMULATIVE = "used since it began, by the tool's own count, which may hold more than what stands here"
 _ASIDE = frozenset({"data", "usage"})
-_CONTINUES = (("resumes", "resumes"), ("forked_from", "forked from"))
 
 
 class _Turn(NamedTuple):
@@ -124,9 +124,9 @@ def _head(transcript: Transcript, shown: Shown) -> None:
         told = [f"{name} {value}" for name, value in facts.items() if value is not UNSET]
         put(", ".join([f"started {time(started.at_us, is_bound=started.at_basis == 'file')}", *told]))
         extra = {} if started.extra is UNSET else started.extra
-        for name, how in _CONTINUES:
+        for name in CONTINUES:
             if isinstance(extra.get(name), str):
-                put(f"{how} {extra[name]}: what was said before stands there")
+                put(headings.continues(name, extra[name]))
 
 
 def _tail(transcript: Transcript, hidden: Counter[str], bound: tuple[str, ...]) -> None:
@@ -301,7 +301,7 @@ def _result(entry: Entry, shown: Shown) -> Iterator[str]:
         yield "  no result"
         return
     marks = ["failed"] if entry.is_error is True else []
-    marks += ["stands in for a result that never came"] if entry.placeholder is True else []
+    marks += [headings.PLACEHOLDER] if entry.placeholder is True else []
     marks += ["late: its turn was closed before"] if entry.result_late is True else []
     marks += ["erased"] if entry.result_erased is True else []
     marks += [f"{entry.result_revisions} revisions"] if (entry.result_revisions or 1) > 1 else []

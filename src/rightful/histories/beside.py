@@ -1,4 +1,8 @@
-"""What the rows of a history say beside its items: when, by whom, of which run and response, and what was deferred."""
+"""What the rows of a history say beside its items: when, by whom, of which run and response, and what was deferred.
+
+Of sessions that are imported from a tool's files also what an item has no place for (that a result failed, that
+something is known only by its hash), and whose continuation they are.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,12 @@ from rightful import content
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
+from rightful.projections.histories.telling import TOLD
 
-_FORKED, _DEFERRED = "history.forked", "compaction.deferred"
+_FORKED, _DEFERRED, _STARTED = "history.forked", "compaction.deferred", "session.started"
+CONTINUES = ("resumes", "forked_from")
+"""Where a start says in `extra` whose continuation a session is: what was said before stands only there."""
+
 _ITEMS = frozenset({"history.appended", "history.compacted", "history.popped", "history.cleared"})
 
 
@@ -25,6 +33,8 @@ class _Said(msgspec.Struct, gc=False):
     usage: Any = None
     of: Any = None
     through: Any = None
+    is_error: Any = None
+    extra: Any = None
 
 
 _said = msgspec.json.Decoder(_Said).decode
@@ -48,6 +58,8 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
         response_id: The provider's response.
         reason: Why a compaction could not be done.
         usage: What was used.
+        is_error: A tool failed.
+        extra: What the producer says beside, of what a transcript tells.
     """
 
     id: str
@@ -64,6 +76,16 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
     response_id: str | None = None
     reason: str | None = None
     usage: dict[str, Any] | None = None
+    is_error: bool = False
+    extra: dict[str, Any] | None = None
+
+
+class Continued(NamedTuple):
+    """Which session is another one's continuation, how (`resumes`, `forked_from`), and whose."""
+
+    session: str
+    how: str
+    of: str
 
 
 class Fork(NamedTuple):
@@ -80,12 +102,14 @@ class Rows(NamedTuple):
     Attributes:
         at: What each says beside its items, by position; of the sessions too whose history it begins with.
         forks: With whose it begins, the nearest first.
+        continued: Which of these sessions continue others of which nothing stands here, as their tools say.
         deferred: The last compaction that was due and could not be done yet, be it that it was done since.
         session: Whose history it is.
     """
 
     at: dict[int, Beside]
     forks: list[Fork]
+    continued: list[Continued]
     deferred: Beside | None
     session: str
 
@@ -100,6 +124,8 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
     """
     at: dict[int, Beside] = {}
     forks: list[Fork] = []
+    continued: dict[Continued, None] = {}
+    told: dict[str, int] = {}
     deferred: Beside | None = None
     name: str | None = session
     fork: Fork | None
@@ -107,6 +133,12 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
         fork, is_begun = None, False
         for row, said in _read(log, name, until):
             at[row.position] = one = _beside(row, said)
+            if one.type in TOLD and (first := told.setdefault(one.id, row.position)) != row.position:
+                at[first] = msgspec.structs.replace(at[first], is_error=one.is_error, extra=one.extra)
+            elif one.type == _STARTED and one.extra is not None:
+                extra = one.extra
+                named = (Continued(name, how, extra[how]) for how in CONTINUES if isinstance(extra.get(how), str))
+                continued |= dict.fromkeys(named)
             if name == session and one.type == _DEFERRED:
                 deferred = one
             if one.type == _FORKED and not is_begun and (fork := _fork(row.position, said)) is not None:
@@ -115,7 +147,7 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
         if fork is not None:
             forks.append(fork)
         name, until = (None, None) if fork is None else (fork.of, fork.through)
-    return Rows(at, forks, deferred, session)
+    return Rows(at, forks, list(continued), deferred, session)
 
 
 def _fork(position: int, said: _Said) -> Fork | None:
@@ -134,7 +166,8 @@ def _read(log: Log, session: str, until: int | None) -> Iterator[tuple[Stored, _
 
 def _beside(row: Stored, said: _Said) -> Beside:
     envelope = row.envelope
-    agent, usage = content.restore([said.agent, said.usage]) if envelope.escaped else (said.agent, said.usage)
+    found = [said.agent, said.usage, said.extra if envelope.type in TOLD or envelope.type == _STARTED else None]
+    agent, usage, extra = content.restore(found) if envelope.escaped else found
     return Beside(
         id=envelope.id,
         type=envelope.type,
@@ -150,6 +183,8 @@ def _beside(row: Stored, said: _Said) -> Beside:
         response_id=_text(said.response_id),
         reason=_text(said.reason),
         usage=usage if isinstance(usage, dict) else None,
+        is_error=said.is_error is True,
+        extra=extra if isinstance(extra, dict) else None,
     )
 
 
