@@ -114,6 +114,28 @@ class Rows(NamedTuple):
     session: str
 
 
+class _Told:
+    """What the rows of imported sessions tell: an item stands at its first row and says what its last one does.
+
+    Attributes:
+        continued: As in `Rows`.
+    """
+
+    def __init__(self, at: dict[int, Beside]) -> None:
+        self.continued: dict[Continued, None] = {}
+        self._at = at
+        self._first: dict[str, int] = {}
+
+    def take(self, one: Beside) -> None:
+        """Take a row that counts."""
+        if one.type in TOLD:
+            first = self._first.setdefault(one.id, one.position)
+            self._at[first] = msgspec.structs.replace(self._at[first], is_error=one.is_error, extra=one.extra)
+        elif one.type == _STARTED and (extra := one.extra) is not None:
+            named = (Continued(one.session, how, extra[how]) for how in CONTINUES if isinstance(extra.get(how), str))
+            self.continued |= dict.fromkeys(named)
+
+
 def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
     """Return what the rows of a history say beside its items.
 
@@ -124,8 +146,7 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
     """
     at: dict[int, Beside] = {}
     forks: list[Fork] = []
-    continued: dict[Continued, None] = {}
-    told: dict[str, int] = {}
+    told = _Told(at)
     deferred: Beside | None = None
     name: str | None = session
     fork: Fork | None
@@ -133,12 +154,7 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
         fork, is_begun = None, False
         for row, said in _read(log, name, until):
             at[row.position] = one = _beside(row, said)
-            if one.type in TOLD and (first := told.setdefault(one.id, row.position)) != row.position:
-                at[first] = msgspec.structs.replace(at[first], is_error=one.is_error, extra=one.extra)
-            elif one.type == _STARTED and one.extra is not None:
-                extra = one.extra
-                named = (Continued(name, how, extra[how]) for how in CONTINUES if isinstance(extra.get(how), str))
-                continued |= dict.fromkeys(named)
+            told.take(one)
             if name == session and one.type == _DEFERRED:
                 deferred = one
             if one.type == _FORKED and not is_begun and (fork := _fork(row.position, said)) is not None:
@@ -147,7 +163,7 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
         if fork is not None:
             forks.append(fork)
         name, until = (None, None) if fork is None else (fork.of, fork.through)
-    return Rows(at, forks, list(continued), deferred, session)
+    return Rows(at, forks, list(told.continued), deferred, session)
 
 
 def _fork(position: int, said: _Said) -> Fork | None:
@@ -166,7 +182,8 @@ def _read(log: Log, session: str, until: int | None) -> Iterator[tuple[Stored, _
 
 def _beside(row: Stored, said: _Said) -> Beside:
     envelope = row.envelope
-    found = [said.agent, said.usage, said.extra if envelope.type in TOLD or envelope.type == _STARTED else None]
+    is_told = envelope.type in TOLD or envelope.type == _STARTED
+    found = [said.agent, said.usage, said.extra if is_told else None]
     agent, usage, extra = content.restore(found) if envelope.escaped else found
     return Beside(
         id=envelope.id,
