@@ -12,7 +12,6 @@ from tests.cli.test_transcript import fill
 from tests.ledger.facts import fact
 
 import rightful
-from rightful import times
 from rightful.identity import event_id
 from rightful.tokens import Token
 
@@ -169,26 +168,6 @@ def test_what_is_no_position_of_the_ledger_and_no_time_is_refused(run: Run, fill
 
     assert (done.code, done.out) == (2, "")
     assert why in done.err
-
-
-def test_a_history_is_shown_as_it_was_at_a_time_of_recording(run: Run, tmp_path: Path) -> None:
-    begun_us, step_us = times.us_from("2026-08-04T10:00:00Z"), 3_600_000_000
-    clock = iter(begun_us + number * step_us for number in range(9))
-    with rightful.open(tmp_path / "L", create=True) as ledger:
-        ledger.log._clock = clock.__next__  # one hour an append
-        for number in range(3):
-            ledger.append([batch(str(number), user(f"item {number}"))])
-
-    for at, through, items in (
-        ("2026-08-04T11:30:00Z", 2, 2),
-        ("2026-08-04T12:00:00+01:00", 2, 2),
-        ("2026-08-04T10:00:00Z", 1, 1),
-        ("2027-01-01T00:00:00Z", 3, 3),
-        ("2026-08-04T09:59:59Z", 0, 0),
-    ):
-        done = run("--ledger", str(tmp_path / "L"), "history", CHAT, "--at", at, "--json")
-        assert (done.document["position"], len(done.document["items"])) == (through, items), at
-        assert ("Nothing of it had been recorded by then" in done.err) == (not items)
 
 
 def test_a_fork_says_with_what_it_was_begun_and_whose_each_item_is(run: Run, filled: Path) -> None:
