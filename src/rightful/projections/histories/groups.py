@@ -30,7 +30,10 @@ def whole(covered: Collection[ItemKey], view: Sequence[Item]) -> list[ItemKey]:
 
 
 def cuts(covered: Collection[ItemKey], view: Sequence[Item]) -> list[tuple[Pair | None, Item]]:
-    """Return which pairs would be cut if only these items were covered, each with the item that shows it."""
+    """Return which pairs would be cut if only these items were covered, each with the item that shows it.
+
+    A provider may use a call's id again: what is behind one id is one group, open until each call has an output.
+    """
     members: dict[Pair, list[Item]] = {}
     for item in view:
         pair = item.opens or item.answers
@@ -44,5 +47,5 @@ def cuts(covered: Collection[ItemKey], view: Sequence[Item]) -> list[tuple[Pair 
 
 
 def _is_cut(items: list[Item], covered: Collection[ItemKey]) -> bool:
-    is_open = any(item.opens for item in items) and not any(item.answers for item in items)
+    is_open = sum(item.opens is not None for item in items) > sum(item.answers is not None for item in items)
     return is_open or any(item.id not in covered for item in items)

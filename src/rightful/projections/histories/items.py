@@ -18,6 +18,10 @@ Pair = tuple[str, str]
 ERASED = -1
 """The place of the one ghost that stands for all items of an event whose payload was erased."""
 
+_CALLS, _ANSWERS = ("_call", "program"), ("_output", "_call_result")
+"""How the types end of what calls, and of what answers it; only what has a call id belongs to another one."""
+
+_LOCAL_SHELL = "local_shell_call_output"  # the API has the id of its call as the item's own
 _REQUEST, _RESPONSE = "mcp_approval_request", "mcp_approval_response"
 
 
@@ -67,10 +71,11 @@ def item_of(id_: ItemKey, position: int, raw: bytes, *, escaped: bool) -> Item:
         return Item(id_, position, raw, escaped, opens=_pair(kind, head.id))
     if kind == _RESPONSE:
         return Item(id_, position, raw, escaped, answers=_pair(_REQUEST, head.approval_request_id))
-    if kind.endswith("_call"):
+    if kind.endswith(_CALLS):
         return Item(id_, position, raw, escaped, opens=_pair("call", head.call_id))
-    if kind.endswith("_call_output"):
-        return Item(id_, position, raw, escaped, answers=_pair("call", head.call_id))
+    if kind.endswith(_ANSWERS):
+        of = head.id if head.call_id is None and kind == _LOCAL_SHELL else head.call_id
+        return Item(id_, position, raw, escaped, answers=_pair("call", of))
     return Item(id_, position, raw, escaped, thinks=kind == "reasoning")
 
 
