@@ -179,6 +179,30 @@ def test_whatever_a_call_is_it_is_covered_with_its_output_or_not(asks: dict[str,
     assert texts(kept) == ["sum 2"]
 
 
+def test_calls_of_the_chat_shape_are_covered_with_all_their_outputs_or_not() -> None:
+    """Some programs keep the messages of the chat API; one of them may hold several calls."""
+    calls = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}, {"id": "2"}, {"id": 3}, None]}
+    first, second = ({"role": "tool", "tool_call_id": name, "content": f"out {name}"} for name in "12")
+    kept = histories()
+    kept.extend(S, [user("a"), calls, first])
+    kept.compact(kept.history(S).token, [user("sum")])
+    assert kept.history(S).items == [user("sum"), calls, first]
+    kept.extend(S, [second, user("b")])
+    kept.compact(kept.history(S, 3).token, [user("sum b")])
+    assert kept.history(S).items == [user("sum"), calls, first, second, user("sum b")]
+
+    found = kept.history(S)
+    with pytest.raises(UsageError, match="call '2' would be cut from its output"):
+        kept.compact(found.token, [user("x")], found.ids[1:3])
+    kept.compact(found.token, [user("all")])
+    assert texts(kept) == ["all"]
+
+    kept.extend(S, [calls, first, second])
+    kept.log.append([wire("history.popped", "p", items=[kept.history(S).ids[1]])])
+    assert texts(kept) == ["all"]
+    assert len(kept.history(S).left_out) == 2
+
+
 def test_a_call_without_its_output_stays_although_its_id_was_used_and_answered_before() -> None:
     kept = histories()
     kept.extend(S, [user("a"), call("1"), output("1"), call("1")])

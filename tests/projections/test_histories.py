@@ -270,7 +270,7 @@ def test_an_event_that_is_told_again_in_another_turn_was_done_once() -> None:
 
 def test_what_was_withdrawn_and_settled_for_another_content_stands_once() -> None:
     kept = told(appended("1", "a"), appended("1", "other"), appended("2", "b"), withdrawn("w", "1", revision=1),
-                compacted("c", [{"first": item("1"), "last": item("2")}], "sum"))  # fmt: skip
+                compacted("c", [{"first": None, "last": item("2")}], "sum"))  # fmt: skip
 
     assert texts(kept) == ["sum"]
 

@@ -95,8 +95,7 @@ def _resolved(names: Covers, own: list[Item], token: Token) -> set[ItemKey]:
 
 def _refuse_cuts(asked: set[ItemKey], view: list[Item]) -> None:
     for pair, item in cuts(asked, view):
-        name = "" if pair is None else pair[1]
         raise UsageError(
-            f"call {name!r} would be cut from its output: item {item.id[1]} of event {item.id[0]} was named, and "
+            f"call {pair[1]!r} would be cut from its output: item {item.id[1]} of event {item.id[0]} was named, and "
             "not all that belongs to it, or it has no output yet; nothing was written. Cover both of them, or neither."
         )
