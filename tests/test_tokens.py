@@ -28,6 +28,8 @@ def test_a_token_that_was_written_down_is_the_same() -> None:
         '{"session":"a","position":1}',
         '{"session":"t:a","position":-1}',
         '{"session":"t:a","position":1,"x":1}',
+        '{"session":"t:a","position":1,"v":0}',
+        '{"session":"t:a","position":1,"x":' + "[" * 100_000,
         "\ud800",
     ],
 )
@@ -37,5 +39,6 @@ def test_what_is_no_token_is_refused(text: str) -> None:
 
 
 def test_a_token_of_a_newer_version_is_refused() -> None:
-    with pytest.raises(UsageError, match="this token has version 2"):
-        Token.of('{"session":"t:a","position":1,"v":2}')
+    for more in ("", ',"new":1', ',"wrote":{}'):
+        with pytest.raises(UsageError, match="this token has version 2, newer than this program; upgrade"):
+            Token.of(f'{{"session":"t:a","position":1,"v":2{more}}}')

@@ -68,8 +68,14 @@ def composite_key(*parts: str | int | None) -> str:
     """Return a key of several parts: their JSON array, compact, in UTF-8.
 
     Two different lists of parts never give the same key, whatever the parts contain.
+
+    Raises:
+        InvalidEventError: A part has a lone surrogate, which is no character.
     """
-    return msgspec.json.encode(parts).decode()
+    try:
+        return msgspec.json.encode(parts).decode()
+    except UnicodeEncodeError as error:
+        raise InvalidEventError(f"Expected text, got a lone surrogate ({error.object[:64]!r})", "$.key") from None
 
 
 def canonical_id(text: str) -> str:

@@ -52,7 +52,7 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     wrote: tuple[Wrote, ...] = ()
     void: Word | None = None
     without: tuple[Word, Count] | None = None
-    v: int = VERSION
+    v: Annotated[int, Meta(ge=1, le=VERSION)] = VERSION
 
     def text(self) -> str:
         """Return the token written down: JSON on one line, which `of` reads."""
@@ -66,12 +66,25 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
             UsageError: It is no token, or one of a newer version.
         """
         try:
-            found = msgspec.json.decode(text, type=cls)
+            return msgspec.json.decode(text, type=cls)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            version = _version(text)
+            if version > VERSION:
+                why = f"this token has version {version}, newer than this program; upgrade, or read again."
+                raise UsageError(why) from None
             raise UsageError(f"this is no token ({error}); read the history again to get one.") from None
-        if found.v > VERSION:
-            raise UsageError(f"this token has version {found.v}, newer than this program; upgrade, or read again.")
-        return found
+
+
+class _Versioned(Struct):
+    v: int = VERSION
+
+
+def _version(text: str) -> int:
+    """Return the version that a token says it has, whatever else it holds; ours if it says none."""
+    try:
+        return msgspec.json.decode(text, type=_Versioned).v
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return VERSION
 
 
 class Batch(Struct, frozen=True, kw_only=True):

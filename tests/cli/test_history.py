@@ -170,6 +170,28 @@ def test_what_is_no_position_of_the_ledger_and_no_time_is_refused(run: Run, fill
     assert why in done.err
 
 
+def test_a_fork_that_was_withdrawn_is_no_beginning_and_one_behind_what_was_withdrawn_is(run: Run, filled: Path) -> None:
+    def withdrawn(key: str, of: str) -> dict[str, Any]:
+        return fact("event.withdrawn", key, session=LATE, id=event_id("hook", of), revision=1)
+
+    fill(filled, batch("20", user("slip"), session=LATE), withdrawn("21", "20"),
+         fact("history.forked", "22", session=LATE, of=CHAT, through=1))  # fmt: skip
+    lines = run("history", LATE).out.splitlines()
+    assert lines[1] == f"begun at #12 with what {CHAT} showed at #1"
+    assert lines[-2:] == [f"#1.0  {T}  user of {CHAT}", "    What is the weather?"]
+
+    fill(filled, withdrawn("23", "22"))
+    assert "begun" not in run("history", LATE).out
+    assert json.loads(run("history", LATE, "--json").out).get("begun_with") is None
+
+
+def test_the_compaction_that_is_owed_is_one_that_was_not_withdrawn(run: Run, filled: Path) -> None:
+    gone = fact("event.withdrawn", "21", session=CHAT, id=event_id("hook", "20"), revision=1)
+    fill(filled, fact("compaction.deferred", "20", session=CHAT, response_id="resp_9"), gone)
+
+    assert json.loads(run("history", CHAT, "--json").out)["owed"]["response_id"] == "resp_3"
+
+
 def test_a_fork_says_with_what_it_was_begun_and_whose_each_item_is(run: Run, filled: Path) -> None:
     lines = run("history", BRANCH).out.splitlines()
 

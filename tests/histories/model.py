@@ -105,9 +105,8 @@ class Model:
         for one in view:
             if kind(one.item) in {CALL, OUTPUT}:
                 group = [other for other in view if other.item.get("call_id") == one.item["call_id"]]
-                is_answered = any(kind(other.item) == OUTPUT for other in group)
-                is_called = any(kind(other.item) == CALL for other in group)
-                if any(other.id not in seen for other in group) or (is_called and not is_answered):
+                kinds = [kind(other.item) for other in group]
+                if any(other.id not in seen for other in group) or kinds.count(CALL) > kinds.count(OUTPUT):
                     chosen -= {other.id for other in group}
         for one, after in reversed(list(pairwise(view))):
             stays = after.id not in chosen and kind(after.item) in {CALL, "reasoning"}

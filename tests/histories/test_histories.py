@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.histories.actors import S, call, histories, output, texts, thought, user, wire
 
-from rightful.errors import UsageError
+from rightful import limits
+from rightful.errors import InvalidEventError, UsageError
 from rightful.event_base import Event
 from rightful.session_errors import StaleTokenError, VoidTokenError
 from rightful.tokens import Token, Wrote
@@ -156,6 +157,91 @@ def test_a_request_for_approval_and_its_response_are_covered_together_or_not() -
     kept.extend(S, [response])
     kept.compact(kept.history(S).token, [user("sum 2")])
     assert texts(kept) == ["sum 2"]
+
+
+@pytest.mark.parametrize(
+    ("asks", "answers"),
+    [
+        ({"type": "tool_search_call", "call_id": "1"}, {"type": "tool_search_output", "call_id": "1"}),
+        ({"type": "program", "call_id": "1"}, {"type": "program_output", "call_id": "1"}),
+        ({"type": "local_shell_call", "call_id": "1", "id": "x"}, {"type": "local_shell_call_output", "id": "1"}),
+        ({"type": "computer_call", "call_id": "1"}, {"type": "computer_call_output", "call_id": "1"}),
+    ],
+)
+def test_whatever_a_call_is_it_is_covered_with_its_output_or_not(asks: dict[str, Any], answers: dict[str, Any]) -> None:
+    kept = histories()
+    kept.extend(S, [user("a"), asks])
+    kept.compact(kept.history(S).token, [user("sum")])
+    assert kept.history(S).items == [user("sum"), asks]
+
+    kept.extend(S, [answers])
+    kept.compact(kept.history(S).token, [user("sum 2")])
+    assert texts(kept) == ["sum 2"]
+
+
+def test_calls_of_the_chat_shape_are_covered_with_all_their_outputs_or_not() -> None:
+    """Some programs keep the messages of the chat API; one of them may hold several calls."""
+    calls = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}, {"id": "2"}, {"id": 3}, None]}
+    first, second = ({"role": "tool", "tool_call_id": name, "content": f"out {name}"} for name in "12")
+    kept = histories()
+    kept.extend(S, [user("a"), calls, first])
+    kept.compact(kept.history(S).token, [user("sum")])
+    assert kept.history(S).items == [user("sum"), calls, first]
+    kept.extend(S, [second, user("b")])
+    kept.compact(kept.history(S, 3).token, [user("sum b")])
+    assert kept.history(S).items == [user("sum"), calls, first, second, user("sum b")]
+
+    found = kept.history(S)
+    with pytest.raises(UsageError, match="call '2' would be cut from its output"):
+        kept.compact(found.token, [user("x")], found.ids[1:3])
+    kept.compact(found.token, [user("all")])
+    assert texts(kept) == ["all"]
+
+    kept.extend(S, [calls, first, second])
+    kept.log.append([wire("history.popped", "p", items=[kept.history(S).ids[1]])])
+    assert texts(kept) == ["all"]
+    assert len(kept.history(S).left_out) == 2
+
+
+def test_a_call_without_its_output_stays_although_its_id_was_used_and_answered_before() -> None:
+    kept = histories()
+    kept.extend(S, [user("a"), call("1"), output("1"), call("1")])
+    kept.compact(kept.history(S).token, [user("sum")])
+    kept.extend(S, [output("1")])
+
+    assert texts(kept) == ["sum", "call 1", "out 1", "call 1", "out 1"]
+    kept.compact(kept.history(S).token, [user("sum 2")])
+    assert texts(kept) == ["sum 2"]
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_more_than_one_compaction_can_name_is_refused_with_what_to_do(
+    over: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "COVERS_COUNT", 3)
+    kept = histories()
+    for name in "abcd"[: 3 + over]:
+        kept.extend(S, [user(name)])
+
+    if over:
+        with pytest.raises(UsageError, match="would cover 4 batches of items, and one compaction names at most 3"):
+            kept.compact(kept.history(S).token, [user("sum")])
+    kept.compact(kept.history(S, 3).token, [user("sum")])
+    assert texts(kept) == ["a", "sum"][1 - over :]
+
+
+def test_a_name_that_is_no_text_is_refused_in_a_sentence_that_says_its_place_once() -> None:
+    kept = histories()
+    for use in (
+        kept.clear,
+        lambda name: kept.pop(name, key="k"),
+        lambda name: kept.extend(name, ["a"]),
+        lambda name: kept.fork(S, name),
+    ):
+        for name in ("t:\ud800", "no-namespace"):
+            with pytest.raises(InvalidEventError, match=r"^[^`]*(`namespace:value`|surrogate)") as caught:
+                use(name)
+            assert str(caught.value).count(" - at `") == 1
 
 
 def test_items_are_named_by_id_or_range_and_only_those_give_way() -> None:

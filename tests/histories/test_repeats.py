@@ -13,7 +13,7 @@ from rightful.errors import InvalidEventError, OutcomeUnknownError, UsageError
 from rightful.histories.histories import Histories
 from rightful.recorders.port import Decision
 from rightful.session_errors import RunDiffersError
-from rightful.tokens import Batch
+from rightful.tokens import Batch, Token
 
 
 def test_a_batch_of_a_run_is_stored_once_in_whatever_process_it_is_sent_again() -> None:
@@ -222,6 +222,19 @@ def test_a_batch_larger_than_an_event_is_several_of_one_append(monkeypatch: pyte
         with pytest.raises(RunDiffersError):
             kept.extend(S, other, Batch(run="k", ordinal=0))
     assert len(recorder.events) == 2
+
+
+def test_a_token_can_be_written_down_although_what_is_beside_the_items_fills_an_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "EVENT_BYTES", 20_000)
+    kept = histories()
+
+    token = kept.extend(kept.history(S).token, ["x" * 9_000], Batch(usage={"n": "y" * 12_000}))
+
+    assert Token.of(token.text()) == token
+    kept.compact(token, ["sum"])
+    assert texts(kept) == ["sum"]
 
 
 @pytest.mark.parametrize("over", [0, 1])

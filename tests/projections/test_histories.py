@@ -257,6 +257,30 @@ def test_a_transcript_is_a_history_where_nobody_appended_one() -> None:
     assert len(kept.history(S).items) == 4
 
 
+def test_an_event_that_is_told_again_in_another_turn_was_done_once() -> None:
+    again = {"turn": "2"}
+    kept = told(*LETTERS, wire("history.cleared", "x"), appended("3", "e"), compacted("c", [], "sum"),
+                appended("1", "a", "b", **again), wire("history.cleared", "x", **again),
+                compacted("c", [], "sum", **again))  # fmt: skip
+
+    assert texts(kept) == ["e", "sum"]
+    assert [row.outcome for row in kept.log.read(after=5)] == ["reemitted"] * 3
+    assert [one.position for one in kept.full(S).compactions] == [5]
+
+
+def test_what_was_withdrawn_and_settled_for_another_content_stands_once() -> None:
+    kept = told(appended("1", "a"), appended("1", "other"), appended("2", "b"), withdrawn("w", "1", revision=1),
+                compacted("c", [{"first": None, "last": item("2")}], "sum"))  # fmt: skip
+
+    assert texts(kept) == ["sum"]
+
+
+def test_a_transcript_is_the_history_again_once_the_only_append_was_withdrawn() -> None:
+    kept = told(wire("message.recorded", "1", role="user", content="hello"), appended("2", "a"), withdrawn("w", "2"))
+
+    assert texts(kept) == ["hello"]
+
+
 def test_once_items_are_appended_a_session_holds_those_alone() -> None:
     kept = told(wire("message.recorded", "1", role="user", content="hello"), appended("2", "a"))
     kept.log.append([wire("message.recorded", "3", role="user", content="more")])

@@ -6,22 +6,21 @@ something is known only by its hash), and whose continuation they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rightful import content
+from rightful.histories.reading import chain
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
 from rightful.projections.histories.telling import TOLD
 
-_FORKED, _DEFERRED, _STARTED = "history.forked", "compaction.deferred", "session.started"
+_DEFERRED, _STARTED = "compaction.deferred", "session.started"
 CONTINUES = ("resumes", "forked_from")
 """Where a start says in `extra` whose continuation a session is: what was said before stands only there."""
-
-_ITEMS = frozenset({"history.appended", "history.compacted", "history.popped", "history.cleared"})
 
 
 class _Said(msgspec.Struct, gc=False):
@@ -31,8 +30,6 @@ class _Said(msgspec.Struct, gc=False):
     response_id: Any = None
     reason: Any = None
     usage: Any = None
-    of: Any = None
-    through: Any = None
     is_error: Any = None
     extra: Any = None
 
@@ -145,43 +142,25 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
         until: The last position that counts; all if None.
     """
     at: dict[int, Beside] = {}
-    forks: list[Fork] = []
     told = _Told(at)
     deferred: Beside | None = None
-    name: str | None = session
-    fork: Fork | None
-    while name is not None:
-        fork, is_begun = None, False
-        for row, said in _read(log, name, until):
-            at[row.position] = one = _beside(row, said)
-            told.take(one)
-            if name == session and one.type == _DEFERRED:
-                deferred = one
-            if one.type == _FORKED and not is_begun and (fork := _fork(row.position, said)) is not None:
-                is_begun = True
-            is_begun = is_begun or one.type in _ITEMS
-        if fork is not None:
-            forks.append(fork)
-        name, until = (None, None) if fork is None else (fork.of, fork.through)
-    return Rows(at, forks, list(told.continued), deferred, session)
+    chained = chain(log, session, log.head() if until is None else until)
+    for name, end, shown in chained:
+        for page in log.of_session(name, until=end):
+            for row in page:
+                counts = shown.counts(row)
+                if counts or row.envelope.outcome in ACCEPTED:
+                    at[row.position] = one = _beside(row)
+                    if counts:
+                        told.take(one)
+                    if counts and name == session and one.type == _DEFERRED:
+                        deferred = one
+    forks = [Fork(of, end, shown.forked_at) for (of, end, _), (_, _, shown) in pairwise(chained)]
+    return Rows(at, forks[::-1], list(told.continued), deferred, session)
 
 
-def _fork(position: int, said: _Said) -> Fork | None:
-    """Return a fork; None of one that says that it begins with what came later: then it begins with nothing."""
-    of, through = said.of, said.through
-    is_one = isinstance(of, str) and isinstance(through, int) and through < position
-    return Fork(of, through, position) if is_one else None
-
-
-def _read(log: Log, session: str, until: int | None) -> Iterator[tuple[Stored, _Said]]:
-    for page in log.of_session(session, until=until):
-        for row in page:
-            if row.envelope.outcome in ACCEPTED:
-                yield row, _Said() if row.body is None else _said(row.body)
-
-
-def _beside(row: Stored, said: _Said) -> Beside:
-    envelope = row.envelope
+def _beside(row: Stored) -> Beside:
+    envelope, said = row.envelope, _Said() if row.body is None else _said(row.body)
     is_told = envelope.type in TOLD or envelope.type == _STARTED
     found = [said.agent, said.usage, said.extra if is_told else None]
     agent, usage, extra = content.restore(found) if envelope.escaped else found

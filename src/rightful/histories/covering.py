@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from rightful import limits
 from rightful.errors import UsageError
 from rightful.parts import Covers, ItemRange
 from rightful.projections.histories.fold import Fold
@@ -48,7 +49,13 @@ def covers_of(token: Token, fold: Fold, named: Covers | None) -> Covers:
         asked = _resolved(named, own, token)
         chosen = [item.id for item in own if item.id in asked]
         _refuse_cuts(asked, view)
-    return msgspec.convert(ranges(chosen), Covers)
+    covers = ranges(chosen)
+    if len(covers) > limits.COVERS_COUNT:
+        raise UsageError(
+            f"that would cover {len(covers)} batches of items, and one compaction names at most {limits.COVERS_COUNT}; "
+            "nothing was written. Name fewer of them, the first ones first, or read with a limit."
+        )
+    return msgspec.convert(covers, Covers)
 
 
 def seen(token: Token, fold: Fold) -> list[Item]:
@@ -88,8 +95,7 @@ def _resolved(names: Covers, own: list[Item], token: Token) -> set[ItemKey]:
 
 def _refuse_cuts(asked: set[ItemKey], view: list[Item]) -> None:
     for pair, item in cuts(asked, view):
-        name = "" if pair is None else pair[1]
         raise UsageError(
-            f"call {name!r} would be cut from its output: item {item.id[1]} of event {item.id[0]} was named, and "
+            f"call {pair[1]!r} would be cut from its output: item {item.id[1]} of event {item.id[0]} was named, and "
             "not all that belongs to it, or it has no output yet; nothing was written. Cover both of them, or neither."
         )

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from rightful import limits, times
 from rightful.envelope import body_of
-from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnknownError, UsageError
+from rightful.errors import ConditionFailedError, OutcomeUnknownError, UsageError
 from rightful.events import Event, HistoryCleared, HistoryCompacted, HistoryForked, HistoryPopped
 from rightful.histories import telling
 from rightful.histories.covering import covers_of, names_of, seen
@@ -24,7 +24,7 @@ from rightful.histories.reading import folded
 from rightful.histories.views import Views
 from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Clock, Log, now_us
-from rightful.ledger.recorded import Receipt
+from rightful.ledger.recorded import Receipt, valid
 from rightful.parts import Covers, HistoryRead
 from rightful.projections.histories.fold import CHANGES, HISTORY, Fold, Without
 from rightful.projections.histories.items import objects
@@ -142,7 +142,7 @@ class Histories:
                 if not rows or (rows[0].body is not None and not is_same(event, rows[0].body)):
                     at = next(row.position for one in ids for row in self.log.of_id(one))
                     raise RunDiffersError(token.session, said.run or "", said.ordinal or 0, at) from None
-        wrote = [Wrote(id_, len(event.items)) for id_, event in zip(ids, events, strict=True)]
+        wrote = [Wrote(id_, len(event.items)) for id_, event in zip(ids, events, strict=True) if event.items]
         return structs.replace(token, wrote=(*token.wrote, *wrote))
 
     def pop(self, session: str, *, key: str | None = None) -> Any:  # noqa: ANN401 - content
@@ -359,10 +359,7 @@ class Histories:
                 break
         else:
             receipts = self.log.append(events, unless=unless, after=after)
-        for receipt in receipts:
-            if receipt.outcome == "invalid":
-                raise InvalidEventError(receipt.reason or "")
-        return receipts
+        return [valid(receipt) for receipt in receipts]
 
 
 def _listed(items: Iterable[Any]) -> list[Any]:

@@ -47,8 +47,7 @@ def _folded_with_care(log: Log, session: str, until: int, *, whole: bool, withou
     is_appended: set[str] = set()
     while True:
         fold = Fold(whole=whole)
-        chain = _chain(log, session, until)
-        for name, end, shown in chain:
+        for name, end, shown in chain(log, session, until):
             of_itself = without if name == session else None
             fold.fork(Shown(shown.settled, shown.forked_at, name in is_appended, of_itself))
             try:
@@ -82,7 +81,7 @@ def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new
                 if kind not in TYPES:
                     raise UpgradeError(row.position, kind, row.envelope.schema)
                 continue
-            if kind == "history.appended" and not fold.shown.is_appended and row.envelope.outcome in ACCEPTED:
+            if kind == "history.appended" and not fold.shown.is_appended and fold.shown.counts(row):
                 if fold.telling.told:
                     raise AgainError
                 fold.shown = structs.replace(fold.shown, is_appended=True)
@@ -91,7 +90,7 @@ def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new
             fold.step(row)
 
 
-def _chain(log: Log, session: str, until: int) -> list[tuple[str, int, Shown]]:
+def chain(log: Log, session: str, until: int) -> list[tuple[str, int, Shown]]:
     """Return whose rows make a history, and up to where: those that it was forked from first.
 
     Each fork goes back in the ledger, so this ends, whatever was written.

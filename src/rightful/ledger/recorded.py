@@ -13,7 +13,7 @@ import msgspec
 from rightful import envelope as envelopes
 from rightful import times
 from rightful.envelope import SALT_BYTES, Envelope
-from rightful.errors import DamagedRowError, UpgradeError
+from rightful.errors import DamagedRowError, InvalidEventError, UpgradeError
 from rightful.events import Event
 from rightful.recorders.port import Row
 
@@ -38,6 +38,18 @@ class Receipt(NamedTuple):
     position: int | None
     first: int | None
     reason: str | None = None
+
+
+def valid(receipt: Receipt) -> Receipt:
+    """Return a receipt that is not of an invalid event.
+
+    Raises:
+        InvalidEventError: It is; nothing was written.
+    """
+    if receipt.outcome == "invalid":
+        what, _, place = (receipt.reason or "").rpartition(" - at `")
+        raise InvalidEventError(what, place.rstrip("`"))
+    return receipt
 
 
 class Stored(NamedTuple):

@@ -23,9 +23,9 @@ from rightful.errors import InvalidEventError
 from rightful.events import Event
 from rightful.identity import PRODUCER, composite_key
 from rightful.ledger.log import Clock, Log, now_us
-from rightful.ledger.recorded import Receipt
+from rightful.ledger.recorded import Receipt, valid
 from rightful.parts import ArmShown, Evidence, Relation
-from rightful.producers.regrading import Grading, valid
+from rightful.producers.regrading import Grading
 
 if TYPE_CHECKING:
     from rightful.producers.turns.recorder import TurnRecorder

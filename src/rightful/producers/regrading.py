@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
-from rightful.errors import ConditionFailedError, InvalidEventError, UsageError
+from rightful.errors import ConditionFailedError, UsageError
 from rightful.events import GradeRecorded, GradeRetracted
 from rightful.identity import composite_key
 from rightful.ledger.log import Log
-from rightful.ledger.recorded import Receipt, Recorded
+from rightful.ledger.recorded import Receipt, Recorded, valid
 
 TYPES: Final = ("grade.recorded", "grade.retracted")
 ATTEMPTS: Final = 100
@@ -111,18 +111,6 @@ class Grading:
         if newest is None or newest.id in disputed:
             return Last(read_at, highest + erased + 1, None, None)
         return Last(read_at, highest + erased + 1, newest.event, newest)  # type: ignore[arg-type]
-
-
-def valid(receipt: Receipt) -> Receipt:
-    """Return a receipt that is not of an invalid event.
-
-    Raises:
-        InvalidEventError: It is; nothing was written.
-    """
-    if receipt.outcome == "invalid":
-        what, _, place = (receipt.reason or "").rpartition(" - at `")
-        raise InvalidEventError(what, place.rstrip("`"))
-    return receipt
 
 
 def _next_key(key: str | None, word: str, last: Last, session: str, rubric: str) -> str:

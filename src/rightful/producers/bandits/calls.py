@@ -24,10 +24,10 @@ from rightful.errors import ConditionFailedError, InvalidEventError
 from rightful.events import BanditDecayed, BanditPruned, Event, ExposureRecorded, GradeRecorded
 from rightful.identity import PRODUCER, composite_key, event_id
 from rightful.ledger.log import Clock, Log, now_us
-from rightful.ledger.recorded import Receipt
+from rightful.ledger.recorded import Receipt, valid
 from rightful.parts import ArmContext, ArmShown
 from rightful.policies import PRESETS
-from rightful.producers.regrading import ATTEMPTS, TYPES, grades_of, valid
+from rightful.producers.regrading import ATTEMPTS, TYPES, grades_of
 
 NAMESPACE = "bandit-call"
 """Namespace of the names of calls."""

@@ -35,7 +35,7 @@ from rightful import content, times
 from rightful.errors import ConditionFailedError, UsageError
 from rightful.identity import event_id
 from rightful.ledger.log import Clock, Log, now_us
-from rightful.ledger.recorded import Receipt
+from rightful.ledger.recorded import Receipt, valid
 from rightful.producers.fields import key_of
 from rightful.producers.handoffs import rows
 from rightful.producers.handoffs.facts import (
@@ -45,7 +45,7 @@ from rightful.producers.handoffs.facts import (
     contradiction,
     facts_of,
 )
-from rightful.producers.regrading import ATTEMPTS, valid
+from rightful.producers.regrading import ATTEMPTS
 from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 _OWN_STEP = "Give the session that this step runs in; two runs that use one name must not meet."

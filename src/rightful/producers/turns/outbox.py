@@ -26,7 +26,7 @@ from rightful.session_errors import BacklogError
 if TYPE_CHECKING:
     from rightful.event_base import Event
     from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.ledger.recorded import Receipt, valid
 
 Answer = Future["Receipt"]
 """Holds the receipt of an event once it is durable."""
@@ -257,10 +257,10 @@ class Outbox:
 
 
 def _settle(one: Waiting, receipt: Receipt) -> None:
-    if receipt.outcome == "invalid":
-        one.answer.set_exception(InvalidEventError(receipt.reason or "Expected an event"))
-    else:
-        one.answer.set_result(receipt)
+    try:
+        one.answer.set_result(valid(receipt))
+    except InvalidEventError as error:
+        one.answer.set_exception(error)
 
 
 def _again(error: Exception) -> RightfulError:

@@ -45,11 +45,16 @@ class Shown(Struct, frozen=True):
     without: Without | None = None
 
     def counts(self, row: Stored) -> bool:
-        """Whether what a row says counts."""
+        """Whether what a row says counts: of what is told the newest, of what was done the first, once."""
         envelope = row.envelope
-        if self.settled and (live := self.settled.get(envelope.id)) is not None:
-            return envelope.revision in live
-        return envelope.outcome in ACCEPTED
+        live = self.settled.get(envelope.id) if self.settled else None
+        if envelope.type in TOLD:
+            return envelope.outcome in ACCEPTED if live is None else envelope.revision in live
+        return envelope.outcome == "appended" if live is None else envelope.revision == min(live, default=0)
+
+    def is_gone(self, row: Stored) -> bool:
+        """Whether a row is the first of an event of which nothing counts any more."""
+        return row.envelope.outcome == "appended" and self.settled.get(row.envelope.id) == frozenset()
 
 
 class _Said(Struct, gc=False):
@@ -109,7 +114,7 @@ class Fold:
         if kind in CHANGES and row.envelope.outcome in ACCEPTED:
             self.changed_at = row.position
         if not self.shown.counts(row):
-            if kind == "history.appended" and row.envelope.outcome in ACCEPTED:
+            if kind == "history.appended" and self.shown.is_gone(row):
                 self._keep_places(row)
             return
         if kind in TOLD:

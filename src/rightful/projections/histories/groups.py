@@ -18,23 +18,26 @@ def whole(covered: Collection[ItemKey], view: Sequence[Item]) -> list[ItemKey]:
         view: All that the history shows.
     """
     asked = set(covered)
-    torn = {pair for pair, _ in cuts(asked, view)}
-    kept = {item.id for item in view if item.id in asked and item.opens not in torn and item.answers not in torn}
+    kept = {item.id for item in view if item.id in asked}
+    while torn := {pair for pair, _ in cuts(kept, view)}:  # a message may hold several calls, and tear their outputs
+        kept = {item.id for item in view if item.id in kept and torn.isdisjoint(_pairs(item))}
     call_stays = False
     for item in reversed(view):
         if item.thinks and call_stays:
             kept.discard(item.id)
         else:
-            call_stays = item.opens is not None and item.id not in kept
+            call_stays = bool(item.opens) and item.id not in kept
     return [item.id for item in view if item.id in kept]
 
 
-def cuts(covered: Collection[ItemKey], view: Sequence[Item]) -> list[tuple[Pair | None, Item]]:
-    """Return which pairs would be cut if only these items were covered, each with the item that shows it."""
+def cuts(covered: Collection[ItemKey], view: Sequence[Item]) -> list[tuple[Pair, Item]]:
+    """Return which pairs would be cut if only these items were covered, each with the item that shows it.
+
+    A provider may use a call's id again: what is behind one id is one group, open until each call has an output.
+    """
     members: dict[Pair, list[Item]] = {}
     for item in view:
-        pair = item.opens or item.answers
-        if pair is not None:
+        for pair in _pairs(item):
             members.setdefault(pair, []).append(item)
     return [
         (pair, next(item for item in items if item.id in covered))
@@ -43,6 +46,10 @@ def cuts(covered: Collection[ItemKey], view: Sequence[Item]) -> list[tuple[Pair 
     ]
 
 
+def _pairs(item: Item) -> tuple[Pair, ...]:
+    return item.opens if item.answers is None else (item.answers,)
+
+
 def _is_cut(items: list[Item], covered: Collection[ItemKey]) -> bool:
-    is_open = any(item.opens for item in items) and not any(item.answers for item in items)
+    is_open = sum(bool(item.opens) for item in items) > sum(item.answers is not None for item in items)
     return is_open or any(item.id not in covered for item in items)

@@ -18,6 +18,10 @@ Pair = tuple[str, str]
 ERASED = -1
 """The place of the one ghost that stands for all items of an event whose payload was erased."""
 
+_CALLS, _ANSWERS = ("_call", "program"), ("_output", "_call_result")
+"""How the types end of what calls, and of what answers it; only what has a call id belongs to another one."""
+
+_LOCAL_SHELL = "local_shell_call_output"  # the API has the id of its call as the item's own
 _REQUEST, _RESPONSE = "mcp_approval_request", "mcp_approval_response"
 
 
@@ -29,7 +33,7 @@ class Item(NamedTuple):
         position: Where its event stands.
         raw: The item as stored JSON.
         escaped: Some of it is kept in an escape (`content.restore`).
-        opens: The pair that it opens: it is a call, or a request for approval.
+        opens: The pairs that it opens: it is a call, holds calls, or is a request for approval.
         answers: The pair that it answers: it is an output, or the response.
         thinks: It is a reasoning item.
         is_ghost: It keeps a place for ranges, and is never shown: withdrawn, erased, or not for the model.
@@ -39,7 +43,7 @@ class Item(NamedTuple):
     position: int
     raw: bytes
     escaped: bool = False
-    opens: Pair | None = None
+    opens: tuple[Pair, ...] = ()
     answers: Pair | None = None
     thinks: bool = False
     is_ghost: bool = False
@@ -50,6 +54,9 @@ class _Head(msgspec.Struct, gc=False):
     call_id: Any = None
     approval_request_id: Any = None
     id: Any = None
+    role: Any = None
+    tool_calls: Any = None
+    tool_call_id: Any = None
 
 
 _head = msgspec.json.Decoder(_Head).decode
@@ -61,22 +68,40 @@ def item_of(id_: ItemKey, position: int, raw: bytes, *, escaped: bool) -> Item:
         return Item(id_, position, raw, escaped)
     head = _head(raw)
     kind = head.type
+    if kind is None or kind == "message":
+        return _spoken(Item(id_, position, raw, escaped), head)
     if not isinstance(kind, str):
         return Item(id_, position, raw, escaped)
     if kind == _REQUEST:
-        return Item(id_, position, raw, escaped, opens=_pair(kind, head.id))
+        return Item(id_, position, raw, escaped, opens=_pairs(kind, head.id))
     if kind == _RESPONSE:
         return Item(id_, position, raw, escaped, answers=_pair(_REQUEST, head.approval_request_id))
-    if kind.endswith("_call"):
-        return Item(id_, position, raw, escaped, opens=_pair("call", head.call_id))
-    if kind.endswith("_call_output"):
-        return Item(id_, position, raw, escaped, answers=_pair("call", head.call_id))
+    if kind.endswith(_CALLS):
+        return Item(id_, position, raw, escaped, opens=_pairs("call", head.call_id))
+    if kind.endswith(_ANSWERS):
+        of = head.id if head.call_id is None and kind == _LOCAL_SHELL else head.call_id
+        return Item(id_, position, raw, escaped, answers=_pair("call", of))
     return Item(id_, position, raw, escaped, thinks=kind == "reasoning")
+
+
+def _spoken(item: Item, head: _Head) -> Item:
+    """Return a message; of the chat shape one holds calls, and an output has a role of its own."""
+    if head.role == "tool":
+        return item._replace(answers=_pair("call", head.tool_call_id))
+    if not isinstance(head.tool_calls, list):
+        return item
+    ids = [one.get("id") for one in head.tool_calls if isinstance(one, dict)]
+    return item._replace(opens=tuple(dict.fromkeys(pair for one in ids for pair in _pairs("call", one))))
 
 
 def ghost(id_: ItemKey, position: int) -> Item:
     """Return what keeps the place of an item that is never shown."""
     return Item(id_, position, b"", is_ghost=True)
+
+
+def _pairs(kind: str, value: object) -> tuple[Pair, ...]:
+    pair = _pair(kind, value)
+    return () if pair is None else (pair,)
 
 
 def _pair(kind: str, value: object) -> Pair | None:

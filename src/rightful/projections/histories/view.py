@@ -72,8 +72,7 @@ class View:
             if limit is not None and len(found) >= limit:
                 break
             if until is not None and item.position > until:
-                if item.opens is not None:
-                    later[item.opens] += 1
+                later.update(item.opens)
             elif item.is_ghost:
                 pass
             elif item.answers is not None and self.is_left_out(item, until, later[item.answers]):
@@ -212,14 +211,14 @@ class View:
 
     def _come(self, item: Item) -> None:
         self._bytes += len(item.raw) + ITEM_BYTES
-        if item.opens is not None:
-            self._open[item.opens] = self._open.get(item.opens, 0) + 1
-            self._first.setdefault(item.opens, item.position)
+        for pair in item.opens:
+            self._open[pair] = self._open.get(pair, 0) + 1
+            self._first.setdefault(pair, item.position)
 
     def _go(self, item: Item) -> None:
         self._bytes -= len(item.raw) + ITEM_BYTES
-        if item.opens is not None:
-            self._open[item.opens] -= 1
+        for pair in item.opens:
+            self._open[pair] -= 1
 
     def _ends(self, one: Any) -> tuple[int, int] | None:  # noqa: ANN401 - an item or a range
         """Return the places of the first and the last item of a range; None where an end does not stand here."""

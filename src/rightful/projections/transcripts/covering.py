@@ -51,7 +51,7 @@ class Covering:
     def _take_all(self, facts: Iterable[Fact]) -> None:
         """Take the facts of one session."""
         known = sorted(facts, key=lambda one: one.position)
-        is_appended = any(one.kind == "history_appended" for one in known)
+        is_appended = any(one.kind == "history_appended" and not one.withdrawn for one in known)
         for fact in known:
             self._positions[fact.id] = fact.position
             self._take(fact, is_appended=is_appended)
