@@ -72,7 +72,7 @@ def test_the_view_is_what_the_model_would_see_next(run: Run, filled: Path) -> No
         "history of openai-agents:chat through position 9: what the model would see next",
         (
             f"2 items, {chars(SUM, ANSWER)} characters of JSON; "
-            f"4 items more, not shown any more (3 compacted, 1 popped): --full shows all"
+            f"of 6 items in all, 3 compacted, 1 popped: --full shows all"
         ),
         "a compaction is owed since #9 at response resp_3, by run r: an approval waits",
         "",
@@ -157,12 +157,13 @@ def test_a_history_is_shown_as_it_was_at_a_position(run: Run, filled: Path) -> N
     ("at", "why"),
     [
         ("10", "--at 10 is beyond the end of this ledger, position 9; nothing was shown."),
-        ("-1", "--at takes a position such as 12, and '-1' is none; nothing was shown."),
-        ("2026-08-01T10:15:00Z", "--at takes a position such as 12, and '2026-08-01T10:15:00Z' is none; nothing"),
+        ("-1", "--at takes a position or a time, and '-1' is neither; nothing was shown. Write a position as 12, a"),
+        ("Tuesday", "--at takes a position or a time, and 'Tuesday' is neither; nothing was shown."),
+        ("2026-08-01T10:15:00", "2026-08-01T10:15:00 has no offset; write it as 2026-08-01T10:15:00Z"),
         ("9" * 5000, "is beyond the end of this ledger, position 9; nothing was shown."),
     ],
 )
-def test_a_position_that_is_none_of_the_ledger_is_refused(run: Run, filled: Path, at: str, why: str) -> None:
+def test_what_is_no_position_of_the_ledger_and_no_time_is_refused(run: Run, filled: Path, at: str, why: str) -> None:
     done = run("history", CHAT, f"--at={at}")
 
     assert (done.code, done.out) == (2, "")

@@ -74,6 +74,7 @@ def test_the_newest_are_listed_and_how_many_there_are_beside(run: Run, filled: P
             "session": "t:c", "first_at": "2026-08-01T12:00:00Z", "last_at": "2026-08-01T12:00:00Z", "at_basis": None,
             "events": 1, "producers": ["hook"], "transcript": None, "history": None,
             "bound": [{"uri": "file:///t/b.jsonl", "evidence": "native-id"}], "subagents": 0,
+            "forks": [], "below": [],
         }
     ]  # fmt: skip
     assert len(run("status", "--sessions", "--limit", "0", "--json").document["sessions"]) == 4
@@ -114,3 +115,26 @@ def test_a_history_is_counted_beside_the_transcript_that_nobody_counts(run: Run,
         {"batches": 0, "compactions": 0},
         None,
     ]
+
+
+def test_forks_and_other_histories_below_a_session_are_named_and_are_no_subagents(run: Run, ledger: Path) -> None:
+    name, names = "openai-agents:chat", ["branch/b", "fork-1", "fork-1/fork-2"]
+    fill(
+        ledger,
+        fact("history.appended", "1", session=name, items=["a"]),
+        *(fact("history.forked", one, session=f"{name}/{one}", of=name, through=1) for one in names),
+        fact("history.appended", "2", session=f"{name}/17", items=["b"]),
+        said(f"{name}/scout", "10:15"),
+        said(f"{name}/scout/aide", "10:15"),
+    )
+
+    assert run("status", "--sessions").out.splitlines()[0::2] == [
+        name,
+        (
+            f"    transcript unknown; history of 1 batch; 2 subagents; 3 forks: {name}/branch/b, {name}/fork-1, "
+            f"{name}/fork-1/fork-2; 1 session below it: {name}/17"
+        ),
+    ]
+    [one] = run("status", "--sessions", "--json").document["sessions"]
+    assert one["forks"] == [f"{name}/{fork}" for fork in names]
+    assert (one["subagents"], one["below"]) == (2, [f"{name}/17"])

@@ -219,7 +219,40 @@ def test_a_fork_an_owed_compaction_and_who_spoke_are_said(run: Run, ledger: Path
         "history compacted: what stands above stays here, though the model saw less",
         "compaction owed",
     ]
-    assert "  covers: #3, and 1 item of the history that it was begun with" in lines
-    assert lines[lines.index("  covers: #3, and 1 item of the history that it was begun with") + 1] == (
+    assert "  covers: #3.0, and 1 item of the history that it was begun with" in lines
+    assert lines[lines.index("  covers: #3.0, and 1 item of the history that it was begun with") + 1] == (
         "    assistant: yes"
     )
+
+
+def test_the_items_of_one_batch_are_told_apart_as_in_the_history(run: Run, ledger: Path) -> None:
+    said = [{"role": "user", "content": text} for text in ("one", "two", "three")]
+    call = {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "x"}
+    fill(
+        ledger,
+        fact("history.appended", "1", items=[*said, call, output]),
+        fact("history.popped", "2", items=[[event_id("hook", "1"), 1], [event_id("hook", "1"), 2]]),
+        fact("history.compacted", "3", covers=[[event_id("hook", "1"), 0]], items=["sum"]),
+    )
+    lines = run("transcript", "t:a").out.splitlines()
+
+    assert [line.split()[0] for line in lines if line.startswith("#")] == ["#1.0", "#1.1", "#1.2", "#1.3", "#2", "#3"]
+    assert {"  taken back: #1.1 to #1.2", "  covers: #1.0", "  result #1.4"} <= set(lines)
+    by_kind = {one["kind"]: one for one in run("transcript", "t:a", "--json").document["entries"]}
+    assert by_kind["history_popped"]["covered"] == [[1, 1]]
+    assert by_kind["history_popped"]["covered_places"] == [[1, 2]]
+    assert by_kind["tool_call"]["result_item"] == [event_id("hook", "1"), 4]
+
+
+def test_what_is_no_item_of_a_batch_is_called_by_its_position_alone(run: Run, ledger: Path) -> None:
+    fill(
+        ledger,
+        fact("message.recorded", "1", role="user", content="go"),
+        fact("history.popped", "2", items=[[event_id("hook", "1"), 0]]),
+    )
+    lines = run("transcript", "t:a").out.splitlines()
+
+    assert [line.split()[0] for line in lines if line.startswith("#")] == ["#1", "#2"]
+    assert "  taken back: #1" in lines
+    assert all("covered_places" not in one for one in run("transcript", "t:a", "--json").document["entries"])

@@ -201,18 +201,29 @@ def as_of(args: argparse.Namespace) -> int | str | None:
     Raises:
         UsageError: It is neither.
     """
-    given: str | None = args.as_of
-    if given is None:
-        return None
-    if given.isdecimal() and len(given) <= _POSITION_DIGITS:
-        return int(given)
+    return None if args.as_of is None else moment(args.as_of, "--as-of", "computed")
+
+
+def moment(given: str, option: str, done: str) -> int | str:
+    """Return the position or the time of recording that an option gives.
+
+    Args:
+        given: What was given.
+        option: The option, for the sentence of an error.
+        done: What was not done then.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if given.isdecimal() and given.isascii():
+        return int(given.lstrip("0")[:_POSITION_DIGITS] or 0)
     try:
         times.us_from(given)
     except UsageError as error:
         if "has no offset" in str(error):
             raise
         raise UsageError(
-            f"--as-of takes a position or a time, and {given!r} is neither; nothing was computed. "
+            f"{option} takes a position or a time, and {given!r} is neither; nothing was {done}. "
             f"Write a position as 12, a time as 2026-08-01T10:15:00Z."
         ) from None
     return given

@@ -8,6 +8,9 @@ from typing import Any
 from rightful.cli import tables
 from rightful.projections.transcripts.entries import Entry
 
+PLACEHOLDER = "stands in for a result that never came"
+"""The mark of such a result."""
+
 _CALL_CHARS = 12
 _UNREADABLE = {
     "encrypted_content": "encrypted",
@@ -35,3 +38,8 @@ def short_calls(entries: Iterable[Entry]) -> dict[str, str]:
 def unreadable(extra: Any) -> list[str]:  # noqa: ANN401 - content is any JSON value
     """Return in words what is known only in a form that nobody can read."""
     return [words for name, words in _UNREADABLE.items() if isinstance(extra, dict) and extra.get(name) is not None]
+
+
+def continues(how: str, of: str) -> str:
+    """Return in words whose continuation a session is, as its tool says; of what came before nothing stands in it."""
+    return f"{how.replace('_', ' ')} {of}: what was said before stands there"

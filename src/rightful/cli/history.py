@@ -3,7 +3,7 @@
 SESSION is its name, or the value behind the namespace. By default the view is shown: what was appended, with what
 compactions put in the place of others, without what was taken back or cleared. Nothing of that is ever deleted:
 --full shows each item and what became of it, --diff what each compaction covered and what stands for it, and --at
-how it was at any position. A session whose own history is empty is shown by the one name that links join to it.
+how it was at any position or time. A session whose own history is empty is shown by the one name that links join to it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--diff", action="store_true", help="show what each compaction covered (-) and what stands for it (+)"
     )
     parser.add_argument(
-        "--at", metavar="POSITION", help="show it as it was when the ledger ended there; default as it is now"
-    )
+        "--at", metavar="POSITION|TIME",
+        help="show it as it was when the ledger ended there, or at a time of recording; default as it is now",
+    )  # fmt: skip
     parser.add_argument(
         "--limit", type=int, metavar="N",
         help="only the last N items, with --diff compactions; 0 for all; default 200 and 20, and all with --json",
@@ -50,8 +51,10 @@ def run(args: argparse.Namespace) -> int:
     if args.limit is not None and args.limit < 0:
         raise UsageError("--limit is a number of items, 0 for all; nothing was shown.")
     with asking.opened(args) as ledger:
-        at = _position(args.at, ledger.log.head())
+        at = _position(ledger, args.at)
         seen = _seen(ledger, asking.session_with_rows(ledger, args.session), at)
+        if seen.is_empty and at is not None and not args.at.isdecimal():
+            common.note("Nothing of it had been recorded by then; --at is the time of recording, not that of an event.")
     if args.json:
         from rightful.cli import history_documents as documents
 
@@ -66,17 +69,21 @@ def run(args: argparse.Namespace) -> int:
     return common.DONE
 
 
-def _position(given: str | None, head: int) -> int | None:
-    """Return the position that `--at` gives.
+def _position(ledger: Ledger, given: str | None) -> int | None:
+    """Return the position that `--at` gives, or the last one that was recorded by the time that it gives.
 
     Raises:
         UsageError: It is none of this ledger: a number that was mistyped must not look like the end.
     """
     if given is None:
         return None
-    if not given.isdecimal() or not given.isascii():
-        raise UsageError(f"--at takes a position such as 12, and {given!r} is none; nothing was shown.")
-    if (at := int(given[:20])) > head:
+    head, at = ledger.log.head(), asking.moment(given, "--at", "shown")
+    if isinstance(at, str):
+        from rightful import times
+        from rightful.projections.clock import position_at
+
+        return position_at(ledger.log, head, times.us_from(at))
+    if at > head:
         raise UsageError(f"--at {given} is beyond the end of this ledger, position {head}; nothing was shown.")
     return at
 

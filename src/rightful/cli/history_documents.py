@@ -40,6 +40,8 @@ def _names(seen: Seen) -> Document:
     """Return whose history it is, and what it was begun with, where that is to be said."""
     found: Document = {"asked": seen.asked} if seen.asked is not None else {}
     found |= {"joined": list(seen.joined)} if seen.joined else {}
+    continued = [{"session": one.session, "how": one.how, "of": one.of} for one in seen.rows.continued]
+    found |= {"continues": continued} if continued else {}
     begun = [{"session": one.of, "through": one.through, "position": one.position} for one in seen.rows.forks]
     return found | ({"begun_with": begun} if begun else {})
 
@@ -49,7 +51,7 @@ def _item(seen: Seen, entry: Told) -> Document:
     found: Document = {"id": list(entry.id), "position": entry.position, "item": said}
     beside = seen.beside(entry.position)
     found |= {} if beside is None else _beside(beside, seen.session)
-    if entry.summary and (compaction := seen.compactions.get(entry.position)) is not None:
+    if entry.summary and (compaction := seen.stands_for.get(entry.id)) is not None:
         found |= {"summary": True, "stands_for": len(compaction.covered)}
     return found | ({"escaped": True} if is_escaped else {})
 
@@ -65,7 +67,8 @@ def _beside(one: Beside, session: str) -> Document:
     found |= {"of": one.session} if one.session != session else {}
     optional: Document = {"agent": one.agent, "run": one.run, "ordinal": one.ordinal, "response_id": one.response_id}
     kept = {name: content.escape(value)[0] for name, value in optional.items() if value is not None}
-    return found | kept | ({"erased": True} if one.erased else {})
+    found |= kept | ({} if one.extra is None else {"extra": content.escape(one.extra)[0]})
+    return found | ({"is_error": True} if one.is_error else {}) | ({"erased": True} if one.erased else {})
 
 
 def _owed(seen: Seen) -> Document | None:

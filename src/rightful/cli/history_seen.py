@@ -28,7 +28,7 @@ class Seen(NamedTuple):
         left_out: The ids of the outputs that it would not, since their call is gone.
         whole: Everything that was ever in it, in the order of the log, and its compactions.
         entries: That by the item's id.
-        compactions: Its compactions by position.
+        stands_for: The compaction by each item that stands for what it covered.
         rows: What its rows say beside.
         owed: The compaction that is owed; None if none is.
         asked: The session that was asked for, where its own history is empty and this is another name's.
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
     left_out: list[ItemKey]
     whole: FullHistory
     entries: dict[ItemKey, Told]
-    compactions: dict[int, Compaction]
+    stands_for: dict[ItemKey, Compaction]
     rows: Rows
     owed: Beside | None
     is_past: bool
@@ -95,7 +95,7 @@ def seen(ledger: Ledger, session: str, at: int | None) -> Seen:
         left_out=left_out,
         whole=whole,
         entries={one.id: one for one in whole.entries},
-        compactions={one.position: one for one in whole.compactions},
+        stands_for={id_: one for one in whole.compactions for id_ in one.put},
         rows=rows,
         owed=None if fold.owed is None else rows.deferred,
         is_past=at is not None,

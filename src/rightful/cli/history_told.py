@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from rightful.cli import items, laid
+from rightful.cli import headings, items, laid
 from rightful.cli.common import many
 from rightful.cli.history_seen import Seen
 from rightful.cli.laid import put, time
+from rightful.histories.beside import Beside
 from rightful.histories.history import Compaction, Told
+from rightful.ledger.refine import is_placeholder
 from rightful.projections.histories.items import ItemKey
 
 _LISTED = 40
@@ -150,6 +152,8 @@ def _head(seen: Seen, what: str) -> None:
         put(f"Nothing is in its own history. Its links join it with several that have one: {', '.join(seen.joined)}.")
     for fork in seen.rows.forks:
         put(f"begun at #{fork.position} with what {fork.of} showed at #{fork.through}")
+    for session, how, of in seen.rows.continued:
+        put(("" if session == seen.session else f"{session}: ") + headings.continues(how, of))
 
 
 def _sum(seen: Seen) -> str:
@@ -159,7 +163,7 @@ def _sum(seen: Seen) -> str:
     if not others:
         return shown if seen.whole.entries else _NOTHING
     counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(others.items()))
-    return f"{shown}; {many(others.total(), 'item')} more, not shown any more ({counted}): --full shows all"
+    return f"{shown}; of {many(len(seen.whole.entries), 'item')} in all, {counted}: --full shows all"
 
 
 def _owed(seen: Seen) -> None:
@@ -192,14 +196,24 @@ def _read(seen: Seen, entry: Told, *, whole: bool) -> items.Said:
     beside = seen.beside(entry.position)
     if beside is not None and beside.erased:
         return items.Said("item", "", ("erased",))
-    return items.said(entry.item, full=whole)
+    said = items.said(entry.item, full=whole)
+    return said if beside is None else said._replace(marks=(*said.marks, *_told(entry, beside)))
+
+
+def _told(entry: Told, beside: Beside) -> Iterator[str]:
+    """Yield the marks of what a transcript tells for which an item has no place."""
+    if beside.is_error:
+        yield "failed"
+        if is_placeholder(entry.item.get("output"), is_error=True):
+            yield headings.PLACEHOLDER
+    yield from headings.unreadable(beside.extra)
 
 
 def _stands_for(seen: Seen, entry: Told) -> list[str]:
     """Say of what a compaction put there for how many items it stands."""
     if not entry.summary:
         return []
-    found = seen.compactions.get(entry.position)
+    found = seen.stands_for.get(entry.id)
     return ["put there by a compaction" if found is None else f"stands for {many(len(found.covered), 'item')}"]
 
 

@@ -65,4 +65,8 @@ def _transcript(one: Session) -> str:
         said += f"; {common.many(len(one.bound), 'file')} bound ({evidence})"
     if one.subagents:
         said += f"; {common.many(one.subagents, 'subagent')}"
+    if one.forks:
+        said += f"; {common.many(len(one.forks), 'fork')}: {asking.listed(one.forks)}"
+    if one.below:
+        said += f"; {common.many(len(one.below), 'session')} below it: {asking.listed(one.below)}"
     return said

@@ -16,6 +16,7 @@ from rightful.cli import headings, items, laid
 from rightful.cli.common import many
 from rightful.cli.items import arguments, others
 from rightful.cli.laid import put, time
+from rightful.histories.beside import CONTINUES
 from rightful.projections.completeness import Hole, words
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
 from rightful.projections.transcripts.parts import text_of
@@ -24,7 +25,6 @@ _HOLES = 20
 _RANGES = 20
 _CUMULATIVE = "used since it began, by the tool's own count, which may hold more than what stands here"
 _ASIDE = frozenset({"data", "usage"})
-_CONTINUES = (("resumes", "resumes"), ("forked_from", "forked from"))
 
 
 class _Turn(NamedTuple):
@@ -124,9 +124,9 @@ def _head(transcript: Transcript, shown: Shown) -> None:
         told = [f"{name} {value}" for name, value in facts.items() if value is not UNSET]
         put(", ".join([f"started {time(started.at_us, is_bound=started.at_basis == 'file')}", *told]))
         extra = {} if started.extra is UNSET else started.extra
-        for name, how in _CONTINUES:
+        for name in CONTINUES:
             if isinstance(extra.get(name), str):
-                put(f"{how} {extra[name]}: what was said before stands there")
+                put(headings.continues(name, extra[name]))
 
 
 def _tail(transcript: Transcript, hidden: Counter[str], bound: tuple[str, ...]) -> None:
@@ -174,7 +174,9 @@ def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
 
 def _covered(entry: Entry, shown: Shown) -> str:
     """Return in words which entries were taken back, or compacted."""
-    ranges = [f"#{first}" if first == last else f"#{first} to #{last}" for first, last in entry.covered or ()]
+    places = entry.covered_places or [[None, None] for _ in entry.covered or ()]
+    named = [map(_name, *both) for both in zip(entry.covered or (), places, strict=True)]
+    ranges = [first if first == last else f"{first} to {last}" for first, last in named]
     parts = ranges if shown.full else ranges[:_RANGES]
     if len(parts) < len(ranges):
         parts.append(f"and {many(len(ranges) - len(parts), 'range')} more; --full shows all")
@@ -188,8 +190,17 @@ def _covered(entry: Entry, shown: Shown) -> str:
     return f"  {what}: {', '.join(parts) or 'nothing'}"
 
 
+def _name(position: int | str, place: int | None) -> str:
+    """Return how an entry is called: its position, and of an item of a history its place in that event too."""
+    return f"#{position}" if place is None else f"#{position}.{place}"
+
+
+def _place(item: list[Any] | UnsetType) -> int | None:
+    return None if item is UNSET else item[1]
+
+
 def _heading(entry: Entry, shown: Shown) -> str:
-    parts = [f"#{entry.position}", time(entry.at_us, is_bound=entry.at_basis == "file")]
+    parts = [_name(entry.position, _place(entry.item)), time(entry.at_us, is_bound=entry.at_basis == "file")]
     parts += [str(entry.session)] if shown.named and entry.session is not UNSET else []
     marks = [
         word.replace("_", " ")
@@ -290,12 +301,13 @@ def _result(entry: Entry, shown: Shown) -> Iterator[str]:
         yield "  no result"
         return
     marks = ["failed"] if entry.is_error is True else []
-    marks += ["stands in for a result that never came"] if entry.placeholder is True else []
+    marks += [headings.PLACEHOLDER] if entry.placeholder is True else []
     marks += ["late: its turn was closed before"] if entry.result_late is True else []
     marks += ["erased"] if entry.result_erased is True else []
     marks += [f"{entry.result_revisions} revisions"] if (entry.result_revisions or 1) > 1 else []
     marks += headings.unreadable(entry.result_extra)
-    yield f"  result #{entry.result_position}" + (f"  [{', '.join(marks)}]" if marks else "")
+    result = _name(_or(entry.result_position), _place(entry.result_item))
+    yield f"  result {result}" + (f"  [{', '.join(marks)}]" if marks else "")
     if entry.output is not UNSET:
         text = text_of(entry.output)
         yield from laid.text(text if text is not None else arguments(entry.output), shown.option)

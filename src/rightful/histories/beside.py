@@ -1,4 +1,8 @@
-"""What the rows of a history say beside its items: when, by whom, of which run and response, and what was deferred."""
+"""What the rows of a history say beside its items: when, by whom, of which run and response, and what was deferred.
+
+Of sessions that are imported from a tool's files also what an item has no place for (that a result failed, that
+something is known only by its hash), and whose continuation they are.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,11 @@ from rightful.histories.reading import chain
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
+from rightful.projections.histories.telling import TOLD
 
-_DEFERRED = "compaction.deferred"
+_DEFERRED, _STARTED = "compaction.deferred", "session.started"
+CONTINUES = ("resumes", "forked_from")
+"""Where a start says in `extra` whose continuation a session is: what was said before stands only there."""
 
 
 class _Said(msgspec.Struct, gc=False):
@@ -23,6 +30,8 @@ class _Said(msgspec.Struct, gc=False):
     response_id: Any = None
     reason: Any = None
     usage: Any = None
+    is_error: Any = None
+    extra: Any = None
 
 
 _said = msgspec.json.Decoder(_Said).decode
@@ -46,6 +55,8 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
         response_id: The provider's response.
         reason: Why a compaction could not be done.
         usage: What was used.
+        is_error: A tool failed.
+        extra: What the producer says beside, of what a transcript tells.
     """
 
     id: str
@@ -62,6 +73,16 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
     response_id: str | None = None
     reason: str | None = None
     usage: dict[str, Any] | None = None
+    is_error: bool = False
+    extra: dict[str, Any] | None = None
+
+
+class Continued(NamedTuple):
+    """Which session is another one's continuation, how (`resumes`, `forked_from`), and whose."""
+
+    session: str
+    how: str
+    of: str
 
 
 class Fork(NamedTuple):
@@ -78,14 +99,38 @@ class Rows(NamedTuple):
     Attributes:
         at: What each says beside its items, by position; of the sessions too whose history it begins with.
         forks: With whose it begins, the nearest first.
+        continued: Which of these sessions continue others of which nothing stands here, as their tools say.
         deferred: The last compaction that was due and could not be done yet, be it that it was done since.
         session: Whose history it is.
     """
 
     at: dict[int, Beside]
     forks: list[Fork]
+    continued: list[Continued]
     deferred: Beside | None
     session: str
+
+
+class _Told:
+    """What the rows of imported sessions tell: an item stands at its first row and says what its last one does.
+
+    Attributes:
+        continued: As in `Rows`.
+    """
+
+    def __init__(self, at: dict[int, Beside]) -> None:
+        self.continued: dict[Continued, None] = {}
+        self._at = at
+        self._first: dict[str, int] = {}
+
+    def take(self, one: Beside) -> None:
+        """Take a row that counts."""
+        if one.type in TOLD:
+            first = self._first.setdefault(one.id, one.position)
+            self._at[first] = msgspec.structs.replace(self._at[first], is_error=one.is_error, extra=one.extra)
+        elif one.type == _STARTED and (extra := one.extra) is not None:
+            named = (Continued(one.session, how, extra[how]) for how in CONTINUES if isinstance(extra.get(how), str))
+            self.continued |= dict.fromkeys(named)
 
 
 def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
@@ -97,6 +142,7 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
         until: The last position that counts; all if None.
     """
     at: dict[int, Beside] = {}
+    told = _Told(at)
     deferred: Beside | None = None
     chained = chain(log, session, log.head() if until is None else until)
     for name, end, shown in chained:
@@ -105,15 +151,19 @@ def rows_of(log: Log, session: str, until: int | None = None) -> Rows:
                 counts = shown.counts(row)
                 if counts or row.envelope.outcome in ACCEPTED:
                     at[row.position] = one = _beside(row)
+                    if counts:
+                        told.take(one)
                     if counts and name == session and one.type == _DEFERRED:
                         deferred = one
     forks = [Fork(of, end, shown.forked_at) for (of, end, _), (_, _, shown) in pairwise(chained)]
-    return Rows(at, forks[::-1], deferred, session)
+    return Rows(at, forks[::-1], list(told.continued), deferred, session)
 
 
 def _beside(row: Stored) -> Beside:
     envelope, said = row.envelope, _Said() if row.body is None else _said(row.body)
-    agent, usage = content.restore([said.agent, said.usage]) if envelope.escaped else (said.agent, said.usage)
+    is_told = envelope.type in TOLD or envelope.type == _STARTED
+    found = [said.agent, said.usage, said.extra if is_told else None]
+    agent, usage, extra = content.restore(found) if envelope.escaped else found
     return Beside(
         id=envelope.id,
         type=envelope.type,
@@ -129,6 +179,8 @@ def _beside(row: Stored) -> Beside:
         response_id=_text(said.response_id),
         reason=_text(said.reason),
         usage=usage if isinstance(usage, dict) else None,
+        is_error=said.is_error is True,
+        extra=extra if isinstance(extra, dict) else None,
     )
 
 

@@ -42,7 +42,7 @@ class Told(Struct, frozen=True, kw_only=True):
         fate: `shown`, `compacted`, `popped`, `cleared`, `left out` (a tool output whose call is gone), or `inert`
             (a summary that was never shown, since nothing that it stands for was there any more).
         by: The position of the event that took it out of the view; None where it is shown.
-        summary: Whether it stands for others: a compaction put it there.
+        summary: Whether it stands for others: a compaction put it there, or is followed by it in a tool's file.
     """
 
     id: ItemKey

@@ -23,6 +23,8 @@ from rightful.projections.names import Names, above
 from rightful.projections.projected import Projected
 from rightful.projections.turn_rows import states_of
 
+_FORKED, _APPENDED = ("history.forked",), ("history.appended",)
+
 
 class Bound(msgspec.Struct, frozen=True):
     """A transcript that is bound to a session: where it stood, and what the claim rests on."""
@@ -51,7 +53,9 @@ class Session(msgspec.Struct, frozen=True):
         transcript: `complete`, `incomplete` or `unknown`; None where it has none.
         history: What its history holds; None where nobody appends to one, and none was begun.
         bound: The transcripts that are bound to it.
-        subagents: How many subagents it has, whose names begin with its own.
+        subagents: How many subagents it has: the names below its own that have no history of their own.
+        forks: The names below its own whose history was begun with another one's: forks and branches.
+        below: The names below its own that have another history of their own.
     """
 
     session: str
@@ -64,6 +68,8 @@ class Session(msgspec.Struct, frozen=True):
     history: Kept | None
     bound: list[Bound]
     subagents: int
+    forks: list[str]
+    below: list[str]
 
 
 class Sessions(NamedTuple):
@@ -81,8 +87,8 @@ class Sessions(NamedTuple):
 def sessions(projected: Projected, part: str, limit: int) -> Sessions:
     """Return the sessions that began last, the newest first.
 
-    Subagents are told with the session that they belong to, and names read from a sanitised form are no
-    sessions of their own.
+    What stands below a session by its name, as subagents, forks and branches do, is told with it, and names read
+    from a sanitised form are no sessions of their own.
 
     Args:
         projected: The projections of the ledger.
@@ -90,31 +96,32 @@ def sessions(projected: Projected, part: str, limit: int) -> Sessions:
         limit: At most so many; all if 0.
     """
     facts = projected.catch_up()
-    numbers, subagents = _numbers(facts, part)
+    numbers, below = _numbers(facts, part)
     shown = numbers[:limit] if limit else numbers
     states = states_of(facts.turns, shown)
-    found = [_session(projected.log, facts.names, one, states.get(one), subagents.get(one, 0)) for one in shown]
+    found = [_session(projected.log, facts.names, one, states.get(one), below.get(one, [])) for one in shown]
     found.sort(key=lambda one: one.first_at.removesuffix("Z"), reverse=True)  # a whole second has no fraction
     return Sessions(found, len(numbers))
 
 
-def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, int]]:
-    """Return the sessions by number, the newest first, and how many subagents each has."""
+def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, list[str]]]:
+    """Return the sessions by number, the newest first, and the names that stand below each."""
     names = facts.names
     first, seen = names.column("first"), names.column("seen_us")
     known = np.flatnonzero((first <= facts.watermark) & (names.column("alias") == 0))
-    kept, subagents = [], dict[int, int]()
+    kept, below = [], dict[int, list[str]]()
     for number in known[np.lexsort((first[known], seen[known]))[::-1]].tolist():
         name = names.text(number)
-        parent = next((one for text in above(name) if (one := names.texts.find(text)) is not None), None)
-        if parent is not None and first[parent] <= facts.watermark:
-            subagents[parent] = subagents.get(parent, 0) + 1
+        found = [one for text in above(name) if (one := names.texts.find(text)) is not None]
+        known_above = [one for one in found if first[one] <= facts.watermark]
+        if known_above:
+            below.setdefault(known_above[-1], []).append(name)  # the outermost: only that one is listed
         elif part in name:
             kept.append(number)
-    return kept, subagents
+    return kept, below
 
 
-def _session(log: Log, names: Names, number: int, state: State | None, subagents: int) -> Session:
+def _session(log: Log, names: Names, number: int, state: State | None, below: list[str]) -> Session:
     name, count, by = names.text(number), 0, dict[str, None]()
     told, kinds = _Times(), Counter[str]()
     for page in log.of_session(name):
@@ -131,7 +138,10 @@ def _session(log: Log, names: Names, number: int, state: State | None, subagents
     if state is None and history is not None:
         state = "unknown"  # as `completeness_of` says: nobody counts what should be in one
     first_at, last_at = times.text_of(first_us), times.text_of(last_us)
-    return Session(name, first_at, last_at, basis, count, list(by), state, history, bound, subagents)
+    forks = sorted(one for one in below if any(log.of_session(one, _FORKED)))
+    others = sorted(one for one in below if one not in forks and any(log.of_session(one, _APPENDED)))
+    subagents = len(below) - len(forks) - len(others)
+    return Session(name, first_at, last_at, basis, count, list(by), state, history, bound, subagents, forks, others)
 
 
 class _Times:

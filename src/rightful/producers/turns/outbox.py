@@ -27,7 +27,7 @@ from rightful.session_errors import BacklogError
 if TYPE_CHECKING:
     from rightful.event_base import Event
     from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.ledger.recorded import Receipt, valid
 
 Answer = Future["Receipt"]
 """Holds the receipt of an event once it is durable."""

@@ -269,5 +269,7 @@ class Fold:
                     self.chronicle.add([item._replace(position=stands.position)])
         elif item is not None:
             self._add(id_, [item])
+            if self.chronicle is not None and self.telling.is_summary:
+                self.chronicle.sum_up(item)
         else:
             self._add(id_, [ghost((id_, 0), row.position)])

@@ -18,6 +18,9 @@ TOLD = frozenset({"message.recorded", "thought.recorded", "tool_call.snapshotted
 _NOT_SHOWN = "ui_only"
 """What gptme says of messages that the model is not sent; those that are only hidden from a terminal it is."""
 
+_SUMMARY = "summary"
+"""What an importer says of a message that stands for what the tool compacted."""
+
 _CALLS, _RESULTS = "tool_call.snapshotted", "tool_result.snapshotted"
 
 
@@ -29,10 +32,12 @@ class Telling:
 
     Attributes:
         told: The events that were told.
+        is_summary: Whether the last of them sums up what the tool compacted right before, as Claude Code tells it.
     """
 
     def __init__(self) -> None:
         self.told: set[str] = set()
+        self.is_summary = False
         self._spoken = ""
         self._in_text: set[str] = set()
 
@@ -44,6 +49,7 @@ class Telling:
         """
         envelope = row.envelope
         self.told.add(envelope.id)
+        self.is_summary = False
         if row.body is None:
             return None
         said = body_of(envelope, row.body, row.position)
@@ -51,6 +57,7 @@ class Telling:
             self._spoken = said.content if said.role == "assistant" and isinstance(said.content, str) else ""
         if (said.extra or {}).get(_NOT_SHOWN) is True:
             return None
+        self.is_summary = (said.extra or {}).get(_SUMMARY) is True
         if envelope.type == _CALLS and _is_in(self._spoken, said):
             self._in_text.add(said.call)
             return None
@@ -74,7 +81,8 @@ def _told(kind: str, said: Any) -> dict[str, Any]:  # noqa: ANN401 - one struct 
             arguments = _text(said.arguments)
             return {"type": "function_call", "call_id": said.call, "name": said.name, "arguments": arguments}
         case _:
-            return {"type": "function_call_output", "call_id": said.call, "output": said.output}
+            output = "" if said.output is None else said.output
+            return {"type": "function_call_output", "call_id": said.call, "output": output}
 
 
 def _is_in(text: str, said: Any) -> bool:  # noqa: ANN401 - a call's body
@@ -90,7 +98,9 @@ def _is_in(text: str, said: Any) -> bool:  # noqa: ANN401 - a call's body
 
 
 def _text(arguments: Any) -> str:  # noqa: ANN401 - content
-    """Return a call's arguments as the text that the API has for them."""
+    """Return a call's arguments as the text that the API has for them; an empty one where nothing is known of them."""
+    if arguments is None:
+        return ""
     if isinstance(arguments, str):
         return arguments
     text: str = content.escape(content.to_json(content.restore(arguments)).decode("utf-8", "surrogateescape"))[0]

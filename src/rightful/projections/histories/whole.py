@@ -38,7 +38,7 @@ class Chronicle:
 
     Attributes:
         items: All of it, in the order of the log.
-        summaries: The ids of those that a compaction put there.
+        summaries: The ids of those that stand for others.
         fates: What became of those that are not shown: how they went, and at which position.
         compactions: All compactions, in the order of the log.
     """
@@ -52,6 +52,15 @@ class Chronicle:
     def add(self, items: Iterable[Item]) -> None:
         """Tell of items."""
         self.items.update((item.id, item) for item in items)
+
+    def sum_up(self, item: Item) -> None:
+        """Tell of an item that it stands for what was compacted last, if nothing else does.
+
+        Some tools write the summary as a message right behind the compaction, which has no items then.
+        """
+        if self.compactions and not self.compactions[-1].put:
+            self.compactions[-1].put.append(item.id)
+            self.summaries.add(item.id)
 
     def end(self, items: Iterable[Item], fate: str, position: int) -> None:
         """Tell that items went."""

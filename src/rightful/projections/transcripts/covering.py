@@ -130,10 +130,10 @@ class Covering:
             for item in {item for part in parts for item in _items(part)}:
                 places.setdefault(item, []).append(number)
             self._mark(entry, parts)
-        positions = [entry.position for entry, _ in listed]
+        entries = [entry for entry, _ in listed]
         for entry, parts in told:
             if any(part.fact.id in self._covered for part in parts):
-                self._resolve(entry, parts, places, positions)
+                self._resolve(entry, parts, places, entries)
 
     def _mark(self, entry: Entry, parts: list[Part]) -> None:
         """Mark what was taken back, unless who said it has said it again."""
@@ -145,14 +145,22 @@ class Covering:
         ):
             entry.taken_back = True
 
-    def _resolve(self, entry: Entry, parts: list[Part], places: dict[Item, list[int]], positions: list[int]) -> None:
+    def _resolve(self, entry: Entry, parts: list[Part], places: dict[Item, list[int]], entries: list[Entry]) -> None:
         ids = list(dict.fromkeys(part.fact.id for part in parts if part.fact.id in self._covered))
         covered = {item for id_ in ids for item in self._covered[id_]}
         numbers = sorted({number for item in covered for number in places.get(item, ())})
-        entry.covered = [[positions[first], positions[last]] for first, last in ranges(numbers)]
+        found = [(entries[first], entries[last]) for first, last in ranges(numbers)]
+        entry.covered = [[one.position for one in ends] for ends in found]
+        if any(one.item is not UNSET for ends in found for one in ends):
+            entry.covered_places = [[_place(one) for one in ends] for ends in found]
         untold = sum(item not in places and item[0] not in self._elsewhere for item in covered)
         entry.elsewhere = sum(item[0] in self._elsewhere for item in covered) or UNSET
         entry.unresolved = (min(self._unresolved[id_] for id_ in ids) + untold) or UNSET
+
+
+def _place(entry: Entry) -> int | None:
+    """Return the place of an entry in its batch; None of one that is no item of a batch."""
+    return None if entry.item is UNSET else entry.item[1]
 
 
 def _items(part: Part) -> list[Item]:

@@ -75,6 +75,7 @@ class Entry(Struct, kw_only=True):
         covers: The items that were compacted or taken back.
         covered: The entries that those are: ranges of positions, both ends in it, as items follow each other here.
         unresolved: How many of `covers` name what is not there, or not told.
+        covered_places: The places of both ends of each of them in their batches; None of what is no item of one.
         elsewhere: How many of `covers` stand in the history that this one was begun with.
         items: What stands for them.
         reason: Why a compaction that was due could not be done.
@@ -106,6 +107,7 @@ class Entry(Struct, kw_only=True):
         conflicts: Rows in quarantine that contradict it.
         rows: Every row that told it, where that was asked for.
         item: The id of the history's item that it is.
+        result_item: The id of the history's item that its result is.
     """
 
     kind: str
@@ -136,6 +138,7 @@ class Entry(Struct, kw_only=True):
     mode: str | UnsetType = UNSET
     covers: list[Any] | UnsetType = UNSET
     covered: list[list[int]] | UnsetType = UNSET
+    covered_places: list[list[int | None]] | UnsetType = UNSET
     unresolved: int | UnsetType = UNSET
     elsewhere: int | UnsetType = UNSET
     items: list[Any] | UnsetType = UNSET
@@ -168,6 +171,7 @@ class Entry(Struct, kw_only=True):
     conflicts: list[Row] | UnsetType = UNSET
     rows: list[Row] | UnsetType = UNSET
     item: list[Any] | UnsetType = UNSET
+    result_item: list[Any] | UnsetType = UNSET
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as a JSON object; what does not apply is absent.

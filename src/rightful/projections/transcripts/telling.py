@@ -104,6 +104,7 @@ class Telling:
 
     def _put_result(self, entry: Entry, shown: Part, results: list[Part]) -> None:
         entry.result_position, entry.result_id = shown.fact.position, shown.fact.id
+        entry.result_item = UNSET if shown.ordinal is None else [shown.fact.id, shown.ordinal]
         entry.result_revisions = sum(part.states for part in results)
         if shown.said:
             entry.output, entry.is_error = shown.said["output"], bool(shown.said["is_error"])
