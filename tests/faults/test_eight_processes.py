@@ -28,6 +28,7 @@ with rightful.open(ledger_path) as ledger:
         for _ in range(2):
             receipts = ledger.append(batch)
             print(json.dumps([[one.id, one.position] for one in receipts]), flush=True)
+    sys.stdin.read()  # whoever is to be killed is still there, however late that comes
 """
 
 
@@ -55,7 +56,8 @@ def run_worker(ledger: Path, events: Path, kill_after: int | None, acknowledged:
     """Run one worker, kill it when it has acknowledged so many batches, and note what it acknowledged."""
     program = [sys.executable, "-c", WORKER, str(ledger), str(events)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(program, stdout=subprocess.PIPE, env=environment, text=True) as process:
+    until = subprocess.DEVNULL if kill_after is None else subprocess.PIPE
+    with subprocess.Popen(program, stdin=until, stdout=subprocess.PIPE, env=environment, text=True) as process:
         assert process.stdout is not None
         for count, line in enumerate(process.stdout, 1):
             if line.endswith("\n"):

@@ -133,9 +133,8 @@ class Histories:
             at=times.at_of(self._clock()),
         )
         ids = [event_id(self._producer, event.key or "") for event in events]
-        nothing_there = DCBQuery(items=[DCBQueryItem(tags=[f"id:{id_}"]) for id_ in ids])
         try:
-            self._send(events, unless=nothing_there)
+            self._send(events, all_new=True)
         except ConditionFailedError:
             for id_, event in zip(ids, events, strict=True):
                 rows = self.log.of_id(id_)
@@ -350,15 +349,20 @@ class Histories:
         return Token(session=into, position=receipt.position or 0, ledger=self._ledger_id)
 
     def _send(
-        self, events: Sequence[Event], *, unless: DCBQuery | None = None, after: int | None = None
+        self,
+        events: Sequence[Event],
+        *,
+        unless: DCBQuery | None = None,
+        after: int | None = None,
+        all_new: bool = False,
     ) -> list[Receipt]:
         """Append events; what is not known to be written is settled by sending it again."""
         for _ in range(limits.HISTORY_SENDS - 1):
             with contextlib.suppress(OutcomeUnknownError):
-                receipts = self.log.append(events, unless=unless, after=after)
+                receipts = self.log.append(events, unless=unless, after=after, all_new=all_new)
                 break
         else:
-            receipts = self.log.append(events, unless=unless, after=after)
+            receipts = self.log.append(events, unless=unless, after=after, all_new=all_new)
         return [valid(receipt) for receipt in receipts]
 
 

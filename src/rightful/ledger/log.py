@@ -91,6 +91,7 @@ class Log:
         *,
         unless: DCBQuery | None = None,
         after: int | None = None,
+        all_new: bool = False,
         timeout_s: float | None = limits.WAIT_S,
     ) -> list[Receipt]:
         """Append events in one transaction and return a receipt for each, in order.
@@ -103,12 +104,14 @@ class Log:
             unless: Write nothing if a row fits this query. Ids are looked up first: when all
                 events stand there already, their receipts say so and the condition is not asked.
             after: Only rows after this position count for `unless`.
+            all_new: Write nothing if a row of one of their ids stands; as `unless` with these ids, at no lookup more.
             timeout_s: How long to wait for other writers; seconds. None waits for ever.
 
         Raises:
             UsageError: There are more events than one transaction holds, or one event is given
                 outside a list. Nothing was written.
-            ConditionFailedError: A row fits `unless`. Nothing was written; read and decide anew.
+            ConditionFailedError: A row fits `unless`, or one of the ids stands that were to be new. Nothing was
+                written; read and decide anew.
             BusyError: Others held the ledger that long. Nothing was written.
             OutcomeUnknownError: Whether it was written is not known. Send the same events again.
             StorageError: The store failed. Nothing was written.
@@ -121,7 +124,7 @@ class Log:
             raise UsageError(f"{len(batch)} events are more than the {limits.BATCH_EVENTS} of one append; send fewer.")
         prepared = self._prepare(batch)
         ready = [one for one in prepared if isinstance(one, _Prepared)]
-        decision = _Decision(ready, self._clock, unless, after)
+        decision = _Decision(ready, self._clock, unless, after, all_new=all_new)
         if ready:
             try:
                 self.recorder.decide(decision, timeout_s=timeout_s)
@@ -315,11 +318,14 @@ def _prepare(proposed: Event | Mapping[str, Any], salt: bytes) -> _Prepared:
 class _Decision:
     """Classifies a batch inside the write transaction; may be called again."""
 
-    def __init__(self, batch: Sequence[_Prepared], clock: Clock, unless: DCBQuery | None, after: int | None) -> None:
+    def __init__(
+        self, batch: Sequence[_Prepared], clock: Clock, unless: DCBQuery | None, after: int | None, *, all_new: bool
+    ) -> None:
         self._batch = batch
         self._clock = clock
         self._unless = unless
         self._after = after
+        self._all_new = all_new
         ids = [one.id for one in batch]
         self._repeated = frozenset(ids) if len(set(ids)) < len(ids) else frozenset[str]()
         self.receipts: list[Receipt] = []
@@ -342,9 +348,14 @@ class _Decision:
                 if one.id in self._repeated:
                     decided[one.id] = [*rows, Stored(position, row, one.payload)]
             self.receipts.append(Receipt(one.id, verdict.outcome, position, verdict.first or position, verdict.reason))
-        if written and self._unless is not None and view.matches(self._unless, self._after):
+        if written and self._fails(view):
             raise ConditionFailedError(self._after or 0)
         return written
+
+    def _fails(self, view: View) -> bool:
+        if self._all_new and any((receipt.first or 0) <= view.head for receipt in self.receipts):
+            return True
+        return self._unless is not None and view.matches(self._unless, self._after)
 
     def _now(self, view: View) -> int:
         """No row claims to be older than the one before it, whatever the clock says."""

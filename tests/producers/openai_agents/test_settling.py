@@ -105,6 +105,24 @@ def test_a_write_cancelled_while_it_waits_behind_another_is_made_in_its_turn(
     asyncio.run(play())
 
 
+def test_a_loop_that_is_closed_before_the_outcome_keeps_nobody_from_the_next_call(
+    session: LedgerSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody waits for the first call any more; it is made all the same, without a complaint, and the next one too."""
+    gate = Gate(monkeypatch, session.ledger, "extend")
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(session.add_items([user("a")]))
+    loop.run_until_complete(gate.reached())
+    loop.close()
+    gate.open.set()
+
+    asyncio.run(session.add_items([user("b")]))
+
+    assert texts(asyncio.run(session.get_items())) == ["a", "b"]
+    assert not [record for record in caplog.records if "callback" in record.getMessage()]
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # it never ends, as it should
+
+
 def test_a_cancelled_read_is_over_at_once_and_keeps_nobody_waiting(
     session: LedgerSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ wait in a line of its own, which threads shared by all sessions work off.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections import deque
@@ -86,17 +87,32 @@ async def settled(outcome: Future[T]) -> T:
 
     Otherwise a caller could go on as if nothing had been written while it was (openai-agents-python#1658).
     """
-    waiting = asyncio.wrap_future(outcome)
     cancelled: asyncio.CancelledError | None = None
-    while not waiting.done():
+    while not outcome.done():
         try:
-            await asyncio.wait([waiting])
+            await _told(outcome)
         except asyncio.CancelledError as error:
             cancelled = cancelled or error
     if cancelled is not None:
-        waiting.exception()  # looked at: the cancellation is what the caller is told
         raise cancelled
-    return waiting.result()
+    return outcome.result()
+
+
+def _told(outcome: Future[Any]) -> asyncio.Future[None]:
+    """Return what ends when there is an outcome. To cancel it does not cancel the call, as in `asyncio.wrap_future`."""
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        if not told.done():
+            told.set_result(None)
+
+    def from_its_thread(_: Future[Any]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+            loop.call_soon_threadsafe(tell)
+
+    outcome.add_done_callback(from_its_thread)
+    return told
 
 
 def until_known(write: Callable[[], T]) -> T:
