@@ -331,6 +331,27 @@ def test_a_thread_that_could_not_be_had_and_came_all_the_same_works_in_turn(monk
     assert done == ["first", "second"]
 
 
+UNCLOSED = """
+import asyncio, json, sys
+from rightful.producers.openai_agents import LedgerSession
+
+for module in (json, asyncio, sys):
+    module.kept = LedgerSession("chat", sys.argv[1])
+    asyncio.run(module.kept.add_items([{"role": "user", "content": module.__name__}]))
+"""
+
+
+def test_sessions_that_nobody_closed_end_with_the_interpreter_and_in_silence(tmp_path: Path) -> None:
+    """Their modules may be gone before them."""
+    words = [sys.executable, "-c", UNCLOSED, str(tmp_path / "ledger")]
+
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    with rightful.open(tmp_path / "ledger", readonly=True) as ledger:
+        assert texts(ledger.history("openai-agents:chat").items) == ["json", "asyncio", "sys"]
+
+
 BUSY_FORK = """
 import asyncio, os, sys, threading
 from rightful.errors import ForkedError
