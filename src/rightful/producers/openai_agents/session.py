@@ -54,7 +54,7 @@ class LedgerSession(Shims, Compacting):
 
     With a `run_key`, work that was cut short can be done again from the start, in another process too: calls
     that were made before are found again, not made twice; the retried run does not see what its own earlier
-    attempt left; and if it appends anything else than that did, it is stopped by `RunDiffersError`. The key
+    attempt left; and if it changes the history otherwise than that did, it is stopped by `RunDiffersError`. The key
     belongs to one piece of work from its first call to its last; the next one needs a key of its own, and so
     does a run that is resumed from a written `RunState`.
 
@@ -147,7 +147,7 @@ class LedgerSession(Shims, Compacting):
         Raises:
             UsageError: An item is no JSON value. Nothing was written.
             InvalidEventError: An item is nested too deep, or too large. Nothing was written.
-            RunDiffersError: An earlier attempt of this run key appended something else here. Nothing was written.
+            RunDiffersError: An earlier attempt of this run key did something else here. Nothing was written.
         """
         self._check_open()
         put = as_json(items)
