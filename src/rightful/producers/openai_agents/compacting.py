@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from agents.memory import SessionSettings
 from msgspec import structs
 
 from rightful import limits, times
@@ -28,7 +29,7 @@ from rightful.session_errors import CompactionRefusedError, StaleTokenError
 
 if TYPE_CHECKING:
     from agents import RunContextWrapper, RunHooks
-    from agents.memory import OpenAIResponsesCompactionArgs, SessionSettings
+    from agents.memory import OpenAIResponsesCompactionArgs
 
     from rightful import Ledger
     from rightful.histories.history import History
@@ -123,7 +124,7 @@ class Compacting:
 
     def _asked(self, args: OpenAIResponsesCompactionArgs | None) -> Asked:
         said: dict[str, Any] = {**(args or {})}
-        response_id, store = said.get("response_id") or None, said.get("store")
+        response_id, store = facts.word(said.get("response_id")), said.get("store")
         if response_id is not None and store is False:
             self._unstored = response_id
         elif store and response_id == self._unstored:
@@ -154,7 +155,7 @@ class Compacting:
         read = run.token if run.known is not None else None
         since = view.token.position if read is None or read.void else read.position
         known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
-        count, limit = len(view.items), getattr(self.session_settings, "limit", None)
+        count, limit = len(view.items), SessionSettings().resolve(self.session_settings).limit
         window = range(0 if limit is None else max(0, count - max(0, limit)), count)
         changes = self._ledger.read(session=self._name, types=_OUTDATES, after=since)
         return Look(view, window, known, next(iter(changes), None) is not None)
