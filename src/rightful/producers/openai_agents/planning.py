@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rightful.errors import UsageError
+from rightful.events import HistoryAppended
 from rightful.producers.openai_agents import provider
 from rightful.producers.openai_agents.proof import Proof, sendable
 
 if TYPE_CHECKING:
+    from rightful import Ledger
     from rightful.histories.history import History
 
 Mode = Literal["previous_response_id", "input", "auto"]
@@ -74,6 +77,33 @@ def is_output(item: Any) -> bool:  # noqa: ANN401 - content
         return True
     kind = str(item.get("type"))
     return kind.endswith("_output") or kind == "mcp_approval_response" or item.get("role") == "user"
+
+
+def seen_by(ledger: Ledger, session: str, view: History, response_id: str | None) -> set[int]:
+    """Return the places in a view of what a response has seen and said, by the batches that came with it.
+
+    Between the ends of a range may stand by now what did not then: a summary of more, or what was put back.
+    """
+    at: dict[Any, int] = {one: place for place, one in enumerate(view.ids)}
+    found: set[int] = set()
+    for recorded in ledger.read(session=session, types=["history.appended"]):
+        said = recorded.event
+        if not isinstance(said, HistoryAppended) or said.response_id != response_id or said.read is None:
+            continue
+        entries = ledger.full_history(session, at=recorded.position).entries
+        then = {at[one.id] for one in entries if one.fate == "shown" and one.id in at}
+        for covered in said.read.covered:
+            first, last = (covered, covered) if isinstance(covered, tuple) else (covered.first, covered.last)
+            if first in at and last in at:
+                found.update(then.intersection(range(at[first], at[last] + 1)))
+        own = [(recorded.id, place) for place, item in enumerate(said.items) if not is_output(item)]
+        found.update(at[one] for one in own if one in at)
+    return found
+
+
+def is_encrypted(items: Sequence[Any]) -> bool:
+    """Return whether items are what the SDK's `EncryptedSession` makes of them."""
+    return any(isinstance(item, dict) and item.get("__enc__") == 1 and "payload" in item for item in items)
 
 
 def checked_mode(mode: Mode) -> Mode:

@@ -19,6 +19,7 @@ ERASED = -1
 """The place of the one ghost that stands for all items of an event whose payload was erased."""
 
 _REQUEST, _RESPONSE = "mcp_approval_request", "mcp_approval_response"
+_OUTPUTS = frozenset({"tool_search_output", "program_output"})
 
 
 class Item(NamedTuple):
@@ -67,9 +68,9 @@ def item_of(id_: ItemKey, position: int, raw: bytes, *, escaped: bool) -> Item:
         return Item(id_, position, raw, escaped, opens=_pair(kind, head.id))
     if kind == _RESPONSE:
         return Item(id_, position, raw, escaped, answers=_pair(_REQUEST, head.approval_request_id))
-    if kind.endswith("_call"):
+    if kind.endswith("_call") or kind == "program":
         return Item(id_, position, raw, escaped, opens=_pair("call", head.call_id))
-    if kind.endswith("_call_output"):
+    if kind.endswith("_call_output") or kind in _OUTPUTS:
         return Item(id_, position, raw, escaped, answers=_pair("call", head.call_id))
     return Item(id_, position, raw, escaped, thinks=kind == "reasoning")
 
