@@ -62,11 +62,11 @@ class LedgerSession(Shims, Compacting):
             as the SDK's own stores do, and is closed with the session.
         run_key: A key of your own for the work that is done with this object, so that it can be repeated.
         session_settings: Settings of the SDK, or the same as a dict: `limit` is the default of `get_items`.
-        client: The `AsyncOpenAI` that compacts; the SDK's default one if None. Without it and without a hook,
-            nothing is compacted by itself.
+        client: The `AsyncOpenAI` that compacts. **Nothing is compacted by itself, and nothing sent to a provider,
+            unless this or `should_trigger_compaction` is given**; then it is the SDK's default one if None.
         model: The model that compacts.
         compaction_mode: How it compacts.
-        should_trigger_compaction: Says whether it is time to compact; with ten candidates, if None.
+        should_trigger_compaction: Says at once whether it is time to compact; with ten candidates, if None.
 
     Raises:
         UsageError: The session id can name no session, the run key is empty, the model does not compact, there is no
