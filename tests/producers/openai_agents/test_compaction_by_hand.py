@@ -26,8 +26,10 @@ from tests.producers.openai_agents.providers import (
     user,
 )
 
+from rightful import times
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError, UsageError
+from rightful.events import EventWithdrawn
 from rightful.producers.openai_agents import LedgerSession
 from rightful.producers.openai_agents.provider import compacts, replayed
 from rightful.session_errors import CompactionRefusedError
@@ -224,6 +226,39 @@ def test_a_summary_of_more_than_a_response_has_seen_is_not_covered_with_what_it_
         asked: Any = {"response_id": "resp-two", "compaction_mode": "previous_response_id", "force": True}
         await session.run_compaction(asked)
         assert shown(session) == ["cmp-1", "cmp-9"]
+
+    asyncio.run(play())
+
+
+def withdrawn(session: LedgerSession, of: str) -> EventWithdrawn:
+    at = times.at_of(1)
+    return EventWithdrawn(producer="person", key="w", at=at, session=session.name, id=of, revision=1)
+
+
+@pytest.mark.parametrize("taken", ["popped", "cleared with its summary", "withdrawn"])
+def test_a_response_that_has_seen_what_was_taken_back_since_is_not_compacted_from(ledger: Ledger, taken: str) -> None:
+    """Its summary would tell of that again."""
+
+    async def play() -> None:
+        provider = Provider()
+        session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=never)
+        await run(app(says("one")), "first", session)
+        await run(app(says("two")), "second", session)
+        view = ledger.history(session.name)
+        if taken == "popped":
+            await session.pop_item()
+        elif taken == "withdrawn":
+            ledger.append([withdrawn(session, view.ids[0][0])])
+        else:
+            ledger.compact(view.token, [summary(9)], view.ids[:1])
+            await session.clear_session()
+            await session.add_items([user("first")])
+        left = shown(session)
+        asked: Any = {"response_id": "resp-two", "compaction_mode": "previous_response_id", "force": True}
+        with pytest.raises(CompactionRefusedError, match="popped from, cleared or corrected since response resp-two"):
+            await session.run_compaction(asked)
+        assert provider.asked == []
+        assert shown(session) == left
 
     asyncio.run(play())
 

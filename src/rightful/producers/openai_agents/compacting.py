@@ -96,7 +96,7 @@ class Compacting:
             UsageError: The items are encrypted, so that no provider can read them; or `should_trigger_compaction`
                 does not say whether, but when awaited. Nothing was sent or written.
             CompactionRefusedError: `previous_response_id` was asked for by hand, and it is not known what that
-                response has seen. Nothing was written.
+                response has seen, or some of that may have been taken back since. Nothing was sent or written.
             Exception: Whatever the client raises, and ValueError or InvalidEventError if its answer holds what is no
                 item. Nothing was written; the compaction is owed, and the next call makes it without asking whether
                 it is due. What failed again is left alone until ten more items came.

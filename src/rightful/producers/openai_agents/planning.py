@@ -9,6 +9,7 @@ from rightful.errors import UsageError
 from rightful.events import HistoryAppended
 from rightful.producers.openai_agents import provider
 from rightful.producers.openai_agents.proof import Proof, sendable
+from rightful.session_errors import CompactionRefusedError
 
 if TYPE_CHECKING:
     from rightful import Ledger
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 Mode = Literal["previous_response_id", "input", "auto"]
 """How a compaction can be asked for; `auto` finds out."""
+
+_TAKES_BACK = ("history.popped", "history.cleared", "event.withdrawn")
 
 MODES: tuple[Mode, ...] = ("auto", "input", "previous_response_id")
 """All of them."""
@@ -83,6 +86,9 @@ def seen_by(ledger: Ledger, session: str, view: History, response_id: str | None
     """Return the places in a view of what a response has seen and said, by the batches that came with it.
 
     Between the ends of a range may stand by now what did not then: a summary of more, or what was put back.
+
+    Raises:
+        CompactionRefusedError: Something was taken back since that it may have seen, and would tell of again.
     """
     at: dict[Any, int] = {one: place for place, one in enumerate(view.ids)}
     found: set[int] = set()
@@ -90,6 +96,9 @@ def seen_by(ledger: Ledger, session: str, view: History, response_id: str | None
         said = recorded.event
         if not isinstance(said, HistoryAppended) or said.response_id != response_id or said.read is None:
             continue
+        if next(iter(ledger.read(session=session, types=_TAKES_BACK, after=said.read.position)), None) is not None:
+            why = f"the history was popped from, cleared or corrected since response {response_id} read it"
+            raise CompactionRefusedError(session, why)
         entries = ledger.full_history(session, at=recorded.position).entries
         then = {at[one.id] for one in entries if one.fate == "shown" and one.id in at}
         for covered in said.read.covered:

@@ -260,6 +260,8 @@ def _belongs(item: Any) -> Iterator[tuple[tuple[str, str], int]]:  # noqa: ANN40
     if not isinstance(item, dict):
         return
     kind, call = str(item.get("type")), item.get("call_id")
+    if kind == "local_shell_call_output":
+        call = call or item.get("id")  # by which the provider's own type names the call
     if isinstance(call, str):
         asked = kind.removesuffix("_output")
         yield (asked.removesuffix("_call"), call), int(asked != kind)

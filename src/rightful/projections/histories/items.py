@@ -71,7 +71,8 @@ def item_of(id_: ItemKey, position: int, raw: bytes, *, escaped: bool) -> Item:
     if kind.endswith("_call") or kind == "program":
         return Item(id_, position, raw, escaped, opens=_pair("call", head.call_id))
     if kind.endswith("_call_output") or kind in _OUTPUTS:
-        return Item(id_, position, raw, escaped, answers=_pair("call", head.call_id))
+        call = head.call_id or (head.id if kind == "local_shell_call_output" else None)
+        return Item(id_, position, raw, escaped, answers=_pair("call", call))
     return Item(id_, position, raw, escaped, thinks=kind == "reasoning")
 
 
