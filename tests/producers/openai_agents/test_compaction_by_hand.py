@@ -340,3 +340,16 @@ def test_a_usage_that_is_no_number_does_not_cost_the_compaction(ledger: Ledger) 
     result = asyncio.run(run(app(says("one")), "go", session))
     assert shown(session) == ["cmp-1"]
     assert result.context_wrapper.usage.output_tokens == 3
+
+
+def test_what_an_answer_that_holds_no_items_used_is_paid_for_and_counted(ledger: Ledger) -> None:
+    async def play() -> None:
+        session = LedgerSession("chat", ledger, client=Provider(), should_trigger_compaction=never)
+        result = await run(app(says("one")), "go", session)
+        used = result.context_wrapper.usage.total_tokens
+        broken = LedgerSession("chat", ledger, client=Provider(output=[None]))
+        with pytest.raises(ValueError, match="where an item was expected"):
+            await broken.run_compaction({"force": True}, wrapper=result.context_wrapper)
+        assert result.context_wrapper.usage.total_tokens == used + 9
+
+    asyncio.run(play())

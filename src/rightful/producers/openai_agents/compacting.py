@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agents.memory import SessionSettings
 from msgspec import structs
 
-from rightful.errors import InvalidEventError, UsageError
+from rightful.errors import StorageError, UsageError
 from rightful.producers.openai_agents import borrowed, facts, owing, provider
 from rightful.producers.openai_agents.line import settled, until_known
 from rightful.producers.openai_agents.planning import (
@@ -253,28 +253,37 @@ class Compacting:
             return
         response_id = asked.response_id if plan.mode == "previous_response_id" else None
         try:
-            made = await provider.compact(client, self._model, plan.items, response_id)
-        except Exception as error:
-            await self._owe(run, asked, f"{owing.FAILED}: {type(error).__name__}")
-            raise
-        if wrapper is not None and made.usage is not None:
-            wrapper.usage.add(borrowed.usage_of(made.usage))
-            facts.usage_since(run, wrapper)
-        try:
-            written = await settled(self._line.put(lambda: self._write(plan, look, made, response_id, run)))
+            answer = await provider.ask(client, self._model, plan.items, response_id)
+            usage = self._counted(answer, run, wrapper)
+            items = provider.replayed(getattr(answer, "output", None) or [])
+            if items:
+                await settled(self._line.put(lambda: self._write(plan, look, items, usage, response_id, run)))
         except StaleTokenError as error:
             _log.warning("the compaction of %s came too late: %s", self._name, error)
-        except (UsageError, InvalidEventError) as error:  # a group would be cut, or the answer is no content
+        except StorageError:
+            raise  # nothing can be owed where nothing can be written
+        except Exception as error:
             await self._owe(run, asked, f"{owing.FAILED}: {type(error).__name__}")
-            if isinstance(error, InvalidEventError):
+            if not isinstance(error, UsageError):
                 raise
-            _log.warning("the compaction of %s was not written: %s", self._name, error)
+            _log.warning("the compaction of %s was not written: %s", self._name, error)  # an output came meanwhile
         else:
-            if written:
+            if items:
                 borrowed.tell_completed(wrapper)
             else:
                 await self._owe(run, asked, f"{owing.FAILED}: its answer was empty")
                 self._warn_once("the provider's compaction was empty, so nothing was written")
+
+    def _counted(self, answer: Any, run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, int] | None:  # noqa: ANN401 - the provider's own class
+        """Add what a compaction used to its run, once, whatever becomes of it; return it as an event tells it."""
+        told = getattr(answer, "usage", None)
+        if told is None:
+            return None
+        used = borrowed.usage_of(told)
+        if wrapper is not None:
+            wrapper.usage.add(used)
+            facts.usage_since(run, wrapper)
+        return facts.told(used)
 
     def _client_for(self, wrapper: RunContextWrapper[Any] | None) -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
         """Return the client; None if none was given and none can be made: a run does not end for that."""
@@ -287,14 +296,19 @@ class Compacting:
                 self._warn_once(f"there is no client to compact with ({error})")
         return self._client or self._default_client
 
-    def _write(self, plan: Plan, look: Look, made: provider.Compacted, response_id: str | None, run: Run) -> bool:
-        if not made.items:
-            return False
-        usage = None if made.usage is None else facts.told(borrowed.usage_of(made.usage))
+    def _write(
+        self,
+        plan: Plan,
+        look: Look,
+        items: list[Any],
+        usage: dict[str, int] | None,
+        response_id: str | None,
+        run: Run,
+    ) -> None:
         receipt = until_known(
             lambda: self._ledger.compact(
                 look.view.token,
-                made.items,
+                items,
                 ranges(look.view.ids, plan.covered),
                 mode=plan.mode,
                 response_id=response_id,
@@ -304,9 +318,8 @@ class Compacting:
         )
         if run.known is not None:
             run.known.difference_update(look.view.ids[at] for at in plan.covered)
-            run.knows((str(receipt.id), at) for at in range(len(made.items)))
+            run.knows((str(receipt.id), at) for at in range(len(items)))
             run.token = structs.replace(look.view.token, position=receipt.position or 0, wrote=(), limit=None)
-        return True
 
     # -- what is owed ----------------------------------------------------------------------
 

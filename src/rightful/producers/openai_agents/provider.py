@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 THRESHOLD = 10
 """How many items make a compaction due, if nobody says otherwise: answers, calls and outputs; the SDK's number."""
-
-
-class Compacted(NamedTuple):
-    """What a provider made of a history.
-
-    Attributes:
-        items: What stands for it.
-        usage: What it told of what that used; None if it told nothing.
-    """
-
-    items: list[Any]
-    usage: Any
 
 
 def compacts(model: str) -> bool:
@@ -45,23 +33,20 @@ def _stays(item: Any) -> bool:  # noqa: ANN401 - content
     return item.get("role") == "user" and (item.get("type") == "message" or "content" in item)
 
 
-async def compact(
+async def ask(
     client: Any,  # noqa: ANN401 - `openai.AsyncOpenAI`, or what answers like it
     model: str,
     items: list[Any],
     response_id: str | None,
-) -> Compacted:
+) -> Any:  # noqa: ANN401 - the provider's own class
     """Ask a provider to compact what led to a response; or, without one, items.
 
     Raises:
         Exception: Whatever the client raises.
-        ValueError: Its answer holds what is no item, or an image or file that points to nothing.
     """
     if response_id is None:
-        answer = await client.responses.compact(model=model, input=items)
-    else:
-        answer = await client.responses.compact(model=model, previous_response_id=response_id)
-    return Compacted(replayed(getattr(answer, "output", None) or []), getattr(answer, "usage", None))
+        return await client.responses.compact(model=model, input=items)
+    return await client.responses.compact(model=model, previous_response_id=response_id)
 
 
 def replayed(output: Any) -> list[Any]:  # noqa: ANN401 - a list, if the provider keeps its word
