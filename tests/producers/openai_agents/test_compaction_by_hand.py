@@ -304,9 +304,14 @@ def test_a_hook_that_would_have_to_be_awaited_is_refused_and_not_taken_for_a_yes
     async def later(_: dict[str, Any]) -> bool:
         return False
 
+    for wrong in (later, True, "yes"):
+        hook: Any = wrong
+        with pytest.raises(UsageError, match="no function that says at once"):
+            LedgerSession("chat", ledger, should_trigger_compaction=hook)
+
     provider = Provider()
-    hook: Any = later
-    session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=hook)
+    hidden: Any = lambda context: later(context)  # noqa: E731, PLW0108 - nobody can tell before it is called
+    session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=hidden)
     with pytest.raises(UsageError, match="answered with something to be awaited"):
         asyncio.run(run(app(says("one")), "go", session))
     assert provider.asked == []

@@ -21,6 +21,7 @@ from rightful.producers.openai_agents import borrowed, facts, owing, provider
 from rightful.producers.openai_agents.line import settled, until_known
 from rightful.producers.openai_agents.planning import (
     Asked,
+    Hook,
     Look,
     Mode,
     Plan,
@@ -57,7 +58,7 @@ class Compacting:
     _client: Any
     _model: str
     _compaction_mode: Mode
-    _should_trigger_compaction: Callable[[dict[str, Any]], bool] | None
+    _should_trigger_compaction: Hook | None
     _default_client: Any = None
     _unstored: str | None = None
     _warned: frozenset[str] = frozenset()

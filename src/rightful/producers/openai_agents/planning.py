@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rightful.errors import UsageError
@@ -19,6 +20,9 @@ Mode = Literal["previous_response_id", "input", "auto"]
 """How a compaction can be asked for; `auto` finds out."""
 
 _TAKES_BACK = ("history.popped", "history.cleared", "event.withdrawn")
+
+Hook = Callable[[dict[str, Any]], bool]
+"""Says whether it is time to compact."""
 
 MODES: tuple[Mode, ...] = ("auto", "input", "previous_response_id")
 """All of them."""
@@ -124,6 +128,22 @@ def checked_mode(mode: Mode) -> Mode:
     if mode not in MODES:
         raise UsageError(f"{mode!r} is no compaction mode; nothing was done. Give one of {', '.join(MODES)}.")
     return mode
+
+
+def checked_hook(hook: Any) -> Hook | None:  # noqa: ANN401 - whatever the caller gave
+    """Return what decides about a compaction.
+
+    Raises:
+        UsageError: It cannot be called, or only be awaited.
+    """
+    if hook is None:
+        return None
+    if callable(hook) and not inspect.iscoroutinefunction(hook):
+        return hook
+    raise UsageError(
+        "should_trigger_compaction is no function that says at once whether to compact; nothing was done. Give one "
+        "that takes a dict and returns True or False, or none."
+    )
 
 
 def checked_model(model: str) -> str:
