@@ -136,10 +136,9 @@ def checked_hook(hook: Any) -> Hook | None:  # noqa: ANN401 - whatever the calle
     Raises:
         UsageError: It cannot be called, or only be awaited.
     """
-    if hook is None:
-        return None
-    if callable(hook) and not inspect.iscoroutinefunction(hook):
-        return hook
+    found: Hook | None = hook
+    if hook is None or (callable(hook) and not inspect.iscoroutinefunction(hook)):
+        return found
     raise UsageError(
         "should_trigger_compaction is no function that says at once whether to compact; nothing was done. Give one "
         "that takes a dict and returns True or False, or none."
