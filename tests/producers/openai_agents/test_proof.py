@@ -179,6 +179,7 @@ def test_a_call_without_an_output_and_what_was_thought_before_it_stay() -> None:
         ({"type": "custom_tool_call", "call_id": "c"}, {"type": "custom_tool_call_output", "call_id": "c"}),
         ({"type": "tool_search_call", "call_id": "c"}, {"type": "tool_search_output", "call_id": "c"}),
         ({"type": "program", "call_id": "c"}, {"type": "program_output", "call_id": "c"}),
+        ({"role": "assistant", "tool_calls": [{"id": "c"}]}, {"role": "tool", "tool_call_id": "c"}),
         ({"type": "mcp_approval_request", "id": "q"}, {"type": "mcp_approval_response", "approval_request_id": "q"}),
         (
             {"type": "hosted_tool_call", "provider_data": {"type": "mcp_approval_request", "id": "q"}},

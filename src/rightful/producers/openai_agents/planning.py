@@ -83,7 +83,7 @@ def is_output(item: Any) -> bool:  # noqa: ANN401 - content
     if not isinstance(item, dict):
         return True
     kind = str(item.get("type"))
-    return kind.endswith("_output") or kind == "mcp_approval_response" or item.get("role") == "user"
+    return kind.endswith("_output") or kind == "mcp_approval_response" or item.get("role") in ("user", "tool")
 
 
 def seen_by(ledger: Ledger, session: str, view: History, response_id: str | None) -> set[int]:

@@ -265,6 +265,11 @@ def _belongs(item: Any) -> Iterator[tuple[tuple[str, str], int]]:  # noqa: ANN40
     if isinstance(call, str):
         asked = kind.removesuffix("_output")
         yield (asked.removesuffix("_call"), call), int(asked != kind)
+    if item.get("role") == "tool":  # the shape of chat completions, which a caller may have added
+        yield ("chat", str(item.get("tool_call_id"))), 1
+    made = item.get("tool_calls")
+    for one in made if isinstance(made, list) else ():
+        yield ("chat", str(one.get("id") if isinstance(one, dict) else None)), 0
     asks = item.get("provider_data") if kind == "hosted_tool_call" else item
     if isinstance(asks, dict) and asks.get("type") == "mcp_approval_request":
         yield ("mcp_approval_request", str(asks.get("id") or call or item.get("id"))), 0
