@@ -178,3 +178,18 @@ async def remembered_response(world: World) -> None:
     await world.clear(b)
     await world.add(b, "b1")
     await a.run_compaction(FORCED)
+
+
+@ordering(
+    "A's response, B pops it; A compacts by hand from that response",
+    "#4864, #4680",
+    ours="`u1`; A is told: CompactionRefusedError",
+)
+async def response_popped(world: World) -> None:
+    a, b = world.session(trigger=False), world.session()
+    await world.turn(a, "u1", "a1")
+    await world.pop(b)
+    try:
+        await a.run_compaction({"force": True, "response_id": "r1", "compaction_mode": "previous_response_id"})
+    except ValueError as error:
+        world.notes.append(f"A is told: {type(error).__name__}")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from agents import Runner
+from agents.extensions.memory import EncryptedSession
 from openai.types.responses import ResponseOutputMessage
 from tests.producers.openai_agents.providers import (
     Provider,
@@ -13,6 +16,7 @@ from tests.producers.openai_agents.providers import (
     app,
     calls,
     compacted,
+    deferred,
     kinds,
     never,
     run,
@@ -22,8 +26,10 @@ from tests.producers.openai_agents.providers import (
     user,
 )
 
+from rightful import times
 from rightful.app import Ledger
-from rightful.errors import UsageError
+from rightful.errors import InvalidEventError, UsageError
+from rightful.events import EventWithdrawn
 from rightful.producers.openai_agents import LedgerSession
 from rightful.producers.openai_agents.provider import compacts, replayed
 from rightful.session_errors import CompactionRefusedError
@@ -198,3 +204,172 @@ def test_what_the_provider_answers_can_be_sent_to_a_model_again() -> None:
     assert replayed([thought, message])[1]["id"] == "m"
     with pytest.raises(ValueError, match="input_image without any of image_url, file_id; nothing was written"):
         replayed([{**asked, "content": [{"type": "input_image"}]}])
+
+
+@pytest.mark.parametrize(
+    "output", [5, "text", {"type": "compaction"}, [5], [None], [["a"]], [{}], [{"content": "x"}], [object()]]
+)
+def test_an_answer_that_holds_no_items_is_refused_and_the_history_stays(ledger: Ledger, output: Any) -> None:
+    session = LedgerSession("chat", ledger, client=Provider(output=output))
+    asyncio.run(session.add_items([user("a")]))
+    with pytest.raises(ValueError, match=r"where an item was expected; nothing was written"):
+        asyncio.run(session.run_compaction({"force": True}))
+    assert shown(session) == ["a"]
+
+
+@pytest.mark.parametrize("item", [{"type": "compaction", "x": b"1"}, {"type": "compaction", "x": "x" * 17_000_000}])
+def test_an_answer_that_no_event_can_hold_is_told_and_owed(ledger: Ledger, item: Any) -> None:
+    session = LedgerSession("chat", ledger, client=Provider(output=[item]))
+    asyncio.run(session.add_items([user("a")]))
+    with pytest.raises(InvalidEventError):
+        asyncio.run(session.run_compaction({"force": True}))
+    assert shown(session) == ["a"]
+    assert [event.reason for event in deferred(session)] == ["the provider's compaction failed: InvalidEventError"]
+
+
+def test_a_summary_of_more_than_a_response_has_seen_is_not_covered_with_what_it_saw(ledger: Ledger) -> None:
+    """By now it stands where the response saw one item, and it stands for another one too, which came later."""
+
+    async def play() -> None:
+        session = LedgerSession("chat", ledger, client=Provider(), should_trigger_compaction=never)
+        await run(app(says("one")), "first", session)
+        await run(app(says("two")), "second", session)
+        await session.add_items([user("late")])
+        view = ledger.history(session.name)
+        ledger.compact(view.token, [summary(9)], [view.ids[1], view.ids[4]])
+        assert shown(session) == ["first", "cmp-9", "second", "two"]
+        asked: Any = {"response_id": "resp-two", "compaction_mode": "previous_response_id", "force": True}
+        await session.run_compaction(asked)
+        assert shown(session) == ["cmp-1", "cmp-9"]
+
+    asyncio.run(play())
+
+
+def withdrawn(session: LedgerSession, of: str) -> EventWithdrawn:
+    at = times.at_of(1)
+    return EventWithdrawn(producer="person", key="w", at=at, session=session.name, id=of, revision=1)
+
+
+@pytest.mark.parametrize("taken", ["popped", "cleared with its summary", "withdrawn"])
+def test_a_response_that_has_seen_what_was_taken_back_since_is_not_compacted_from(ledger: Ledger, taken: str) -> None:
+    """Its summary would tell of that again."""
+
+    async def play() -> None:
+        provider = Provider()
+        session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=never)
+        await run(app(says("one")), "first", session)
+        await run(app(says("two")), "second", session)
+        view = ledger.history(session.name)
+        if taken == "popped":
+            await session.pop_item()
+        elif taken == "withdrawn":
+            ledger.append([withdrawn(session, view.ids[0][0])])
+        else:
+            ledger.compact(view.token, [summary(9)], view.ids[:1])
+            await session.clear_session()
+            await session.add_items([user("first")])
+        left = shown(session)
+        asked: Any = {"response_id": "resp-two", "compaction_mode": "previous_response_id", "force": True}
+        with pytest.raises(CompactionRefusedError, match="popped from, cleared or corrected since response resp-two"):
+            await session.run_compaction(asked)
+        assert provider.asked == []
+        assert shown(session) == left
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("kind", "output"),
+    [("tool_search_call", "tool_search_output"), ("program", "program_output"), ("shell_call", "shell_call_output")],
+)
+def test_every_kind_of_call_gives_way_with_its_output(ledger: Ledger, kind: str, output: str) -> None:
+    """What is proven whole is whole for the ledger too; else a provider would be asked for nothing, again and again."""
+
+    async def play() -> None:
+        provider = Provider()
+        session = LedgerSession("chat", ledger, client=provider)
+        call: Any = {"type": kind, "call_id": "c"}
+        answered: Any = {"type": output, "call_id": "c"}
+        await session.add_items([user("a"), call])
+        await session.run_compaction({"force": True})
+        assert shown(session) == ["cmp-1", f"{kind} c"]
+        await session.add_items([answered])
+        await session.run_compaction({"force": True})
+        assert shown(session) == ["cmp-2"]
+
+    asyncio.run(play())
+
+
+def test_encrypted_items_are_not_sent_to_a_provider(ledger: Ledger) -> None:
+    async def play() -> None:
+        provider = Provider()
+        session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=always)
+        inner: Any = session  # it asks for the class that the SDK asks others not to derive from
+        encrypted: Any = EncryptedSession("chat", inner, "k" * 32)
+        await Runner.run(app(calls("a"), says("done")), "go", session=encrypted)
+        with pytest.raises(UsageError, match="its items are encrypted"):
+            await encrypted.run_compaction({"force": True})
+        assert [provider.asked, compacted(session), deferred(session)] == [[], [], []]
+        assert len(await encrypted.get_items()) == 4
+
+    asyncio.run(play())
+
+
+def test_a_hook_that_would_have_to_be_awaited_is_refused_and_not_taken_for_a_yes(ledger: Ledger) -> None:
+    async def later(_: dict[str, Any]) -> bool:
+        return False
+
+    for wrong in (later, True, "yes"):
+        hook: Any = wrong
+        with pytest.raises(UsageError, match="no function that says at once"):
+            LedgerSession("chat", ledger, should_trigger_compaction=hook)
+
+    provider = Provider()
+    hidden: Any = lambda context: later(context)  # noqa: E731, PLW0108 - nobody can tell before it is called
+    session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=hidden)
+    with pytest.raises(UsageError, match="answered with something to be awaited"):
+        asyncio.run(run(app(says("one")), "go", session))
+    assert provider.asked == []
+    assert shown(session) == ["go", "one"]
+
+
+@pytest.mark.parametrize(("limit", "left"), [(2, ["a", "cmp-1"]), (-1, ["cmp-1"]), (None, ["cmp-1"])])
+def test_a_limit_counts_for_a_compaction_as_it_does_for_a_read(
+    ledger: Ledger, limit: int | None, left: list[str]
+) -> None:
+    """Settings that were put there later may be a dict, and less than no item is all of them."""
+
+    async def play() -> None:
+        session = LedgerSession("chat", ledger, client=Provider())
+        session.session_settings = {"limit": limit}  # type: ignore[assignment]
+        await session.add_items([user("a"), user("b"), user("c")])
+        await session.run_compaction({"force": True})
+        assert shown(session) == left
+
+    asyncio.run(play())
+
+
+def test_a_usage_that_is_no_number_does_not_cost_the_compaction(ledger: Ledger) -> None:
+    async def compact(**_: Any) -> Any:
+        return SimpleNamespace(
+            output=[summary(1)], usage=SimpleNamespace(input_tokens="5", output_tokens=2, total_tokens=[])
+        )
+
+    client = SimpleNamespace(responses=SimpleNamespace(compact=compact))
+    session = LedgerSession("chat", ledger, client=client, should_trigger_compaction=always)
+    result = asyncio.run(run(app(says("one")), "go", session))
+    assert shown(session) == ["cmp-1"]
+    assert result.context_wrapper.usage.output_tokens == 3
+
+
+def test_what_an_answer_that_holds_no_items_used_is_paid_for_and_counted(ledger: Ledger) -> None:
+    async def play() -> None:
+        session = LedgerSession("chat", ledger, client=Provider(), should_trigger_compaction=never)
+        result = await run(app(says("one")), "go", session)
+        used = result.context_wrapper.usage.total_tokens
+        broken = LedgerSession("chat", ledger, client=Provider(output=[None]))
+        with pytest.raises(ValueError, match="where an item was expected"):
+            await broken.run_compaction({"force": True}, wrapper=result.context_wrapper)
+        assert result.context_wrapper.usage.total_tokens == used + 9
+
+    asyncio.run(play())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -190,3 +191,52 @@ def test_a_retried_run_compacts_nothing_that_its_first_attempt_compacted(ledger:
     assert shown(session) == ["cmp-1"]
     assert [event.run for event in compacted(session)] == ["job"]
     assert ledger.history(session.name).owed is None
+
+
+@pytest.mark.parametrize("fails", [RuntimeError("no such model"), None])
+def test_what_the_provider_fails_twice_is_asked_for_again_only_after_ten_more_items(
+    tmp_path: Path, fails: Exception | None
+) -> None:
+    """An error, or an answer of nothing; each turn has a session object of its own, as on a server."""
+    provider = Provider(fails=fails, output=[])
+
+    async def turn(number: int) -> None:
+        with ledgers.open(tmp_path / "ledger", create=True) as ledger:
+            session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=always)
+            with contextlib.suppress(RuntimeError):
+                await run(app(says(str(number))), "go", session)
+
+    for number in range(12):
+        asyncio.run(turn(number))
+    assert len(provider.asked) == 3
+
+    provider.fails, provider.output = None, None
+    with ledgers.open(tmp_path / "ledger") as ledger:
+        session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=never)
+        assert len(deferred(session)) == 3
+        asyncio.run(session.run_compaction())
+        assert len(provider.asked) == 3
+        asyncio.run(session.run_compaction({"force": True}))
+        assert shown(session) == ["cmp-4"]
+
+
+def test_what_one_fails_for_good_does_not_hold_up_what_is_owed_later(ledger: Ledger) -> None:
+    """A clear ends what was owed, and its failures with it."""
+
+    async def play() -> None:
+        provider = Provider(output=[])
+        session = LedgerSession("chat", ledger, client=provider, should_trigger_compaction=always)
+        for text in ("one", "two", "three"):
+            await run(app(says(text)), "go", session)
+        assert len(provider.asked) == 2
+        await session.clear_session()
+        provider.output = None
+        await run(app(says("four")), "go", session)
+        assert shown(session) == ["cmp-3"]
+
+    asyncio.run(play())
+
+
+def test_nothing_is_put_off_where_nothing_is_compacted_by_itself(ledger: Ledger) -> None:
+    assert not hasattr(LedgerSession("chat", ledger), "_defer_compaction")
+    assert hasattr(LedgerSession("chat", ledger, client=Provider()), "_defer_compaction")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +17,8 @@ from rightful.parts import ItemRange
 from rightful.producers.openai_agents import proof
 from rightful.producers.openai_agents.proof import Exchange, Mark, mark, matched, prove, ranges, whole
 from rightful.producers.openai_agents.runs import Calls, Run
+from rightful.projections.histories.groups import cuts
+from rightful.projections.histories.items import item_of
 
 
 def user(text: str) -> dict[str, Any]:
@@ -170,10 +173,13 @@ def test_a_call_without_an_output_and_what_was_thought_before_it_stay() -> None:
     [
         ({"type": "computer_call", "call_id": "c"}, {"type": "computer_call_output", "call_id": "c"}),
         ({"type": "local_shell_call", "call_id": "c"}, {"type": "local_shell_call_output", "call_id": "c"}),
+        ({"type": "local_shell_call", "call_id": "c"}, {"type": "local_shell_call_output", "id": "c"}),
+        ({"type": "shell_call", "call_id": "c"}, {"type": "shell_call_output", "call_id": "c"}),
         ({"type": "apply_patch_call", "call_id": "c"}, {"type": "apply_patch_call_output", "call_id": "c"}),
         ({"type": "custom_tool_call", "call_id": "c"}, {"type": "custom_tool_call_output", "call_id": "c"}),
         ({"type": "tool_search_call", "call_id": "c"}, {"type": "tool_search_output", "call_id": "c"}),
         ({"type": "program", "call_id": "c"}, {"type": "program_output", "call_id": "c"}),
+        ({"role": "assistant", "tool_calls": [{"id": "c"}]}, {"role": "tool", "tool_call_id": "c"}),
         ({"type": "mcp_approval_request", "id": "q"}, {"type": "mcp_approval_response", "approval_request_id": "q"}),
         (
             {"type": "hosted_tool_call", "provider_data": {"type": "mcp_approval_request", "id": "q"}},
@@ -187,6 +193,13 @@ def test_what_was_asked_for_goes_with_what_was_given_or_not_at_all(asked: Any, g
     assert whole([asked, user("a"), given], {1, 2}) == {1}
     assert whole([asked, user("a")], {0, 1}) == {1}
     assert whole([user("a"), given], {0, 1}) == {0}
+    assert not _cut([asked, user("a"), given], {0, 1, 2}), "what is whole here is whole for the ledger"
+    assert not _cut([asked, user("a"), given], {1})
+
+
+def _cut(items: list[Any], covered: set[int]) -> list[Any]:
+    view = [item_of(("e", at), 1, json.dumps(item).encode(), escaped=False) for at, item in enumerate(items)]
+    return cuts({("e", at) for at in covered}, view)
 
 
 def test_what_a_program_called_goes_with_the_program() -> None:

@@ -87,7 +87,12 @@ def usage_of(told: Any) -> Usage:  # noqa: ANN401 - the provider's own class
             return found
     return Usage(
         requests=1,
-        input_tokens=getattr(told, "input_tokens", None) or 0,
-        output_tokens=getattr(told, "output_tokens", None) or 0,
-        total_tokens=getattr(told, "total_tokens", None) or 0,
+        input_tokens=_count(told, "input_tokens"),
+        output_tokens=_count(told, "output_tokens"),
+        total_tokens=_count(told, "total_tokens"),
     )
+
+
+def _count(told: Any, name: str) -> int:  # noqa: ANN401 - as above
+    found = getattr(told, name, None)
+    return found if isinstance(found, int) else 0

@@ -8,22 +8,28 @@ was cleared, popped from or compacted in between, nothing is written.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from agents.memory import SessionSettings
 from msgspec import structs
 
-from rightful import limits, times
-from rightful.errors import UsageError
-from rightful.history_events import CompactionDeferred
-from rightful.identity import composite_key
-from rightful.ledger.log import now_us
-from rightful.producers.openai_agents import borrowed, facts, provider
+from rightful.errors import StorageError, UsageError
+from rightful.producers.openai_agents import borrowed, facts, owing, provider
 from rightful.producers.openai_agents.line import settled, until_known
-from rightful.producers.openai_agents.planning import Asked, Look, Mode, Plan, checked_mode, is_output, plan_of
+from rightful.producers.openai_agents.planning import (
+    Asked,
+    Hook,
+    Look,
+    Mode,
+    Plan,
+    checked_mode,
+    is_encrypted,
+    plan_of,
+    seen_by,
+)
 from rightful.producers.openai_agents.proof import Exchange, Proof, prove, ranges, sendable, whole
 from rightful.session_errors import CompactionRefusedError, StaleTokenError
 
@@ -32,13 +38,9 @@ if TYPE_CHECKING:
     from agents.memory import OpenAIResponsesCompactionArgs
 
     from rightful import Ledger
-    from rightful.histories.history import History
     from rightful.producers.openai_agents.line import Line
     from rightful.producers.openai_agents.runs import Run, Runs
     from rightful.tokens import Batch
-
-PRODUCER = "openai-agents"
-"""Who says that a compaction is owed."""
 
 _OUTDATES = ("history.compacted", "history.popped", "history.cleared", "history.forked", "event.withdrawn")
 
@@ -56,7 +58,7 @@ class Compacting:
     _client: Any
     _model: str
     _compaction_mode: Mode
-    _should_trigger_compaction: Callable[[dict[str, Any]], bool] | None
+    _should_trigger_compaction: Hook | None
     _default_client: Any = None
     _unstored: str | None = None
     _warned: frozenset[str] = frozenset()
@@ -84,15 +86,21 @@ class Compacting:
         only items are covered that its model is proven to have seen; by hand, without one, all that the session
         shows. Nothing is covered by halves: a call without its output, or an approval without its answer, stays.
 
+        If somebody clears, pops or compacts the history while the provider works, nothing is written and the log says
+        so. It raises nothing then: what came to be is what they wanted last, and no run dies of it.
+
         Args:
             args: `response_id`, `compaction_mode`, `store` and `force`, as the SDK has them.
             wrapper: The run that it is for; the SDK gives it. What the compaction uses is added to its usage.
 
         Raises:
+            UsageError: The items are encrypted, so that no provider can read them; or `should_trigger_compaction`
+                does not say whether, but when awaited. Nothing was sent or written.
             CompactionRefusedError: `previous_response_id` was asked for by hand, and it is not known what that
-                response has seen. Nothing was written.
-            Exception: Whatever the client raises. Nothing was written; the compaction is owed, and the next call
-                makes it without asking whether it is due.
+                response has seen, or some of that may have been taken back since. Nothing was sent or written.
+            Exception: Whatever the client raises, and ValueError or InvalidEventError if its answer holds what is no
+                item. Nothing was written; the compaction is owed, and the next call makes it without asking whether
+                it is due. What failed again is left alone until ten more items came.
         """
         self._check_open()
         asked = self._asked(args)
@@ -101,10 +109,15 @@ class Compacting:
         if not (by_hand or asked.force or self._automatic()):
             return
         look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))
+        if is_encrypted(look.view.items):
+            self._refuse_encrypted(by_hand=by_hand)
+            return
         mode = self._mode(asked, by_hand=by_hand)
         forced = asked.force or look.view.owed is not None
         shown = [look.view.items[at] for at in look.window]
         if not forced and not self._due(asked, mode, shown):
+            return
+        if await self._rests(look, asked):
             return
         if by_hand:
             plan = await asyncio.to_thread(self._plan_by_hand, look, asked, mode)
@@ -148,7 +161,15 @@ class Compacting:
             "compaction_candidate_items": provider.candidates(shown),
             "session_items": shown,
         }
-        return bool((self._should_trigger_compaction or provider.due)(context))
+        said: Any = (self._should_trigger_compaction or provider.due)(context)
+        if inspect.isawaitable(said):
+            if inspect.iscoroutine(said):
+                said.close()
+            raise UsageError(
+                "should_trigger_compaction answered with something to be awaited, and it is asked without waiting; "
+                "nothing was sent or written. Give a function that returns True or False."
+            )
+        return bool(said)
 
     def _look(self, run: Run) -> Look:
         view = self._ledger.history(self._name)
@@ -156,7 +177,7 @@ class Compacting:
         since = view.token.position if read is None or read.void else read.position
         known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
         count, limit = len(view.items), SessionSettings().resolve(self.session_settings).limit
-        window = range(0 if limit is None else max(0, count - max(0, limit)), count)
+        window = range(0 if limit is None or limit < 0 else max(0, count - limit), count)
         changes = self._ledger.read(session=self._name, types=_OUTDATES, after=since)
         return Look(view, window, known, next(iter(changes), None) is not None)
 
@@ -215,29 +236,13 @@ class Compacting:
     def _plan_by_hand(self, look: Look, asked: Asked, mode: str) -> Plan | None:
         items = look.view.items
         if mode == "previous_response_id":
-            covered = whole(items, self._seen_by(look.view, asked.response_id))
+            covered = whole(items, seen_by(self._ledger, self._name, look.view, asked.response_id))
             if not covered:
                 raise CompactionRefusedError(self._name, f"it is not known what response {asked.response_id} has seen")
         else:
             covered = whole(items, set(look.window))
         places = tuple(sorted(covered))
         return plan_of(look, Proof(len(places), places, frozenset(), entire=True), mode) if places else None
-
-    def _seen_by(self, view: History, response_id: str | None) -> set[int]:
-        """Return the places of what a response has seen and said, by the batches that came with it."""
-        at = {one: place for place, one in enumerate(view.ids)}
-        found: set[int] = set()
-        for recorded in self._ledger.read(session=self._name, types=["history.appended"]):
-            said: Any = recorded.event
-            if said.response_id != response_id or said.read is None:
-                continue
-            for one in said.read.covered:
-                first, last = (one, one) if isinstance(one, tuple) else (one.first, one.last)
-                if first in at and last in at:
-                    found.update(range(at[first], at[last] + 1))
-            own = [(recorded.id, place) for place, item in enumerate(said.items) if not is_output(item)]
-            found.update(at[one] for one in own if one in at)
-        return found
 
     # -- what is done ----------------------------------------------------------------------
 
@@ -249,18 +254,37 @@ class Compacting:
             return
         response_id = asked.response_id if plan.mode == "previous_response_id" else None
         try:
-            made = await provider.compact(client, self._model, plan.items, response_id)
+            answer = await provider.ask(client, self._model, plan.items, response_id)
+            usage = self._counted(answer, run, wrapper)
+            items = provider.replayed(getattr(answer, "output", None) or [])
+            if items:
+                await settled(self._line.put(lambda: self._write(plan, look, items, usage, response_id, run)))
+        except StaleTokenError as error:
+            _log.warning("the compaction of %s came too late: %s", self._name, error)
+        except StorageError:
+            raise  # nothing can be owed where nothing can be written
         except Exception as error:
-            await self._owe(run, asked, f"the provider's compaction failed: {type(error).__name__}")
-            raise
-        if wrapper is not None and made.usage is not None:
-            wrapper.usage.add(borrowed.usage_of(made.usage))
+            await self._owe(run, asked, f"{owing.FAILED}: {type(error).__name__}")
+            if not isinstance(error, UsageError):
+                raise
+            _log.warning("the compaction of %s was not written: %s", self._name, error)  # an output came meanwhile
+        else:
+            if items:
+                borrowed.tell_completed(wrapper)
+            else:
+                await self._owe(run, asked, f"{owing.FAILED}: its answer was empty")
+                self._warn_once("the provider's compaction was empty, so nothing was written")
+
+    def _counted(self, answer: Any, run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, int] | None:  # noqa: ANN401 - the provider's own class
+        """Add what a compaction used to its run, once, whatever becomes of it; return it as an event tells it."""
+        told = getattr(answer, "usage", None)
+        if told is None:
+            return None
+        used = borrowed.usage_of(told)
+        if wrapper is not None:
+            wrapper.usage.add(used)
             facts.usage_since(run, wrapper)
-        if not made.items:
-            self._warn_once("the provider's compaction was empty, so nothing was written")
-            return
-        if await settled(self._line.put(lambda: self._write(plan, look, made, response_id, run))):
-            borrowed.tell_completed(wrapper)
+        return facts.told(used)
 
     def _client_for(self, wrapper: RunContextWrapper[Any] | None) -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
         """Return the client; None if none was given and none can be made: a run does not end for that."""
@@ -273,73 +297,83 @@ class Compacting:
                 self._warn_once(f"there is no client to compact with ({error})")
         return self._client or self._default_client
 
-    def _write(self, plan: Plan, look: Look, made: provider.Compacted, response_id: str | None, run: Run) -> bool:
-        covers = ranges(look.view.ids, plan.covered)
-        usage = None if made.usage is None else facts.told(borrowed.usage_of(made.usage))
-        try:
-            receipt = until_known(
-                lambda: self._ledger.compact(
-                    look.view.token,
-                    made.items,
-                    covers,
-                    mode=plan.mode,
-                    response_id=response_id,
-                    run=run.calls.run,
-                    usage=usage,
-                )
+    def _write(
+        self,
+        plan: Plan,
+        look: Look,
+        items: list[Any],
+        usage: dict[str, int] | None,
+        response_id: str | None,
+        run: Run,
+    ) -> None:
+        receipt = until_known(
+            lambda: self._ledger.compact(
+                look.view.token,
+                items,
+                ranges(look.view.ids, plan.covered),
+                mode=plan.mode,
+                response_id=response_id,
+                run=run.calls.run,
+                usage=usage,
             )
-        except (StaleTokenError, UsageError) as error:  # an output came in whose call would give way
-            _log.warning("the compaction of %s came too late: %s", self._name, error)
-            return False
+        )
         if run.known is not None:
             run.known.difference_update(look.view.ids[at] for at in plan.covered)
-            run.knows((str(receipt.id), at) for at in range(len(made.items)))
+            run.knows((str(receipt.id), at) for at in range(len(items)))
             run.token = structs.replace(look.view.token, position=receipt.position or 0, wrote=(), limit=None)
-        return True
 
     # -- what is owed ----------------------------------------------------------------------
 
     async def _owe(self, run: Run, asked: Asked, reason: str) -> None:
-        await settled(self._line.put(lambda: self._defer(run, asked, reason)))
+        await settled(self._line.put(lambda: owing.owe(self._ledger, self._name, asked, run.calls.run, reason)))
 
-    def _defer(self, run: Run, asked: Asked, reason: str) -> None:
-        if self._ledger.history(self._name, 0).owed is not None:
-            return
-        response_id = asked.response_id
-        if response_id is not None and not 0 < len(response_id) <= limits.WORD_CHARS:
-            response_id = None
-        key = composite_key(self._name, "deferred", run.calls.run, response_id or uuid.uuid4().hex)
-        event = CompactionDeferred(
-            producer=PRODUCER,
-            key=key,
-            session=self._name,
-            at=times.at_of(now_us()),
-            response_id=response_id,
-            store=asked.store,
-            run=run.calls.run,
-            reason=reason,
-        )
-        until_known(lambda: self._ledger.append([event]))
+    async def _rests(self, look: Look, asked: Asked) -> bool:
+        """Return whether what is owed has failed too often to be tried with this call."""
+        if asked.force or look.view.owed is None:
+            return False
+        rests = await asyncio.wrap_future(self._line.put(lambda: owing.rests(self._ledger, self._name)))
+        if rests:
+            self._warn_once("the provider has failed it more than once; it is asked again after ten more items")
+        return rests
 
-    async def _defer_compaction(
+    @property
+    def _defer_compaction(self) -> Callable[..., Awaitable[None]]:
+        """What the SDK tells of a turn with tool outputs, which put a compaction off.
+
+        Raises:
+            AttributeError: Nothing is compacted by itself here, so there is nothing to put off.
+        """
+        if not self._automatic():
+            raise AttributeError("_defer_compaction")
+        return self._put_off
+
+    async def _put_off(
         self,
         response_id: str,
         store: bool | None = None,  # noqa: FBT001 - as the SDK calls it
         *,
         wrapper: RunContextWrapper[Any] | None = None,
     ) -> None:
-        """Note that a compaction is due which tool outputs put off. The SDK may call it; nothing hangs on it."""
         args: OpenAIResponsesCompactionArgs = {"response_id": response_id}
         if store is not None:
             args["store"] = store
         asked = self._asked(args)
         run = self._runs.of(wrapper)
-        if not self._automatic():
-            return
         look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))
-        shown = [look.view.items[at] for at in look.window]
-        if look.view.owed is None and self._due(asked, self._mode(asked, by_hand=False), shown):
+        if look.view.owed is not None or is_encrypted(look.view.items):
+            return
+        if self._due(asked, self._mode(asked, by_hand=False), [look.view.items[at] for at in look.window]):
             await self._owe(run, asked, "tool outputs came after the response")
+
+    def _refuse_encrypted(self, *, by_hand: bool) -> None:
+        why = "its items are encrypted, and no provider can read them"
+        if not by_hand:
+            self._warn_once(why)
+            return
+        raise UsageError(
+            f"the history of {self._name} was not compacted: {why}; nothing was sent or written. Let the SDK's own "
+            "compaction stand between: EncryptedSession(…, OpenAIResponsesCompactionSession(…, LedgerSession(…)))."
+        )
 
     def _warn_once(self, what: str) -> None:
         level = logging.DEBUG if what in self._warned else logging.WARNING

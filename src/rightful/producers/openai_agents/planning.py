@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rightful.errors import UsageError
+from rightful.events import HistoryAppended
 from rightful.producers.openai_agents import provider
 from rightful.producers.openai_agents.proof import Proof, sendable
+from rightful.session_errors import CompactionRefusedError
 
 if TYPE_CHECKING:
+    from rightful import Ledger
     from rightful.histories.history import History
 
 Mode = Literal["previous_response_id", "input", "auto"]
 """How a compaction can be asked for; `auto` finds out."""
+
+_TAKES_BACK = ("history.popped", "history.cleared", "event.withdrawn")
+
+Hook = Callable[[dict[str, Any]], bool]
+"""Says whether it is time to compact."""
 
 MODES: tuple[Mode, ...] = ("auto", "input", "previous_response_id")
 """All of them."""
@@ -73,7 +83,40 @@ def is_output(item: Any) -> bool:  # noqa: ANN401 - content
     if not isinstance(item, dict):
         return True
     kind = str(item.get("type"))
-    return kind.endswith("_output") or kind == "mcp_approval_response" or item.get("role") == "user"
+    return kind.endswith("_output") or kind == "mcp_approval_response" or item.get("role") in ("user", "tool")
+
+
+def seen_by(ledger: Ledger, session: str, view: History, response_id: str | None) -> set[int]:
+    """Return the places in a view of what a response has seen and said, by the batches that came with it.
+
+    Between the ends of a range may stand by now what did not then: a summary of more, or what was put back.
+
+    Raises:
+        CompactionRefusedError: Something was taken back since that it may have seen, and would tell of again.
+    """
+    at: dict[Any, int] = {one: place for place, one in enumerate(view.ids)}
+    found: set[int] = set()
+    for recorded in ledger.read(session=session, types=["history.appended"]):
+        said = recorded.event
+        if not isinstance(said, HistoryAppended) or said.response_id != response_id or said.read is None:
+            continue
+        if next(iter(ledger.read(session=session, types=_TAKES_BACK, after=said.read.position)), None) is not None:
+            why = f"the history was popped from, cleared or corrected since response {response_id} read it"
+            raise CompactionRefusedError(session, why)
+        entries = ledger.full_history(session, at=recorded.position).entries
+        then = {at[one.id] for one in entries if one.fate == "shown" and one.id in at}
+        for covered in said.read.covered:
+            first, last = (covered, covered) if isinstance(covered, tuple) else (covered.first, covered.last)
+            if first in at and last in at:
+                found.update(then.intersection(range(at[first], at[last] + 1)))
+        own = [(recorded.id, place) for place, item in enumerate(said.items) if not is_output(item)]
+        found.update(at[one] for one in own if one in at)
+    return found
+
+
+def is_encrypted(items: Sequence[Any]) -> bool:
+    """Return whether items are what the SDK's `EncryptedSession` makes of them."""
+    return any(isinstance(item, dict) and item.get("__enc__") == 1 and "payload" in item for item in items)
 
 
 def checked_mode(mode: Mode) -> Mode:
@@ -85,6 +128,21 @@ def checked_mode(mode: Mode) -> Mode:
     if mode not in MODES:
         raise UsageError(f"{mode!r} is no compaction mode; nothing was done. Give one of {', '.join(MODES)}.")
     return mode
+
+
+def checked_hook(hook: Any) -> Hook | None:  # noqa: ANN401 - whatever the caller gave
+    """Return what decides about a compaction.
+
+    Raises:
+        UsageError: It cannot be called, or only be awaited.
+    """
+    found: Hook | None = hook
+    if hook is None or (callable(hook) and not inspect.iscoroutinefunction(hook)):
+        return found
+    raise UsageError(
+        "should_trigger_compaction is no function that says at once whether to compact; nothing was done. Give one "
+        "that takes a dict and returns True or False, or none."
+    )
 
 
 def checked_model(model: object) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from rightful.parts import Covers, ItemId, ItemRange
 
 _NOT_SENT = ("_agents_tool_description", "_agents_tool_title", "created_by")  # kept by the SDK, not sent to a model
-_PAIRS = 1_000_000  # candidates of the exact matching; more would take seconds, and the nearest occurrence is taken
+_PAIRS = 100_000  # candidates of the exact matching, a quarter of a second; with more the nearest occurrence is taken
 
 
 class Mark(NamedTuple):
@@ -260,9 +260,16 @@ def _belongs(item: Any) -> Iterator[tuple[tuple[str, str], int]]:  # noqa: ANN40
     if not isinstance(item, dict):
         return
     kind, call = str(item.get("type")), item.get("call_id")
+    if kind == "local_shell_call_output":
+        call = call or item.get("id")  # by which the provider's own type names the call
     if isinstance(call, str):
         asked = kind.removesuffix("_output")
         yield (asked.removesuffix("_call"), call), int(asked != kind)
+    if item.get("role") == "tool":  # the shape of chat completions, which a caller may have added
+        yield ("chat", str(item.get("tool_call_id"))), 1
+    made = item.get("tool_calls")
+    for one in made if isinstance(made, list) else ():
+        yield ("chat", str(one.get("id") if isinstance(one, dict) else None)), 0
     asks = item.get("provider_data") if kind == "hosted_tool_call" else item
     if isinstance(asks, dict) and asks.get("type") == "mcp_approval_request":
         yield ("mcp_approval_request", str(asks.get("id") or call or item.get("id"))), 0

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 THRESHOLD = 10
 """How many items make a compaction due, if nobody says otherwise: answers, calls and outputs; the SDK's number."""
-
-
-class Compacted(NamedTuple):
-    """What a provider made of a history.
-
-    Attributes:
-        items: What stands for it.
-        usage: What it told of what that used; None if it told nothing.
-    """
-
-    items: list[Any]
-    usage: Any
 
 
 def compacts(model: str) -> bool:
@@ -45,38 +33,51 @@ def _stays(item: Any) -> bool:  # noqa: ANN401 - content
     return item.get("role") == "user" and (item.get("type") == "message" or "content" in item)
 
 
-async def compact(
+async def ask(
     client: Any,  # noqa: ANN401 - `openai.AsyncOpenAI`, or what answers like it
     model: str,
     items: list[Any],
     response_id: str | None,
-) -> Compacted:
+) -> Any:  # noqa: ANN401 - the provider's own class
     """Ask a provider to compact what led to a response; or, without one, items.
 
     Raises:
         Exception: Whatever the client raises.
-        ValueError: Its answer holds an image or file that points to nothing.
     """
     if response_id is None:
-        answer = await client.responses.compact(model=model, input=items)
-    else:
-        answer = await client.responses.compact(model=model, previous_response_id=response_id)
-    return Compacted(replayed(answer.output or []), getattr(answer, "usage", None))
+        return await client.responses.compact(model=model, input=items)
+    return await client.responses.compact(model=model, previous_response_id=response_id)
 
 
-def replayed(output: Iterable[Any]) -> list[Any]:
+def replayed(output: Any) -> list[Any]:  # noqa: ANN401 - a list, if the provider keeps its word
     """Return a provider's output as items that a model can be sent again.
 
     An answer whose reasoning is gone loses its id: a request with that id alone is refused.
+
+    Raises:
+        ValueError: It holds what is no item, or an image or file that points to nothing.
     """
+    if not isinstance(output, list | tuple):
+        raise _no_items(output)
     items = [_user(one) for one in map(_plain, output)]
     if any(isinstance(one, dict) and one.get("type") == "reasoning" for one in items):
         return items
     return [_without_id(one) if isinstance(one, dict) and one.get("role") == "assistant" else one for one in items]
 
 
-def _plain(one: Any) -> Any:  # noqa: ANN401 - a model of pydantic's, or JSON
-    return one if isinstance(one, dict) else one.model_dump(mode="json", exclude_unset=True, warnings=False)
+def _plain(one: Any) -> dict[str, Any]:  # noqa: ANN401 - a model of pydantic's, or JSON
+    dump = getattr(one, "model_dump", None)
+    item = dump(mode="json", exclude_unset=True, warnings=False) if callable(dump) else one
+    if not isinstance(item, dict) or not (isinstance(item.get("type"), str) or isinstance(item.get("role"), str)):
+        raise _no_items(one)
+    return item
+
+
+def _no_items(found: object) -> ValueError:
+    return ValueError(
+        f"the provider's compaction holds a {type(found).__name__} where an item was expected; nothing was written, "
+        "and the history is as it was. Look at what the client returns."
+    )
 
 
 def _without_id(item: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from agents.memory import SessionSettings
@@ -20,7 +19,7 @@ from rightful.producers.openai_agents import branches, facts
 from rightful.producers.openai_agents.compacting import Compacting
 from rightful.producers.openai_agents.items import as_json
 from rightful.producers.openai_agents.line import Line, settled
-from rightful.producers.openai_agents.planning import Mode, checked_mode, checked_model
+from rightful.producers.openai_agents.planning import Hook, Mode, checked_hook, checked_mode, checked_model
 from rightful.producers.openai_agents.runs import Calls, Run, Runs
 from rightful.producers.openai_agents.shims import Shims
 from rightful.session_errors import RunDiffersError, SessionClosedError
@@ -64,15 +63,15 @@ class LedgerSession(Shims, Compacting):
             as the SDK's own stores do, and is closed with the session.
         run_key: A key of your own for the work that is done with this object, so that it can be repeated.
         session_settings: Settings of the SDK, or the same as a dict: `limit` is the default of `get_items`.
-        client: The `AsyncOpenAI` that compacts; the SDK's default one if None. Without it and without a hook,
-            nothing is compacted by itself.
+        client: The `AsyncOpenAI` that compacts. **Nothing is compacted by itself, and nothing sent to a provider,
+            unless this or `should_trigger_compaction` is given**; then it is the SDK's default one if None.
         model: The model that compacts.
         compaction_mode: How it compacts.
-        should_trigger_compaction: Says whether it is time to compact; with ten candidates, if None.
+        should_trigger_compaction: Says at once whether it is time to compact; with ten candidates, if None.
 
     Raises:
         UsageError: The session id can name no session, the run key is empty, the model does not compact, there is no
-            such mode, or no ledger can be at that path.
+            such mode, the hook is no function, or no ledger can be at that path.
         TypeError: The settings are no settings of the SDK.
         StorageError: The ledger cannot be opened; the error says why and what to do.
     """
@@ -90,7 +89,7 @@ class LedgerSession(Shims, Compacting):
         client: Any = None,  # noqa: ANN401 - `openai.AsyncOpenAI`, which is not imported for it
         model: str = "gpt-4.1",
         compaction_mode: Mode = "auto",
-        should_trigger_compaction: Callable[[dict[str, Any]], bool] | None = None,
+        should_trigger_compaction: Hook | None = None,
     ) -> None:
         self._name = name_of(session_id)
         run_key = _key(run_key)
@@ -100,7 +99,7 @@ class LedgerSession(Shims, Compacting):
         self._client = client
         self._model = checked_model(model)
         self._compaction_mode = checked_mode(compaction_mode)
-        self._should_trigger_compaction = should_trigger_compaction
+        self._should_trigger_compaction = checked_hook(should_trigger_compaction)
         self._runs = Runs(run_key)
         self._line = Line()
         self._closed = False
