@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -346,11 +345,11 @@ def test_a_killed_import_is_simply_run_again(path: Path, tmp_path: Path, appends
         session = SQLiteSession("s", path)
         asyncio.run(session.pop_item())
         session.close()
-    put(path, user("new"), user("newer"), user("newest"))
+    put(path, *(user(f"new {at}") for at in range(5)))
     command = [sys.executable, "-c", KILLED, str(tmp_path / "own"), str(path), str(appends)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
 
     with app.open(tmp_path / "own") as ledger:
         list(import_paths(ledger.log, [OpenAIAgents()], [str(path)], stdin=sys.stdin.buffer))
         assert shown(ledger) == items(path)
-        assert len(everything(ledger)) == 7
+        assert len(everything(ledger)) == 9

@@ -70,8 +70,11 @@ class Taking:
         facts = {} if one.branch is None else {"branch": one.branch}
         facts |= {"of": one.parent} if one.parent else {}
         count = had.sources.count(self._source)
-        writing.started(one.created, self._source, facts, max(count - 1, 0))
-        writing.flush()
+        if count:
+            self._run.report.duplicate += 1
+        else:
+            writing.started(one.created, self._source, facts, 0)
+            writing.flush()
         had = self._begun(one, had, rows, writing)
         change = self._change(one, had, rows)
         if count and had.sources[-1] != self._source and any(change):
@@ -110,7 +113,7 @@ class Taking:
             what = f"{one.name} {what}, so nothing of it was imported"
             self._problem(f"{what}. Import a database before going on with it")
             return True
-        if not had.times or had.sources[-1:] == [self._source]:
+        if not had.times or not had.sources or had.sources[-1] == self._source:  # of erased starts no source is known
             return False
         if not any(row in had.times for row in rows) and had.alive and self._source not in had.sources:
             others = ", ".join(sorted(set(had.sources)))
@@ -209,7 +212,7 @@ class Taking:
         if had.is_continued:
             self._note(f"{session} is not in the database any more; it went on in the ledger, so its history is kept")
             return
-        leads = had.sources[-1] == self._source
+        leads = had.sources[-1:] == [self._source]
         if (store.last_row is not None or not leads) and _last_row(store) < _newest(had):
             what = "is not in the database, which is another one than it was imported from; nothing was taken back"
             self._note(f"{session} {what}")
