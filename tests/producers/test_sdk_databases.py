@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from agents import SQLiteSession
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.ledger.memory import MemoryRecorder
 from tests.producers.conftest import Importer
@@ -129,6 +129,7 @@ OPERATIONS = st.lists(
 )
 
 
+@example([("replace", 1), ("clear", 1)])
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(OPERATIONS)
 def test_after_each_import_the_view_is_what_the_sdk_shows_and_nothing_is_missing(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rightful import content
@@ -136,7 +136,7 @@ class Taking:
         shown = list(had.alive.values())
         if rows == shown or not all(row in had.times for row in rows):
             return True
-        return _last_row(one.store) >= _newest(had) and set(rows) <= set(shown)
+        return _last_row(one.store) >= _newest(had.times) and set(rows) <= set(shown)
 
     def _begun(self, one: Conversation, had: Known, rows: Sequence[Row], writing: Writing) -> Known:
         """Begin a branch where it left another one, if the ledger can say so; return what it has then."""
@@ -213,7 +213,8 @@ class Taking:
             self._note(f"{session} is not in the database any more; it went on in the ledger, so its history is kept")
             return
         leads = had.sources[-1:] == [self._source]
-        if (store.last_row is not None or not leads) and _last_row(store) < _newest(had):
+        newest = _newest(had.alive.values() if leads else had.times)
+        if (store.last_row is not None or not leads) and _last_row(store) < newest:
             what = "is not in the database, which is another one than it was imported from; nothing was taken back"
             self._note(f"{session} {what}")
             return
@@ -240,8 +241,8 @@ def _last_row(store: Store) -> int:
     return -1 if store.last_row is None else store.last_row
 
 
-def _newest(had: Known) -> int:
-    return max(row.id for row in had.times)
+def _newest(rows: Iterable[Row]) -> int:
+    return max(row.id for row in rows)
 
 
 def _many(count: int, what: str) -> str:
