@@ -171,6 +171,25 @@ def test_a_session_that_names_nobody_is_a_problem_and_the_others_are_read(
     assert what == f"a session of `agent_messages` has the id {session_id[:64]!r}, {cannot}"
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        "TABLE msgs (id TEXT PRIMARY KEY, session_id TEXT, message_data TEXT, created_at TEXT)",
+        "TABLE msgs (id INTEGER, session_id TEXT, message_data TEXT)",
+        "VIRTUAL TABLE msgs USING fts5 (id, session_id, message_data)",
+    ],
+)
+def test_a_table_of_another_program_with_such_columns_is_not_the_sdks(
+    imported: Importer, ledger: Ledger, path: Path, table: str
+) -> None:
+    execute(path, f"CREATE {table}", "INSERT INTO msgs (id, session_id, message_data) VALUES (7, 's', '{}')")
+
+    [report] = imported("openai-agents", path)
+
+    assert ledger.log.head() == 0
+    assert told(report)[0][1].endswith("is not of openai-agents")
+
+
 def test_a_row_that_damage_moved_is_told_as_damage(path: Path) -> None:
     """A scan sees it, and a search for its id does not."""
     put(path, user("a"))
