@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from tests.producers.sdk_databases import execute, items, name, put, shown, user
 
 from rightful import limits
 from rightful.app import Ledger
+from rightful.producers.openai_agents_files.tables import message_of, stores_of
 
 ROW = "INSERT INTO agent_messages (session_id, message_data, created_at) VALUES ('s', ?, ?)"
 TIMES = "TIMESTAMP DEFAULT (CURRENT_TIMESTAMP) NOT NULL"
@@ -120,6 +123,27 @@ def test_sqlalchemys_tables_are_read_in_the_order_of_their_times(
     assert (report.kinds, report.problems) == ({"history.popped": 1, "history.appended": 2}, [])
 
 
+def test_a_session_that_is_cleared_in_a_table_that_gives_ids_again_leaves_the_view(
+    imported: Importer, ledger: Ledger, path: Path
+) -> None:
+    """Tables that an app made itself have no AUTOINCREMENT; only the path says that it is the same database."""
+    execute(path, *(statement.replace(" AUTOINCREMENT", "") for statement in SQLALCHEMY))
+    execute(path, ROW, values=(json.dumps(user("a")), "2026-08-01 10:15:01.000000"))
+    imported("openai-agents", path)
+    execute(path, "DELETE FROM agent_messages")
+    execute(path, "DELETE FROM agent_sessions")
+
+    [report] = imported("openai-agents", path)
+
+    assert shown(ledger) == []
+    assert [what for _, what in told(report)] == [
+        (
+            "note: openai-agents:s: 1 item of an earlier import gone from the database; taken back in its view, kept "
+            "in its full history"
+        )
+    ]
+
+
 def test_encrypted_items_are_kept_as_they_are_and_that_is_said(imported: Importer, ledger: Ledger, path: Path) -> None:
     session = EncryptedSession("s", SQLiteSession("s", path), "a key of at least some length")
     asyncio.run(session.add_items([{"role": "user", "content": "secret"}]))
@@ -145,6 +169,35 @@ def test_a_session_that_names_nobody_is_a_problem_and_the_others_are_read(
     [(_, what)] = told(report)
     cannot = "which names nobody or cannot be a name; it was not imported"
     assert what == f"a session of `agent_messages` has the id {session_id[:64]!r}, {cannot}"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "TABLE msgs (id TEXT PRIMARY KEY, session_id TEXT, message_data TEXT, created_at TEXT)",
+        "TABLE msgs (id INTEGER, session_id TEXT, message_data TEXT)",
+        "VIRTUAL TABLE msgs USING fts5 (id, session_id, message_data)",
+    ],
+)
+def test_a_table_of_another_program_with_such_columns_is_not_the_sdks(
+    imported: Importer, ledger: Ledger, path: Path, table: str
+) -> None:
+    execute(path, f"CREATE {table}", "INSERT INTO msgs (id, session_id, message_data) VALUES (7, 's', '{}')")
+
+    [report] = imported("openai-agents", path)
+
+    assert ledger.log.head() == 0
+    assert told(report)[0][1].endswith("is not of openai-agents")
+
+
+def test_a_row_that_damage_moved_is_told_as_damage(path: Path) -> None:
+    """A scan sees it, and a search for its id does not."""
+    put(path, user("a"))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.text_factory = bytes
+        [store] = stores_of(connection)
+        with pytest.raises(sqlite3.DatabaseError, match="row 2 of agent_messages is not in its place"):
+            message_of(connection, store, 2)
 
 
 def test_a_changed_row_is_another_one(imported: Importer, ledger: Ledger, path: Path) -> None:

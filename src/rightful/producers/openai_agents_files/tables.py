@@ -84,7 +84,7 @@ class Message(NamedTuple):
 def stores_of(connection: Connection) -> list[Store]:
     """Return the pairs of tables of a database; that of the SDK's own names first."""
     columns = {name: _columns(connection, name) for name in _names(connection)}
-    found = [name for name, has in columns.items() if has >= _MESSAGES]
+    found = [name for name, has in columns.items() if has >= _MESSAGES and _is_numbered(connection, name)]
     found.sort(key=lambda name: (name != _FIRST, name))
     return [_store(connection, name, columns, is_only=len(found) == 1) for name in found]
 
@@ -116,6 +116,12 @@ def _names(connection: Connection) -> list[str]:
 
 def _columns(connection: Connection, table: str) -> frozenset[str]:
     return frozenset(name.lower() for name in _texts(connection, "SELECT name FROM pragma_table_info(?)", table))
+
+
+def _is_numbered(connection: Connection, table: str) -> bool:
+    """Say whether a table counts its rows in `id`, as the SDK's do and one of another program need not."""
+    sql = "SELECT type FROM pragma_table_info(?) WHERE lower(name) = 'id' AND pk = 1"
+    return [kind.upper() for kind in _texts(connection, sql, table)] == ["INTEGER"]
 
 
 def _owner(connection: Connection, table: str, column: str) -> str | None:
@@ -189,8 +195,17 @@ def messages_of(connection: Connection, store: Store, session_id: str, branch: s
 
 
 def message_of(connection: Connection, store: Store, row: int) -> Message:
-    """Return one message again."""
-    return _message(*connection.execute(_selected(store, "FROM MESSAGES m WHERE m.id = ?"), (row,)).fetchone())
+    """Return one message again.
+
+    Raises:
+        sqlite3.DatabaseError: It is not found where it was seen, since the database is damaged.
+    """
+    import sqlite3
+
+    found = connection.execute(_selected(store, "FROM MESSAGES m WHERE m.id = ?"), (row,)).fetchone()
+    if found is None:
+        raise sqlite3.DatabaseError(f"row {row} of {store.messages} is not in its place")
+    return _message(*found)
 
 
 def unbranched_of(connection: Connection, store: Store, session_id: str) -> list[int]:
