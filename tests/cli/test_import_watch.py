@@ -124,7 +124,7 @@ def test_without_the_library_it_says_what_to_install(
     done = run("import", "--watch", "lesson-hook", here / "a.jsonl")
 
     assert (done.code, done.out) == (2, "")
-    assert "pip install 'rightful[watch]'" in done.err
+    assert "pip install '/path/to/the/clone[watch]'" in done.err
     assert run("status", "--json").document["events"] == 0
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.producers.conftest import KINDS, Importer
 from tests.producers.sdk_databases import execute, put, shown, user
-from tests.producers.test_sqlite import WRITER, Other
+from tests.producers.test_sqlite import HOLDER, WRITER, Other
 from tests.producers.test_watching import Script
 
 from rightful.app import Ledger
+from rightful.producers.importing import databases
 from rightful.producers.importing.databases import PIPED
 from rightful.producers.importing.loop import Import
 from rightful.producers.importing.watching import Watch
@@ -38,6 +40,28 @@ def test_a_database_is_told_by_its_content_in_a_folder_and_by_name(
     assert [Path(one.path).name for one in found if one.is_read] == ["a.sqlite3", "no.db"]
     assert "passed over: a SQLite database with `cookies` is not of lesson-hook" in " ".join(words(list(found)))
     assert words(list(named)) == []
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+@pytest.mark.parametrize("held", [False, True])
+def test_a_database_of_another_program_is_neither_copied_nor_waited_for(
+    imported: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, held: bool
+) -> None:
+    """It may be a browser's, of many gigabytes, and locked for days."""
+    path = tmp_path / "History.db"
+    execute(path, f"PRAGMA journal_mode={mode}", "CREATE TABLE urls (id)")
+    statements = ["BEGIN EXCLUSIVE", "INSERT INTO urls VALUES (1)"] if mode == "DELETE" else ["BEGIN"]
+    other = Other(HOLDER, path, "INSERT INTO urls VALUES (2)", *statements) if held else None
+
+    def copied(_: str) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(databases, "copied", copied)
+    [report] = imported("auto", path)
+    if other is not None:
+        other.kill()
+
+    assert report.problems[0].what.startswith("a SQLite database with `urls` is not of ")
 
 
 def test_a_folder_is_searched_for_databases_only_by_kinds_that_read_them(imported: Importer, tmp_path: Path) -> None:

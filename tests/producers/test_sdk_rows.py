@@ -120,6 +120,27 @@ def test_sqlalchemys_tables_are_read_in_the_order_of_their_times(
     assert (report.kinds, report.problems) == ({"history.popped": 1, "history.appended": 2}, [])
 
 
+def test_a_session_that_is_cleared_in_a_table_that_gives_ids_again_leaves_the_view(
+    imported: Importer, ledger: Ledger, path: Path
+) -> None:
+    """Tables that an app made itself have no AUTOINCREMENT; only the path says that it is the same database."""
+    execute(path, *(statement.replace(" AUTOINCREMENT", "") for statement in SQLALCHEMY))
+    execute(path, ROW, values=(json.dumps(user("a")), "2026-08-01 10:15:01.000000"))
+    imported("openai-agents", path)
+    execute(path, "DELETE FROM agent_messages")
+    execute(path, "DELETE FROM agent_sessions")
+
+    [report] = imported("openai-agents", path)
+
+    assert shown(ledger) == []
+    assert [what for _, what in told(report)] == [
+        (
+            "note: openai-agents:s: 1 item of an earlier import gone from the database; taken back in its view, kept "
+            "in its full history"
+        )
+    ]
+
+
 def test_encrypted_items_are_kept_as_they_are_and_that_is_said(imported: Importer, ledger: Ledger, path: Path) -> None:
     session = EncryptedSession("s", SQLiteSession("s", path), "a key of at least some length")
     asyncio.run(session.add_items([{"role": "user", "content": "secret"}]))

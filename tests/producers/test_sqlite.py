@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.producers.conftest import Importer
@@ -195,29 +199,72 @@ def test_a_database_that_changes_while_it_is_copied_is_copied_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(path, user("a"))
-    copyfile, left = shutil.copyfile, [1]
+    back_up, left = sqlite._backed_up, [1]
 
-    def changing(source: str, target: str) -> None:
-        copyfile(source, target)
-        if left and left.pop() and source == str(path):
+    def changing(*words: Any) -> None:
+        back_up(*words)
+        if left and left.pop():
             put(path, user("b"))
 
-    monkeypatch.setattr(shutil, "copyfile", changing)
+    monkeypatch.setattr(sqlite, "_backed_up", changing)
     with sqlite.copied(str(path)) as connection:
         assert connection.execute("SELECT count(*) FROM agent_messages").fetchone() == (2,)
 
 
 def test_a_database_that_changes_all_the_time_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(path, user("a"))
-    copyfile = shutil.copyfile
+    back_up = sqlite._backed_up
 
-    def changing(source: str, target: str) -> None:
-        copyfile(source, target)
+    def changing(*words: Any) -> None:
+        back_up(*words)
         put(path, user("b"))
 
-    monkeypatch.setattr(shutil, "copyfile", changing)
+    monkeypatch.setattr(sqlite, "_backed_up", changing)
     with pytest.raises(NotYetError, match="changed all the time"), sqlite.copied(str(path)):
         raise AssertionError
+
+
+def test_a_reader_that_is_killed_leaves_no_copy_behind(
+    path: Path, writer: Other, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy has no name: it is larger than what SQLite keeps in memory, and yet nothing stands in the folder."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    writer.write(json.dumps(user("x" * 4_000_000)))
+    writer.kill()
+    shutil.copytree(path.parent, tmp_path / "left")
+    (tmp_path / "left" / "sessions.db-shm").unlink()
+    put(tmp_path / "closed.db", user("x" * 4_000_000))
+
+    for one in (path, tmp_path / "left" / "sessions.db", tmp_path / "closed.db"):
+        with sqlite.copied(str(one)) as copy:
+            assert list(folder.iterdir()) == []
+            assert copy.execute("SELECT count(*), sum(length(message_data)) > 4000000 FROM agent_messages").fetchone()
+
+
+def test_a_full_disk_of_temporary_files_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(path, user("a"))
+
+    def full(*words: Any) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(sqlite, "_backed_up", full)
+    with pytest.raises(InvalidEventError, match="no space for a copy of it"), sqlite.copied(str(path)):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("part", ["-wal", "-shm", "-journal"])
+def test_a_pipe_beside_a_database_is_not_waited_for(imported: Importer, path: Path, part: str) -> None:
+    put(path, user("a"))
+    os.mkfifo(f"{path}{part}")
+
+    [report] = imported("openai-agents", path)
+
+    assert [one.what for one in report.problems] == [
+        f"sessions.db{part} is not a regular file; nothing of the database was imported"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 import msgspec
@@ -12,9 +13,10 @@ from rightful.producers.importing.files import Problem
 from rightful.producers.importing.readers import Kind, NotYetError, Origin
 from rightful.producers.importing.reports import FileReport
 from rightful.producers.importing.run import Run
-from rightful.producers.importing.sqlite import HEADER, copied
+from rightful.producers.importing.sqlite import HEADER, copied, peeked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from sqlite3 import Connection
     from typing import BinaryIO
 
@@ -103,8 +105,10 @@ def _tell(importing: Import, file: OpenFile, share: Share) -> None:
 
 def _imported(importing: Import, origin: Origin, run: Run, share: Share) -> FileReport:
     try:
+        if (report := _foreign_at_sight(importing, origin)) is not None:
+            return report
         with copied(origin.path) as connection:
-            kind = next((one for one in importing.kinds if reads_databases(one) and one.holds(connection)), None)
+            kind = _kind(importing.kinds, connection)
             if kind is None:
                 return _foreign(importing, origin, connection)
             kind.take(run, importing.log, origin, connection, share)
@@ -119,10 +123,23 @@ def _imported(importing: Import, origin: Origin, run: Run, share: Share) -> File
     return run.report
 
 
+def _kind(kinds: Iterable[Kind], connection: Connection) -> DatabaseKind | None:
+    return next((one for one in kinds if reads_databases(one) and one.holds(connection)), None)
+
+
+def _foreign_at_sight(importing: Import, origin: Origin) -> FileReport | None:
+    """Return the report of a database of which can be seen, without a copy, that it is of none of the kinds."""
+    import sqlite3
+
+    with suppress(sqlite3.DatabaseError), peeked(origin.path) as seen:
+        if seen is not None and _kind(importing.kinds, seen) is None:
+            return _foreign(importing, origin, seen)
+    return None
+
+
 def _foreign(importing: Import, origin: Origin, connection: Connection) -> FileReport:
     """Return the report of a database that is of none of the kinds that may come."""
-    others = (one for one in importing.all_kinds() if reads_databases(one) and one.holds(connection))
-    if (other := next(others, None)) is not None:
+    if (other := _kind(importing.all_kinds(), connection)) is not None:
         what = f"this looks like a database of the kind {other.NAME}"
         return _passed(origin, f"{what}; nothing of it was imported. Import it as {other.NAME}, or as auto")
     names = ", ".join(kind.NAME for kind in importing.kinds)

@@ -16,7 +16,7 @@ from rightful.errors import UsageError
 
 MISSING = (
     "--watch needs the package watchfiles, which is not installed; nothing was imported. "
-    "Install it with: pip install 'rightful[watch]'"
+    "Install it with: pip install '/path/to/the/clone[watch]'"
 )
 """What is said where the extra is not installed."""
 

@@ -44,7 +44,8 @@ class Known:
         times: How often each row was imported; more than once where it had vanished meanwhile.
         inherited: The items that stand in the session that this one was forked from.
         steps: What the imports did, up to the first event of anybody else.
-        sources: The databases that it was imported from, by their paths.
+        sources: The databases that it was imported from, by their paths; one each time it became the one that the
+            view follows, so the last is the one that it follows now.
         erased: The ids of the events that were erased; nobody can say any more which rows they had.
         is_ours: Whether an import wrote to it, which none does to a history that others began.
         is_continued: Whether others wrote to it.
@@ -56,7 +57,7 @@ class Known:
         self.times: Counter[Row] = Counter()
         self.inherited: frozenset[ItemKey] = frozenset()
         self.steps: list[Step] = []
-        self.sources: set[str] = set()
+        self.sources: list[str] = []
         self.erased: set[str] = set()
         self.is_ours = self.is_continued = False
 
@@ -74,7 +75,7 @@ class Known:
         event, position = recorded.event, recorded.position
         if isinstance(event, SessionStarted):
             if event.producer == PRODUCER and isinstance(source := (event.extra or {}).get("source"), str):
-                self.sources.add(source)
+                self.sources.append(source)
             return
         if not isinstance(event, Event) or event.producer != PRODUCER:
             self.is_continued = True

@@ -68,10 +68,14 @@ class Taking:
         if self._is_elsewhere(one, had, rows):
             return
         facts = {} if one.branch is None else {"branch": one.branch}
-        writing.started(one.created, self._source, facts | ({"of": one.parent} if one.parent else {}))
+        facts |= {"of": one.parent} if one.parent else {}
+        count = had.sources.count(self._source)
+        writing.started(one.created, self._source, facts, max(count - 1, 0))
         writing.flush()
         had = self._begun(one, had, rows, writing)
         change = self._change(one, had, rows)
+        if count and had.sources[-1] != self._source and any(change):
+            writing.started(one.created, self._source, facts, count)
         self._write(one, had, change, writing)
         self._parents[one.name] = None
 
@@ -106,19 +110,30 @@ class Taking:
             what = f"{one.name} {what}, so nothing of it was imported"
             self._problem(f"{what}. Import a database before going on with it")
             return True
-        if had.sources <= {self._source} or not had.alive:
+        if not had.times or had.sources[-1:] == [self._source]:
             return False
-        if not any(row in had.times for row in rows):
-            others = ", ".join(sorted(had.sources - {self._source}))
+        if not any(row in had.times for row in rows) and had.alive and self._source not in had.sources:
+            others = ", ".join(sorted(set(had.sources)))
             what = f"was imported from {others}, and this database has another conversation under that id"
             self._problem(f"{one.name} {what}; nothing of it was imported")
             return True
-        newest = max(row.id for row in had.alive.values())
-        if all(row in had.times for row in rows) and one.store.last_row is not None and one.store.last_row < newest:
-            self._note(f"{one.name} stands here as an older copy of what was imported; nothing was taken back")
-            self._run.report.duplicate += len(rows)
+        if self._is_newer(one, had, rows):
+            return False
+        what = "stands here as an older copy of what was imported"
+        self._note(f"{one.name} {what} from {had.sources[-1]}; nothing was taken back")
+        self._run.report.duplicate += len(rows)
+        return True
+
+    def _is_newer(self, one: Conversation, had: Known, rows: Sequence[Row]) -> bool:
+        """Say whether a database is newer than the one that the view follows, or the same.
+
+        It is if it has a row that no import ever found, or if rows of the other are gone from it and none that was
+        gone is there. A table that may give a row's id again cannot tell the latter from an older copy.
+        """
+        shown = list(had.alive.values())
+        if rows == shown or not all(row in had.times for row in rows):
             return True
-        return False
+        return _last_row(one.store) >= _newest(had) and set(rows) <= set(shown)
 
     def _begun(self, one: Conversation, had: Known, rows: Sequence[Row], writing: Writing) -> Known:
         """Begin a branch where it left another one, if the ledger can say so; return what it has then."""
@@ -184,22 +199,25 @@ class Taking:
             said = event.extra or {}
             if said.get("source") == self._source and (store := tables.get(str(said.get("table")))) is not None:
                 found = found | {event.session}
-                self._missed(event.session, store)
+                facts = {name: value for name, value in said.items() if name in ("branch", "of")}
+                self._missed(event.session, store, facts)
 
-    def _missed(self, session: str, store: Store) -> None:
+    def _missed(self, session: str, store: Store, facts: Wire) -> None:
         had = known(self._log, session)
         if not had.alive:
             return
         if had.is_continued:
             self._note(f"{session} is not in the database any more; it went on in the ledger, so its history is kept")
             return
-        newest = max(row.id for row in had.alive.values())
-        if store.last_row is None or store.last_row < newest:
+        leads = had.sources[-1] == self._source
+        if (store.last_row is not None or not leads) and _last_row(store) < _newest(had):
             what = "is not in the database, which is another one than it was imported from; nothing was taken back"
             self._note(f"{session} {what}")
             return
         self._gone(session, len(had.alive))
         writing = Writing(self._run, session, had.head, store.messages, self._file_at)
+        if not leads:
+            writing.started(None, self._source, facts, had.sources.count(self._source))
         writing.popped(list(had.alive))
         writing.flush()
 
@@ -212,6 +230,15 @@ class Taking:
 
     def _problem(self, what: str, row: int | None = None) -> None:
         self._run.tell(Problem(row, what))
+
+
+def _last_row(store: Store) -> int:
+    """Return the highest row id that a table ever gave; less than any where it may give one again."""
+    return -1 if store.last_row is None else store.last_row
+
+
+def _newest(had: Known) -> int:
+    return max(row.id for row in had.times)
 
 
 def _many(count: int, what: str) -> str:

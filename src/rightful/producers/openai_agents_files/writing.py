@@ -92,10 +92,17 @@ class Writing(Reader):
         self._run.flush(self)
         self._bytes = 0
 
-    def started(self, created: object, source: str, facts: dict[str, Any]) -> None:
-        """Say that the session stands in this database."""
+    def started(self, created: object, source: str, facts: dict[str, Any], times_before: int) -> None:
+        """Say that the session stands in this database, which the view follows from here on.
+
+        Args:
+            created: When it was begun, as it is stored.
+            source: Where the database is.
+            facts: What else is so.
+            times_before: How often the view followed it before, and then another one.
+        """
         extra = {"source": source, "table": self._table} | facts
-        key = key_of(self._session, "started", source, self._table)
+        key = key_of(self._session, "started", source, self._table, *([times_before] if times_before else ()))
         self.put(0, self._wire("session.started", key, created) | {"harness": HARNESS, "extra": extra})
 
     def forked(self, parent: str, through: int) -> None:
