@@ -1,4 +1,4 @@
-"""Every error of the package, each a sentence with its facts as attributes.
+"""Errors of the package, each a sentence with its facts as attributes; those of sessions are in `session_errors`.
 
 A message says what is so, what it means for your data, and what to do next. The facts are
 `args`, so each error survives pickling between processes. `exit_code` is what the command
@@ -116,7 +116,10 @@ class LedgerNotFoundError(StorageError):
         self.path = path
 
     def __str__(self) -> str:
-        return f"there is no ledger at {self.path}; nothing was made. Run `rightful init`, or name one with --ledger."
+        return (
+            f"there is no ledger at {self.path}; nothing was made. "
+            "Run `rightful init` (in Python: `create=True`), or name one with --ledger."
+        )
 
 
 class ForeignStoreError(StorageError):

@@ -67,8 +67,10 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         """
         try:
             found = msgspec.json.decode(text, type=cls)
-        except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            raise UsageError(f"this is no token ({error}); read the history again to get one.") from None
+        except (msgspec.DecodeError, UnicodeEncodeError, TypeError):
+            raise UsageError(
+                "this is no token; give the text that `Token.text()` returned, or read the history again to get one."
+            ) from None
         if found.v > VERSION:
             raise UsageError(f"this token has version {found.v}, newer than this program; upgrade, or read again.")
         return found

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from rightful.parts import ItemId
     from rightful.producers.openai_agents.proof import Exchange
 
-NAMESPACE = "openai-agents"
-"""The namespace of the sessions of this SDK."""
+_SHOWN = 64  # characters of what was given that an error repeats
 
 
 class LedgerSession(Shims, Compacting):
@@ -299,11 +298,11 @@ def name_of(session_id: object) -> str:
     Raises:
         UsageError: It can name no session.
     """
-    name = f"{NAMESPACE}:{session_id}"
+    name = f"{branches.NAMESPACE}:{session_id}"
     if not isinstance(session_id, str) or not is_session(name):
         raise UsageError(
-            f"{session_id!r} can be no session id: it is a text of 1 to 1,000 bytes without control characters or lone "
-            "surrogates, and not 'unknown'; nothing was done. Give an id of that kind."
+            f"{_shown(session_id)} can be no session id: it is a text of 1 to {branches.ID_BYTES:,} bytes without "
+            "control characters or lone surrogates, and not 'unknown'; nothing was done. Give an id of that kind."
         )
     return name
 
@@ -312,9 +311,14 @@ def _check_key(run_key: object) -> None:
     if run_key is None or (isinstance(run_key, str) and 0 < len(run_key) <= limits.WORD_CHARS and _is_utf8(run_key)):
         return
     raise UsageError(
-        f"{run_key!r} can be no run key: it is a text of 1 to {limits.WORD_CHARS} characters without lone surrogates; "
-        "nothing was done. Give a key of that kind, or none."
+        f"{_shown(run_key)} can be no run key: it is a text of 1 to {limits.WORD_CHARS:,} characters without lone "
+        "surrogates; nothing was done. Give a key of that kind, or none."
     )
+
+
+def _shown(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _is_utf8(text: str) -> bool:
