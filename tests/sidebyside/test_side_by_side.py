@@ -63,9 +63,9 @@ def test_the_page_shows_every_ordering_and_what_our_session_keeps() -> None:
 def test_what_the_sdk_logs_in_other_processes_does_not_stand_beside_the_table(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    [owed] = [one for one in all_orderings() if one.name == "owed"]
+    [approval] = [one for one in all_orderings() if one.name == "approval"]
     processes = Elsewhere()
-    kept(owed, World("SQLiteSession", tmp_path, processes))
+    kept(approval, World("SQLiteSession", tmp_path, processes))
     processes.close()
 
     assert capfd.readouterr() == ("", "")
