@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 from agents import SQLiteSession
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.ledger.memory import MemoryRecorder
 from tests.producers.conftest import Importer
@@ -130,6 +129,7 @@ OPERATIONS = st.lists(
 )
 
 
+@example([("replace", 1), ("clear", 1)])
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(OPERATIONS)
 def test_after_each_import_the_view_is_what_the_sdk_shows_and_nothing_is_missing(
@@ -346,11 +346,11 @@ def test_a_killed_import_is_simply_run_again(path: Path, tmp_path: Path, appends
         session = SQLiteSession("s", path)
         asyncio.run(session.pop_item())
         session.close()
-    put(path, user("new"), user("newer"), user("newest"))
+    put(path, *(user(f"new {at}") for at in range(5)))
     command = [sys.executable, "-c", KILLED, str(tmp_path / "own"), str(path), str(appends)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
 
     with app.open(tmp_path / "own") as ledger:
         list(import_paths(ledger.log, [OpenAIAgents()], [str(path)], stdin=sys.stdin.buffer))
         assert shown(ledger) == items(path)
-        assert len(everything(ledger)) == 7
+        assert len(everything(ledger)) == 9

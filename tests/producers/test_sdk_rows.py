@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from tests.producers.sdk_databases import execute, items, name, put, shown, user
 
 from rightful import limits
 from rightful.app import Ledger
+from rightful.producers.openai_agents_files.tables import message_of, stores_of
 
 ROW = "INSERT INTO agent_messages (session_id, message_data, created_at) VALUES ('s', ?, ?)"
 TIMES = "TIMESTAMP DEFAULT (CURRENT_TIMESTAMP) NOT NULL"
@@ -166,6 +169,16 @@ def test_a_session_that_names_nobody_is_a_problem_and_the_others_are_read(
     [(_, what)] = told(report)
     cannot = "which names nobody or cannot be a name; it was not imported"
     assert what == f"a session of `agent_messages` has the id {session_id[:64]!r}, {cannot}"
+
+
+def test_a_row_that_damage_moved_is_told_as_damage(path: Path) -> None:
+    """A scan sees it, and a search for its id does not."""
+    put(path, user("a"))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.text_factory = bytes
+        [store] = stores_of(connection)
+        with pytest.raises(sqlite3.DatabaseError, match="row 2 of agent_messages is not in its place"):
+            message_of(connection, store, 2)
 
 
 def test_a_changed_row_is_another_one(imported: Importer, ledger: Ledger, path: Path) -> None:

@@ -189,8 +189,17 @@ def messages_of(connection: Connection, store: Store, session_id: str, branch: s
 
 
 def message_of(connection: Connection, store: Store, row: int) -> Message:
-    """Return one message again."""
-    return _message(*connection.execute(_selected(store, "FROM MESSAGES m WHERE m.id = ?"), (row,)).fetchone())
+    """Return one message again.
+
+    Raises:
+        sqlite3.DatabaseError: It is not found where it was seen, since the database is damaged.
+    """
+    import sqlite3
+
+    found = connection.execute(_selected(store, "FROM MESSAGES m WHERE m.id = ?"), (row,)).fetchone()
+    if found is None:
+        raise sqlite3.DatabaseError(f"row {row} of {store.messages} is not in its place")
+    return _message(*found)
 
 
 def unbranched_of(connection: Connection, store: Store, session_id: str) -> list[int]:

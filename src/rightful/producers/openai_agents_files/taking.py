@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rightful import content
@@ -70,8 +70,11 @@ class Taking:
         facts = {} if one.branch is None else {"branch": one.branch}
         facts |= {"of": one.parent} if one.parent else {}
         count = had.sources.count(self._source)
-        writing.started(one.created, self._source, facts, max(count - 1, 0))
-        writing.flush()
+        if count:
+            self._run.report.duplicate += 1
+        else:
+            writing.started(one.created, self._source, facts, 0)
+            writing.flush()
         had = self._begun(one, had, rows, writing)
         change = self._change(one, had, rows)
         if count and had.sources[-1] != self._source and any(change):
@@ -110,7 +113,7 @@ class Taking:
             what = f"{one.name} {what}, so nothing of it was imported"
             self._problem(f"{what}. Import a database before going on with it")
             return True
-        if not had.times or had.sources[-1:] == [self._source]:
+        if not had.times or not had.sources or had.sources[-1] == self._source:  # of erased starts no source is known
             return False
         if not any(row in had.times for row in rows) and had.alive and self._source not in had.sources:
             others = ", ".join(sorted(set(had.sources)))
@@ -133,7 +136,7 @@ class Taking:
         shown = list(had.alive.values())
         if rows == shown or not all(row in had.times for row in rows):
             return True
-        return _last_row(one.store) >= _newest(had) and set(rows) <= set(shown)
+        return _last_row(one.store) >= _newest(had.times) and set(rows) <= set(shown)
 
     def _begun(self, one: Conversation, had: Known, rows: Sequence[Row], writing: Writing) -> Known:
         """Begin a branch where it left another one, if the ledger can say so; return what it has then."""
@@ -209,8 +212,9 @@ class Taking:
         if had.is_continued:
             self._note(f"{session} is not in the database any more; it went on in the ledger, so its history is kept")
             return
-        leads = had.sources[-1] == self._source
-        if (store.last_row is not None or not leads) and _last_row(store) < _newest(had):
+        leads = had.sources[-1:] == [self._source]
+        newest = _newest(had.alive.values() if leads else had.times)
+        if (store.last_row is not None or not leads) and _last_row(store) < newest:
             what = "is not in the database, which is another one than it was imported from; nothing was taken back"
             self._note(f"{session} {what}")
             return
@@ -237,8 +241,8 @@ def _last_row(store: Store) -> int:
     return -1 if store.last_row is None else store.last_row
 
 
-def _newest(had: Known) -> int:
-    return max(row.id for row in had.times)
+def _newest(rows: Iterable[Row]) -> int:
+    return max(row.id for row in rows)
 
 
 def _many(count: int, what: str) -> str:
