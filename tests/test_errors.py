@@ -161,7 +161,7 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         session_errors.RunDiffersError("t:a", "job-7", 2, 9),
         3,
         {"session": "t:a", "run": "job-7", "ordinal": 2, "position": 9},
-        "run 'job-7' of t:a was here before, and its call 2 appended something else (position 9); nothing was written.",
+        "run 'job-7' of t:a was here before, and its call 2 did something else (position 9); nothing was written.",
     ),
     (
         session_errors.SessionClosedError("t:a"),

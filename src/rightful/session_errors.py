@@ -163,7 +163,7 @@ class VoidTokenError(RightfulError):
 
 
 class RunDiffersError(RightfulError):
-    """A run that is repeated under its key appends something else than the first time. Nothing was written.
+    """A run that is repeated under its key does something else than the first time. Nothing was written.
 
     What the first attempt appended stands. Let the run end, and start another one with a key of its own: it
     sees what this one left.
@@ -186,7 +186,7 @@ class RunDiffersError(RightfulError):
 
     def __str__(self) -> str:
         return (
-            f"run {self.run!r} of {self.session} was here before, and its call {self.ordinal} appended something else "
+            f"run {self.run!r} of {self.session} was here before, and its call {self.ordinal} did something else "
             f"(position {self.position}); nothing was written. Start again, or resume, with another run key: that "
             "run sees what this one left."
         )

@@ -73,7 +73,7 @@ def test_what_the_sdk_logs_in_other_processes_does_not_stand_beside_the_table(
 
 @pytest.mark.parametrize(("word", "code"), [("--help", 0), ("--hlp", 2)])
 def test_help_and_a_slip_play_nothing(word: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    played = []
+    played: list[object] = []
     monkeypatch.setattr(command, "results", played.append)
     with pytest.raises(SystemExit) as ended:
         command.main([word])

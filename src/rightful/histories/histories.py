@@ -145,6 +145,19 @@ class Histories:
         wrote = [Wrote(id_, len(event.items)) for id_, event in zip(ids, events, strict=True)]
         return structs.replace(token, wrote=(*token.wrote, *wrote))
 
+    def done(self, session: str, run: str, ordinal: int) -> dict[str, int]:
+        """Return what a run did before as one of its calls: `extend`, `pop` or `clear`, and its position.
+
+        Pops and clears are a run's by their key, `composite_key(run, ordinal)`.
+        """
+        key = composite_key(run, ordinal)
+        keys = {"extend": (run, ordinal, 0), "pop": (key,), "clear": (key,)}
+        found = {
+            what: self.log.of_id(event_id(self._producer, composite_key(session, what, *of)))
+            for what, of in keys.items()
+        }
+        return {what: rows[0].position for what, rows in found.items() if rows}
+
     def pop(self, session: str, *, key: str | None = None) -> Any:  # noqa: ANN401 - content
         """Take the last item of a history back; it remains in the log.
 
@@ -156,7 +169,7 @@ class Histories:
             The item; None where the history shows nothing.
 
         Raises:
-            BusyError: Others held the ledger too long. Nothing was written.
+            UsageError: Others changed it each time. Nothing was written.
         """
         key_ = composite_key(session, "pop", key or uuid.uuid4().hex)
         id_ = event_id(self._producer, key_)

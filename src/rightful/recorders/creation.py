@@ -11,6 +11,7 @@ import lmdb
 import msgspec
 
 from rightful import limits
+from rightful.errors import ForeignStoreError
 from rightful.recorders import files, locks
 from rightful.recorders.faults import storage_error
 from rightful.recorders.kinds import ABOUT, FORMAT, META, About, Kind
@@ -20,8 +21,11 @@ def create(root: Path, kind: Kind) -> None:
     """Make an empty store of a kind, whole or not at all, unless there is one.
 
     Raises:
+        ForeignStoreError: A file is there. It was not touched.
         StorageError: There is no room, or no permission.
     """
+    if root.is_file():
+        raise ForeignStoreError(str(root), "it is a file, and the folder of a ledger is expected")
     try:
         if not root.exists():
             root.parent.mkdir(mode=locks.PRIVATE_FOLDER, parents=True, exist_ok=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -198,8 +199,12 @@ class LMDBRecorder(LedgerRecorder):
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        self.close()
+    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
+        try:
+            self.close()
+        except (AttributeError, TypeError):  # what it needs is gone already; the system gives back the rest
+            if not ends():
+                raise
 
     def _open(self) -> registry.Store:
         if self._store is None:

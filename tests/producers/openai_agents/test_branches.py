@@ -187,3 +187,18 @@ def test_the_full_history_keeps_what_was_popped_and_cleared(session: LedgerSessi
         assert [one.fate for one in (await session.full_history(at=1)).entries] == ["shown", "shown"]
 
     asyncio.run(play())
+
+
+def test_a_class_that_cannot_be_made_like_this_one_leaves_no_branch_behind(tmp_path: Path) -> None:
+    class Own(LedgerSession):
+        def __init__(self, session_id: str) -> None:
+            super().__init__(session_id, tmp_path / "ledger")
+
+    async def play() -> None:
+        async with Own("chat") as session:
+            await grown(session, "a")
+            with pytest.raises(TypeError, match="run_key"):
+                await session.fork()
+            assert session.ledger.log.head() == 1
+
+    asyncio.run(play())

@@ -10,6 +10,7 @@ from typing import Any, get_origin
 
 import pytest
 from agents import Agent, RunContextWrapper, RunHooks, Runner
+from agents.testing import ScriptedModel, assistant_message
 from agents.usage import Usage
 from tests.producers.openai_agents.providers import Provider, always, app, calls, never, run, says, shown, user
 
@@ -213,5 +214,39 @@ def test_two_runs_at_once_on_one_session_object_have_each_their_own_proof(ledger
         assert len([item for item in left if item.startswith("cmp")]) == 1
         assert {"go one", "one"} <= {*left} or {"go two", "two"} <= {*left}
         assert len(left) == 3
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("told", ["", "r" * 513, "\ud800", 7], ids=["empty", "long", "surrogate", "number"])
+def test_a_response_id_that_is_none_is_not_kept_and_ends_no_run(told: Any, ledger: Ledger) -> None:
+    class Odd(ScriptedModel):
+        async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+            response = await super().get_response(*args, **kwargs)
+            response.response_id = told
+            return response
+
+    async def play() -> None:
+        session = LedgerSession("chat", ledger)
+        await Runner.run(
+            Agent(name="A", model=Odd([[assistant_message("x")]])), "Hi", session=session, hooks=session.hooks()
+        )
+
+        assert [row.event.response_id for row in await session.events()] == [None, None]  # type: ignore[union-attr]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("hooked", [True, False])
+def test_an_agents_name_may_be_a_kind_of_text(hooked: bool, ledger: Ledger) -> None:
+    class Name(str):
+        __slots__ = ()
+
+    async def play() -> None:
+        session = LedgerSession("chat", ledger)
+        agent = Agent(name=Name("A"), model=ScriptedModel([[assistant_message("x")]]))
+        await Runner.run(agent, "Hi", session=session, hooks=session.hooks() if hooked else None)
+
+        assert [row.event.agent for row in await session.events()] == [None, "A"]  # type: ignore[union-attr]
 
     asyncio.run(play())

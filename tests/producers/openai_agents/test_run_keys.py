@@ -152,3 +152,34 @@ def test_a_retry_in_another_process_that_differs_fails_and_leaves_nothing(tmp_pa
     assert json.loads(differs[0]) == "RunDiffersError"
     with rightful.open(tmp_path / "ledger", readonly=True) as ledger:
         assert ledger.log.head() == 4
+
+
+@pytest.mark.parametrize("second", ["add", "pop", "clear", "fork"])
+@pytest.mark.parametrize("first", ["add", "pop", "clear"])
+def test_a_call_of_another_kind_than_in_the_first_attempt_stops_the_run(
+    first: str, second: str, ledger: Ledger
+) -> None:
+    """Else a pop would take what the first attempt appended, and the retry does not even see."""
+
+    async def play() -> None:
+        async def call(session: LedgerSession, what: str) -> None:
+            calls: dict[str, Any] = {
+                "add": lambda: session.add_items([user("two")]),
+                "pop": session.pop_item,
+                "clear": session.clear_session,
+                "fork": session.fork,
+            }
+            await calls[what]()
+
+        for what in (first, second):
+            session = attempt(ledger)
+            await session.add_items([user("one")])
+            head = ledger.log.head()
+            if what == second != first:
+                with pytest.raises(RunDiffersError, match="its call 1 did something else"):
+                    await call(session, what)
+                assert ledger.log.head() == head
+            else:
+                await call(session, what)
+
+    asyncio.run(play())

@@ -6,6 +6,8 @@ import asyncio
 import enum
 import math
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from agents.memory.session import _session_accepts_wrapper
 import rightful
 from rightful import limits
 from rightful.app import Ledger
-from rightful.errors import InvalidEventError, UsageError
+from rightful.errors import ForeignStoreError, InvalidEventError, UsageError
 from rightful.events import HistoryAppended
 from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import SessionClosedError
@@ -280,3 +282,59 @@ def test_a_closed_session_says_so_and_does_nothing(session: LedgerSession) -> No
 
     asyncio.run(each())
     assert session.ledger.log.head() == 0
+
+
+@pytest.mark.parametrize("bad", [None, 7, b"ledger"], ids=repr)
+def test_what_is_no_ledger_is_refused_at_once(bad: Any) -> None:
+    with pytest.raises(UsageError, match="is no ledger"):
+        LedgerSession("chat", bad)
+
+
+def test_a_file_is_no_ledger_and_stays_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "conversations.db"
+    file.write_bytes(b"SQLite format 3")
+
+    with pytest.raises(ForeignStoreError, match="it is a file, and the folder of a ledger is expected"):
+        LedgerSession("chat", file)
+
+    assert file.read_bytes() == b"SQLite format 3"
+
+
+@pytest.mark.parametrize("bad", ["abc", b"abc", {"role": "user", "content": "a"}], ids=repr)
+def test_one_item_outside_a_list_is_refused_and_not_taken_apart(bad: Any, session: LedgerSession) -> None:
+    with pytest.raises(UsageError, match="takes a list of items"):
+        asyncio.run(session.add_items(bad))
+
+    assert session.ledger.log.head() == 0
+
+
+def test_a_kind_of_text_names_what_its_text_says(ledger: Ledger) -> None:
+    class Chat(str, enum.Enum):  # noqa: UP042 - its `format` is not what it says
+        ONE = "one"
+
+    session = LedgerSession(Chat.ONE, ledger, run_key=Text("job"))
+
+    assert (session.name, session.session_id) == ("openai-agents:one", "one")
+    assert type(session.session_id) is str
+    assert added(session, user("a")) == [user("a")]
+    assert [row.event.run for row in asyncio.run(session.events())] == ["job"]  # type: ignore[union-attr]
+
+
+class Text(str):
+    __slots__ = ()
+
+
+MISSING = """
+import sys
+sys.modules["agents"] = None
+try:
+    import rightful.producers.openai_agents
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_without_the_sdk_it_is_said_how_to_install_it() -> None:
+    done = subprocess.run([sys.executable, "-c", MISSING], check=True, capture_output=True, text=True, timeout=60)
+
+    assert "pip install 'rightful[openai-agents]'" in done.stdout

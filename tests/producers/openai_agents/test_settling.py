@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.producers.openai_agents.gated import Gate
 
+import rightful
 from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import OutcomeUnknownError, StorageError
@@ -281,6 +282,102 @@ else:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 def test_the_child_of_a_fork_has_threads_of_its_own(tmp_path: Path) -> None:
     words = [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path / "ledger")]
+
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+AT_EXIT = """
+import asyncio, atexit, sys
+from rightful.producers.openai_agents import LedgerSession
+
+session = LedgerSession("chat", sys.argv[1])
+add = lambda text: asyncio.run(session.add_items([{"role": "user", "content": text}]))
+add("a")
+atexit.register(session.close)
+atexit.register(add, "b")
+"""
+
+
+def test_a_session_can_be_used_and_closed_when_the_interpreter_ends(tmp_path: Path) -> None:
+    """No thread is begun any more by then."""
+    words = [sys.executable, "-c", AT_EXIT, str(tmp_path / "ledger")]
+
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    with rightful.open(tmp_path / "ledger", readonly=True) as ledger:
+        assert texts(ledger.history("openai-agents:chat").items) == ["a", "b"]
+
+
+def test_a_thread_that_could_not_be_had_and_came_all_the_same_works_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    line, done, threads = Line(), [], []
+
+    def start(work: Callable[[], None]) -> None:
+        threads.append(threading.Thread(target=work))
+        raise RuntimeError("can't start new thread")
+
+    def first() -> None:
+        threads[0].start()
+        line.put(lambda: done.append("second"))
+        threads[0].join(0.01)
+        done.append("first")
+
+    monkeypatch.setattr("rightful.producers.openai_agents.line._threads.start", start)
+    line.put(first).result(60)
+    threads[0].join(60)
+
+    assert done == ["first", "second"]
+
+
+UNCLOSED = """
+import asyncio, json, sys
+from rightful.producers.openai_agents import LedgerSession
+
+for module in (json, asyncio, sys):
+    module.kept = LedgerSession("chat", sys.argv[1])
+    asyncio.run(module.kept.add_items([{"role": "user", "content": module.__name__}]))
+"""
+
+
+def test_sessions_that_nobody_closed_end_with_the_interpreter_and_in_silence(tmp_path: Path) -> None:
+    """Their modules may be gone before them."""
+    words = [sys.executable, "-c", UNCLOSED, str(tmp_path / "ledger")]
+
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    with rightful.open(tmp_path / "ledger", readonly=True) as ledger:
+        assert texts(ledger.history("openai-agents:chat").items) == ["json", "asyncio", "sys"]
+
+
+BUSY_FORK = """
+import asyncio, os, sys, threading
+from rightful.errors import ForkedError
+from rightful.producers.openai_agents import LedgerSession
+
+session = LedgerSession("chat", sys.argv[1])
+entered, go = threading.Event(), threading.Event()
+busy = session._line.put(lambda: (entered.set(), go.wait()))
+entered.wait()
+if child := os.fork():
+    go.set()
+    busy.result()
+    session.close()
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+try:
+    asyncio.run(session.get_items())
+except ForkedError:
+    session.close()
+    os._exit(0)
+os._exit(1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_session_that_was_at_work_in_the_parent_keeps_no_child_waiting(tmp_path: Path) -> None:
+    words = [sys.executable, "-W", "ignore", "-c", BUSY_FORK, str(tmp_path / "ledger")]
 
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)
 

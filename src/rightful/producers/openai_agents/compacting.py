@@ -13,9 +13,10 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from agents.memory import SessionSettings
 from msgspec import structs
 
-from rightful import limits, times
+from rightful import times
 from rightful.errors import UsageError
 from rightful.history_events import CompactionDeferred
 from rightful.identity import composite_key
@@ -28,7 +29,7 @@ from rightful.session_errors import CompactionRefusedError, StaleTokenError
 
 if TYPE_CHECKING:
     from agents import RunContextWrapper, RunHooks
-    from agents.memory import OpenAIResponsesCompactionArgs, SessionSettings
+    from agents.memory import OpenAIResponsesCompactionArgs
 
     from rightful import Ledger
     from rightful.histories.history import History
@@ -154,7 +155,7 @@ class Compacting:
         read = run.token if run.known is not None else None
         since = view.token.position if read is None or read.void else read.position
         known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
-        count, limit = len(view.items), getattr(self.session_settings, "limit", None)
+        count, limit = len(view.items), SessionSettings().resolve(self.session_settings).limit
         window = range(0 if limit is None else max(0, count - max(0, limit)), count)
         changes = self._ledger.read(session=self._name, types=_OUTDATES, after=since)
         return Look(view, window, known, next(iter(changes), None) is not None)
@@ -304,9 +305,7 @@ class Compacting:
     def _defer(self, run: Run, asked: Asked, reason: str) -> None:
         if self._ledger.history(self._name, 0).owed is not None:
             return
-        response_id = asked.response_id
-        if response_id is not None and not 0 < len(response_id) <= limits.WORD_CHARS:
-            response_id = None
+        response_id = facts.word(asked.response_id)
         key = composite_key(self._name, "deferred", run.calls.run, response_id or uuid.uuid4().hex)
         event = CompactionDeferred(
             producer=PRODUCER,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from agents.tracing import AgentSpanData, get_current_span
 
+from rightful import limits
+
 if TYPE_CHECKING:
     from agents import RunContextWrapper
 
@@ -25,7 +27,26 @@ def speaker(items: list[Any]) -> str | None:
         return None
     data = getattr(get_current_span(), "span_data", None)
     name = data.name if isinstance(data, AgentSpanData) else getattr(data, "agent_name", None)
-    return name if isinstance(name, str) else None
+    return str.__str__(name) if isinstance(name, str) else None
+
+
+def word(told: object) -> str | None:
+    """Return a word that the SDK tells, a response id, as an event holds it; None if it is none.
+
+    A model of one's own may tell anything, or nothing in the form of an empty text; the run does not end for that.
+    """
+    if not isinstance(told, str) or not 0 < len(told) <= limits.WORD_CHARS or not is_utf8(told):
+        return None
+    return str.__str__(told)
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether a text has no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def usage_since(run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents import RunHooks
 
+from rightful.producers.openai_agents import facts
 from rightful.producers.openai_agents.proof import Exchange, mark
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class RecordingHooks(RunHooks[Any]):
         if asked is not None:
             run.exchange = Exchange(
                 seen=tuple(mark(item) for item in [*asked, *response.to_input_items()]),
-                response_id=response.response_id,
-                agent=agent.name,
+                response_id=facts.word(response.response_id),
+                agent=str.__str__(agent.name),
             )
         if self.inner is not None:
             await self.inner.on_llm_end(context, agent, response)

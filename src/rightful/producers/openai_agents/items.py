@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rightful import content
@@ -16,8 +16,10 @@ def as_json(items: Iterable[Any]) -> list[Any]:
     What JSON knows is the item itself; a caller does not change it while it waits for the append.
 
     Raises:
-        UsageError: One of them is no JSON value. Nothing was written.
+        UsageError: One of them is no JSON value, or they are one item outside a list. Nothing was written.
     """
+    if isinstance(items, str | bytes | Mapping):
+        raise UsageError("a session takes a list of items, and was given one; nothing was written. Put it in a list.")
     return [item if content.is_plain(item) else _through_json(at, item) for at, item in enumerate(items)]
 
 

@@ -46,21 +46,34 @@ class Line:
     """The calls of one session, each begun when the one before it has ended."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock, self._turn = threading.Lock(), threading.Lock()
         self._waiting: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._busy = False
 
     def put(self, work: Callable[[], T]) -> Future[T]:
         """Add a call to the line and return its outcome to come. A cancelled one that has not begun is left out."""
         outcome: Future[T] = Future()
+        if self._pid != os.getpid():  # a fork has none of the threads that its parent's calls wait for
+            self._begin()
         with self._lock:
             self._waiting.append((work, outcome))
             begun, self._busy = self._busy, True
         if not begun:
-            _threads.start(self._work_off)
+            try:
+                _threads.start(self._work_off)
+            except RuntimeError:  # no thread is to be had, as when the interpreter ends: the caller does it itself
+                self._work_off()
         return outcome
 
     def _work_off(self) -> None:
+        with self._turn:  # a thread that could not be had may have come all the same
+            self._work_off_all()
+
+    def _work_off_all(self) -> None:
         while (one := self._next()) is not None:
             work, outcome = one
             if not outcome.set_running_or_notify_cancel():

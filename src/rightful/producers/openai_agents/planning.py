@@ -87,13 +87,13 @@ def checked_mode(mode: Mode) -> Mode:
     return mode
 
 
-def checked_model(model: str) -> str:
+def checked_model(model: object) -> str:
     """Return the name of a model that compacts.
 
     Raises:
         UsageError: The provider compacts with none of that name.
     """
-    if not provider.compacts(model):
+    if not isinstance(model, str) or not provider.compacts(model):
         raise UsageError(
             f"{model!r} is no model that compacts; nothing was done. Give one of OpenAI's: gpt-…, o…, or ft:gpt-…."
         )

@@ -21,7 +21,7 @@ from rightful.producers.openai_agents.compacting import Compacting
 from rightful.producers.openai_agents.items import as_json
 from rightful.producers.openai_agents.line import Line, settled
 from rightful.producers.openai_agents.planning import Mode, checked_mode, checked_model
-from rightful.producers.openai_agents.runs import Run, Runs
+from rightful.producers.openai_agents.runs import Calls, Run, Runs
 from rightful.producers.openai_agents.shims import Shims
 from rightful.session_errors import RunDiffersError, SessionClosedError
 from rightful.tokens import Batch
@@ -90,8 +90,8 @@ class LedgerSession(Shims, Compacting):
         should_trigger_compaction: Callable[[dict[str, Any]], bool] | None = None,
     ) -> None:
         self._name = name_of(session_id)
-        _check_key(run_key)
-        self.session_id = session_id
+        run_key = _key(run_key)
+        self.session_id = str.__str__(session_id)  # of a kind of text, what it says
         self.session_settings = _settings(session_settings)
         self.run_key = run_key
         self._client = client
@@ -215,6 +215,7 @@ class LedgerSession(Shims, Compacting):
 
     def _append(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> None:
         calls = run.calls
+        self._check_same(calls, "extend")
         told = self._told(run, items, batch, exchange)
 
         def write() -> None:
@@ -232,6 +233,7 @@ class LedgerSession(Shims, Compacting):
 
     def _pop(self, run: Run) -> Any:  # noqa: ANN401 - content
         calls = run.calls
+        self._check_same(calls, "pop")
         if not calls.given and not self._ledger.history(self._name, 1).items:
             return None  # nothing to write down: nobody will ask again what this call did
         item = self._ledger.pop(self._name, key=calls.key())
@@ -239,18 +241,33 @@ class LedgerSession(Shims, Compacting):
         return item
 
     def _clear(self, run: Run) -> None:
+        self._check_same(run.calls, "clear")
         self._ledger.clear(self._name, key=run.calls.key())
         run.calls.next += 1
 
     def _fork(self, run: Run, at: int | ItemId | None, session_id: str | None) -> LedgerSession:
         calls = run.calls
+        self._check_same(calls, "fork")
         into = branches.own_id(self.session_id, self.run_key, calls.next) if session_id is None else session_id
         name = name_of(into)
         of, through = branches.begins(self._ledger, self._name, at)
+        branch = self._like(into)  # first: a class that cannot be made like this one leaves no branch behind
         if not (calls.given and branches.stands(self._ledger, name, of, None if at is None else through)):
-            self._ledger.fork(of, name, at=through)
+            try:
+                self._ledger.fork(of, name, at=through)
+            except BaseException:
+                if self._owned:  # so the branch has a handle of its own
+                    branch.ledger.close()
+                raise
         calls.next += 1
-        return self._like(into)
+        return branch
+
+    def _check_same(self, calls: Calls, does: str) -> None:
+        """Stop a run that is repeated and does something else than the first time; `extend` compares the items."""
+        done = self._ledger.histories().done(self._name, calls.run, calls.next) if calls.given else {}
+        for what, position in done.items():
+            if what != does:
+                raise RunDiffersError(self._name, calls.run, calls.next, position)
 
     def _like(self, session_id: str) -> LedgerSession:
         return type(self)(
@@ -298,8 +315,7 @@ def name_of(session_id: object) -> str:
     Raises:
         UsageError: It can name no session.
     """
-    name = f"{branches.NAMESPACE}:{session_id}"
-    if not isinstance(session_id, str) or not is_session(name):
+    if not isinstance(session_id, str) or not is_session(name := f"{branches.NAMESPACE}:{str.__str__(session_id)}"):
         raise UsageError(
             f"{_shown(session_id)} can be no session id: it is a text of 1 to {branches.ID_BYTES:,} bytes without "
             "control characters or lone surrogates, and not 'unknown'; nothing was done. Give an id of that kind."
@@ -307,26 +323,19 @@ def name_of(session_id: object) -> str:
     return name
 
 
-def _check_key(run_key: object) -> None:
-    if run_key is None or (isinstance(run_key, str) and 0 < len(run_key) <= limits.WORD_CHARS and _is_utf8(run_key)):
-        return
-    raise UsageError(
-        f"{_shown(run_key)} can be no run key: it is a text of 1 to {limits.WORD_CHARS:,} characters without lone "
-        "surrogates; nothing was done. Give a key of that kind, or none."
-    )
+def _key(run_key: object) -> str | None:
+    key = facts.word(run_key)
+    if key is None and run_key is not None:
+        raise UsageError(
+            f"{_shown(run_key)} can be no run key: it is a text of 1 to {limits.WORD_CHARS:,} characters without lone "
+            "surrogates; nothing was done. Give a key of that kind, or none."
+        )
+    return key
 
 
 def _shown(given: object) -> str:
     text = repr(given)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
@@ -335,8 +344,10 @@ def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings
 
 
 def _opened(ledger: Ledger | str | os.PathLike[str]) -> Ledger:
-    if not isinstance(ledger, str | os.PathLike):
-        return ledger
     import rightful
 
+    if isinstance(ledger, rightful.Ledger):
+        return ledger
+    if not isinstance(ledger, str | os.PathLike):
+        raise UsageError(f"{ledger!r} is no ledger; nothing was done. Give an open `Ledger`, or the path of one.")
     return rightful.open(ledger, create=True)
