@@ -337,4 +337,4 @@ except ImportError as error:
 def test_without_the_sdk_it_is_said_how_to_install_it() -> None:
     done = subprocess.run([sys.executable, "-c", MISSING], check=True, capture_output=True, text=True, timeout=60)
 
-    assert "pip install 'rightful[openai-agents]'" in done.stdout
+    assert "pip install '/path/to/the/clone[openai-agents]'" in done.stdout
