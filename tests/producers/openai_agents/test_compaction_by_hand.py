@@ -51,6 +51,21 @@ def test_by_hand_all_that_is_shown_is_sent_and_covered_but_open_calls(ledger: Le
     asyncio.run(play())
 
 
+def test_settings_that_are_given_later_as_a_dict_limit_what_is_compacted_too(ledger: Ledger) -> None:
+    async def play() -> None:
+        session = LedgerSession("chat", ledger, client=Provider())
+        await session.add_items([user("a"), user("b")])
+        later: Any = {"limit": 1}
+        session.session_settings = later
+        assert await session.get_items() == [user("b")]
+        await session.run_compaction({"force": True})
+        session.session_settings = None
+
+        assert shown(session) == ["a", "cmp-1"]
+
+    asyncio.run(play())
+
+
 @pytest.mark.parametrize(
     ("response_id", "left"),
     [

@@ -207,7 +207,7 @@ def test_what_no_event_may_hold_is_refused_with_its_batch(session: LedgerSession
 
 @pytest.mark.parametrize("bad", ["", "unknown", "a\nb", "a\x7fb", "\ud800", "x" * 1_011, 7, None], ids=repr)
 def test_an_id_that_can_name_no_session_is_refused(bad: Any, ledger: Ledger) -> None:
-    with pytest.raises(UsageError, match="can be no session id"):
+    with pytest.raises(UsageError, match="can be no session id: it is a text of 1 to 1,010 bytes"):
         LedgerSession(bad, ledger)
 
 
@@ -288,6 +288,12 @@ def test_a_closed_session_says_so_and_does_nothing(session: LedgerSession) -> No
 def test_what_is_no_ledger_is_refused_at_once(bad: Any) -> None:
     with pytest.raises(UsageError, match="is no ledger"):
         LedgerSession("chat", bad)
+
+
+@pytest.mark.parametrize("bad", [None, 7, "claude-4"], ids=repr)
+def test_what_is_no_model_that_compacts_is_refused_at_once(bad: Any, ledger: Ledger) -> None:
+    with pytest.raises(UsageError, match="is no model that compacts"):
+        LedgerSession("chat", ledger, model=bad)
 
 
 def test_a_file_is_no_ledger_and_stays_as_it_is(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agents.memory import SessionSettings
 from msgspec import structs
 
-from rightful import times
+from rightful import limits, times
 from rightful.errors import UsageError
 from rightful.history_events import CompactionDeferred
 from rightful.identity import composite_key
@@ -124,7 +124,7 @@ class Compacting:
 
     def _asked(self, args: OpenAIResponsesCompactionArgs | None) -> Asked:
         said: dict[str, Any] = {**(args or {})}
-        response_id, store = said.get("response_id") or None, said.get("store")
+        response_id, store = facts.word(said.get("response_id")), said.get("store")
         if response_id is not None and store is False:
             self._unstored = response_id
         elif store and response_id == self._unstored:
@@ -305,7 +305,9 @@ class Compacting:
     def _defer(self, run: Run, asked: Asked, reason: str) -> None:
         if self._ledger.history(self._name, 0).owed is not None:
             return
-        response_id = facts.word(asked.response_id)
+        response_id = asked.response_id
+        if response_id is not None and not 0 < len(response_id) <= limits.WORD_CHARS:
+            response_id = None
         key = composite_key(self._name, "deferred", run.calls.run, response_id or uuid.uuid4().hex)
         event = CompactionDeferred(
             producer=PRODUCER,
