@@ -36,8 +36,11 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run what was asked for; 1 when a budget is not met."""
-    args = _parser().parse_args(words)
+    """Run what was asked for; 1 when a budget is not met, and 0 for small sizes, which tell nothing of it."""
+    parser = _parser()
+    args = parser.parse_args(words)
+    if unknown := [name for name in args.name if name not in BENCHMARKS]:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     if args.table is not None:
         print("\n".join(table(json.loads(line) for line in args.table if line.startswith("{"))))
         return 0

@@ -47,6 +47,10 @@ class Setting(NamedTuple):
     def pairs(self) -> int:
         return 1 if self.quick else PAIRS
 
+    @property
+    def warm(self) -> int:
+        return 0 if self.quick else 1
+
     def events(self, usual: int, quick: int) -> int:
         """Return how many events to use."""
         return self.size or (quick if self.quick else usual)

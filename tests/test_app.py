@@ -44,6 +44,26 @@ def test_nothing_is_made_unless_asked_for(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("file/ledger", "File exists: {}/file"),
+        ("n" * 256, "File name too long: {}/" + "n" * 256),
+        ("loop/ledger", "File exists: {}/loop"),
+    ],
+)
+def test_a_path_at_which_none_can_be_made_is_told_and_to_name_another(tmp_path: Path, name: str, why: str) -> None:
+    """To try again would be to no avail."""
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+
+    with pytest.raises(StorageError) as caught:
+        rightful.open(tmp_path / name, create=True)
+
+    said = f"{tmp_path / name} cannot be used: {why.format(tmp_path)}"
+    assert str(caught.value) == f"{said}. Nothing was written. Name another path."
+
+
 def test_making_what_is_there_opens_it(path: Path) -> None:
     with rightful.open(path, create=True) as ledger:
         assert ledger.status().events == 2

@@ -37,7 +37,7 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         errors.LedgerNotFoundError("/l"),
         4,
         {"path": "/l"},
-        "there is no ledger at /l; nothing was made. Run `rightful init`",
+        "there is no ledger at /l; nothing was made. Run `rightful init` (in Python: `create=True`), or name one with",
     ),
     (
         errors.ForeignStoreError("/l", "cut short"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rightful.errors import UsageError
@@ -31,11 +33,17 @@ def test_a_token_that_was_written_down_is_the_same() -> None:
         '{"session":"t:a","position":1,"v":0}',
         '{"session":"t:a","position":1,"x":' + "[" * 100_000,
         "\ud800",
+        None,
+        7,
     ],
 )
-def test_what_is_no_token_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="this is no token"):
+def test_what_is_no_token_is_refused_in_one_sentence(text: Any) -> None:
+    with pytest.raises(UsageError) as caught:
         Token.of(text)
+
+    assert str(caught.value) == (
+        "this is no token; give the text that `Token.text()` returned, or read the history again to get one."
+    )
 
 
 def test_a_token_of_a_newer_version_is_refused() -> None:

@@ -1,8 +1,7 @@
-"""Every error of the package, each a sentence with its facts as attributes.
+"""Errors of the package, each a sentence with its facts as attributes; those of sessions are in `session_errors`.
 
-A message says what is so, what it means for your data, and what to do next. The facts are
-`args`, so each error survives pickling between processes. `exit_code` is what the command
-line returns for it: 2 wrong usage or invalid input, 3 conflict, 4 storage.
+A message says what is so, what it means for your data, and what to do next. The facts are `args`, so each survives
+pickling. `exit_code` is what the command line returns for it: 2 wrong usage or invalid input, 3 conflict, 4 storage.
 """
 
 from __future__ import annotations
@@ -82,9 +81,8 @@ class UpgradeError(RightfulError):
 
     def __str__(self) -> str:
         return (
-            f"the row at position {self.position} is {self.type!r} version {self.schema}, which this "
-            f"program does not know; nothing was computed from it and nothing is lost. "
-            f"Upgrade rightful and ask again."
+            f"the row at position {self.position} is {self.type!r} version {self.schema}, which this program does not "
+            "know; nothing was computed from it and nothing is lost. Upgrade rightful and ask again."
         )
 
 
@@ -116,7 +114,10 @@ class LedgerNotFoundError(StorageError):
         self.path = path
 
     def __str__(self) -> str:
-        return f"there is no ledger at {self.path}; nothing was made. Run `rightful init`, or name one with --ledger."
+        return (
+            f"there is no ledger at {self.path}; nothing was made. "
+            "Run `rightful init` (in Python: `create=True`), or name one with --ledger."
+        )
 
 
 class ForeignStoreError(StorageError):

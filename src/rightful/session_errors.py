@@ -187,8 +187,8 @@ class RunDiffersError(RightfulError):
     def __str__(self) -> str:
         return (
             f"run {self.run!r} of {self.session} was here before, and its call {self.ordinal} did something else "
-            f"(position {self.position}); nothing was written. Start again with another run key: that run sees what "
-            "this one left."
+            f"(position {self.position}); nothing was written. Start again, or resume, with another run key: that "
+            "run sees what this one left."
         )
 
 

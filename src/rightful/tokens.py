@@ -67,12 +67,14 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         """
         try:
             return msgspec.json.decode(text, type=cls)
-        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        except (msgspec.DecodeError, UnicodeEncodeError, TypeError):
             version = _version(text)
             if version > VERSION:
                 why = f"this token has version {version}, newer than this program; upgrade, or read again."
                 raise UsageError(why) from None
-            raise UsageError(f"this is no token ({error}); read the history again to get one.") from None
+            raise UsageError(
+                "this is no token; give the text that `Token.text()` returned, or read the history again to get one."
+            ) from None
 
 
 class _Versioned(Struct):
@@ -83,7 +85,7 @@ def _version(text: str) -> int:
     """Return the version that a token says it has, whatever else it holds; ours if it says none."""
     try:
         return msgspec.json.decode(text, type=_Versioned).v
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, TypeError):
         return VERSION
 
 

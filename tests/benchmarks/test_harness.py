@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
-from benchmarks.__main__ import table
+from benchmarks.__main__ import BENCHMARKS, main, table
 from benchmarks.harness import Pair, Result, in_turn
 
 
@@ -47,6 +48,26 @@ def test_the_median_of_the_pairs_is_held_against_the_budget(
 
 def test_a_wait_that_is_too_long_fails_a_good_ratio() -> None:
     assert not Result("b", "f", "s", 1, 1, [Pair(9, 1)], ok=False).met
+
+
+@pytest.mark.parametrize(("words", "code"), [([], 1), (["--quick"], 0)])
+def test_a_missed_budget_is_1_but_not_at_small_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
+) -> None:
+    monkeypatch.setitem(BENCHMARKS, "tree", lambda _: iter([Result("tree", "f", "s", 1, 1, [Pair(1, 2)])]))
+
+    assert main(["tree", "--dir", str(tmp_path), *words]) == code
+
+
+def test_a_name_that_is_none_is_told_before_anything_is_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(BENCHMARKS, "tree", lambda _: pytest.fail("it was run"))
+    with pytest.raises(SystemExit) as ended:
+        main(["tree", "appendix"])
+
+    assert ended.value.code == 2
+    assert "error: there is no benchmark 'appendix'; there are append-one, " in capsys.readouterr().err
 
 
 def test_a_line_says_what_was_measured_where() -> None:

@@ -233,6 +233,18 @@ def test_sessions_of_two_processes_race_on_one_store(tmp_path: Path, way: str, o
     assert 0 < race.p99_ms[0] <= race.worst_ms[0]
 
 
+@pytest.mark.parametrize(("is_quick", "races", "processes"), [(True, 2, 3), (False, 10, 42)])
+def test_a_quick_race_of_sessions_starts_few_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quick: bool, races: int, processes: int
+) -> None:
+    """Each imports the SDK, which takes a second or more, for both ways and in every pair."""
+    asked: list[int] = []
+    monkeypatch.setattr(histories, "_append", lambda _, __, count, **___: asked.append(count))
+    list(histories.append(Setting(tmp_path, quick=is_quick)))
+
+    assert (len(asked), sum(asked)) == (races, processes)
+
+
 def test_growth_counts_each_session_once() -> None:
     counted = growth._Counted(iter([{"session": "t:a"}, {"session": "t:b"}, {"session": "t:a"}]))
 

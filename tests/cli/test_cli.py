@@ -94,7 +94,7 @@ def test_without_a_ledger_a_command_says_how_to_get_one_and_makes_none(run: Run,
     assert done.code == 4
     assert done.err == (
         f"rightful: there is no ledger at {here / '.rightful'}; nothing was made. "
-        "Run `rightful init`, or name one with --ledger.\n"
+        "Run `rightful init` (in Python: `create=True`), or name one with --ledger.\n"
     )
     assert list(here.iterdir()) == []
 

@@ -37,9 +37,24 @@ def test_a_database_is_told_by_its_content_in_a_folder_and_by_name(
     named = imported("auto", folder / "unseen.data")
 
     assert (shown(ledger), shown(ledger, "openai-agents:t")) == ([user("a")], [user("b")])
-    assert [Path(one.path).name for one in found if one.is_read] == ["a.sqlite3", "no.db"]
+    assert [Path(one.path).name for one in found if one.is_read] == ["a.sqlite3"]
     assert "passed over: a SQLite database with `cookies` is not of lesson-hook" in " ".join(words(list(found)))
     assert words(list(named)) == []
+
+
+@pytest.mark.parametrize("kind", ["auto", "openai-agents"])
+@pytest.mark.parametrize("content", [b"", b"\xd0\xcf\x11\xe0\n7\n\x00{", b'{"type": "session_meta"}\n'])
+def test_a_file_of_a_folder_with_a_databases_name_alone_is_passed_over(
+    imported: Importer, tmp_path: Path, kind: str, content: bytes
+) -> None:
+    """Nobody asked for it: what Windows calls `Thumbs.db` is of no tool, and is not read as if it were JSON."""
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "Thumbs.db").write_bytes(content)
+
+    [report] = imported(kind, tmp_path / "app")
+
+    assert words([report]) == ["passed over: no SQLite database"]
+    assert (report.exit_code, report.passed) == (0, 1)
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])

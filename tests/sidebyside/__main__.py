@@ -1,9 +1,8 @@
-"""Plays every ordering on every store, and prints what each kept.
-
-`python -m tests.sidebyside [--json | --write]`."""
+"""`python -m tests.sidebyside`: play every ordering on every store, and print what each kept."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import dataclasses
 import json
@@ -44,15 +43,26 @@ def table(found: Results) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def _parser() -> argparse.ArgumentParser:
+    what = "Play every ordering on every store, and print what each kept as a table in Markdown. It takes a minute."
+    parser = argparse.ArgumentParser(prog="python -m tests.sidebyside", description=what)
+    named = f"one of {', '.join(map(repr, KINDS))}; can be repeated, and is all of them if not given"
+    parser.add_argument("--store", action="append", choices=KINDS, metavar="STORE", help=named)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="print everything that was measured, as JSON")
+    how.add_argument("--write", action="store_true", help=f"put the table on {page.PAGE.name}")
+    return parser
+
+
 def main(arguments: list[str]) -> None:
     """Print the table, or all of it as JSON, or put it on the page."""
-    logging.disable()
-    kinds = tuple(one for one in arguments if one in KINDS) or KINDS
-    found = results(kinds)
-    if "--json" in arguments:
+    asked = _parser().parse_args(arguments)
+    logging.disable()  # the SDK tells of each compaction that it skips; the table says it
+    found = results(tuple(asked.store or KINDS))
+    if asked.json:
         plain = {name: {kind: dataclasses.asdict(kept) for kind, kept in of.items()} for name, of in found.items()}
         sys.stdout.write(json.dumps(plain, indent=2) + "\n")
-    elif "--write" in arguments:
+    elif asked.write:
         page.write(table(found))
     else:
         sys.stdout.write(table(found) + "\n")

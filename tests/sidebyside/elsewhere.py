@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -76,6 +77,7 @@ def _child(task: str, arguments: list[Any], out: int) -> None:
 
 def _serve() -> None:
     importlib.import_module(TASKS)
+    logging.disable()  # what the SDK tells of each compaction that it skips would stand among what the caller prints
     for line in sys.stdin:
         task, *arguments = json.loads(line)
         reading, writing = os.pipe()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tests.sidebyside.__main__ as command
 from tests.sidebyside.elsewhere import Elsewhere
 from tests.sidebyside.kinds import KINDS, OURS, THEIRS
 from tests.sidebyside.orderings import Ordering, all_orderings, played
@@ -57,3 +58,24 @@ def test_the_page_shows_every_ordering_and_what_our_session_keeps() -> None:
 
     assert heading == ["ordering", "reported as", *KINDS]
     assert [row[:3] for row in table] == [[one.title, one.upstream, one.ours] for one in all_orderings()]
+
+
+def test_what_the_sdk_logs_in_other_processes_does_not_stand_beside_the_table(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    [approval] = [one for one in all_orderings() if one.name == "approval"]
+    processes = Elsewhere()
+    kept(approval, World("SQLiteSession", tmp_path, processes))
+    processes.close()
+
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("word", "code"), [("--help", 0), ("--hlp", 2)])
+def test_help_and_a_slip_play_nothing(word: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[object] = []
+    monkeypatch.setattr(command, "results", played.append)
+    with pytest.raises(SystemExit) as ended:
+        command.main([word])
+
+    assert (ended.value.code, played) == (code, [])

@@ -357,7 +357,7 @@ class Histories:
             receipt = self._send([event], unless=_any_of(into, HISTORY | TOLD))[0]
         except ConditionFailedError:
             raise UsageError(
-                f"the history of {into} holds something already; nothing was written. Give a session of its own."
+                f"the history of {into} holds something already; nothing was written. Give the branch another name."
             ) from None
         return Token(session=into, position=receipt.position or 0, ledger=self._ledger_id)
 

@@ -12,6 +12,7 @@ from rightful.errors import ForeignStoreError, ReadOnlyStoreError, StorageError,
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+_NO_PLACE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP})
 _NOT_OURS = (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError, lmdb.PageNotFoundError)
 _ROOM_BYTES = 1 << 20
 
@@ -30,6 +31,9 @@ def storage_error(folder: Path, error: lmdb.Error | OSError) -> StorageError:
     if isinstance(error, lmdb.MemoryError) or code == errno.ENOMEM:
         what = f"{path} needs 1 TiB of address space, which a limit of this process denies"
         return StorageError(what, "Nothing was written. Raise `ulimit -v` and try again.")
+    if isinstance(error, OSError) and code in _NO_PLACE:
+        what = f"{path} cannot be used: {error.strerror}: {error.filename}"
+        return StorageError(what, "Nothing was written. Name another path.")
     if code == errno.EIO and _is_full(folder):
         return StoreFullError(path, f"{error}, and the disk or the file's limit is reached")
     return StorageError(f"{path} failed: {error}")

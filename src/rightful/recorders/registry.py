@@ -133,7 +133,7 @@ def acquire(
     """
     root = Path(os.path.realpath(path))
     with _registry.lock:
-        if create and not (root / files.STORE).exists():
+        if create and not os.path.exists(root / files.STORE):  # noqa: PTH110 - of a path that is too long it says no
             from rightful.recorders import creation  # its imports cost every hook 2 ms, and few make a store
 
             creation.create(root, kind)

@@ -93,6 +93,22 @@ def test_a_branch_has_an_id_that_says_whose_it_is_and_that_no_other_has(session:
     asyncio.run(play())
 
 
+@pytest.mark.parametrize("start", ["x" * 1_010, "é" * 505, "x" + "é" * 504])
+def test_a_branch_of_a_session_with_the_longest_id_has_an_id_that_fits(start: str, ledger: Ledger) -> None:
+    """What does not fit is left out of the session's own id, by whole characters."""
+
+    async def play() -> None:
+        session = await grown(LedgerSession(start, ledger), "a")
+        branch = await session.fork()
+
+        own, _, end = branch.session_id.rpartition("/fork-")
+        assert (start.startswith(own), len(end)) == (True, 12)
+        assert 1_009 <= len(branch.session_id.encode()) <= 1_010
+        assert await shown(branch) == ["a"]
+
+    asyncio.run(play())
+
+
 def test_a_branch_has_the_settings_of_its_session(ledger: Ledger) -> None:
     async def play() -> None:
         session = LedgerSession("chat", ledger, session_settings={"limit": 1})
@@ -110,7 +126,7 @@ def test_a_branch_has_the_settings_of_its_session(ledger: Ledger) -> None:
         (-1, None, "position -1 is not in the ledger"),
         (("00000000-0000-0000-0000-000000000000", 0), None, "is no item of openai-agents:chat"),
         (None, "chat", "cannot begin with itself"),
-        (None, "taken", "openai-agents:taken holds something already"),
+        (None, "taken", "taken holds something already; nothing was written. Give the branch another name"),
         (None, "a\nb", "can be no session id"),
     ],
 )

@@ -211,6 +211,19 @@ def test_an_id_that_can_name_no_session_is_refused(bad: Any, ledger: Ledger) -> 
         LedgerSession(bad, ledger)
 
 
+def test_the_refusal_of_a_long_id_or_key_says_how_long_one_may_be_and_repeats_only_its_beginning(
+    ledger: Ledger,
+) -> None:
+    with pytest.raises(UsageError) as of_id:
+        LedgerSession("x" * 1_011, ledger)
+    with pytest.raises(UsageError) as of_key:
+        LedgerSession("chat", ledger, run_key="k" * 513)
+
+    shown = f"'{'x' * 63}… can be no session id: it is a text of 1 to 1,010 bytes without control characters or lone"
+    assert str(of_id.value).startswith(shown)
+    assert str(of_key.value).startswith(f"'{'k' * 63}… can be no run key: it is a text of 1 to 512 characters without")
+
+
 @pytest.mark.parametrize("good", ["x" * 1_010, "a b/../c", "Ünï:x", "unknown2"], ids=repr)
 def test_an_id_is_kept_as_it_is(good: str, ledger: Ledger) -> None:
     session = LedgerSession(good, ledger)
@@ -330,4 +343,4 @@ except ImportError as error:
 def test_without_the_sdk_it_is_said_how_to_install_it() -> None:
     done = subprocess.run([sys.executable, "-c", MISSING], check=True, capture_output=True, text=True, timeout=60)
 
-    assert "pip install 'rightful[openai-agents]'" in done.stdout
+    assert "pip install '/path/to/the/clone[openai-agents]'" in done.stdout

@@ -30,6 +30,9 @@ PIPED = (
 )
 """What is said of a database on standard input."""
 
+NO_DATABASE = "no SQLite database"
+"""What is said of a file of a folder that has a database's name only."""
+
 _TRIES = 50  # copies anew when others write the same sessions meanwhile
 
 

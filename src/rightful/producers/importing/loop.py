@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from rightful import limits
 from rightful.errors import InvalidEventError, RightfulError
 from rightful.producers.importing.checkpoints import Reading
-from rightful.producers.importing.databases import PIPED, import_database, is_database, reads_databases
+from rightful.producers.importing.databases import NO_DATABASE, PIPED, import_database, is_database, reads_databases
 from rightful.producers.importing.files import Digested, Found, OpenFile, Problem, is_lines, objects_of, opened, reading
 from rightful.producers.importing.folders import walk
 from rightful.producers.importing.growing import Lines
@@ -38,7 +38,7 @@ from rightful.producers.importing.readers import (
 from rightful.producers.importing.recognising import misnamed, recognised
 from rightful.producers.importing.reports import FileReport
 from rightful.producers.importing.run import Run
-from rightful.producers.importing.sqlite import HEADER
+from rightful.producers.importing.sqlite import HEADER, SUFFIXES
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
@@ -169,6 +169,8 @@ class Import(NamedTuple):
         with reading(origin.path):
             if is_database(file.stream):
                 return import_database(self, origin, file)
+            if not origin.is_named and origin.name.endswith(SUFFIXES):  # looked at for its name alone
+                return FileReport.unread(origin.path, Problem(None, NO_DATABASE, lost=False))
             can_grow = bool(growing) and is_lines(file.stream)
         if not can_grow:
             return self.stream(origin, file.stream, file=file)

@@ -18,7 +18,7 @@ except ImportError as error:
     raise ImportError(
         "LedgerSession needs the OpenAI Agents SDK, the package openai-agents from 0.24 on, and it is not installed, "
         f"is older, or another module `agents` is in its place ({error}). "
-        "Install it with: pip install 'rightful[openai-agents]'",
+        "Install it with: pip install '/path/to/the/clone[openai-agents]'",
         name=error.name,
     ) from error
 

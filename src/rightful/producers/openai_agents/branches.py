@@ -6,6 +6,7 @@ import hashlib
 import uuid
 from typing import TYPE_CHECKING
 
+from rightful import limits
 from rightful.errors import UsageError
 from rightful.events import HistoryForked
 from rightful.identity import composite_key
@@ -14,14 +15,21 @@ if TYPE_CHECKING:
     from rightful import Ledger
     from rightful.parts import ItemId
 
+NAMESPACE = "openai-agents"
+"""The namespace of the sessions of this SDK."""
+
+ID_BYTES = limits.SESSION_BYTES - len(f"{NAMESPACE}:")
+"""The longest session id."""
+
 ID_CHARS = 12
 """Length of what sets a branch's own id apart; hexadecimal digits. An id that is taken all the same is refused."""
 
 
 def own_id(session_id: str, run_key: str | None, ordinal: int) -> str:
-    """Return an id for a branch; under a run key, the same one for the same call."""
+    """Return an id for a branch; under a run key, the same one for the same call. It begins with the session's own."""
     key = uuid.uuid4().hex if run_key is None else composite_key(session_id, run_key, ordinal)
-    return f"{session_id}/fork-{hashlib.sha256(key.encode()).hexdigest()[:ID_CHARS]}"
+    end = f"/fork-{hashlib.sha256(key.encode()).hexdigest()[:ID_CHARS]}"
+    return session_id.encode()[: ID_BYTES - len(end)].decode(errors="ignore") + end
 
 
 def begins(ledger: Ledger, session: str, at: int | ItemId | None) -> tuple[str, int]:

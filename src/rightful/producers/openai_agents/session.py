@@ -36,10 +36,7 @@ if TYPE_CHECKING:
     from rightful.parts import ItemId
     from rightful.producers.openai_agents.proof import Exchange
 
-NAMESPACE = "openai-agents"
-"""The namespace of the sessions of this SDK."""
-
-_ID_BYTES = limits.SESSION_BYTES - len(f"{NAMESPACE}:")
+_SHOWN = 64  # characters of what was given that an error repeats
 
 
 class LedgerSession(Shims, Compacting):
@@ -317,10 +314,10 @@ def name_of(session_id: object) -> str:
     Raises:
         UsageError: It can name no session.
     """
-    if not isinstance(session_id, str) or not is_session(name := f"{NAMESPACE}:{str.__str__(session_id)}"):
+    if not isinstance(session_id, str) or not is_session(name := f"{branches.NAMESPACE}:{str.__str__(session_id)}"):
         raise UsageError(
-            f"{session_id!r} can be no session id: it is a text of 1 to {_ID_BYTES:,} bytes without control characters "
-            "or lone surrogates, and not 'unknown'; nothing was done. Give an id of that kind."
+            f"{_shown(session_id)} can be no session id: it is a text of 1 to {branches.ID_BYTES:,} bytes without "
+            "control characters or lone surrogates, and not 'unknown'; nothing was done. Give an id of that kind."
         )
     return name
 
@@ -329,10 +326,15 @@ def _key(run_key: object) -> str | None:
     key = facts.word(run_key)
     if key is None and run_key is not None:
         raise UsageError(
-            f"{run_key!r} can be no run key: it is a text of 1 to {limits.WORD_CHARS} characters without lone "
+            f"{_shown(run_key)} can be no run key: it is a text of 1 to {limits.WORD_CHARS:,} characters without lone "
             "surrogates; nothing was done. Give a key of that kind, or none."
         )
     return key
+
+
+def _shown(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
