@@ -121,7 +121,7 @@ def key_of(*parts: str | int | None) -> str:
     """
     try:
         return composite_key(*parts)
-    except UnicodeEncodeError:
+    except InvalidEventError:
         raise InvalidEventError("Expected text in UTF-8, got other bytes") from None
 
 
