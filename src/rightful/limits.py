@@ -96,6 +96,9 @@ TOLD_APART = 64
 PAGE_ROWS = 1_024
 """Rows read in one read transaction. A pinned reader makes the file grow, so it is short."""
 
+PAGE_BYTES = 8 * 1024 * 1024
+"""Size of such rows; bytes. The row that reaches it ends the page: 1,024 rows could else take 16 GB of memory."""
+
 WAIT_S = 30.0
 """How long an append waits for other writers before it gives up; seconds."""
 

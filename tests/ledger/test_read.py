@@ -15,6 +15,7 @@ from rightful.events import GradeRecorded, ToolCallSnapshotted
 from rightful.identity import event_id
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import RawEvent
+from rightful.recorders.port import size_of
 from rightful.times import at_of
 
 
@@ -234,3 +235,25 @@ def test_ids_are_found_by_how_they_begin(filled: Log) -> None:
 def test_a_session_is_read_by_type_from_the_index(filled: Log) -> None:
     assert [row.position for row in filled.read(session="t:b", types=["exposure.recorded"])] == [6]
     assert [row.position for row in filled.read(session="t:b", types=[])] == []
+
+
+@pytest.mark.parametrize(("more", "sizes"), [(0, [3, 3, 3, 1]), (1, [4, 4, 2])], ids=["its value", "one past it"])
+def test_a_page_of_a_session_ends_with_the_row_that_fills_it(
+    log: Log, recorder: MemoryRecorder, monkeypatch: pytest.MonkeyPatch, more: int, sizes: list[int]
+) -> None:
+    log.append([grade(f"{at}") for at in range(10)])
+    size = {size_of(one) for one in recorder.events}
+    assert len(size) == 1
+    monkeypatch.setattr(limits, "PAGE_BYTES", 3 * size.pop() + more)
+
+    assert [len(page) for page in log.of_session("t:a")] == sizes
+    assert positions(log, session="t:a", after=2, until=9) == [3, 4, 5, 6, 7, 8, 9]
+    assert [len(page) for page in log.of_session("t:a", until=8)][-1] == 2 + (2 * more)
+
+
+def test_a_row_that_alone_is_more_than_a_page_is_one(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.append([grade(f"{at}") for at in range(3)])
+    monkeypatch.setattr(limits, "PAGE_BYTES", 1)
+
+    assert [len(page) for page in log.of_session("t:a")] == [1, 1, 1]
+    assert positions(log, session="t:a") == positions(log) == [1, 2, 3]

@@ -32,7 +32,7 @@ class Gate:
     """Stands before the log: lets nothing through, fails, or counts what comes."""
 
     def __init__(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.fails_with = ""
         self.sizes: list[int] = []
         self.entered = threading.Event()

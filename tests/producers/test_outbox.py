@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from typing import Any
 
@@ -14,6 +15,7 @@ from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import BusyError, InvalidEventError, StorageError, StoreFullError, UsageError
 from rightful.ledger.recorded import Receipt
+from rightful.producers.turns.outbox import Outbox
 from rightful.producers.turns.recorder import TurnRecorder
 from rightful.projections.completeness import Completeness, Hole
 from rightful.session_errors import BacklogError
@@ -264,3 +266,53 @@ def test_what_the_ledger_finds_invalid_after_all_is_told_and_counted_as_dropped(
 
     assert isinstance(answer.exception(0), InvalidEventError)
     assert events(ledger)[-1].dropped_count == 1
+
+
+def test_whatever_writing_raises_reaches_who_waits_and_the_events_stay(ledger: Ledger, gate: Gate) -> None:
+    gate.error = SystemExit("odd")
+    with turn(ledger) as recorder:
+        answer = recorder.message("user", "hi")
+        with pytest.raises(StorageError, match=r"could not be written \(SystemExit: odd\)"):
+            recorder.flush(PATIENCE_S)
+        gate.error = None
+        recorder.flush(PATIENCE_S)
+
+        assert answer.result(0).outcome == "appended"
+    assert completeness(ledger) == Completeness("complete")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_when_the_thread_itself_ends_who_waits_hears_why_and_the_next_call_starts_another(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "OUTBOX_EVENTS", 1)
+
+    def fails(_: Outbox) -> None:
+        raise MemoryError("odd")
+
+    with turn(ledger, timeout_s=PATIENCE_S) as recorder:
+        with monkeypatch.context() as patch:
+            patch.setattr(Outbox, "_batch", fails)
+            answer = recorder.message("user", "hi")
+            for call in (recorder.flush, lambda: recorder.message("user", "no room")):
+                with pytest.raises(StorageError, match=r"could not be written \(MemoryError: odd\)"):
+                    call()
+        recorder.message("user", "one more")
+        recorder.flush(PATIENCE_S)
+
+        assert answer.result(0).outcome == "appended"
+    assert [one.content for one in events(ledger)[:-1]] == ["hi", "one more"]
+    assert completeness(ledger) == Completeness("complete")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_callback_that_ends_its_thread_keeps_nobody_waiting(ledger: Ledger, gate: Gate) -> None:
+    gate.open.clear()
+    with turn(ledger) as recorder:
+        recorder.message("user", "hi").add_done_callback(lambda _: sys.exit())
+        answer = recorder.message("user", "one more")
+        gate.open.set()
+        recorder.flush(PATIENCE_S)
+
+        assert answer.result(0).outcome == "appended"
+    assert completeness(ledger) == Completeness("complete")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.producers.diary import Diary, Draft
@@ -18,6 +20,7 @@ from rightful.errors import BusyError
 from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
 from rightful.producers.importing.loop import Import
 from rightful.producers.importing.reports import FileReport
+from rightful.producers.importing.watcher import Watcher
 from rightful.producers.importing.watching import Watch
 from rightful.producers.session_records import SessionRecords
 
@@ -255,3 +258,17 @@ def test_a_draft_that_is_rewritten_is_followed(ledger: Ledger, tmp_path: Path) -
     list(Watch(Import(ledger.log, [Draft()], 0, None, kept), [str(path)], script).follow(script.clock))
 
     assert said(ledger) == ["a", "b", "gone: b"]
+
+
+def test_whatever_ends_the_watching_threads_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a panic of the library's compiled part, which is no `Exception`."""
+
+    def panics(*_: object, **__: object) -> None:
+        raise SystemExit("panic")
+
+    monkeypatch.setitem(sys.modules, "watchfiles", SimpleNamespace(watch=panics))
+    watcher = Watcher()
+    with watcher.watching([str(tmp_path)]):
+        pass
+
+    assert watcher.failures.get_nowait() == "SystemExit: panic"

@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
 from eventsourcing.persistence import ProgrammingError
+from tests.contracts.support import PATIENCE_S
 
-from rightful import envelope
-from rightful.errors import ReadOnlyStoreError
+from rightful import envelope, limits
+from rightful.errors import DamagedRowError, OutcomeUnknownError, ReadOnlyStoreError
+from rightful.recorders.locks import Turnstile
 from rightful.recorders.port import LedgerEvent, Row, View
+from rightful.recorders.query import read_page
 from rightful.recorders.recorder import LMDBRecorder
+from rightful.recorders.tables import pack_position
 from rightful.tree import EMPTY_ROOT, Frontier, leaf_hash
 
 IDS = [f"00000000-0000-5000-8000-{n:012}" for n in range(10)]
@@ -106,3 +110,79 @@ def test_decisions_of_one_handle_and_of_another_share_the_store(recorder: LMDBRe
     with LMDBRecorder(tmp_path / "l") as other:
         assert [recorder.append([row(1)]), other.append([row(2)]), recorder.append([row(3)])] == [1, 2, 3]
         assert other.tree_head() == recorder.tree_head()
+
+
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(("short", "rows"), [(0, 2), (1, 3)], ids=["its value", "one past it"])
+def test_a_page_ends_with_the_row_whose_payload_fills_it(recorder: LMDBRecorder, short: int, rows: int) -> None:
+    assert limits.PAGE_BYTES == 8 * MIB
+    wanted = [b"a" * (4 * MIB - short), b"b" * 4 * MIB, b"c", b"d"]
+    recorder.append([row(n, payload=payload) for n, payload in enumerate(wanted)])
+
+    assert recorder.columns(0)[1] == wanted[:rows]
+    assert [each.position for each in recorder.rows(1)] == [2, 3, 4]
+    assert [getattr(each.event, "payload", None) for each in recorder.read()] == wanted
+
+
+@pytest.mark.parametrize("query", [None, tagged("session:t:s")], ids=["all", "tag"])
+@pytest.mark.parametrize(("more", "sizes"), [(0, [2, 2, 2, 1]), (1, [3, 3, 1])], ids=["its value", "one past it"])
+def test_each_read_transaction_takes_one_page(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch, query: DCBQuery | None, more: int, sizes: list[int]
+) -> None:
+    events = [row(n, payload=b"%d" % n * 5_000) for n in range(7)]
+    recorder.append(events)
+    data = 0 if query is None else len(events[0].data)
+    monkeypatch.setattr(limits, "PAGE_BYTES", 2 * (5_000 + data) + more)
+    found, after = list[int](), 0
+    while (page := read_page(recorder.tables(), query, after, None, 100)).events:
+        found.append(len(page.events))
+        after = page.through
+
+    assert found == sizes
+    assert [each.event for each in recorder.read(query)] == events
+    assert [each.position for each in recorder.read(query, limit=5)] == [1, 2, 3, 4, 5]
+
+
+def test_a_row_that_alone_is_more_than_a_page_is_one_and_rows_without_payload_too(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = [b"x" * 5_000, None, b"", b"y" * 5_000, None]
+    recorder.append([row(n, payload=payload) for n, payload in enumerate(wanted)])
+    monkeypatch.setattr(limits, "PAGE_BYTES", 4_000)
+
+    assert [recorder.columns(after)[1] for after in (0, 1, 4, 5)] == [wanted[:1], wanted[1:4], wanted[4:], []]
+    assert [each.position for each in recorder.read()] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("size", [1, 100_000], ids=["pages of one row", "one page"])
+def test_a_row_that_is_missing_is_damage_whatever_fills_a_page(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    recorder.append([row(n, payload=b"x" * 5_000) for n in range(3)])
+    env = recorder.tables().env
+    with env.begin_write() as txn:
+        txn.delete(pack_position(3), db=env.tables["rows"])
+    monkeypatch.setattr(limits, "PAGE_BYTES", size)
+
+    with pytest.raises(DamagedRowError, match="position 3"):
+        recorder.columns(0 if size > 1 else 2)
+    if size == 1:
+        assert len(recorder.columns(1)[0]) == 1
+
+
+def test_whatever_ends_a_turn_reaches_its_caller_and_the_thread_writes_on(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(turnstile: Turnstile) -> None:
+        leave(turnstile)
+        raise OSError("odd")
+
+    leave = Turnstile.leave
+    with monkeypatch.context() as patch:
+        patch.setattr(Turnstile, "leave", fails)
+        with pytest.raises(OutcomeUnknownError, match="OSError: odd"):
+            recorder.decide(lambda _: [row(1)], timeout_s=PATIENCE_S)
+
+    assert recorder.decide(lambda _: [row(2)], timeout_s=PATIENCE_S) == 2

@@ -24,7 +24,7 @@ from rightful.envelope import SALT_BYTES, SCHEMAS, Envelope
 from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnknownError, UsageError
 from rightful.events import TYPES, Event
 from rightful.ledger.classify import NEW, Candidate, Verdict, classify
-from rightful.ledger.recorded import Page, Receipt, Recorded, Stored, checked, checked_all, page_of, recorded
+from rightful.ledger.recorded import Page, Receipt, Recorded, Stored, checked, checked_all, found_by, page_of, recorded
 from rightful.recorders.port import LedgerEvent, LedgerRecorder, Row, View
 
 if TYPE_CHECKING:
@@ -231,15 +231,12 @@ class Log:
         if re.search(_CANNOT_STAND, session):
             return
         query = DCBQuery(items=[DCBQueryItem(types=sorted(types or ()), tags=[f"session:{session}"])])
-        while True:
-            found = list(self.recorder.read(query, after=after, limit=limits.PAGE_ROWS))
-            rows = [Row(one.position, one.event.data, getattr(one.event, "payload", None)) for one in found]
+        for rows in found_by(self.recorder, query, after):
             page = checked_all([row for row in rows if until is None or row.position <= until], self.path)
             if page:
                 yield page
-            if len(found) < limits.PAGE_ROWS or len(page) < len(found):
+            if len(page) < len(rows):
                 return
-            after = rows[-1].position
 
     def follow(
         self,

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple, cast
 
 import msgspec
+from eventsourcing.dcb.api import DCBQuery
 
 from rightful import envelope as envelopes
-from rightful import times
+from rightful import limits, times
 from rightful.envelope import SALT_BYTES, Envelope
 from rightful.errors import DamagedRowError, InvalidEventError, UpgradeError
 from rightful.events import Event
-from rightful.recorders.port import Row
+from rightful.recorders.port import LedgerRecorder, Row, size_of
 
 ERASED = b""
 """What stands in the place of an erased payload. A payload that is not there at all is damage."""
@@ -184,6 +185,22 @@ def checked_all(rows: Sequence[Row], path: str) -> list[Stored]:
             if [sha256(one).hexdigest() for one in cast("list[bytes]", payloads)] == [one.commitment for one in found]:
                 return list(map(Stored, [row.position for row in rows], found, payloads))
     return [checked(row, path) for row in rows]  # one is erased, or damaged: which one is said
+
+
+def found_by(recorder: LedgerRecorder, query: DCBQuery, after: int = 0) -> Iterator[list[Row]]:
+    """Yield pages of the rows that fit a query, not yet checked; each of at most so many rows and bytes."""
+    is_more = True
+    while is_more:
+        rows, left = list[Row](), limits.PAGE_BYTES
+        for one in recorder.read(query, after=after, limit=limits.PAGE_ROWS):
+            rows.append(Row(one.position, one.event.data, getattr(one.event, "payload", None)))
+            left -= size_of(one.event)
+            if left <= 0:
+                break
+        is_more = left <= 0 or len(rows) == limits.PAGE_ROWS
+        if rows:
+            after = rows[-1].position
+            yield rows
 
 
 def _unreadable(after: int, records: list[bytes], path: str) -> DamagedRowError:

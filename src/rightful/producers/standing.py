@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
-from rightful import limits
-from rightful.ledger.recorded import Recorded, checked, recorded
-from rightful.recorders.port import Row
+from rightful.ledger.recorded import Recorded, checked, found_by, recorded
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
@@ -22,12 +20,6 @@ def rows_of(log: Log, *types: str) -> Iterator[Recorded]:
         DamagedRowError: A row does not fit its checksum or its commitment.
     """
     query = DCBQuery(items=[DCBQueryItem(types=list(types))])
-    after = 0
-    while True:
-        found = list(log.recorder.read(query, after=after, limit=limits.PAGE_ROWS))
-        for one in found:
-            row = Row(one.position, one.event.data, getattr(one.event, "payload", None))
+    for rows in found_by(log.recorder, query):
+        for row in rows:
             yield recorded(checked(row, log.path), log.path)
-        if len(found) < limits.PAGE_ROWS:
-            return
-        after = found[-1].position

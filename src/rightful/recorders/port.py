@@ -42,6 +42,11 @@ class LedgerEvent(DCBEvent):  # noqa: PLW1641 - compared by what it holds and ch
         return f"LedgerEvent(type={self.type!r}, data={self.data!r}, tags={self.tags!r}, payload={self.payload!r})"
 
 
+def size_of(event: DCBEvent) -> int:
+    """Return how much an event adds to a page; bytes (`limits.PAGE_BYTES`)."""
+    return len(event.data) + len(getattr(event, "payload", None) or b"")
+
+
 class Row(Struct, frozen=True, gc=False):
     """One stored row whose bytes fit its checksum.
 
@@ -105,6 +110,8 @@ class LedgerRecorder(DCBRecorder):
     @abstractmethod
     def rows(self, after: int, limit: int = limits.PAGE_ROWS) -> list[Row]:
         """Return the rows after a position, at most `limit`, without a gap, in one short read.
+
+        There may be fewer: an engine bounds what it reads at once (`limits.PAGE_BYTES`). None are the end.
 
         Raises:
             DamagedRowError: A row does not fit its checksum, or is missing.

@@ -7,7 +7,7 @@ names none) and it has all of the item's tags. A query without items fits every 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -16,12 +16,14 @@ from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
 from msgspec import Struct
 
 from rightful import limits
+from rightful.recorders.port import size_of
 from rightful.recorders.tables import Tables, pack_position, pack_positions, unpack_position, word_key
 
 _LOOKS_PER_PAGE: Final = 16 * limits.PAGE_ROWS
 """Index entries looked at in one read transaction, however few of them fit."""
 
 _Candidate = tuple[int, bool]
+_Pair = tuple[bytes, bytes]
 
 
 class Page(Struct, frozen=True):
@@ -46,7 +48,7 @@ def read_page(tables: Tables, query: DCBQuery | None, after: int, until: int | N
         query: What fits; None is everything.
         after: The position before the first.
         until: The last position that may be returned; None is the head.
-        limit: How many rows at most, 1 or more.
+        limit: How many rows at most, 1 or more; fewer where they fill a page (`limits.PAGE_BYTES`).
     """
     with tables.env.read() as txn:
         head = tables.size(txn)
@@ -54,11 +56,13 @@ def read_page(tables: Tables, query: DCBQuery | None, after: int, until: int | N
         if _fits_all(query):
             return _bulk(tables, txn, after, min(last, after + limit), head)
         found: list[tuple[int, DCBEvent]] = []
-        through = last
+        through, left = last, limits.PAGE_BYTES
         for looks, (position, fits) in enumerate(_candidates(tables, txn, query or DCBQuery(), after, last), 1):
             if fits:
-                found.append((position, tables.event(txn, position)))
-            if len(found) == limit or looks == _LOOKS_PER_PAGE:
+                event = tables.event(txn, position)
+                found.append((position, event))
+                left -= size_of(event)
+            if len(found) == limit or left <= 0 or looks == _LOOKS_PER_PAGE:
                 through = position
                 break
         return Page(found, through, head)
@@ -86,31 +90,58 @@ def words_like(tables: Tables, txn: lmdb.Transaction[bytes], start: str, limit: 
 def raw_rows(
     tables: Tables, txn: lmdb.Transaction[bytes], after: int, limit: int
 ) -> tuple[list[bytes], list[bytes | None]]:
-    """Return values and payloads of the rows after a position, without a gap.
+    """Return values and payloads of the rows after a position, without a gap; fewer where either fill a page.
 
     Raises:
         DamagedRowError: One is missing.
     """
     count = max(min(limit, tables.size(txn) - after), 0)
     start, wanted = pack_position(after + 1), pack_positions(after + 1, count)
-    with txn.cursor(db=tables.env.tables["rows"]) as cursor:
-        pairs = list(islice(cursor.iternext(), count)) if cursor.set_range(start) else []
+    pairs = _run(tables, txn, "rows", start, count)
+    if len(pairs) < count and _is_full(pairs):
+        wanted = wanted[: len(pairs)]
     if [key for key, _ in pairs] != wanted:
         found = {key for key, _ in pairs}
         tables.checked(after + 1 + next(at for at, key in enumerate(wanted) if key not in found), None)
-    return [value for _, value in pairs], _payloads(tables, txn, start, wanted)
+    payloads = _payloads(tables, txn, start, wanted)
+    return [value for _, value in pairs[: len(payloads)]], payloads
 
 
 def _payloads(tables: Tables, txn: lmdb.Transaction[bytes], start: bytes, wanted: list[bytes]) -> list[bytes | None]:
     """Return the payload of each position, empty where it was erased; None where there is none."""
-    if not wanted:
-        return []
-    with txn.cursor(db=tables.env.tables["payloads"]) as cursor:
-        pairs = list(islice(cursor.iternext(), len(wanted))) if cursor.set_range(start) else []
+    pairs = _run(tables, txn, "payloads", start, len(wanted))
     if [key for key, _ in pairs] == wanted:
         return [payload for _, payload in pairs]
+    if len(pairs) < len(wanted) and _is_full(pairs):
+        wanted = [key for key in wanted if key <= pairs[-1][0]]
     found = dict(pairs)
     return [found.get(key) for key in wanted]
+
+
+def _run(tables: Tables, txn: lmdb.Transaction[bytes], name: str, start: bytes, count: int) -> list[_Pair]:
+    """Return what stands in a table from a key on, until so many are found or they fill a page."""
+    table = tables.env.tables[name]
+    with txn.cursor(db=table) as cursor:
+        if not count or not cursor.set_range(start):
+            return []
+        pairs = islice(cursor.iternext(), count)
+        kept = txn.stat(table)
+        if (kept["overflow_pages"] + count // 2) * kept["psize"] <= limits.PAGE_BYTES:
+            return list(pairs)  # what is longer than half a page of LMDB overflows: none need be measured
+        return list(_until_full(pairs))
+
+
+def _until_full(pairs: Iterable[_Pair]) -> Iterator[_Pair]:
+    left = limits.PAGE_BYTES
+    for pair in pairs:
+        yield pair
+        left -= len(pair[1])
+        if left <= 0:
+            return
+
+
+def _is_full(pairs: Sequence[_Pair]) -> bool:
+    return sum(len(value) for _, value in pairs) >= limits.PAGE_BYTES
 
 
 def _bulk(tables: Tables, txn: lmdb.Transaction[bytes], after: int, last: int, head: int) -> Page:
@@ -120,7 +151,7 @@ def _bulk(tables: Tables, txn: lmdb.Transaction[bytes], after: int, last: int, h
         (position, tables.unpack(position, tables.checked(position, value), payload))
         for position, (value, payload) in enumerate(zip(values, payloads, strict=True), after + 1)
     ]
-    return Page(events, max(last, after), head)
+    return Page(events, after + len(events), head)
 
 
 def _fits_all(query: DCBQuery | None) -> bool:

@@ -195,23 +195,28 @@ class Writer:
     def _loop(self) -> None:
         while (first := self._queue.get()) is not None:
             batch = [first]
-            self._linger(batch)
             try:
-                self._turnstile.enter()
-            except OSError as error:
-                self._fail(batch, storage_error(self._env.root, error))
-                continue
-            try:
-                self._serve(batch)
-            finally:
-                self._turnstile.leave()
-            try:
-                self._make_durable(batch)
-            finally:
-                self._outside.set()
+                self._take_turn(batch)
+            except BaseException as error:  # noqa: BLE001 - the callers get it, the thread goes on
+                self._leave_unknown(batch, f"{type(error).__name__}: {error}")
+            self._outside.set()
             self._tell(batch)
         self._refuse_the_rest()
         self._turnstile.close()
+
+    def _take_turn(self, batch: list[Request]) -> None:
+        self._linger(batch)
+        try:
+            self._turnstile.enter()
+        except OSError as error:
+            self._fail(batch, storage_error(self._env.root, error))
+            batch.clear()
+            return
+        try:
+            self._serve(batch)
+        finally:
+            self._turnstile.leave()
+        self._make_durable(batch)
 
     def _linger(self, batch: list[Request]) -> None:
         """Wait for the callers of the last commit to come back, since they mostly do."""

@@ -118,7 +118,7 @@ class _Thread(threading.Thread):
                 if found := {path for kind, path in changes if kind != watchfiles.Change.deleted}:
                     self._watcher.told(found)
                 self.ready.set()  # the first turn shows that the folders are watched
-        except Exception as error:  # noqa: BLE001 - whatever the system or the library says, looks go on without it
+        except BaseException as error:  # noqa: BLE001 - whatever the system or the library says, looks go on without it
             self._watcher.failures.put(f"{type(error).__name__}: {error}")
         finally:
             self.ready.set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 import warnings
@@ -27,7 +28,7 @@ from rightful.session_errors import BacklogError
 if TYPE_CHECKING:
     from rightful.event_base import Event
     from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt, valid
+    from rightful.ledger.recorded import Receipt
 
 Answer = Future["Receipt"]
 """Holds the receipt of an event once it is durable."""
@@ -66,7 +67,7 @@ class Outbox:
         self._waiting: deque[Waiting] = deque()
         self._bytes = 0
         self._taken_count = self._settled_count = 0
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._tries = self._failed = 0  # how many tries began, and which one failed last
         self._is_writing = self._is_urged = self._is_stopped = False
         self._thread: threading.Thread | None = None
@@ -105,6 +106,9 @@ class Outbox:
                 self._is_urged = True
                 self._changed.notify_all()
                 self._hear(tries)
+                if self._thread is None:  # it ended in an error
+                    self._start()
+                    continue
                 self._wait(until, timeout_s, "this event was not taken")
             yield
 
@@ -139,8 +143,8 @@ class Outbox:
             self._changed.notify_all()
             while self._settled_count < taken:
                 self._hear(tries)
-                if self._thread is None:
-                    self._write()
+                if self._thread is None:  # it ended in an error
+                    self._start()
                     continue
                 self._wait(until, timeout_s, "they stay and are written as soon as it can be done")
 
@@ -169,8 +173,9 @@ class Outbox:
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
-        if wait and self._thread is not None:
-            self._thread.join()
+            thread = self._thread
+        if wait and thread is not None:
+            thread.join()
         if wait:
             _open.discard(self)
 
@@ -212,6 +217,17 @@ class Outbox:
             self._write()
 
     def _run(self) -> None:
+        try:
+            self._work_off()
+        except BaseException as error:
+            with self._changed:  # who waits hears of it; what waits stays, and the next call has it written
+                self._thread, self._error = None, error
+                self._tries += 1
+                self._failed = self._tries
+                self._changed.notify_all()
+            raise
+
+    def _work_off(self) -> None:
         while True:
             with self._changed:
                 while not self._waiting and not self._is_stopped:
@@ -229,10 +245,10 @@ class Outbox:
             self._is_writing, self._is_urged = True, False
             self._tries += 1
         receipts: list[Receipt] = []
-        error: Exception | None = None
+        error: BaseException | None = None
         try:
             receipts = self.log.append([one.event for one in batch])
-        except Exception as raised:  # noqa: BLE001 - whatever it was, who waits must hear of it
+        except BaseException as raised:  # noqa: BLE001 - whatever it was, who waits must hear of it
             error = raised
         for one, receipt in zip(batch, receipts, strict=False):
             _settle(one, receipt)
@@ -258,13 +274,17 @@ class Outbox:
 
 
 def _settle(one: Waiting, receipt: Receipt) -> None:
+    """Give an answer. What its callbacks raise beyond an `Exception` would end the thread that others wait for."""
     try:
-        one.answer.set_result(valid(receipt))
-    except InvalidEventError as error:
-        one.answer.set_exception(error)
+        try:
+            one.answer.set_result(valid(receipt))
+        except InvalidEventError as error:
+            one.answer.set_exception(error)
+    except BaseException:  # noqa: BLE001 - told as Python tells what ends a thread
+        threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
-def _again(error: Exception) -> RightfulError:
+def _again(error: BaseException) -> RightfulError:
     """Return an error to raise in another thread than it came from."""
     again = (
         type(error)(*error.args)
