@@ -10,6 +10,7 @@ from typing import Any, get_origin
 
 import pytest
 from agents import Agent, RunContextWrapper, RunHooks, Runner
+from agents.items import ModelResponse
 from agents.testing import ScriptedModel, assistant_message
 from agents.usage import Usage
 from tests.producers.openai_agents.providers import Provider, always, app, calls, never, run, says, shown, user
@@ -167,15 +168,18 @@ def test_what_is_parted_from_its_reasoning_by_the_window_is_not_proven_whole(led
 def test_what_others_put_between_is_not_taken_for_the_answer_that_comes(ledger: Ledger) -> None:
     async def play() -> None:
         session = LedgerSession("chat", ledger, should_trigger_compaction=never)
-        hooks = session.hooks()
-        result = await Runner.run(app(says("one")), "go", session=session, hooks=hooks)
-        ids = ledger.history(session.name).ids
-        answer = session.ledger.history(session.name).items[1]
-        await session.add_items([answer])
-        await session.add_items([answer], wrapper=result.context_wrapper)
+        hooks, wrapper, agent = session.hooks(), RunContextWrapper(None), app()
+        await session.get_items(wrapper=wrapper)
+        answer = assistant_message("one", item_id="msg")
+        response = ModelResponse(output=[answer], usage=Usage(), response_id="resp")
+        await session.add_items([user("go")], wrapper=wrapper)
+        await hooks.on_llm_start(wrapper, agent, None, [user("go")])
+        await hooks.on_llm_end(wrapper, agent, response)
+        await session.add_items(response.to_input_items())
+        await session.add_items(response.to_input_items(), wrapper=wrapper)
         read = batches(session)[-1].read
         assert read is not None
-        assert read.covered == (ItemRange(ids[0], ids[1]),)
+        assert read.covered == (ledger.history(session.name).ids[0],)
 
     asyncio.run(play())
 
