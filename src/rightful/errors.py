@@ -379,8 +379,6 @@ class TargetChangedError(RightfulError):
 class BackfillRefusedError(RightfulError):
     """The plan says that it should not be applied, and nobody forced it. Nothing was written.
 
-    Mend what it names, plan another policy, or plan with `--force`.
-
     Attributes:
         path: The file.
         why: Every reason.

@@ -372,11 +372,8 @@ class Histories:
         """Append events; what is not known to be written is settled by sending it again."""
         for _ in range(limits.HISTORY_SENDS - 1):
             with contextlib.suppress(OutcomeUnknownError):
-                receipts = self.log.append(events, unless=unless, after=after, all_new=all_new)
-                break
-        else:
-            receipts = self.log.append(events, unless=unless, after=after, all_new=all_new)
-        return [valid(receipt) for receipt in receipts]
+                return [valid(one) for one in self.log.append(events, unless=unless, after=after, all_new=all_new)]
+        return [valid(one) for one in self.log.append(events, unless=unless, after=after, all_new=all_new)]
 
 
 def _listed(items: Iterable[Any]) -> list[Any]:

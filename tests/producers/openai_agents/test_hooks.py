@@ -10,6 +10,7 @@ from typing import Any, get_origin
 
 import pytest
 from agents import Agent, RunContextWrapper, RunHooks, Runner
+from agents.items import ModelResponse
 from agents.testing import ScriptedModel, assistant_message
 from agents.usage import Usage
 from tests.producers.openai_agents.providers import Provider, always, app, calls, never, run, says, shown, user
@@ -17,7 +18,7 @@ from tests.producers.openai_agents.providers import Provider, always, app, calls
 from rightful.app import Ledger
 from rightful.events import HistoryAppended
 from rightful.parts import ItemRange
-from rightful.producers.openai_agents import LedgerSession, borrowed
+from rightful.producers.openai_agents import LedgerSession, borrowed, proof
 from rightful.producers.openai_agents.proof import prove
 
 
@@ -98,6 +99,89 @@ def test_hooks_of_a_newer_sdk_are_passed_on_as_well(ledger: Ledger, monkeypatch:
 
     assert asyncio.run(hooks.on_news()) == "on_news"
     assert inner.called == ["on_news"]
+
+
+@pytest.fixture
+def digested(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What users said in the items that a digest was made of, in order."""
+    found: list[str] = []
+    digest = proof._digest
+
+    def noting(item: Any) -> str | None:
+        if item["role"] == "user":
+            found.append(item["content"])
+        return digest(item)
+
+    monkeypatch.setattr(proof, "_digest", noting)
+    return found
+
+
+async def turns(session: LedgerSession, count: int) -> None:
+    await session.add_items([user(f"old {at}") for at in range(50)])
+    for at in range(count):
+        await run(app(says(f"one {at}")), f"go {at}", session)
+
+
+def test_each_item_is_digested_once_a_session_and_once_by_the_hook_for_each_input(
+    ledger: Ledger, digested: list[str]
+) -> None:
+    session = LedgerSession("chat", ledger, should_trigger_compaction=never)
+
+    asyncio.run(turns(session, 3))
+
+    assert {text: digested.count(text) for text in ("old 0", "old 49", "go 0", "go 1", "go 2")} == {
+        "old 0": 1 + 3,
+        "old 49": 1 + 3,
+        "go 0": 1 + 3,
+        "go 1": 1 + 2,
+        "go 2": 1 + 1,
+    }
+
+
+def test_a_limited_session_looks_at_no_more_than_its_window_and_proves_as_much_as_a_whole_look(
+    ledger: Ledger, digested: list[str]
+) -> None:
+    session = LedgerSession("chat", ledger, session_settings={"limit": 4}, should_trigger_compaction=never)
+
+    asyncio.run(turns(session, 1))
+
+    assert {text for text in digested if text.startswith("old")} == {f"old {at}" for at in range(45, 50)}
+    ids = ledger.history(session.name).ids
+    read = batches(session)[-1].read
+    assert read is not None
+    assert read.covered == (ItemRange(ids[46], ids[50]),)
+
+
+def test_what_is_parted_from_its_reasoning_by_the_window_is_not_proven_whole(ledger: Ledger) -> None:
+    async def play() -> None:
+        session = LedgerSession("chat", ledger, session_settings={"limit": 1}, should_trigger_compaction=never)
+        thought: Any = {"type": "reasoning", "id": "rs", "summary": []}
+        await session.add_items([user("old"), thought, {"role": "assistant", "content": "thought of"}])
+        await run(app(says("one")), "go", session)
+        read = batches(session)[-1].read
+        assert read is not None
+        assert read.covered == (ledger.history(session.name).ids[3],)
+
+    asyncio.run(play())
+
+
+def test_what_others_put_between_is_not_taken_for_the_answer_that_comes(ledger: Ledger) -> None:
+    async def play() -> None:
+        session = LedgerSession("chat", ledger, should_trigger_compaction=never)
+        hooks, wrapper, agent = session.hooks(), RunContextWrapper(None), app()
+        await session.get_items(wrapper=wrapper)
+        answer = assistant_message("one", item_id="msg")
+        response = ModelResponse(output=[answer], usage=Usage(), response_id="resp")
+        await session.add_items([user("go")], wrapper=wrapper)
+        await hooks.on_llm_start(wrapper, agent, None, [user("go")])
+        await hooks.on_llm_end(wrapper, agent, response)
+        await session.add_items(response.to_input_items())
+        await session.add_items(response.to_input_items(), wrapper=wrapper)
+        read = batches(session)[-1].read
+        assert read is not None
+        assert read.covered == (ledger.history(session.name).ids[0],)
+
+    asyncio.run(play())
 
 
 def test_a_request_that_failed_proves_nothing_though_the_one_before_it_did(ledger: Ledger) -> None:

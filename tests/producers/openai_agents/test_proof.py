@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from agents import RunContextWrapper
 from agents.items import ModelResponse
 from agents.testing import assistant_message, function_call
 from agents.usage import Usage
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 
 from rightful.parts import ItemRange
 from rightful.producers.openai_agents import proof
+from rightful.producers.openai_agents import runs as runs_
 from rightful.producers.openai_agents.proof import Exchange, Mark, mark, matched, prove, ranges, whole
-from rightful.producers.openai_agents.runs import Calls, Run
+from rightful.producers.openai_agents.runs import Marks, Runs
 from rightful.projections.histories.groups import cuts
 from rightful.projections.histories.items import item_of
 
@@ -243,15 +245,42 @@ def test_covers_are_ranges_of_what_stands_one_after_the_other() -> None:
     assert ranges(ids, ()) == ()
 
 
-def test_marks_are_made_once_a_run_and_anew_for_another_kind_of_them() -> None:
-    run, made = Run(Calls()), []
+def test_marks_are_made_once_a_session_and_anew_for_another_kind_of_them() -> None:
+    runs, made = Runs(None), []
 
     def other(item: Any) -> Mark:
         made.append(item)
         return Mark("x", "x")
 
     ids, items = [("e", 0), ("e", 1)], [user("a"), user("b")]
-    assert run.marks(ids, items, mark) == [mark(item) for item in items]
-    assert run.marks(ids, items, other) == [Mark("x", "x")] * 2
-    assert run.marks(ids, items, other) == [Mark("x", "x")] * 2
+    first, second = (runs.of(RunContextWrapper(None)).marks for _ in range(2))
+    assert first.of(ids, items, mark) == [mark(item) for item in items]
+    assert first.of(ids, items, other) == [Mark("x", "x")] * 2
+    assert second.of(ids, items, other) == [Mark("x", "x")] * 2
+    assert second.of(ids, items, mark) == [mark(item) for item in items]
     assert made == items
+
+
+def test_no_more_marks_are_kept_than_a_view_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_, "_MARKS", 2)
+    marks, made = Marks(), []
+
+    def other(item: Any) -> Mark:
+        made.append(item)
+        return Mark("x", "x")
+
+    for at in (0, 1, 1, 2, 2, 0):
+        assert marks.of([("e", at)], [at], other) == [Mark("x", "x")]
+    assert made == [0, 1, 2, 0]
+
+
+def test_an_answer_that_is_about_to_be_appended_is_not_taken_for_another_one_like_it() -> None:
+    ok = {"role": "assistant", "content": "ok"}
+    items, coming = [user("a"), ok], [mark(ok)]
+    exchange = Exchange((mark(user("a")), mark(ok)))
+
+    assert prove(items, {0}, exchange).covered == (0, 1)
+    assert prove(items, {0}, exchange, coming=coming).covered == (0,)
+    assert prove(items, {0}, exchange, coming=coming).explained
+    assert not prove(items, {0}, exchange, coming=[mark(user("c"))]).explained
+    assert prove(items, {0, 1}, exchange, coming=coming).covered == (0, 1)

@@ -100,7 +100,6 @@ def test_a_write_cancelled_while_it_waits_behind_another_is_made_in_its_turn(
         await first
         with pytest.raises(asyncio.CancelledError):
             await second
-
         assert texts(await session.get_items()) == ["a", "b"]
 
     asyncio.run(play())
@@ -118,7 +117,6 @@ def test_a_loop_that_is_closed_before_the_outcome_keeps_nobody_from_the_next_cal
     gate.open.set()
 
     asyncio.run(session.add_items([user("b")]))
-
     assert texts(asyncio.run(session.get_items())) == ["a", "b"]
     assert not [record for record in caplog.records if "callback" in record.getMessage()]
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # it never ends, as it should

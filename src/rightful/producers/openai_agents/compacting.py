@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.memory import SessionSettings
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from agents.memory import OpenAIResponsesCompactionArgs
 
     from rightful import Ledger
+    from rightful.histories.history import History
     from rightful.producers.openai_agents.line import Line
+    from rightful.producers.openai_agents.proof import Mark
     from rightful.producers.openai_agents.runs import Run, Runs
     from rightful.tokens import Batch
 
@@ -108,14 +110,14 @@ class Compacting:
         by_hand = wrapper is None or (asked.force and run.token is None)
         if not (by_hand or asked.force or self._automatic()):
             return
+        mode = self._mode(asked, by_hand=by_hand)
+        window = await asyncio.wrap_future(self._line.put(self._window))
+        forced, shown = asked.force or window.owed is not None, window.items
+        if not (forced or is_encrypted(shown) or self._due(asked, mode, shown)):
+            return
         look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))
         if is_encrypted(look.view.items):
             self._refuse_encrypted(by_hand=by_hand)
-            return
-        mode = self._mode(asked, by_hand=by_hand)
-        forced = asked.force or look.view.owed is not None
-        shown = [look.view.items[at] for at in look.window]
-        if not forced and not self._due(asked, mode, shown):
             return
         if await self._rests(look, asked):
             return
@@ -171,8 +173,14 @@ class Compacting:
             )
         return bool(said)
 
-    def _look(self, run: Run) -> Look:
-        view = self._ledger.history(self._name)
+    def _window(self) -> History:
+        """Return what the hook is shown; no more of the history is read before something is due."""
+        limit = SessionSettings().resolve(self.session_settings).limit
+        return self._ledger.history(self._name, None if limit is None or limit < 0 else limit)
+
+    def _look(self, run: Run, *, near: bool = False) -> Look:
+        """Look at all of the history; or near its end, at as many items as the run knows and the one before them."""
+        view = self._ledger.history(self._name, len(run.known or ()) + 1 if near else None)
         read = run.token if run.known is not None else None
         since = view.token.position if read is None or read.void else read.position
         known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
@@ -193,16 +201,20 @@ class Compacting:
             run.noted = (noted, borrowed.exchange_of(noted, ignore_ids=ignore_ids))
         return run.noted[1]
 
-    def _prove(self, look: Look, run: Run, exchange: Exchange) -> Proof:
+    def _prove(self, look: Look, run: Run, exchange: Exchange, coming: Sequence[Mark | None] = ()) -> Proof:
         view = look.view
-        return prove(view.items, look.known, exchange, run.marks(view.ids, view.items, exchange.marker))
+        return prove(view.items, look.known, exchange, run.marks.of(view.ids, view.items, exchange.marker), coming)
 
     def _told(self, run: Run, items: list[Any], batch: Batch, exchange: Exchange | None) -> Batch:
         """Return what is known of a batch with what the response tells that it came with."""
         if exchange is None or all(isinstance(one, dict) and one.get("role") == "user" for one in items):
             return batch
-        look = self._look(run)
-        proof = self._prove(look, run, exchange)
+        coming = [exchange.marker(item) for item in items]
+        look = self._look(run, near=True)
+        proof = self._prove(look, run, exchange, coming)
+        if not (proof.explained and look.known.issuperset(range(1, len(look.view.ids)))):
+            look = self._look(run)
+            proof = self._prove(look, run, exchange, coming)
         return structs.replace(
             batch,
             response_id=exchange.response_id,
@@ -359,10 +371,10 @@ class Compacting:
             args["store"] = store
         asked = self._asked(args)
         run = self._runs.of(wrapper)
-        look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))
-        if look.view.owed is not None or is_encrypted(look.view.items):
+        window = await asyncio.wrap_future(self._line.put(self._window))
+        if window.owed is not None or is_encrypted(window.items):
             return
-        if self._due(asked, self._mode(asked, by_hand=False), [look.view.items[at] for at in look.window]):
+        if self._due(asked, self._mode(asked, by_hand=False), window.items):
             await self._owe(run, asked, "tool outputs came after the response")
 
     def _refuse_encrypted(self, *, by_hand: bool) -> None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from rightful.parts import Covers, ItemId, ItemRange
 
 _NOT_SENT = ("_agents_tool_description", "_agents_tool_title", "created_by")  # kept by the SDK, not sent to a model
+_encoded = json.JSONEncoder(sort_keys=True).encode
 _PAIRS = 100_000  # candidates of the exact matching, a quarter of a second; with more the nearest occurrence is taken
 
 
@@ -72,7 +73,7 @@ def mark_by(digest: Callable[[Any], str | None], item: Any) -> Mark | None:  # n
 
 def _digest(item: Any) -> str | None:  # noqa: ANN401 - content
     try:
-        return hashlib.sha256(json.dumps(item, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(_encoded(item).encode()).hexdigest()
     except (TypeError, ValueError, RecursionError):
         return None
 
@@ -175,16 +176,22 @@ class Proof(NamedTuple):
         covered: The places of those, whole groups only, ascending.
         bare: The places of reasoning items that it was sent without their id.
         entire: Whether it has seen nothing else: what is compacted from its response stands for these alone.
+        explained: Whether all that it has seen is known of the run, or coming: then nothing else was looked for.
     """
 
     seen: int
     covered: tuple[int, ...]
     bare: frozenset[int]
     entire: bool
+    explained: bool = True
 
 
 def prove(
-    items: Sequence[Any], known: Collection[int], exchange: Exchange, marks: Sequence[Mark | None] | None = None
+    items: Sequence[Any],
+    known: Collection[int],
+    exchange: Exchange,
+    marks: Sequence[Mark | None] | None = None,
+    coming: Sequence[Mark | None] = (),
 ) -> Proof:
     """Prove what the model of a run has seen of a history.
 
@@ -194,15 +201,19 @@ def prove(
             and counts where it is the only one of its kind: so a run that goes on in another process proves as much.
         exchange: Its last request that was answered.
         marks: The mark of each item by the exchange's marker; made here if None.
+        coming: The marks of what is about to be appended: the answer itself is not looked for in what was before.
     """
     marks = [exchange.marker(item) for item in items] if marks is None else marks
     found = _at([at for at in range(len(items)) if at in known], marks, exchange.seen)
-    if len(found) < len(exchange.seen) and len(known) < len(items):
+    there = set(found.values())
+    rest = [one for place, one in enumerate(exchange.seen) if place not in there]
+    explained = len(matched(coming, rest)) == len(rest)
+    if not explained and len(known) < len(items):
         more = _at(sorted({*known, *_alone(marks, exchange.seen)}), marks, exchange.seen)
         found = more if len(more) > len(found) else found
     covered = whole(items, set(found))
     bare = frozenset(at for at in covered if not _as_it_is(marks[at], exchange.seen[found[at]]))
-    return Proof(len(found), tuple(sorted(covered)), bare, len(covered) == len(exchange.seen))
+    return Proof(len(found), tuple(sorted(covered)), bare, len(covered) == len(exchange.seen), explained)
 
 
 def _at(places: list[int], marks: Sequence[Mark | None], seen: Sequence[Mark | None]) -> dict[int, int]:

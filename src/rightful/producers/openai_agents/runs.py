@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rightful.producers.openai_agents.proof import Exchange, Mark, Marker
     from rightful.tokens import Token
 
+_MARKS = 50_000
+"""How many marks are kept, of a view that has fewer than half as many; about 300 bytes each."""
+
 
 class Calls:
     """The calls that change a history, counted.
@@ -44,6 +47,25 @@ class Calls:
         return composite_key(self.run, self.next)
 
 
+class Marks:
+    """The marks of the items of one session: what an id names never changes, so each is made once a session."""
+
+    def __init__(self) -> None:
+        self._by: WeakKeyDictionary[Marker, dict[ItemId, Mark | None]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def of(self, ids: Sequence[ItemId], items: Sequence[Any], marker: Marker) -> list[Mark | None]:
+        """Return the mark of each item of a view."""
+        with self._lock:
+            made = self._by.setdefault(marker, {})
+            for one, item in zip(ids, items, strict=True):
+                if one not in made:
+                    made[one] = marker(item)
+            if len(made) > max(_MARKS, 2 * len(ids)):
+                made = self._by[marker] = {one: made[one] for one in ids}
+            return [made[one] for one in ids]
+
+
 class Run:
     """One run on a session. Only the session's line changes it, so no lock is needed.
 
@@ -55,46 +77,35 @@ class Run:
         asked: What its model was sent last, while the response is awaited; only hooks tell it.
         exchange: Its last request that was answered, as hooks told it; None if it failed, or there are no hooks.
         noted: What the SDK noted of its last request, and the exchange that was made of that.
+        marks: The marks of the session's items, which all its runs share.
     """
 
     __slots__ = (
         "__weakref__",
-        "_marker",
-        "_marks",
         "asked",
         "calls",
         "exchange",
         "known",
+        "marks",
         "noted",
         "token",
         "usage",
     )
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, marks: Marks) -> None:
         self.calls = calls
+        self.marks = marks
         self.token: Token | None = None
         self.usage: dict[str, Any] | None = None
         self.known: set[ItemId] | None = set()
         self.asked: list[Any] | None = None
         self.exchange: Exchange | None = None
         self.noted: tuple[object, Exchange | None] = (None, None)
-        self._marks: dict[ItemId, Mark | None] = {}
-        self._marker: Marker | None = None
 
     def knows(self, ids: Iterable[ItemId]) -> None:
         """Note items that it has read or appended."""
         if self.known is not None:
             self.known.update(ids)
-
-    def marks(self, ids: Sequence[ItemId], items: Sequence[Any], marker: Marker) -> list[Mark | None]:
-        """Return the mark of each item of a view; each is made once a run."""
-        if self._marker is not marker:
-            self._marker, self._marks = marker, {}
-        marks = self._marks
-        for one, item in zip(ids, items, strict=True):
-            if one not in marks:
-                marks[one] = marker(item)
-        return [marks[one] for one in ids]
 
     def wrote(self, token: Token) -> None:
         """Note a batch that it appended. Calls by hand keep what they read: they may be many, and prove nothing."""
@@ -118,7 +129,8 @@ class Runs:
 
     def __init__(self, key: str | None) -> None:
         self._shared = None if key is None else Calls(key)
-        self._by_hand = Run(self._shared or Calls())
+        self._marks = Marks()
+        self._by_hand = Run(self._shared or Calls(), self._marks)
         self._by_hand.known = None  # calls by hand prove nothing: no model is behind them
         self._of: WeakKeyDictionary[RunContextWrapper[Any], Run] = WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -130,5 +142,5 @@ class Runs:
         with self._lock:
             run = self._of.get(wrapper)
             if run is None:
-                run = self._of[wrapper] = Run(self._shared or Calls())
+                run = self._of[wrapper] = Run(self._shared or Calls(), self._marks)
         return run
