@@ -1,7 +1,6 @@
 """Errors of the package, each a sentence with its facts as attributes; those of sessions are in `session_errors`.
 
-A message says what is so, what it means for your data, and what to do next. The facts are `args`, so each survives
-pickling. `exit_code` is what the command line returns for it: 2 wrong usage or invalid input, 3 conflict, 4 storage.
+A message says what is so, what it means for your data, and what to do next. The facts are its `args`: it pickles.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ class RightfulError(Exception):
     """The base of every error raised by this package.
 
     Attributes:
-        exit_code: What `rightful` returns to the shell when this error ends a command.
+        exit_code: What `rightful` returns to the shell: 2 wrong usage or invalid input, 3 conflict, 4 storage.
     """
 
     exit_code: ClassVar[int] = 4

@@ -386,8 +386,7 @@ def _affects(fold: Fold, without: Without | None) -> bool:
     """Whether a history is another one without what a run did from an ordinal on."""
     if without is None:
         return False
-    run, ordinal = without
-    return fold.runs.get(run, -1) >= ordinal or run in fold.compacting
+    return fold.runs.get(without[0], -1) >= without[1] or without[0] in fold.compacting
 
 
 def _deterministic(value: object) -> bytes:

@@ -394,7 +394,5 @@ os._exit(1)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 def test_a_session_that_was_at_work_in_the_parent_keeps_no_child_waiting(tmp_path: Path) -> None:
     words = [sys.executable, "-W", "ignore", "-c", BUSY_FORK, str(tmp_path / "ledger")]
-
     done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120)
-
     assert (done.returncode, done.stderr) == (0, "")
