@@ -266,6 +266,12 @@ HISTORY_VIEWS = 256
 HISTORY_VIEW_BYTES = 128 * 1024 * 1024
 """What the kept views take in memory, about; bytes. A view of 10,000 items takes 10 MB; the last one always stays."""
 
+HISTORY_READY_ITEMS = 256
+"""Items of a history that an event loop reads itself; a thread's answer takes longer than they do."""
+
+HISTORY_READY_BYTES = 256 * 1024
+"""JSON of a history that an event loop reads itself; bytes. It takes less than a millisecond."""
+
 HISTORY_ATTEMPTS = 100
 """How often a pop is decided anew because others were faster. Each time one of them got through."""
 

@@ -19,14 +19,15 @@ from rightful.events import Event, HistoryCleared, HistoryCompacted, HistoryFork
 from rightful.histories import telling
 from rightful.histories.covering import covers_of, names_of, seen
 from rightful.histories.history import FullHistory, History
-from rightful.histories.parts import events_of, is_same, stored
+from rightful.histories.parts import events_of, is_same, listed, stored
 from rightful.histories.reading import folded
+from rightful.histories.showing import affects, is_little, showing
 from rightful.histories.views import Views
 from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Clock, Log, now_us
 from rightful.ledger.recorded import Receipt, valid
 from rightful.parts import Covers, HistoryRead
-from rightful.projections.histories.fold import CHANGES, HISTORY, Fold, Without
+from rightful.projections.histories.fold import CHANGES, HISTORY, Without
 from rightful.projections.histories.items import objects
 from rightful.projections.histories.telling import TOLD
 from rightful.session_errors import RunDiffersError, StaleTokenError, VoidTokenError
@@ -72,15 +73,29 @@ class Histories:
         with kept.lock:
             fold = self._views.catch_up(session, kept)
             head = kept.position
-            if _affects(fold, without):
+            if affects(fold, without):
                 fold = folded(self.log, session, head, without=without)
             else:
                 without = None
-            shown, left_out = fold.view.shown(limit)
-            owed = fold.owed
-        token = Token(session=session, position=head, ledger=self._ledger_id, limit=limit, without=without)
-        ids = [one.id for one in shown]
-        return History(items=objects(shown), token=token, ids=ids, left_out=left_out, owed=owed)
+            return showing(fold, Token(session, head, self._ledger_id, limit, without=without))
+
+    def ready(self, session: str, limit: int | None = None, *, without: Without | None = None) -> History | None:
+        """Return what `history` does, where nothing has to be folded or waited for and little be read; else None.
+
+        So an event loop can ask for it without giving it to a thread.
+        """
+        kept = self._views.of(session)
+        if not kept.lock.acquire(blocking=False):
+            return None
+        try:
+            fold = kept.fold
+            if fold is None or kept.position != self.log.head():
+                return None
+            if affects(fold, without) or not is_little(fold, limit):
+                return None
+            return showing(fold, Token(session, kept.position, self._ledger_id, limit))
+        finally:
+            kept.lock.release()
 
     def full(self, session: str, *, at: int | None = None) -> FullHistory:
         """Return everything that a history ever held, and what became of it.
@@ -118,7 +133,7 @@ class Histories:
         """
         token = to if isinstance(to, Token) else Token(to, 0, self._ledger_id, void="nothing was read")
         self._check_ledger(token)
-        put, said = _listed(items), batch or Batch()
+        put, said = listed(items), batch or Batch()
         if (said.run is None) != (said.ordinal is None):
             raise UsageError("a run needs an ordinal, and an ordinal a run; nothing was written. Give both or neither.")
         if not put:
@@ -251,7 +266,7 @@ class Histories:
         if token.void:
             raise VoidTokenError(token.session, token.void)
         self._check_ledger(token)
-        put, named = _listed(items), None if covers is None else names_of(covers)
+        put, named = listed(items), None if covers is None else names_of(covers)
         digest = hashlib.sha256(_deterministic([token.text(), named]) + stored(put)).hexdigest()
         key = composite_key(token.session, "compact", token.position, digest)
         if (before := self._receipt(key)) is not None:
@@ -374,19 +389,6 @@ class Histories:
             with contextlib.suppress(OutcomeUnknownError):
                 return [valid(one) for one in self.log.append(events, unless=unless, after=after, all_new=all_new)]
         return [valid(one) for one in self.log.append(events, unless=unless, after=after, all_new=all_new)]
-
-
-def _listed(items: Iterable[Any]) -> list[Any]:
-    if isinstance(items, str | bytes | Mapping):
-        raise UsageError("a history takes a list of items, and was given one; nothing was written. Put it in a list.")
-    return list(items)
-
-
-def _affects(fold: Fold, without: Without | None) -> bool:
-    """Whether a history is another one without what a run did from an ordinal on."""
-    if without is None:
-        return False
-    return fold.runs.get(without[0], -1) >= without[1] or without[0] in fold.compacting
 
 
 def _deterministic(value: object) -> bytes:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from rightful import content, limits
-from rightful.errors import InvalidEventError
+from rightful.errors import InvalidEventError, UsageError
 from rightful.events import HistoryAppended
 from rightful.identity import composite_key
 from rightful.parts import HistoryRead
@@ -101,3 +101,14 @@ def _split(items: list[Any], said: Batch, read: HistoryRead | None) -> Iterator[
         part.append(item)
         size += more
     yield part
+
+
+def listed(items: Iterable[Any]) -> list[Any]:
+    """Return items as a list.
+
+    Raises:
+        UsageError: It is one item outside a list.
+    """
+    if isinstance(items, str | bytes | Mapping):
+        raise UsageError("a history takes a list of items, and was given one; nothing was written. Put it in a list.")
+    return list(items)

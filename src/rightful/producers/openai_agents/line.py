@@ -64,11 +64,34 @@ class Line:
             self._waiting.append((work, outcome))
             begun, self._busy = self._busy, True
         if not begun:
-            try:
-                _threads.start(self._work_off)
-            except RuntimeError:  # no thread is to be had, as when the interpreter ends: the caller does it itself
-                self._work_off()
+            self._start()
         return outcome
+
+    def now(self, work: Callable[[], T]) -> T | None:
+        """Make a call at once, in the caller's thread, if no other waits or is at work; None else."""
+        if self._pid != os.getpid() or not self._turn.acquire(blocking=False):
+            return None
+        waits = False
+        try:
+            with self._lock:
+                if self._busy:
+                    return None
+                self._busy = True
+            try:
+                return work()
+            finally:
+                with self._lock:
+                    self._busy = waits = bool(self._waiting)
+        finally:
+            self._turn.release()
+            if waits:
+                self._start()
+
+    def _start(self) -> None:
+        try:
+            _threads.start(self._work_off)
+        except RuntimeError:  # no thread is to be had, as when the interpreter ends: the caller does it itself
+            self._work_off()
 
     def _work_off(self) -> None:
         with self._turn:  # a thread that could not be had may have come all the same

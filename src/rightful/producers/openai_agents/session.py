@@ -129,7 +129,11 @@ class LedgerSession(Shims, Compacting):
         facts.usage_since(run, wrapper)
         settings = _settings(self.session_settings)
         wanted = settings.limit if limit is None else limit
-        return await asyncio.wrap_future(self._line.put(lambda: self._read(run, wanted)))
+        shown = None if wanted is None or wanted < 0 else wanted  # less than none is all, as in SQLite
+        items = self._line.now(lambda: self._read(run, shown, soon=True))
+        if items is None:
+            items = await asyncio.wrap_future(self._line.put(lambda: self._read(run, shown)))
+        return items or []
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
@@ -205,9 +209,12 @@ class LedgerSession(Shims, Compacting):
 
     # -- in the line -----------------------------------------------------------------------
 
-    def _read(self, run: Run, limit: int | None) -> list[Any]:
-        shown = None if limit is None or limit < 0 else limit  # less than none is all, as in SQLite
-        read = self._ledger.history(self._name, shown, without=run.without())
+    def _read(self, run: Run, limit: int | None, *, soon: bool = False) -> list[Any] | None:
+        """Read; None only if it is to be done soon, and cannot."""
+        ask = self._ledger.histories().ready if soon else self._ledger.history
+        read = ask(self._name, limit, without=run.without())
+        if read is None:
+            return None
         run.token = read.token
         run.knows(read.ids)
         return read.items

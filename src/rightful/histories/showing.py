@@ -1,0 +1,33 @@
+"""What a fold shows to who reads it."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from rightful import limits
+from rightful.histories.history import History
+from rightful.projections.histories.fold import Fold, Without
+from rightful.projections.histories.items import objects
+from rightful.tokens import Token
+
+
+def showing(fold: Fold, token: Token) -> History:
+    """Return what a fold shows, as much of it as the token says."""
+    shown, left_out = fold.view.shown(token.limit)
+    ids = [one.id for one in shown]
+    return History(items=objects(shown), token=token, ids=ids, left_out=left_out, owed=fold.owed)
+
+
+def is_little(fold: Fold, limit: int | None) -> bool:
+    """Whether what a fold shows is read so soon that an event loop need not wait elsewhere for it."""
+    count = len(fold.view.items) if limit is None else min(limit, len(fold.view.items))
+    if count > limits.HISTORY_READY_ITEMS:
+        return False
+    return sum(len(item.raw) for item in islice(reversed(fold.view.items), count)) <= limits.HISTORY_READY_BYTES
+
+
+def affects(fold: Fold, without: Without | None) -> bool:
+    """Whether a history is another one without what a run did from an ordinal on."""
+    if without is None:
+        return False
+    return fold.runs.get(without[0], -1) >= without[1] or without[0] in fold.compacting

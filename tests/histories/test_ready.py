@@ -1,0 +1,65 @@
+"""What an event loop can read itself, without giving it to a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rightful
+from rightful import Ledger, limits
+from rightful.tokens import Batch
+
+SESSION = "t:a"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with rightful.open(tmp_path / "ledger", create=True) as opened:
+        yield opened
+
+
+def test_what_is_folded_is_read_soon_and_nothing_else(ledger: Ledger) -> None:
+    ledger.extend(SESSION, [{"n": 1}, {"n": 2}])
+    histories = ledger.histories()
+
+    assert histories.ready(SESSION) is None  # nothing is folded yet
+    read = ledger.history(SESSION, 1)
+    soon = histories.ready(SESSION, 1)
+    assert soon is not None
+    assert (soon.items, soon.token, soon.ids) == (read.items, read.token, read.ids)
+    ledger.extend(SESSION, [{"n": 3}])
+    assert histories.ready(SESSION) is None  # the ledger has gone on
+
+
+def test_nothing_is_read_soon_while_another_thread_reads(ledger: Ledger) -> None:
+    ledger.extend(SESSION, [{"n": 1}])
+    ledger.history(SESSION)
+
+    with ledger.histories()._views.of(SESSION).lock:
+        assert ledger.histories().ready(SESSION) is None
+    assert ledger.histories().ready(SESSION) is not None
+
+
+def test_much_is_not_read_soon(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger.extend(SESSION, [{"n": 1}, {"n": 2}, {"n": 3}])
+    ledger.history(SESSION)
+    monkeypatch.setattr(limits, "HISTORY_READY_ITEMS", 2)
+    assert (ledger.histories().ready(SESSION), ledger.histories().ready(SESSION, 3)) == (None, None)
+    assert ledger.histories().ready(SESSION, 2) is not None
+
+    monkeypatch.setattr(limits, "HISTORY_READY_BYTES", 2 * len(b'{"n":1}'))
+    assert ledger.histories().ready(SESSION, 2) is not None
+    monkeypatch.setattr(limits, "HISTORY_READY_BYTES", 2 * len(b'{"n":1}') - 1)
+    assert ledger.histories().ready(SESSION, 2) is None
+
+
+def test_a_repeated_run_that_has_to_be_folded_apart_is_not_read_soon(ledger: Ledger) -> None:
+    ledger.extend(SESSION, [{"n": 1}], Batch(run="r", ordinal=0))
+    ledger.history(SESSION)
+
+    assert ledger.histories().ready(SESSION, without=("r", 0)) is None
+    soon = ledger.histories().ready(SESSION, without=("other", 0))
+    assert soon is not None
+    assert soon.token.without is None

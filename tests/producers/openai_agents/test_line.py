@@ -1,0 +1,60 @@
+"""The line: each call of a session begins when the one before it has ended."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from rightful.producers.openai_agents.line import Line
+
+
+def test_a_call_is_made_at_once_where_none_is_before_it() -> None:
+    line, here = Line(), threading.current_thread()
+
+    assert line.now(threading.current_thread) is here
+    assert line.put(threading.current_thread).result() is not here
+    assert line.now(threading.current_thread) is here
+
+
+def test_no_call_is_made_at_once_while_another_is_at_work() -> None:
+    line, begun, go = Line(), threading.Event(), threading.Event()
+
+    def work() -> str:
+        begun.set()
+        go.wait()
+        return "first"
+
+    first = line.put(work)
+    begun.wait()
+    assert line.now(lambda: "second") is None
+    go.set()
+    assert first.result() == "first"
+
+
+def test_calls_that_come_while_one_is_made_at_once_wait_for_it() -> None:
+    line, order = Line(), list[str]()
+
+    def work() -> object:
+        later = line.put(lambda: order.append("later"))
+        assert line.now(lambda: "inside") is None
+        order.append("now")
+        return later
+
+    later = line.now(work)
+
+    assert later is not None
+    later.result()  # type: ignore[attr-defined]
+    assert order == ["now", "later"]
+
+
+def test_a_call_made_at_once_that_fails_leaves_the_line_to_the_next() -> None:
+    line = Line()
+
+    def fails() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        line.now(fails)
+    assert line.put(lambda: 1).result() == 1
+    assert line.now(lambda: 2) == 2
