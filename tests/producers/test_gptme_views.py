@@ -106,23 +106,6 @@ def test_an_undo_in_a_view_leaves_the_message_out(ledger: Ledger, imported: Impo
     assert [one.items for one in compacted(ledger)][1] == []
 
 
-@pytest.mark.parametrize("is_first_read", [False, True])
-def test_a_summary_is_shown_although_an_undo_took_away_the_one_that_stood_for_the_same(
-    ledger: Ledger, folder: Path, is_first_read: bool
-) -> None:
-    """All that it names is gone, and gptme sends it all the same."""
-    first = [main_of(folder, SYS, A, B, C), view_of(folder, SYS, SUM, C)]
-    for path in first if is_first_read else []:
-        import_once(ledger, Gptme(), path)
-    second = [main_of(folder, SYS, A, B, C, D, E), view_of(folder, SYS, D),
-              view_of(folder, SYS, SUM2, D, E, number=2)]  # fmt: skip
-    for path in [*second, *second]:
-        import_once(ledger, Gptme(), path)
-
-    assert [one["content"] for one in ledger.history(SESSION).items] == ["sys", "summary of all", "d", "e"]
-    assert history(ledger) == ["sys", "summary of all", "d", "e"]
-
-
 @pytest.mark.parametrize(
     ("second", "shown"),
     [

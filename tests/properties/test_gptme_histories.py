@@ -165,5 +165,5 @@ def test_the_history_is_what_gptme_sends_next(ops: list[tuple[str, Any]], has_lo
         if not talk.edited:
             assert found == expected
         seen = [item["content"] for item in ledger.history(SESSION).items]
-        if not any(one.inert for one in ledger.full_history(SESSION).compactions):  # known: an undo within a view
-            assert seen == found  # that was read half-way can take what a later compaction names; said in the page
+        if not any(one.inert for one in ledger.full_history(SESSION).compactions):  # known and said in the docs:
+            assert seen == found  # an undo took a summary, and a later compaction names what that had covered

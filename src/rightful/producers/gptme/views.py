@@ -8,11 +8,10 @@ only the view has as `items`. A later view was made of the one before, so what t
 place gave way too.
 
 Nothing is said of a view's end before a message stands behind it that both have: until then nobody
-was shown it. gptme itself adds one when it compacts. Where a view puts something in and leaves out
-nothing that the view before it still showed (an undo there may have taken a summary away), the next
-message of both gives way too, and stands among the items, so that the order is that of the view. What
-a view that was rewritten (an undo in it) had put in a place, and has not there any more, is popped,
-once that place was passed or another view took over.
+was shown it. gptme itself adds one when it compacts. Where a view puts something in and leaves
+nothing out, the next message of both gives way too, and stands among the items, so that the order is
+that of the view. What a view that was rewritten (an undo in it) had put in a place, and has not there
+any more, is popped, once that place was passed or another view took over.
 """
 
 from __future__ import annotations
@@ -58,18 +57,6 @@ class _Compacted(NamedTuple):
         return [[self.id, at] for at in range(self.size)]
 
 
-class _Before(NamedTuple):
-    """What the views before one did.
-
-    Attributes:
-        made: What they put in the place of messages.
-        shown: The places of which the last of them showed something; None where there is none.
-    """
-
-    made: list[_Compacted]
-    shown: frozenset[int] | None
-
-
 class ViewReader(GrowingReader):
     """Reads a view.
 
@@ -77,29 +64,22 @@ class ViewReader(GrowingReader):
         place: Where its conversation stands.
         origin: The file; its name is the view's.
         main: The conversation itself.
-        earlier: What the views before it did; read when it is needed if None.
+        earlier: What the views before it put in the place of messages; read when it is needed if None.
 
     Attributes:
         made: What this one put in the place of messages, as far as it was read.
     """
 
-    def __init__(self, place: Place, origin: Origin, main: Main, *, earlier: _Before | None = None) -> None:
+    def __init__(self, place: Place, origin: Origin, main: Main, *, earlier: list[_Compacted] | None = None) -> None:
         self._name = origin.name.removesuffix(".jsonl")
         self._messages = Messages(place.folder, origin.mtime_us)
         self._main = main
         self._place = place
-        self._earlier = earlier
-        self._stood: set[int] = set()
+        self._earlier = None if earlier is None else list(earlier)
         self.made: list[_Compacted] = []
         self._stale: list[_Compacted] = []
         self._behind = 0
         self._between: list[Wire] = []
-
-    @property
-    def shown(self) -> frozenset[int]:
-        """The places of which it shows something; of a view that was read from its beginning."""
-        summed = (place for one in self.made if one.size for place in range(one.first, one.behind))
-        return frozenset(self._stood.union(summed))
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on behind the last message."""
@@ -135,7 +115,6 @@ class ViewReader(GrowingReader):
         if place is None or place < self._behind:
             self._between.append(said)
         else:
-            self._stood.add(place)
             yield from self._compacted(place, said)
             yield from self._replaced()
         if is_lessons(found.value):
@@ -153,15 +132,14 @@ class ViewReader(GrowingReader):
     def _compacted(self, place: int, said: Wire) -> Iterator[Wire]:
         first, behind = self._behind, place
         items, self._between, self._behind = self._between, [], place + 1
-        if not items and first == behind:
+        if items and first == behind:
+            items, behind = [*items, said], place + 1
+        if first == behind:
             return
+        covers = [[item, 0] for one in self._main.standing[first:behind] for item in one.items]
         if self._earlier is None:
             self._earlier = _earlier(self._place, self._name, self._main)
-        shown = self._earlier.shown
-        if items and (first == behind or (shown is not None and shown.isdisjoint(range(first, behind)))):
-            items, behind = [*items, said], place + 1
-        covers = [[item, 0] for one in self._main.standing[first:behind] for item in one.items]
-        for one in self._earlier.made:
+        for one in self._earlier:
             if first <= one.first and one.behind <= behind:
                 covers += one.items
         key = key_of(self._messages.folder, self._name, "compacted", digest([covers, items]))
@@ -179,16 +157,14 @@ class ViewReader(GrowingReader):
                 yield self._messages.popped(one.id) | {"items": one.items}
 
 
-def _earlier(place: Place, name: str, main: Main) -> _Before:
-    """Return what the views before one did."""
-    before = _Before([], None)
+def _earlier(place: Place, name: str, main: Main) -> list[_Compacted]:
+    """Return what the views before one put in the place of messages."""
+    made: list[_Compacted] = []
     for path in _series(place, name):
         if path.stem == name:
             break
-        reader = ViewReader(place, Origin(str(path), None), main, earlier=before)
-        if _is_read(reader, path):
-            before = _Before([*before.made, *reader.made], reader.shown)
-    return before
+        made += _made(ViewReader(place, Origin(str(path), None), main, earlier=made), path)
+    return made
 
 
 def _series(place: Place, name: str) -> list[Path]:
@@ -202,8 +178,7 @@ def _series(place: Place, name: str) -> list[Path]:
     return [path for _, path in sorted(found)]
 
 
-def _is_read(reader: ViewReader, path: Path) -> bool:
-    """Whether a view can be read; then it was."""
+def _made(reader: ViewReader, path: Path) -> list[_Compacted]:
     try:
         with opened(str(path), follow=False) as file:
             for item in Lines(file.stream):
@@ -214,5 +189,5 @@ def _is_read(reader: ViewReader, path: Path) -> bool:
                     except InvalidEventError:
                         continue  # its own import says what is wrong with it
     except OSError:
-        return False
-    return True
+        return []
+    return reader.made
