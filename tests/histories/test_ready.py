@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.histories.actors import wire
 
 import rightful
 from rightful import Ledger, limits
@@ -53,6 +54,20 @@ def test_much_is_not_read_soon(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) 
     assert ledger.histories().ready(SESSION, 2) is not None
     monkeypatch.setattr(limits, "HISTORY_READY_BYTES", 2 * len(b'{"n":1}') - 1)
     assert ledger.histories().ready(SESSION, 2) is None
+
+
+def test_what_is_not_shown_does_not_hide_how_much_is_read(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger.extend(SESSION, ["much to read"])
+    wrote = ledger.extend(SESSION, [1, 2]).wrote[0]
+    ledger.append([wire("event.withdrawn", "w", SESSION, id=wrote.id, revision=1)])
+    assert ledger.history(SESSION, 1).items == ["much to read"]
+
+    monkeypatch.setattr(limits, "HISTORY_READY_BYTES", len(b'"much to read"') - 1)
+    assert ledger.histories().ready(SESSION, 1) is None
+    monkeypatch.setattr(limits, "HISTORY_READY_BYTES", len(b'"much to read"'))
+    assert ledger.histories().ready(SESSION, 1) is not None
+    monkeypatch.setattr(limits, "HISTORY_READY_ITEMS", 2)  # it is read behind two others
+    assert ledger.histories().ready(SESSION, 1) is None
 
 
 def test_a_repeated_run_that_has_to_be_folded_apart_is_not_read_soon(ledger: Ledger) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from rightful import limits
 from rightful.histories.history import History
 from rightful.projections.histories.fold import Fold, Without
@@ -19,11 +17,19 @@ def showing(fold: Fold, token: Token) -> History:
 
 
 def is_little(fold: Fold, limit: int | None) -> bool:
-    """Whether what a fold shows is read so soon that an event loop need not wait elsewhere for it."""
-    count = len(fold.view.items) if limit is None else min(limit, len(fold.view.items))
-    if count > limits.HISTORY_READY_ITEMS:
-        return False
-    return sum(len(item.raw) for item in islice(reversed(fold.view.items), count)) <= limits.HISTORY_READY_BYTES
+    """Whether what a fold shows is read so soon that an event loop need not wait elsewhere for it.
+
+    What stands among it and is not shown is passed over when it is read, and so is counted.
+    """
+    wanted, size_bytes = len(fold.view.items) if limit is None else limit, 0
+    for passed, item in enumerate(reversed(fold.view.items)):
+        if wanted <= 0:
+            break
+        if passed >= limits.HISTORY_READY_ITEMS:
+            return False
+        size_bytes += len(item.raw)
+        wanted -= not (item.is_ghost or fold.view.is_left_out(item))
+    return size_bytes <= limits.HISTORY_READY_BYTES
 
 
 def affects(fold: Fold, without: Without | None) -> bool:
