@@ -103,6 +103,8 @@ def test_asked_for_no_items_it_shows_none_and_a_negative_number_is_refused() -> 
     assert texts(kept, limit=5) == ["a"]
     with pytest.raises(UsageError, match="-1 is no number of items"):
         kept.history(S, -1)
+    with pytest.raises(UsageError, match="-1 is no number of items"):
+        kept.ready(S, -1)
     with pytest.raises(UsageError, match="position -1 is in no ledger"):
         kept.full(S, at=-1)
 

@@ -67,8 +67,6 @@ class Histories:
             UsageError: The limit is negative.
             UpgradeError: A row of it is newer than this program.
         """
-        if limit is not None and limit < 0:
-            raise UsageError(f"{limit} is no number of items; nothing was read. Give 0 or more, or None for all.")
         kept = self._views.of(session)
         with kept.lock:
             fold = self._views.catch_up(session, kept)
@@ -82,7 +80,7 @@ class Histories:
     def ready(self, session: str, limit: int | None = None, *, without: Without | None = None) -> History | None:
         """Return what `history` does, where nothing has to be folded or waited for and little be read; else None.
 
-        So an event loop can ask for it without giving it to a thread.
+        So an event loop can ask for it without giving it to a thread. Raises as `history` does.
         """
         kept = self._views.of(session)
         if not kept.lock.acquire(blocking=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rightful import limits
+from rightful.errors import UsageError
 from rightful.histories.history import History
 from rightful.projections.histories.fold import Fold, Without
 from rightful.projections.histories.items import objects
@@ -10,7 +11,13 @@ from rightful.tokens import Token
 
 
 def showing(fold: Fold, token: Token) -> History:
-    """Return what a fold shows, as much of it as the token says."""
+    """Return what a fold shows, as much of it as the token says.
+
+    Raises:
+        UsageError: Its limit is negative.
+    """
+    if token.limit is not None and token.limit < 0:
+        raise UsageError(f"{token.limit} is no number of items; nothing was read. Give 0 or more, or None for all.")
     shown, left_out = fold.view.shown(token.limit)
     ids = [one.id for one in shown]
     return History(items=objects(shown), token=token, ids=ids, left_out=left_out, owed=fold.owed)
