@@ -7,7 +7,8 @@ from typing import Any
 from rightful import content, times
 from rightful.cli.history_seen import Seen
 from rightful.histories.beside import Beside
-from rightful.histories.history import Compaction, Told
+from rightful.histories.history import Told
+from rightful.projections.histories.whole import Compaction
 
 Document = dict[str, Any]
 

@@ -10,10 +10,11 @@ import msgspec
 from rightful import content
 from rightful.app import Ledger
 from rightful.histories.beside import Beside, Rows, rows_of
-from rightful.histories.history import Compaction, FullHistory, Told
+from rightful.histories.history import FullHistory, Told
 from rightful.histories.reading import folded
 from rightful.histories.telling import full_history
 from rightful.projections.histories.items import ItemKey
+from rightful.projections.histories.whole import Compaction
 from rightful.tokens import Token
 
 

@@ -10,9 +10,10 @@ from rightful.cli.common import many
 from rightful.cli.history_seen import Seen
 from rightful.cli.laid import put, time
 from rightful.histories.beside import Beside
-from rightful.histories.history import Compaction, Told
+from rightful.histories.history import Told
 from rightful.ledger.refine import is_placeholder
 from rightful.projections.histories.items import ItemKey
+from rightful.projections.histories.whole import Compaction
 
 _LISTED = 40
 _LINE_CHARS = 160

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from rightful.projections.histories.items import ItemKey
+from rightful.projections.histories.whole import Compaction
 from rightful.tokens import Token
 
 
@@ -51,30 +52,6 @@ class Told(Struct, frozen=True, kw_only=True):
     fate: str = "shown"
     by: int | None = None
     summary: bool = False
-
-
-class Compaction(Struct, frozen=True, kw_only=True):
-    """One compaction of a history.
-
-    Attributes:
-        position: Where its event stands.
-        covered: The ids of the items that gave way.
-        put: The ids of the items that stand for them.
-        after: The position of the token under which it was done.
-        mode: How it was done, in the producer's word.
-        response_id: The provider's response that it was made from.
-        run: Which run did it.
-        inert: Whether it shows nothing, since nothing that it covers was there any more.
-    """
-
-    position: int
-    covered: list[ItemKey]
-    put: list[ItemKey]
-    after: int | None = None
-    mode: str | None = None
-    response_id: str | None = None
-    run: str | None = None
-    inert: bool = False
 
 
 class FullHistory(Struct, frozen=True, kw_only=True):

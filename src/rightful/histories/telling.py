@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rightful.histories.history import Compaction, FullHistory, Told
+from rightful.histories.history import FullHistory, Told
 from rightful.projections.histories.fold import Fold
 from rightful.projections.histories.items import objects
 
@@ -30,19 +30,10 @@ def full_history(session: str, position: int, fold: Fold) -> FullHistory:
         for item, said in zip(kept, objects(kept), strict=True)
     ]
     entries.sort(key=lambda one: (one.position, one.id[1]))
-    compactions = [
-        Compaction(
-            position=one.position,
-            covered=one.covered,
-            put=one.put,
-            after=one.after,
-            mode=one.mode,
-            response_id=one.response_id,
-            run=one.run,
-            inert=one.inert,
-        )
-        for one in chronicle.compactions
-    ]
     return FullHistory(
-        session=session, position=position, entries=entries, compactions=compactions, ignored=list(fold.ignored)
+        session=session,
+        position=position,
+        entries=entries,
+        compactions=chronicle.compactions,
+        ignored=list(fold.ignored),
     )

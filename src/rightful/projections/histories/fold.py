@@ -14,7 +14,7 @@ from rightful.ledger.recorded import Stored
 from rightful.projections.histories.items import ERASED, Item, ghost, item_of
 from rightful.projections.histories.telling import TOLD, Telling
 from rightful.projections.histories.view import View
-from rightful.projections.histories.whole import Chronicle, Compacted
+from rightful.projections.histories.whole import Chronicle, Compaction
 
 HISTORY = frozenset({"history.appended", "history.compacted", "history.popped", "history.cleared", "history.forked"})
 """The event types that make a history."""
@@ -201,7 +201,15 @@ class Fold:
                 return
             self._boundaries.add((row.envelope.producer, boundary))
         put = list(self._items(row, self._read(row).items))
-        record = Compacted(row.position, [one.id for one in put], [], said.after, said.mode, said.response_id, said.run)
+        record = Compaction(
+            position=row.position,
+            covered=[],
+            put=[one.id for one in put],
+            after=said.after,
+            mode=said.mode,
+            response_id=said.response_id,
+            run=said.run,
+        )
         if self.chronicle is not None:
             self.chronicle.add(put)
             self.chronicle.summaries.update(record.put)
@@ -217,7 +225,7 @@ class Fold:
 
     def _take(
         self,
-        record: Compacted | None,
+        record: Compaction | None,
         covers: Sequence[Any],
         put: list[Item],
         *,

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from rightful.parts import ItemRange
 from rightful.projections.histories.items import ERASED, Item, ItemKey, Pair
-from rightful.projections.histories.whole import Compacted
+from rightful.projections.histories.whole import Compaction
 
 ITEM_BYTES = 500
 """What one item takes in memory beside its JSON; bytes, about."""
@@ -31,7 +31,7 @@ class Late(Struct, eq=False):
     put: list[Item]
     position: int
     fate: str
-    record: Compacted | None
+    record: Compaction | None
 
 
 class View:
@@ -148,7 +148,7 @@ class View:
         put: list[Item],
         *,
         after: int | None,
-        late: tuple[int, str, Compacted | None],
+        late: tuple[int, str, Compaction | None],
     ) -> tuple[list[Item], bool]:
         """Let items give way to others, which stand where the first visible one stood.
 

@@ -9,23 +9,23 @@ from msgspec import Struct
 from rightful.projections.histories.items import Item, ItemKey
 
 
-class Compacted(Struct):
-    """One compaction, as far as it is known.
+class Compaction(Struct, kw_only=True):
+    """One compaction of a history, as far as it is known.
 
     Attributes:
         position: Where its event stands.
-        put: The ids of the items that stand for others.
-        covered: The ids of what gave way.
+        covered: The ids of the items that gave way.
+        put: The ids of the items that stand for them.
         after: The position of the token under which it was done.
-        mode: How it was done.
+        mode: How it was done, in the producer's word.
         response_id: The provider's response that it was made from.
         run: Which run did it.
-        inert: Whether it shows nothing.
+        inert: Whether it shows nothing, since nothing that it covers was there any more.
     """
 
     position: int
-    put: list[ItemKey]
     covered: list[ItemKey]
+    put: list[ItemKey]
     after: int | None = None
     mode: str | None = None
     response_id: str | None = None
@@ -47,7 +47,7 @@ class Chronicle:
         self.items: dict[ItemKey, Item] = {}
         self.summaries: set[ItemKey] = set()
         self.fates: dict[ItemKey, tuple[str, int]] = {}
-        self.compactions: list[Compacted] = []
+        self.compactions: list[Compaction] = []
 
     def add(self, items: Iterable[Item]) -> None:
         """Tell of items."""
