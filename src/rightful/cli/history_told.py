@@ -14,6 +14,7 @@ from rightful.histories.history import Told
 from rightful.ledger.refine import is_placeholder
 from rightful.projections.histories.items import ItemKey
 from rightful.projections.histories.whole import Compaction
+from rightful.projections.transcripts.telling import NO_AGENTS
 
 _LISTED = 40
 _LINE_CHARS = 160
@@ -24,7 +25,6 @@ _FATES = {
     "left out": "left out: its call is gone",
     "inert": "never shown: what it stands for was gone",
 }
-_NO_AGENTS = frozenset({"user", "system", "developer"})  # an agent's batch may hold their words too
 
 
 def view(seen: Seen, limit: int, *, whole: bool) -> None:
@@ -186,7 +186,7 @@ def _item(seen: Seen, entry: Told, marks: list[str], *, whole: bool) -> None:
     beside = seen.beside(entry.position)
     parts = [_name(entry.id, entry.position)]
     parts += [] if beside is None else [time(beside.at_us, is_bound=beside.is_bound)]
-    agent = None if beside is None or said.who in _NO_AGENTS or said.is_result else beside.agent
+    agent = None if beside is None or said.who in NO_AGENTS or said.is_result else beside.agent
     who = said.who + (f", agent {agent}" if agent is not None else "") + _of(seen, entry.position)
     every = [*said.marks, *marks]
     put("", "  ".join([*parts, who]) + (f"  [{', '.join(every)}]" if every else ""))

@@ -16,7 +16,9 @@ from rightful import content
 from rightful.cli.common import many
 from rightful.projections.transcripts.parts import text_of, told
 
-_TAB = 4
+TAB = 4
+"""Columns of a tab."""
+
 _UNREADABLE_CHARS = 200
 _ENCODED = re.compile(r"(?:data:(?P<kind>[\w.+-]+/[\w.+-]+)?[^,\s]*,)?[A-Za-z0-9+/_=-]+\Z")
 _OURS = frozenset({"type", "role", "id", "status", "content"})
@@ -136,7 +138,7 @@ def beside(text: str) -> str:
 
 
 def _below(text: str) -> str:
-    return "\n" + "\n".join(f"  {line.expandtabs(_TAB)}" for line in text.split("\n"))
+    return "\n" + "\n".join(f"  {line.expandtabs(TAB)}" for line in text.split("\n"))
 
 
 def value(said: Any, *, full: bool = True) -> str:  # noqa: ANN401 - content is any JSON value

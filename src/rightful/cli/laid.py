@@ -14,9 +14,7 @@ from rich.cells import cell_len, chop_cells
 from rightful import times
 from rightful.cli import common
 from rightful.cli.common import safe
-
-TAB = 4
-"""Columns of a tab."""
+from rightful.cli.items import TAB
 
 _INDENT = "    "
 _LINES = 20

@@ -110,15 +110,14 @@ class View:
             self.items.append(item)
             self._come(item)
 
-    def renew(self, item: Item) -> bool:
-        """Let an item say something else at its place; False if it does not stand in the view."""
+    def renew(self, item: Item) -> None:
+        """Let an item say something else at its place, if it stands in the view."""
         at = self._places.get(item.id)
         if at is None:
-            return False
+            return
         self._go(self.items[at])
         self.items[at] = item._replace(position=self.items[at].position)
         self._come(self.items[at])
-        return True
 
     def clear(self) -> list[Item]:
         """Take all out."""

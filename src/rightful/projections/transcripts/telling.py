@@ -19,8 +19,10 @@ from rightful.projections.transcripts.facts import TOLD, Fact, said
 from rightful.projections.transcripts.parts import FIELDS, Part, text_of
 from rightful.projections.transcripts.usage import Used
 
+NO_AGENTS = frozenset({"user", "system", "developer"})
+"""The roles whose words a batch may hold beside an agent's."""
+
 _MARKS = ("hidden", "meta", "summary")
-_NO_AGENTS = frozenset({"user", "system", "developer"})  # whose words are in a batch beside an agent's
 _CALL_NAMES = frozenset({"toolCallId", "toolCall"})
 
 
@@ -128,7 +130,7 @@ class Telling:
         if part.ordinal is not None:
             entry.item = [fact.id, part.ordinal]
             entry.response_id = _or_unset(getattr(fact.body, "response_id", None))
-            is_agents = part.said.get("role") not in _NO_AGENTS
+            is_agents = part.said.get("role") not in NO_AGENTS
             entry.agent = _or_unset(getattr(fact.body, "agent", None) if is_agents else None)
         self._mark(entry, shown or part)
         facts = list(dict.fromkeys(one.fact for one in behind or group if one.ordinal == 0 or _is_whole(one)))
