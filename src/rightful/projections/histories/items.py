@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rightful import content
+from rightful.parts import ItemRange
 
 ItemKey = tuple[str, int]
 """The id of an item: its event's id, and its place in that event."""
@@ -119,6 +120,22 @@ def objects(items: Sequence[Item]) -> list[Any]:
     if any([item.escaped for item in items]):  # noqa: C419 - a list is twice as fast, and there are thousands
         return [content.restore(one) if item.escaped else one for item, one in zip(items, found, strict=True)]
     return found
+
+
+def ends(one: Any, place: Callable[[Any], int | None], count: int) -> tuple[int, int] | None:  # noqa: ANN401 - an item or a range
+    """Return the places in a view of the first and the last item that a name means; None where one is not there.
+
+    Args:
+        one: An item's id, or a range.
+        place: Gives the place of an item by its id; None if it is not there.
+        count: How many items the view has.
+    """
+    if not isinstance(one, ItemRange):
+        at = place(one)
+        return None if at is None else (at, at)
+    first = 0 if one.first is None else place(one.first)
+    last = count - 1 if one.last is None else place(one.last)
+    return None if first is None or last is None else (first, last)
 
 
 def ranges(ids: Iterable[ItemKey]) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from rightful.parts import ItemRange
-from rightful.projections.histories.items import ERASED, Item, ItemKey, Pair
+from rightful.projections.histories.items import ERASED, Item, ItemKey, Pair, ends
 from rightful.projections.histories.whole import Compaction
 
 ITEM_BYTES = 500
@@ -163,11 +163,11 @@ class View:
         places: set[int] = set()
         unknown: list[Any] = []
         for one in covers:
-            ends = self._ends(one)
-            if ends is None:
+            found = ends(one, self._place, len(self.items))
+            if found is None:
                 unknown.append(one)
             else:
-                places.update(range(ends[0], ends[1] + 1))
+                places.update(range(found[0], found[1] + 1))
         visible = [place for place in places if not self.items[place].is_ghost]
         is_put = bool(visible) or not covers
         at = min(visible) if visible else self._place_after(after)
@@ -219,21 +219,12 @@ class View:
         for pair in item.opens:
             self._open[pair] -= 1
 
-    def _ends(self, one: Any) -> tuple[int, int] | None:  # noqa: ANN401 - an item or a range
-        """Return the places of the first and the last item of a range; None where an end does not stand here."""
-        if isinstance(one, ItemRange):
-            first = 0 if one.first is None else self._place(one.first)
-            last = len(self.items) - 1 if one.last is None else self._place(one.last)
-        else:
-            first = last = self._place(one)
-        return None if first is None or last is None else (first, last)
-
     def _place(self, name: Sequence[Any]) -> int | None:
         id_, place = name
         found = self._places.get((id_, place))
         return self._places.get((id_, ERASED)) if found is None else found
 
     def _wait(self, names: list[Any], late: Late) -> None:
-        ends = [end for one in names for end in ((one.first, one.last) if isinstance(one, ItemRange) else (one,))]
-        for id_ in {end[0] for end in ends if end is not None and self._place(end) is None}:
+        both = [end for one in names for end in ((one.first, one.last) if isinstance(one, ItemRange) else (one,))]
+        for id_ in {end[0] for end in both if end is not None and self._place(end) is None}:
             self._late.setdefault(id_, []).append(late)

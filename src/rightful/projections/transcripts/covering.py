@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from rightful.parts import ItemRange
 from rightful.projections.completeness import ranges
+from rightful.projections.histories.items import ends
 from rightful.projections.transcripts.entries import Entry
 from rightful.projections.transcripts.facts import Fact
 from rightful.projections.transcripts.parts import Part
@@ -107,12 +107,8 @@ class Covering:
 
     def _ends(self, one: Any) -> tuple[int, int] | None:  # noqa: ANN401 - an item or a range
         """Return the places of the first and the last item of a range; None where they do not stand in the view."""
-        if isinstance(one, ItemRange):
-            first = 0 if one.first is None else self._place(one.first)
-            last = len(self.view) - 1 if one.last is None else self._place(one.last)
-        else:
-            first = last = self._place(one)
-        return None if first is None or last is None or first > last else (first, last)
+        found = ends(one, self._place, len(self.view))
+        return None if found is None or found[0] > found[1] else found
 
     def _place(self, item: Iterable[Any]) -> int | None:
         id_, place = item
