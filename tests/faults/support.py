@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,10 +38,33 @@ def filled(folder: Path, count: int = 3) -> Path:
 def run(script: str, *arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     """Run a script in a process of its own, with our modules in reach."""
     command = [*prefix, sys.executable, "-c", script, *map(str, arguments)]
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "PYTHONPATH": path}
-    )
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=_in_reach())
+
+
+def started(module: str, *words: str) -> subprocess.Popen[str]:
+    """Start a module of ours as a process, and say nothing to it yet."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-m", module, *words]
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, env=_in_reach())
+
+
+def at_once(module: str, calls: Sequence[Sequence[str]]) -> list[str]:
+    """Run a process for each call; all go on when all are ready. Return what each says."""
+    processes = [started(module, *call) for call in calls]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", process.communicate()[1]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(processes), said
+    return [out.strip() for out, _ in said]
+
+
+def _in_reach() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
 
 
 @contextmanager

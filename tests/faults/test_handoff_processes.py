@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.faults.support import at_once, started
 
 from rightful import app
 from rightful.app import Ledger
 from rightful.producers.handoffs.handing import Handoffs
 
-ROOT = Path(__file__).parents[2]
+HANDING = "tests.faults.handing"
 
 
 @pytest.fixture
@@ -29,40 +27,12 @@ def hand(ledger: Ledger) -> Handoffs:
     return Handoffs(ledger.log, environ={}, cwd=Path("/w"))
 
 
-def started(*words: str) -> subprocess.Popen[str]:
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.handing", *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
-
-
-def at_once(calls: Sequence[Sequence[str]]) -> list[str]:
-    """Run a process for each call; all go on when all are ready. Return what each says."""
-    processes = [started(*call) for call in calls]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n", process.communicate()[1]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    said = [process.communicate(timeout=120) for process in processes]
-    assert [process.returncode for process in processes] == [0] * len(processes), said
-    return [out.strip() for out, _ in said]
-
-
 @pytest.mark.parametrize("count", [2, 8])
 def test_of_takers_that_come_at_once_one_wins(ledger: Ledger, count: int) -> None:
     for number in range(3):
         hand(ledger).put("meta", f"x{number}", session="t:giver")
 
-        said = at_once([("race", str(ledger.path), f"t:taker-{at}", "") for at in range(count)])
+        said = at_once(HANDING, [("race", str(ledger.path), f"t:taker-{at}", "") for at in range(count)])
 
         assert Counter(said) == {f"got x{number}": 1, "nothing": count - 1}
     assert Counter((row.type, row.outcome) for row in ledger.read()) == {
@@ -76,7 +46,7 @@ def test_the_same_take_that_comes_at_once_from_two_places_gets_the_same(ledger: 
     for number in range(3):
         hand(ledger).put("meta", f"x{number}", session="t:giver")
 
-        said = at_once([("race", str(ledger.path), "t:taker", f"step-{number}")] * 4)
+        said = at_once(HANDING, [("race", str(ledger.path), "t:taker", f"step-{number}")] * 4)
 
         assert said == [f"got x{number}"] * 4
     assert Counter(row.outcome for row in ledger.read(types=["handoff.taken"])) == {"appended": 3}
@@ -84,7 +54,7 @@ def test_the_same_take_that_comes_at_once_from_two_places_gets_the_same(ledger: 
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_sessions_that_use_one_name_at_once_each_get_their_own(ledger: Ledger, count: int) -> None:
-    said = at_once([("rounds", str(ledger.path), f"t:{at}", f"n{at}", "15") for at in range(count)])
+    said = at_once(HANDING, [("rounds", str(ledger.path), f"t:{at}", f"n{at}", "15") for at in range(count)])
 
     assert said == ["0 0"] * count
     assert Counter(row.type for row in ledger.read()) == {"handoff.written": 15 * count, "handoff.taken": 15 * count}
@@ -92,7 +62,7 @@ def test_sessions_that_use_one_name_at_once_each_get_their_own(ledger: Ledger, c
 
 def test_runs_that_share_even_their_sessions_name_never_get_anothers(ledger: Ledger) -> None:
     """Some are refused, as they are told; none gets a payload that is not its own."""
-    said = at_once([("rounds", str(ledger.path), "t:shared", f"n{at}", "15") for at in range(3)])
+    said = at_once(HANDING, [("rounds", str(ledger.path), "t:shared", f"n{at}", "15") for at in range(3)])
 
     assert [one.split()[0] for one in said] == ["0"] * 3
     assert {row.outcome for row in ledger.read()} == {"appended"}
@@ -101,7 +71,7 @@ def test_runs_that_share_even_their_sessions_name_never_get_anothers(ledger: Led
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_take_that_died_is_repeated_with_its_key(ledger: Ledger, moment: str) -> None:
     hand(ledger).put("meta", "x", session="t:a")
-    process = started("dying", str(ledger.path), "take", moment)
+    process = started(HANDING, "dying", str(ledger.path), "take", moment)
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
 
@@ -113,7 +83,7 @@ def test_a_take_that_died_is_repeated_with_its_key(ledger: Ledger, moment: str) 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_put_that_died_is_repeated_with_its_key(ledger: Ledger, moment: str) -> None:
-    process = started("dying", str(ledger.path), "put", moment)
+    process = started(HANDING, "dying", str(ledger.path), "put", moment)
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
 

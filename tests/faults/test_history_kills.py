@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.faults.support import at_once, started
 
 from rightful import app
 
-ROOT = Path(__file__).parents[2]
+HISTORIAN = "tests.faults.historian"
 LARGE = ["x" * 9_000] * 3
-
-
-def started(*words: str) -> subprocess.Popen[str]:
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.historian", *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +32,7 @@ def test_who_died_at_any_step_has_done_all_or_nothing_and_can_do_it_again(
 ) -> None:
     with app.open(tmp_path / "ledger", create=True):
         pass
-    process = started("kills", str(tmp_path / "ledger"), act)
+    process = started(HISTORIAN, "kills", str(tmp_path / "ledger"), act)
     out, complaints = process.communicate(timeout=120)
     assert process.returncode == 0, complaints
 
@@ -70,17 +55,8 @@ def test_processes_that_append_and_compact_at_once_lose_nothing_and_tell_nothing
     path = str(tmp_path / "ledger")
     with app.open(path, create=True):
         pass
-    processes = [started("appends", path, name, "40") for name in "xy"]
-    processes += [started("compacts", path, "15") for _ in range(2)]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n", process.communicate()[1]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    said = [process.communicate(timeout=120) for process in processes]
-    assert [process.returncode for process in processes] == [0] * 4, said
+    calls = [("appends", path, name, "40") for name in "xy"] + [("compacts", path, "15")] * 2
+    said = at_once(HISTORIAN, calls)
 
     with app.open(path) as ledger:
         shown = [text for item in ledger.history("t:a").items for text in flat(item)]
@@ -89,6 +65,6 @@ def test_processes_that_append_and_compact_at_once_lose_nothing_and_tell_nothing
     expected = {name: [f"{name}{n}" for n in range(40)] for name in "xy"}
     assert {name: [text for text in shown if text[0] == name] for name in "xy"} == expected
     assert {name: [text for text in whole if text[0] == name] for name in "xy"} == expected
-    counts = [tuple(map(int, out.split())) for out, _ in said[2:]]
+    counts = [tuple(map(int, out.split())) for out in said[2:]]
     assert sum(won for won, _ in counts) == len(compactions)
     assert [won + stale for won, stale in counts] == [15, 15]
