@@ -69,21 +69,18 @@ class Line:
 
     def now(self, work: Callable[[], T]) -> T | None:
         """Make a call at once, in the caller's thread, if no other waits or is at work; None else."""
-        if self._pid != os.getpid() or not self._turn.acquire(blocking=False):
+        if self._pid != os.getpid():
             return None
-        waits = False
+        with self._lock:
+            if self._busy:
+                return None
+            self._busy = True
         try:
-            with self._lock:
-                if self._busy:
-                    return None
-                self._busy = True
-            try:
+            with self._turn:  # a thread may be about to leave it
                 return work()
-            finally:
-                with self._lock:
-                    self._busy = waits = bool(self._waiting)
         finally:
-            self._turn.release()
+            with self._lock:
+                self._busy = waits = bool(self._waiting)
             if waits:
                 self._start()
 
