@@ -18,7 +18,7 @@ from msgspec import structs
 
 from rightful.errors import StorageError, UsageError
 from rightful.producers.openai_agents import borrowed, facts, owing, provider
-from rightful.producers.openai_agents.line import settled, until_known
+from rightful.producers.openai_agents.line import settled
 from rightful.producers.openai_agents.planning import (
     Asked,
     Hook,
@@ -318,16 +318,14 @@ class Compacting:
         response_id: str | None,
         run: Run,
     ) -> None:
-        receipt = until_known(
-            lambda: self._ledger.compact(
-                look.view.token,
-                items,
-                ranges(look.view.ids, plan.covered),
-                mode=plan.mode,
-                response_id=response_id,
-                run=run.calls.run,
-                usage=usage,
-            )
+        receipt = self._ledger.compact(
+            look.view.token,
+            items,
+            ranges(look.view.ids, plan.covered),
+            mode=plan.mode,
+            response_id=response_id,
+            run=run.calls.run,
+            usage=usage,
         )
         if run.known is not None:
             run.known.difference_update(look.view.ids[at] for at in plan.covered)

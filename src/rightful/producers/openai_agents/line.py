@@ -16,12 +16,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from rightful import limits
-from rightful.errors import OutcomeUnknownError
 
 T = TypeVar("T")
-
-_ATTEMPTS = 3
-"""How often a write is sent whose outcome is unknown; sending it again is how it becomes known."""
 
 
 class _Threads:
@@ -146,13 +142,3 @@ def _told(outcome: Future[Any]) -> asyncio.Future[None]:
 
     outcome.add_done_callback(from_its_thread)
     return told
-
-
-def until_known(write: Callable[[], T]) -> T:
-    """Make a call whose repetition is safe, again if nobody can say what it did."""
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return write()
-        except OutcomeUnknownError:
-            continue
-    return write()

@@ -24,7 +24,7 @@ from agents.memory import SessionSettings
 
 from rightful.errors import UsageError
 from rightful.producers.openai_agents.items import as_json
-from rightful.producers.openai_agents.line import Line, settled, until_known
+from rightful.producers.openai_agents.line import Line, settled
 from rightful.session_errors import StaleTokenError
 
 if TYPE_CHECKING:
@@ -140,14 +140,14 @@ class _Shims:
 
     def _replace_read(self, token: Token | None, put: list[Any]) -> None:
         read = token or self._view(None).token
-        until_known(lambda: self._ledger.compact(read, put, mode=MODE, run=self._runs.of(None).calls.run))
+        self._ledger.compact(read, put, mode=MODE, run=self._runs.of(None).calls.run)
 
     def _replace_end(self, expected: list[ItemId], put: list[Any], expired: Prune | None) -> bool:
         """Replace items if they still are the last ones: the wrapper asks for nothing less."""
         token = self._view(len(expected)).token  # of as many items: whatever else is last now, one of them is not in it
         run = self._runs.of(None).calls.run
         try:
-            until_known(lambda: self._ledger.compact(token, put, expected, mode=MODE, run=run))
+            self._ledger.compact(token, put, expected, mode=MODE, run=run)
         except (StaleTokenError, UsageError):  # not the last any more, or a call would part from its output
             return False
         if expired is not None:
@@ -160,7 +160,7 @@ class _Shims:
         kept = next((at for at, item in enumerate(view.items) if not expired(item)), len(view.ids))
         if kept:
             try:
-                until_known(lambda: self._ledger.compact(view.token, [], view.ids[:kept], mode="expired"))
+                self._ledger.compact(view.token, [], view.ids[:kept], mode="expired")
             except (StaleTokenError, UsageError):
                 return
 
