@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.producers.openai_agents.gated import Gate, lose_answers
+from tests.producers.openai_agents.providers import user
 
 import rightful
 from rightful import limits
@@ -28,10 +29,6 @@ WRITES: dict[str, tuple[str, Callable[[LedgerSession], Awaitable[Any]], list[str
     "clear": ("clear", lambda session: session.clear_session(), []),
     "fork": ("fork", lambda session: session.fork(session_id="branch"), ["a"]),
 }
-
-
-def user(text: str) -> Any:
-    return {"role": "user", "content": text}
 
 
 def texts(items: list[Any]) -> list[str]:
