@@ -1,8 +1,8 @@
 """One call after the other: the calls of a session, off the event loop, in the order in which they were made.
 
 An `asyncio.Lock` belongs to one event loop. A session may be used from several, and from threads; so its calls
-wait in a line of its own, which threads shared by all sessions work off. One that has
-nothing to wait for need not go there.
+wait in a line of its own, which threads shared by all sessions work off. One that has nothing
+to wait for need not go there.
 """
 
 from __future__ import annotations
