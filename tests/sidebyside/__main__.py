@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.sidebyside import page
 from tests.sidebyside.elsewhere import Elsewhere
 from tests.sidebyside.kinds import KINDS
-from tests.sidebyside.orderings import all_orderings, played
+from tests.sidebyside.orderings import Ordering, all_orderings, played
 from tests.sidebyside.world import Outcome, World
 
 Results = dict[str, dict[str, Outcome]]
@@ -24,13 +24,12 @@ def results(kinds: tuple[str, ...] = KINDS) -> Results:
     """Play all; return what was kept, by ordering and store."""
     far = Elsewhere()
     try:
-        return {one.name: {kind: _played(one.name, kind, far) for kind in kinds} for one in all_orderings()}
+        return {one.name: {kind: _played(one, kind, far) for kind in kinds} for one in all_orderings()}
     finally:
         far.close()
 
 
-def _played(name: str, kind: str, far: Elsewhere) -> Outcome:
-    [one] = [one for one in all_orderings() if one.name == name]
+def _played(one: Ordering, kind: str, far: Elsewhere) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(played(one, World(kind, Path(folder), far)))
 

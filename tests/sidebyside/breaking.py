@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 from tests.sidebyside.kinds import OURS
@@ -38,8 +37,8 @@ async def _killed(world: World, task: str) -> Outcome:
     for at in range(1, WRITES):
         folder = world.folder / str(at)
         folder.mkdir()
-        ended = await asyncio.to_thread(world.far.do, task, world.kind, folder, at)
-        there = World(world.kind, Path(folder), world.far, appended=["u1", "a1"])
+        there = World(world.kind, folder, world.far, appended=["u1", "a1"])
+        ended = await there.elsewhere(task, at)
         found.append(await there.outcome())
         there.close()
         if ended.code == 0:
@@ -131,10 +130,7 @@ async def failed_read(world: World) -> None:
     a.run_compaction = failing
     try:
         await world.turn(a, "u1", "a1")
-    except OSError:
-        world.appended += ["u1", "a1"]
-        world.notes.append("the run fails")
-    except StorageError:
+    except (OSError, StorageError):
         world.appended += ["u1", "a1"]
         world.notes.append("the run fails")
     await world.add(world.session(), "b1")

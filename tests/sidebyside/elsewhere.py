@@ -31,13 +31,17 @@ class Ended(NamedTuple):
     value: Any
 
 
-class Elsewhere:
-    """A process that forks another one for each task."""
+class Piped:
+    """A process that runs a module, and is spoken with by lines.
 
-    def __init__(self) -> None:
+    Args:
+        module: Its name.
+    """
+
+    def __init__(self, module: str) -> None:
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.sidebyside.elsewhere"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -45,20 +49,40 @@ class Elsewhere:
             env={**os.environ, "PYTHONPATH": path},
         )
 
+    def tell(self, line: str) -> None:
+        """Write a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def hear(self) -> str:
+        """Read a line, and wait for it."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def end(self) -> int:
+        """Say that no more comes, and return the code that it ends with."""
+        self._process.communicate()
+        return self._process.returncode
+
+
+class Elsewhere:
+    """A process that forks another one for each task."""
+
+    def __init__(self) -> None:
+        self._process = Piped("tests.sidebyside.elsewhere")
+
     def do(self, task: str, *arguments: Any) -> Ended:
         """Do a task in a process of its own, and wait for its end."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([task, *map(_plain, arguments)]) + "\n")
-        self._process.stdin.flush()
-        code, value = json.loads(self._process.stdout.readline())
+        self._process.tell(json.dumps([task, *map(_plain, arguments)]))
+        code, value = json.loads(self._process.hear())
         if code > 0:
             raise AssertionError(f"{task} failed in its process:\n{value}")
         return Ended(code, value)
 
     def close(self) -> None:
         """End the process."""
-        self._process.communicate()
+        self._process.end()
 
 
 def _plain(one: Any) -> Any:

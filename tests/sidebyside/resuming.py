@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 from tests.sidebyside.orderings import ordering
 from tests.sidebyside.world import World
 
@@ -15,15 +12,15 @@ from tests.sidebyside.world import World
     ours="`S(u1 c1 c1= u2 a2)`",
 )
 async def owed(world: World) -> None:
-    await _elsewhere(world, "owe")
+    await world.elsewhere("owe")
     world.appended += ["u1", "c1", "c1="]
-    await _elsewhere(world, "next_turn")
+    await world.elsewhere("next_turn")
     world.appended += ["u2", "a2"]
 
 
 @ordering("A run pauses for an approval, and a compaction is asked for at the pause", "#4827", ours="`S(u1) c1`")
 async def compaction_at_a_pause(world: World) -> None:
-    await _elsewhere(world, "pause", 1)
+    await world.elsewhere("pause", 1)
     world.appended += ["u1", "c1"]
 
 
@@ -33,19 +30,15 @@ async def compaction_at_a_pause(world: World) -> None:
     ours="`S(u1 c1 c1= a1)`",
 )
 async def approval(world: World) -> None:
-    state = await _elsewhere(world, "pause")
-    await _elsewhere(world, "resume", state)
+    state = (await world.elsewhere("pause")).value
+    await world.elsewhere("resume", state)
     world.appended += ["u1", "c1", "c1=", "a1"]
 
 
 @ordering("The same, and B appends during the pause", "#4736, js#1842", ours="`S(u1 c1 c1= a1) b1`")
 async def approval_and_an_append(world: World) -> None:
-    state = await _elsewhere(world, "pause")
+    state = (await world.elsewhere("pause")).value
     await world.add(world.session(), "b1")
     world.close()
-    await _elsewhere(world, "resume", state)
+    await world.elsewhere("resume", state)
     world.appended += ["u1", "c1", "c1=", "a1"]
-
-
-async def _elsewhere(world: World, task: str, *arguments: Any) -> Any:
-    return (await asyncio.to_thread(world.far.do, task, world.kind, world.folder, *arguments)).value

@@ -74,15 +74,14 @@ class Rule:
         both = [one for one in self.visible() if one in known and one in seen]
         return Read(changes, self._whole(both) if changes == self.changes else ())
 
-    def replace(self, read: Read, summary: str) -> bool:
-        """Let what was read give way to a summary; tell whether that was done, or the history had changed."""
+    def replace(self, read: Read, summary: str) -> None:
+        """Let what was read give way to a summary, unless the history was changed since."""
         if read.changes != self.changes:
-            return False
+            return
         self.changes += 1
         at = min(self._held.index(one) for one in read.covers)
         self._held = [one for one in self._held if one not in read.covers]
         self._held.insert(at, summary)
-        return True
 
     def _whole(self, window: list[str]) -> tuple[str, ...]:
         """Return what is left of a choice without the parts of groups that are not whole in it."""

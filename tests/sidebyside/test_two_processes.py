@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.faults.support import ROOT
+from tests.sidebyside.elsewhere import Piped
 from tests.sidebyside.kinds import SESSION
 from tests.sidebyside.saying import names, told
 
@@ -17,39 +14,12 @@ import rightful
 
 NAME = f"openai-agents:{SESSION}"
 TURNS = 25
-
-
-class App:
-    """The test's end of an app's pipes."""
-
-    def __init__(self) -> None:
-        path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.sidebyside.app"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-
-    def tell(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
-
-    def hear(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-    def end(self) -> int:
-        self._process.communicate()
-        return self._process.returncode
+APP = "tests.sidebyside.app"
 
 
 @pytest.fixture(scope="module")
-def apps() -> Iterator[tuple[App, App]]:
-    both = App(), App()
+def apps() -> Iterator[tuple[Piped, Piped]]:
+    both = Piped(APP), Piped(APP)
     yield both
     assert [one.end() for one in both] == [0, 0]
 
@@ -61,7 +31,7 @@ def kept(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def test_a_turn_of_another_process_is_kept_when_a_compaction_ends_after_it(
-    apps: tuple[App, App], tmp_path: Path
+    apps: tuple[Piped, Piped], tmp_path: Path
 ) -> None:
     a, b = apps
     a.tell(f"turn {tmp_path} u1 a1 compacts")
@@ -75,7 +45,7 @@ def test_a_turn_of_another_process_is_kept_when_a_compaction_ends_after_it(
 
 
 def test_of_two_processes_that_compact_at_once_one_wins_and_the_other_writes_nothing(
-    apps: tuple[App, App], tmp_path: Path
+    apps: tuple[Piped, Piped], tmp_path: Path
 ) -> None:
     a, b = apps
     a.tell(f"turn {tmp_path} u1 a1 compacts")
@@ -93,7 +63,7 @@ def test_of_two_processes_that_compact_at_once_one_wins_and_the_other_writes_not
 
 
 def test_two_processes_that_append_and_compact_as_fast_as_they_can_lose_nothing(
-    apps: tuple[App, App], tmp_path: Path
+    apps: tuple[Piped, Piped], tmp_path: Path
 ) -> None:
     for app, name in zip(apps, "AB", strict=True):
         app.tell(f"hammer {tmp_path} {name} {TURNS}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.sidebyside.orderings import ordering
@@ -41,10 +42,14 @@ async def during_the_model(world: World) -> None:
 
 @ordering("B appends while A's compaction, asked for by hand, waits for the provider", "#4679", ours="`S(u1 a1) b1`")
 async def append_during(world: World) -> None:
+    await _during(world, lambda b: world.add(b, "b1"))
+
+
+async def _during(world: World, act: Callable[[Any], Awaitable[Any]]) -> None:
     provider = world.provider(waits=True)
     a, b = world.session(provider), world.session()
     await world.add(a, "u1", "a1")
-    await while_it_works(a.run_compaction(FORCED), provider, lambda: world.add(b, "b1"))
+    await _stale(world, a, provider, lambda: act(b))
 
 
 @ordering("The same, and B is another process", "#4680", ours="`S(u1 a1) b1`")
@@ -54,7 +59,7 @@ async def append_elsewhere(world: World) -> None:
     await world.add(a, "u1", "a1")
 
     async def elsewhere() -> None:
-        await asyncio.to_thread(world.far.do, "append", world.kind, world.folder, ["b1"])
+        await world.elsewhere("append", ["b1"])
         world.appended.append("b1")
 
     await while_it_works(a.run_compaction(FORCED), provider, elsewhere)
@@ -93,10 +98,7 @@ def _queued(session: Any) -> bool:
 
 @ordering("B clears while A's compaction, asked for by hand, waits for the provider", "#4679", ours="nothing")
 async def clear_during(world: World) -> None:
-    provider = world.provider(waits=True)
-    a, b = world.session(provider), world.session()
-    await world.add(a, "u1", "a1")
-    await _stale(world, a, provider, lambda: world.clear(b))
+    await _during(world, world.clear)
 
 
 @ordering("B clears, and appends anew, while the compaction of A's run waits", "#4679", ours="`b1`")
@@ -114,10 +116,7 @@ async def clear_during_a_runs(world: World) -> None:
 
 @ordering("B pops while A's compaction, asked for by hand, waits for the provider", "#4680", ours="`u1`")
 async def pop_during(world: World) -> None:
-    provider = world.provider(waits=True)
-    a, b = world.session(provider), world.session()
-    await world.add(a, "u1", "a1")
-    await _stale(world, a, provider, lambda: world.pop(b))
+    await _during(world, world.pop)
 
 
 @ordering("A and B compact an empty history, by hand, at once", "#4680", ours="nothing")

@@ -10,7 +10,7 @@ from typing import Any
 
 from agents import Agent, RunConfig, Runner
 from agents.testing import ModelStep, ScriptedModel, assistant_message
-from tests.sidebyside.elsewhere import Elsewhere
+from tests.sidebyside.elsewhere import Elsewhere, Ended
 from tests.sidebyside.kinds import OURS, SESSION, THEIRS, Options, close, ours
 from tests.sidebyside.provider import Provider
 from tests.sidebyside.saying import item, names, told
@@ -104,6 +104,10 @@ class World:
         if self._ledger is not None:
             self._ledger.close()
             self._ledger = None
+
+    async def elsewhere(self, task: str, *arguments: Any) -> Ended:
+        """Let another process do a task on the store, and return how it ended."""
+        return await asyncio.to_thread(self.far.do, task, self.kind, self.folder, *arguments)
 
     async def add(self, session: Any, *said: str) -> None:
         """Let an actor append messages of these names, in one call."""

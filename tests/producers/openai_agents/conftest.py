@@ -45,6 +45,12 @@ def tracing(request: pytest.FixtureRequest) -> Iterator[bool]:
     set_tracing_disabled(False)
 
 
+@pytest.fixture(params=[True, False], ids=["hooks", "the SDK's own notes"])
+def hooked(request: pytest.FixtureRequest) -> bool:
+    """Whether runs have the session's hooks, or prove by what the SDK notes for itself."""
+    return bool(request.param)
+
+
 @pytest.fixture
 def session(ledger: Ledger) -> Iterator[LedgerSession]:
     made = LedgerSession("chat", ledger)

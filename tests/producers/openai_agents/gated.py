@@ -1,4 +1,4 @@
-"""A ledger whose calls wait at a gate, so that a test decides what happens while they are on their way."""
+"""A ledger whose calls wait at a gate, or are made and not answered, as a test decides."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rightful.app import Ledger
+from rightful.errors import OutcomeUnknownError
 
 
 class Gate:
@@ -35,3 +36,16 @@ class Gate:
 
     async def reached(self) -> None:
         assert await asyncio.to_thread(self.entered.wait, 60)
+
+
+def lose_answers(monkeypatch: pytest.MonkeyPatch, ledger: Ledger, times: int) -> None:
+    """Let the next appends be written and their answers be lost."""
+    left, real = iter(range(times)), ledger.log.append
+
+    def lost(*args: Any, **kwargs: Any) -> Any:
+        done = real(*args, **kwargs)
+        if next(left, None) is not None:
+            raise OutcomeUnknownError(str(ledger.path), (), "the answer was lost")
+        return done
+
+    monkeypatch.setattr(ledger.log, "append", lost)

@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.producers.openai_agents.providers import user
 
 from rightful.app import Ledger
 from rightful.errors import UsageError
 from rightful.events import HistoryForked
 from rightful.parts import ItemId
 from rightful.producers.openai_agents import LedgerSession
-
-
-def user(text: str) -> Any:
-    return {"role": "user", "content": text}
 
 
 async def shown(session: LedgerSession) -> list[Any]:

@@ -31,11 +31,6 @@ from rightful.events import HistoryAppended
 from rightful.producers.openai_agents import LedgerSession, borrowed
 
 
-@pytest.fixture(params=[True, False], ids=["hooks", "the SDK's own notes"])
-def hooked(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
 def test_a_run_compacts_from_its_response_when_that_saw_all_that_it_stands_for(ledger: Ledger, hooked: bool) -> None:
     async def play() -> None:
         provider = Provider()

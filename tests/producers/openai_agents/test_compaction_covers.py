@@ -30,11 +30,6 @@ from rightful.producers.openai_agents import LedgerSession
 from rightful.producers.openai_agents.proof import sendable
 
 
-@pytest.fixture(params=[True, False], ids=["hooks", "the SDK's own notes"])
-def hooked(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
 def test_what_a_filter_hid_from_the_model_is_neither_sent_nor_covered(ledger: Ledger, hooked: bool) -> None:
     def hides(data: CallModelData[Any]) -> ModelInputData:
         kept = [item for item in data.model_data.input if item.get("content") != "a secret"]
@@ -146,6 +141,16 @@ def test_a_run_that_can_prove_nothing_compacts_nothing_and_says_so_once(
     assert caplog.text.count("nothing is proven") == 1
 
 
+def with_hers(ledger: Ledger) -> RunConfig:
+    """Let another one append while the model works: words of her own, and the very words of the run."""
+
+    async def hers(data: CallModelData[Any]) -> ModelInputData:
+        await LedgerSession("chat", ledger).add_items([user("hers"), user("mine")])
+        return data.model_data
+
+    return RunConfig(call_model_input_filter=hers)
+
+
 def test_a_session_that_is_not_told_which_run_calls_covers_what_is_proven_all_the_same(ledger: Ledger) -> None:
     """A class of the caller's own whose methods take no wrapper: the SDK then names the run to compaction only."""
 
@@ -158,11 +163,7 @@ def test_a_session_that_is_not_told_which_run_calls_covers_what_is_proven_all_th
         session = Own("chat", ledger, client=provider, should_trigger_compaction=always)
         await session.add_items([user("old")])
 
-        async def hers(data: CallModelData[Any]) -> ModelInputData:
-            await LedgerSession("chat", ledger).add_items([user("hers"), user("mine")])
-            return data.model_data
-
-        await run(app(says("done")), "mine", session, hooked=False, run_config=RunConfig(call_model_input_filter=hers))
+        await run(app(says("done")), "mine", session, hooked=False, run_config=with_hers(ledger))
 
         assert kinds(provider.asked[0]["input"]) == ["old", "done"]
         assert shown(session) == ["cmp-1", "mine", "hers", "mine"]
@@ -209,11 +210,7 @@ def test_the_same_words_of_another_run_stay_and_a_runs_own_are_covered(ledger: L
     async def play() -> None:
         session = LedgerSession("chat", ledger, client=Provider(), should_trigger_compaction=always)
 
-        async def hers(data: CallModelData[Any]) -> ModelInputData:
-            await LedgerSession("chat", ledger).add_items([user("hers"), user("mine")])
-            return data.model_data
-
-        await run(app(says("done")), "mine", session, hooked=hooked, run_config=RunConfig(call_model_input_filter=hers))
+        await run(app(says("done")), "mine", session, hooked=hooked, run_config=with_hers(ledger))
 
         assert shown(session) == ["cmp-1", "hers", "mine"]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from agents import Runner, RunState
+from tests.producers.openai_agents.gated import lose_answers
 from tests.producers.openai_agents.providers import (
     Provider,
     always,
@@ -240,3 +241,23 @@ def test_what_one_fails_for_good_does_not_hold_up_what_is_owed_later(ledger: Led
 def test_nothing_is_put_off_where_nothing_is_compacted_by_itself(ledger: Ledger) -> None:
     assert not hasattr(LedgerSession("chat", ledger), "_defer_compaction")
     assert hasattr(LedgerSession("chat", ledger, client=Provider()), "_defer_compaction")
+
+
+def test_a_compaction_and_what_is_owed_are_written_once_though_their_first_answers_are_lost(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        provider = Provider(output=[])
+        session = LedgerSession("chat", ledger, client=provider)
+        await session.add_items([user("a")])
+        lose_answers(monkeypatch, ledger, times=2)
+        await session.run_compaction({"force": True})
+        assert len(deferred(session)) == 1
+
+        provider.output = None
+        lose_answers(monkeypatch, ledger, times=2)
+        await session.run_compaction({"force": True})
+        assert len(compacted(session)) == 1
+        assert shown(session) == ["cmp-2"]
+
+    asyncio.run(play())

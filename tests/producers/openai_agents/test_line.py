@@ -58,3 +58,22 @@ def test_a_call_made_at_once_that_fails_leaves_the_line_to_the_next() -> None:
         line.now(fails)
     assert line.put(lambda: 1).result() == 1
     assert line.now(lambda: 2) == 2
+
+
+def test_a_thread_that_comes_late_waits_for_a_call_that_is_made_at_once() -> None:
+    line, order = Line(), list[str]()
+    late = threading.Thread(target=line._work_off)
+
+    def work() -> object:
+        later = line.put(lambda: order.append("later"))
+        late.start()
+        late.join(0.01)
+        order.append("now")
+        return later
+
+    later = line.now(work)
+    late.join(60)
+
+    assert later is not None
+    later.result(60)  # type: ignore[attr-defined]
+    assert order == ["now", "later"]

@@ -14,6 +14,7 @@ import pytest
 from agents import Agent, Runner
 from agents.testing import ScriptedModel
 from tests.producers.openai_agents.apps import add, adds, says
+from tests.producers.openai_agents.providers import user
 
 import rightful
 from rightful.app import Ledger
@@ -21,10 +22,6 @@ from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import RunDiffersError
 
 ROOT = Path(__file__).parents[3]
-
-
-def user(text: str) -> Any:
-    return {"role": "user", "content": text}
 
 
 def texts(items: list[Any]) -> list[Any]:

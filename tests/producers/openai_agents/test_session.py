@@ -15,6 +15,7 @@ import pytest
 from agents import RunContextWrapper, SQLiteSession
 from agents.memory import Session, SessionSettings
 from agents.memory.session import _session_accepts_wrapper
+from tests.producers.openai_agents.providers import user
 
 import rightful
 from rightful import limits
@@ -23,10 +24,6 @@ from rightful.errors import ForeignStoreError, InvalidEventError, UsageError
 from rightful.events import HistoryAppended
 from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import SessionClosedError
-
-
-def user(text: str) -> Any:
-    return {"role": "user", "content": text}
 
 
 def added(session: Session, *items: Any) -> list[Any]:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.producers.openai_agents.gated import Gate
+from tests.producers.openai_agents.gated import Gate, lose_answers
+from tests.producers.openai_agents.providers import user
 
 import rightful
 from rightful import limits
@@ -28,10 +29,6 @@ WRITES: dict[str, tuple[str, Callable[[LedgerSession], Awaitable[Any]], list[str
     "clear": ("clear", lambda session: session.clear_session(), []),
     "fork": ("fork", lambda session: session.fork(session_id="branch"), ["a"]),
 }
-
-
-def user(text: str) -> Any:
-    return {"role": "user", "content": text}
 
 
 def texts(items: list[Any]) -> list[str]:
@@ -227,23 +224,10 @@ def test_as_many_sessions_as_there_are_threads_wait_at_once_and_the_next_one_aft
     assert late.result(60) == "late"
 
 
-def _unknown(monkeypatch: pytest.MonkeyPatch, ledger: Ledger, times: int) -> None:
-    """Let the next appends be written and their answers be lost."""
-    left, real = iter(range(times)), ledger.log.append
-
-    def lost(*args: Any, **kwargs: Any) -> Any:
-        done = real(*args, **kwargs)
-        if next(left, None) is not None:
-            raise OutcomeUnknownError(str(ledger.path), (), "the answer was lost")
-        return done
-
-    monkeypatch.setattr(ledger.log, "append", lost)
-
-
 def test_an_append_whose_answer_was_lost_is_asked_again_and_stands_once(
     session: LedgerSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _unknown(monkeypatch, session.ledger, times=2)
+    lose_answers(monkeypatch, session.ledger, times=2)
 
     asyncio.run(session.add_items([user("a")]))
 
@@ -254,7 +238,7 @@ def test_an_append_whose_answer_was_lost_is_asked_again_and_stands_once(
 def test_an_append_that_stays_unknown_can_be_sent_again_or_left(
     then: str, session: LedgerSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _unknown(monkeypatch, session.ledger, times=3)
+    lose_answers(monkeypatch, session.ledger, times=3)
     with pytest.raises(OutcomeUnknownError):
         asyncio.run(session.add_items([user("a")]))
 
@@ -267,7 +251,7 @@ def test_a_pop_that_stays_unknown_is_settled_by_calling_it_again(
     session: LedgerSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asyncio.run(session.add_items([user("a"), user("b")]))
-    _unknown(monkeypatch, session.ledger, times=3)
+    lose_answers(monkeypatch, session.ledger, times=3)
     with pytest.raises(OutcomeUnknownError):
         asyncio.run(session.pop_item())
 

@@ -13,12 +13,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agents.memory import SessionSettings
 from msgspec import structs
 
 from rightful.errors import StorageError, UsageError
 from rightful.producers.openai_agents import borrowed, facts, owing, provider
-from rightful.producers.openai_agents.line import settled, until_known
+from rightful.producers.openai_agents.items import count_of
+from rightful.producers.openai_agents.line import settled
 from rightful.producers.openai_agents.planning import (
     Asked,
     Hook,
@@ -35,7 +35,7 @@ from rightful.session_errors import CompactionRefusedError, StaleTokenError
 
 if TYPE_CHECKING:
     from agents import RunContextWrapper, RunHooks
-    from agents.memory import OpenAIResponsesCompactionArgs
+    from agents.memory import OpenAIResponsesCompactionArgs, SessionSettings
 
     from rightful import Ledger
     from rightful.histories.history import History
@@ -175,8 +175,7 @@ class Compacting:
 
     def _window(self) -> History:
         """Return what the hook is shown; no more of the history is read before something is due."""
-        limit = SessionSettings().resolve(self.session_settings).limit
-        return self._ledger.history(self._name, None if limit is None or limit < 0 else limit)
+        return self._ledger.history(self._name, count_of(None, self.session_settings))
 
     def _look(self, run: Run, *, near: bool = False) -> Look:
         """Look at all of the history; or near its end, at as many items as the run knows and the one before them."""
@@ -184,8 +183,8 @@ class Compacting:
         read = run.token if run.known is not None else None
         since = view.token.position if read is None or read.void else read.position
         known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
-        count, limit = len(view.items), SessionSettings().resolve(self.session_settings).limit
-        window = range(0 if limit is None or limit < 0 else max(0, count - limit), count)
+        count, limit = len(view.items), count_of(None, self.session_settings)
+        window = range(0 if limit is None else max(0, count - limit), count)
         changes = self._ledger.read(session=self._name, types=_OUTDATES, after=since)
         return Look(view, window, known, next(iter(changes), None) is not None)
 
@@ -318,16 +317,14 @@ class Compacting:
         response_id: str | None,
         run: Run,
     ) -> None:
-        receipt = until_known(
-            lambda: self._ledger.compact(
-                look.view.token,
-                items,
-                ranges(look.view.ids, plan.covered),
-                mode=plan.mode,
-                response_id=response_id,
-                run=run.calls.run,
-                usage=usage,
-            )
+        receipt = self._ledger.compact(
+            look.view.token,
+            items,
+            ranges(look.view.ids, plan.covered),
+            mode=plan.mode,
+            response_id=response_id,
+            run=run.calls.run,
+            usage=usage,
         )
         if run.known is not None:
             run.known.difference_update(look.view.ids[at] for at in plan.covered)

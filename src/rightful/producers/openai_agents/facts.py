@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agents.tracing import AgentSpanData, get_current_span
 
 from rightful import limits
+from rightful.producers.fields import is_utf8
 
 if TYPE_CHECKING:
     from agents import RunContextWrapper
@@ -38,15 +39,6 @@ def word(told: object) -> str | None:
     if not isinstance(told, str) or not 0 < len(told) <= limits.WORD_CHARS or not is_utf8(told):
         return None
     return str.__str__(told)
-
-
-def is_utf8(text: str) -> bool:
-    """Return whether a text has no lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def usage_since(run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, Any] | None:

@@ -1,10 +1,12 @@
-"""Items as JSON makes them: what the SDK's own stores take is taken, and comes back as it does from them."""
+"""Items as JSON makes them, and how many: what the SDK's own stores take is taken, and comes back as from them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from agents.memory import SessionSettings
 
 from rightful import content
 from rightful.errors import UsageError
@@ -21,6 +23,24 @@ def as_json(items: Iterable[Any]) -> list[Any]:
     if isinstance(items, str | bytes | Mapping):
         raise UsageError("a session takes a list of items, and was given one; nothing was written. Put it in a list.")
     return [item if content.is_plain(item) else _through_json(at, item) for at, item in enumerate(items)]
+
+
+def settings_of(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
+    """Return settings as the SDK reads them; what it does not know it refuses.
+
+    Raises:
+        TypeError: They are no settings of the SDK.
+    """
+    return given if isinstance(given, SessionSettings) else SessionSettings().resolve(given)
+
+
+def count_of(limit: int | None, settings: SessionSettings | dict[str, Any] | None) -> int | None:
+    """Return how many of the last items are read: by the settings if no limit is given; None for all.
+
+    Less than no item is all of them, as in SQLite.
+    """
+    wanted = settings_of(settings).limit if limit is None else limit
+    return None if wanted is None or wanted < 0 else wanted
 
 
 def _through_json(at: int, item: object) -> Any:  # noqa: ANN401 - content

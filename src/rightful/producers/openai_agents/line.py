@@ -1,7 +1,8 @@
 """One call after the other: the calls of a session, off the event loop, in the order in which they were made.
 
 An `asyncio.Lock` belongs to one event loop. A session may be used from several, and from threads; so its calls
-wait in a line of its own, which threads shared by all sessions work off.
+wait in a line of its own, which threads shared by all sessions work off. One that has nothing
+to wait for need not go there.
 """
 
 from __future__ import annotations
@@ -16,12 +17,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from rightful import limits
-from rightful.errors import OutcomeUnknownError
 
 T = TypeVar("T")
-
-_ATTEMPTS = 3
-"""How often a write is sent whose outcome is unknown; sending it again is how it becomes known."""
 
 
 class _Threads:
@@ -69,21 +66,18 @@ class Line:
 
     def now(self, work: Callable[[], T]) -> T | None:
         """Make a call at once, in the caller's thread, if no other waits or is at work; None else."""
-        if self._pid != os.getpid() or not self._turn.acquire(blocking=False):
+        if self._pid != os.getpid():
             return None
-        waits = False
+        with self._lock:
+            if self._busy:
+                return None
+            self._busy = True
         try:
-            with self._lock:
-                if self._busy:
-                    return None
-                self._busy = True
-            try:
+            with self._turn:  # a thread may be about to leave it
                 return work()
-            finally:
-                with self._lock:
-                    self._busy = waits = bool(self._waiting)
         finally:
-            self._turn.release()
+            with self._lock:
+                self._busy = waits = bool(self._waiting)
             if waits:
                 self._start()
 
@@ -149,13 +143,3 @@ def _told(outcome: Future[Any]) -> asyncio.Future[None]:
 
     outcome.add_done_callback(from_its_thread)
     return told
-
-
-def until_known(write: Callable[[], T]) -> T:
-    """Make a call whose repetition is safe, again if nobody can say what it did."""
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return write()
-        except OutcomeUnknownError:
-            continue
-    return write()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from typing import TYPE_CHECKING
 
 from rightful import limits, times
+from rightful.errors import OutcomeUnknownError
 from rightful.events import CompactionDeferred, HistoryAppended
 from rightful.identity import composite_key
 from rightful.ledger.log import now_us
 from rightful.producers.openai_agents import provider
-from rightful.producers.openai_agents.line import until_known
 
 if TYPE_CHECKING:
     from rightful import Ledger
@@ -45,7 +46,11 @@ def owe(ledger: Ledger, session: str, asked: Asked, run: str, reason: str) -> No
         run=run,
         reason=reason[: limits.WORD_CHARS],
     )
-    until_known(lambda: ledger.append([event]))
+    for _ in range(limits.HISTORY_SENDS - 1):
+        with contextlib.suppress(OutcomeUnknownError):
+            ledger.append([event])
+            return
+    ledger.append([event])
 
 
 def rests(ledger: Ledger, session: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from rightful.errors import UsageError
 from rightful.events import HistoryAppended
 from rightful.producers.openai_agents import provider
-from rightful.producers.openai_agents.proof import Proof, sendable
+from rightful.producers.openai_agents.proof import Proof, sendable, without_id
 from rightful.session_errors import CompactionRefusedError
 
 if TYPE_CHECKING:
@@ -70,12 +70,8 @@ class Plan(NamedTuple):
 def plan_of(look: Look, proof: Proof, mode: str) -> Plan:
     """Return what is to be compacted by a proof; reasoning is sent with its id only if the model was sent it so."""
     items = [sendable(look.view.items[at]) for at in proof.covered]
-    sent = [_without_id(one) if at in proof.bare else one for at, one in zip(proof.covered, items, strict=True)]
+    sent = [without_id(one) if at in proof.bare else one for at, one in zip(proof.covered, items, strict=True)]
     return Plan(proof.covered, sent, mode)
-
-
-def _without_id(item: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if key != "id"}
 
 
 def is_output(item: Any) -> bool:  # noqa: ANN401 - content

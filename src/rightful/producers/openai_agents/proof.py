@@ -68,7 +68,12 @@ def mark_by(digest: Callable[[Any], str | None], item: Any) -> Mark | None:  # n
         return None
     if not isinstance(item, dict) or item.get("type") != "reasoning" or "id" not in item:
         return Mark(full, full)
-    return Mark(full, digest({key: value for key, value in item.items() if key != "id"}) or full)
+    return Mark(full, digest(without_id(item)) or full)
+
+
+def without_id(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item without its id."""
+    return {key: value for key, value in item.items() if key != "id"}
 
 
 def _digest(item: Any) -> str | None:  # noqa: ANN401 - content

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rightful.producers.openai_agents.proof import without_id
+
 THRESHOLD = 10
 """How many items make a compaction due, if nobody says otherwise: answers, calls and outputs; the SDK's number."""
 
@@ -62,7 +64,7 @@ def replayed(output: Any) -> list[Any]:  # noqa: ANN401 - a list, if the provide
     items = [_user(one) for one in map(_plain, output)]
     if any(isinstance(one, dict) and one.get("type") == "reasoning" for one in items):
         return items
-    return [_without_id(one) if isinstance(one, dict) and one.get("role") == "assistant" else one for one in items]
+    return [without_id(one) if isinstance(one, dict) and one.get("role") == "assistant" else one for one in items]
 
 
 def _plain(one: Any) -> dict[str, Any]:  # noqa: ANN401 - a model of pydantic's, or JSON
@@ -78,10 +80,6 @@ def _no_items(found: object) -> ValueError:
         f"the provider's compaction holds a {type(found).__name__} where an item was expected; nothing was written, "
         "and the history is as it was. Look at what the client returns."
     )
-
-
-def _without_id(item: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if key != "id"}
 
 
 def _user(item: Any) -> Any:  # noqa: ANN401 - content

@@ -17,7 +17,7 @@ from rightful.errors import UsageError
 from rightful.identity import is_session
 from rightful.producers.openai_agents import branches, facts
 from rightful.producers.openai_agents.compacting import Compacting
-from rightful.producers.openai_agents.items import as_json
+from rightful.producers.openai_agents.items import as_json, count_of, settings_of
 from rightful.producers.openai_agents.line import Line, settled
 from rightful.producers.openai_agents.planning import Hook, Mode, checked_hook, checked_mode, checked_model
 from rightful.producers.openai_agents.runs import Calls, Run, Runs
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from agents.items import TResponseInputItem
 
     from rightful import Ledger, Recorded
-    from rightful.histories.history import FullHistory
+    from rightful.histories.history import FullHistory, History
     from rightful.parts import ItemId
     from rightful.producers.openai_agents.proof import Exchange
 
@@ -91,7 +91,7 @@ class LedgerSession(Shims, Compacting):
         self._name = name_of(session_id)
         run_key = _key(run_key)
         self.session_id = str.__str__(session_id)  # of a kind of text, what it says
-        self.session_settings = _settings(session_settings)
+        self.session_settings = settings_of(session_settings)
         self.run_key = run_key
         self._client = client
         self._model = checked_model(model)
@@ -127,13 +127,9 @@ class LedgerSession(Shims, Compacting):
         self._check_open()
         run = self._runs.of(wrapper)
         facts.usage_since(run, wrapper)
-        settings = _settings(self.session_settings)
-        wanted = settings.limit if limit is None else limit
-        shown = None if wanted is None or wanted < 0 else wanted  # less than none is all, as in SQLite
-        items = self._line.now(lambda: self._read(run, shown, soon=True))
-        if items is None:
-            items = await asyncio.wrap_future(self._line.put(lambda: self._read(run, shown)))
-        return items or []
+        shown = count_of(limit, self.session_settings)
+        ready = self._line.now(lambda: self._read_ready(run, shown))
+        return await asyncio.wrap_future(self._line.put(lambda: self._read(run, shown))) if ready is None else ready
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
@@ -209,12 +205,14 @@ class LedgerSession(Shims, Compacting):
 
     # -- in the line -----------------------------------------------------------------------
 
-    def _read(self, run: Run, limit: int | None, *, soon: bool = False) -> list[Any] | None:
-        """Read; None only if it is to be done soon, and cannot."""
-        ask = self._ledger.histories().ready if soon else self._ledger.history
-        read = ask(self._name, limit, without=run.without())
-        if read is None:
-            return None
+    def _read(self, run: Run, limit: int | None) -> list[Any]:
+        return self._noted(run, self._ledger.history(self._name, limit, without=run.without()))
+
+    def _read_ready(self, run: Run, limit: int | None) -> list[Any] | None:
+        read = self._ledger.histories().ready(self._name, limit, without=run.without())
+        return None if read is None else self._noted(run, read)
+
+    def _noted(self, run: Run, read: History) -> list[Any]:
         run.token = read.token
         run.knows(read.ids)
         return read.items
@@ -342,11 +340,6 @@ def _key(run_key: object) -> str | None:
 def _shown(given: object) -> str:
     text = repr(given)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
-    """Return settings as the SDK reads them; what it does not know it refuses."""
-    return given if isinstance(given, SessionSettings) else SessionSettings().resolve(given)
 
 
 def _opened(ledger: Ledger | str | os.PathLike[str]) -> Ledger:

@@ -20,14 +20,14 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from agents.memory import SessionSettings
-
 from rightful.errors import UsageError
-from rightful.producers.openai_agents.items import as_json
-from rightful.producers.openai_agents.line import Line, settled, until_known
+from rightful.producers.openai_agents.items import as_json, count_of
+from rightful.producers.openai_agents.line import Line, settled
 from rightful.session_errors import StaleTokenError
 
 if TYPE_CHECKING:
+    from agents.memory import SessionSettings
+
     from rightful import Ledger
     from rightful.histories.history import History
     from rightful.parts import ItemId
@@ -89,7 +89,7 @@ class _Shims:
         """
         if _SNAPSHOT is None or not _is_own(self, _WRITES):
             return None
-        read = await asyncio.wrap_future(self._line.put(lambda: self._view(limit + 1)))
+        read = await asyncio.wrap_future(self._line.put(lambda: self._view(count_of(limit + 1, None))))
         first = max(len(read.ids) - limit, 0)
         ids = read.ids[first:]
 
@@ -114,7 +114,7 @@ class _Shims:
 
     async def _read_to_compact(self, limit: int | None) -> tuple[list[Any], bool]:
         """Return what a compaction reads and whether that is all; a replacement after it covers just this."""
-        wanted = SessionSettings().resolve(self.session_settings).limit if limit is None else limit
+        wanted = count_of(limit, self.session_settings)
         read = await asyncio.wrap_future(self._line.put(lambda: self._view(wanted)))
         _READ.set((id(self), read.token))
         return read.items, limit is not None and len(read.items) < limit
@@ -135,19 +135,18 @@ class _Shims:
     # -- in the line -----------------------------------------------------------------------
 
     def _view(self, limit: int | None) -> History:
-        shown = None if limit is None or limit < 0 else limit
-        return self._ledger.history(self._name, shown, without=self._runs.of(None).without())
+        return self._ledger.history(self._name, limit, without=self._runs.of(None).without())
 
     def _replace_read(self, token: Token | None, put: list[Any]) -> None:
         read = token or self._view(None).token
-        until_known(lambda: self._ledger.compact(read, put, mode=MODE, run=self._runs.of(None).calls.run))
+        self._ledger.compact(read, put, mode=MODE, run=self._runs.of(None).calls.run)
 
     def _replace_end(self, expected: list[ItemId], put: list[Any], expired: Prune | None) -> bool:
         """Replace items if they still are the last ones: the wrapper asks for nothing less."""
         token = self._view(len(expected)).token  # of as many items: whatever else is last now, one of them is not in it
         run = self._runs.of(None).calls.run
         try:
-            until_known(lambda: self._ledger.compact(token, put, expected, mode=MODE, run=run))
+            self._ledger.compact(token, put, expected, mode=MODE, run=run)
         except (StaleTokenError, UsageError):  # not the last any more, or a call would part from its output
             return False
         if expired is not None:
@@ -160,7 +159,7 @@ class _Shims:
         kept = next((at for at, item in enumerate(view.items) if not expired(item)), len(view.ids))
         if kept:
             try:
-                until_known(lambda: self._ledger.compact(view.token, [], view.ids[:kept], mode="expired"))
+                self._ledger.compact(view.token, [], view.ids[:kept], mode="expired")
             except (StaleTokenError, UsageError):
                 return
 
