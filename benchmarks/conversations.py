@@ -6,9 +6,10 @@ Both are the real classes with their own defaults. An item has 370 bytes as JSON
 from __future__ import annotations
 
 import asyncio
+import importlib
+import json
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,10 +43,7 @@ def session(way: str, path: Path, name: str) -> Any:  # noqa: ANN401 - what the 
 
 def imported(way: str) -> None:
     """Import what a session of that way needs; the SDK itself, either way."""
-    if way == "ledger":
-        pass
-    else:
-        import agents  # noqa: F401 - the same
+    importlib.import_module("rightful.producers.openai_agents" if way == "ledger" else "agents")
 
 
 def place(folder: Path, way: str) -> Path:
@@ -86,29 +84,22 @@ class Work(NamedTuple):
     """
 
     way: str
-    path: Path
+    path: str
     name: str
     writer: int
     size: int
     seconds: float
 
-    def words(self) -> Iterator[str]:
-        """Yield it as words of a command."""
-        yield from map(str, self)
 
-    @classmethod
-    def of(cls, way: str, path: str, name: str, writer: str, size: str, seconds: str) -> Work:
-        """Return the work of a command's words."""
-        return cls(way, Path(path), name, int(writer), int(size), float(seconds))
-
-
-def converse(work: Work) -> dict[str, Any]:
-    """Append one call after the other once told to go; return how long each took, in seconds."""
-    return {"waits": asyncio.run(_converse(work))}
+def converse() -> None:
+    """Do one piece of work after the other, each told by its line; say how long each call took, in seconds."""
+    for line in sys.stdin:
+        print(json.dumps(asyncio.run(_converse(Work(*json.loads(line))))), flush=True)
 
 
 async def _converse(work: Work) -> list[float]:
-    one = session(work.way, work.path, work.name)
+    """Append one call after the other once told to go."""
+    one = session(work.way, Path(work.path), work.name)
     waits: list[float] = []
     await one.add_items(items(work.writer, 0, work.size))
     print("ready", flush=True)

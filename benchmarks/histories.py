@@ -7,7 +7,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -19,10 +20,13 @@ from benchmarks.harness import ROOT, Pair, Result, Setting, environment, in_turn
 
 import rightful
 
+Crew = Sequence[subprocess.Popen[str]]
+"""Processes that append as they are told."""
+
 PEER = "the SDK's SQLiteSession"
 NAME = "bench"
-SECONDS = 2.0
-"""How long the processes of one turn append."""
+SECONDS = 0.75
+"""How long the processes of one turn append: some hundred calls of the slowest, more than a thousand of most."""
 
 LONG, CALL = 10_000, 10
 """Items of a long history, and of each call that made it."""
@@ -41,18 +45,19 @@ def append(setting: Setting) -> Iterator[Result]:
         turns = [(1, 1, False), (10, 2, False)]
     else:
         turns = [one for one in product((1, 10), (1, 2, 8), (False, True)) if one[1:] != (1, True)]
-    for size, processes, own in turns:
-        yield _append(setting, size, processes, own=own)
+    with crew(max(processes for _, processes, _ in turns)) as workers:
+        for size, processes, own in turns:
+            yield _append(setting, size, workers[:processes], own=own)
 
 
-def _append(setting: Setting, size: int, processes: int, *, own: bool) -> Result:
-    runs = {way: Race(setting.folder, way, size, processes, own=own) for way in WAYS}
+def _append(setting: Setting, size: int, workers: Crew, *, own: bool) -> Result:
+    runs = {way: Race(setting.folder, way, size, workers, own=own) for way in WAYS}
     seconds = 0.1 if setting.quick else SECONDS
     ours, peer = (partial(runs[way].rate, seconds) for way in WAYS)
     pairs = in_turn(ours, peer, setting.pairs, setting.warm)
     p99 = [round(median(runs[way].p99_ms[-setting.pairs :]), 3) for way in WAYS]
     return Result(
-        f"history-append-{size}-by-{processes}{'-own' if own else ''}",
+        f"history-append-{size}-by-{len(workers)}{'-own' if own else ''}",
         PEER,
         "calls/s",
         1,
@@ -63,6 +68,17 @@ def _append(setting: Setting, size: int, processes: int, *, own: bool) -> Result
     )
 
 
+@contextmanager
+def crew(count: int) -> Iterator[Crew]:
+    """Start processes that append when they are told to; all turns use the same, since each imports the SDK."""
+    workers = [start("converse") for _ in range(count)]
+    try:
+        yield workers
+    finally:
+        for worker in workers:
+            worker.communicate()  # nothing more to do, so it ends
+
+
 class Race:
     """Processes that append to one store at once, each as fast as it can; each turn has a new store.
 
@@ -71,10 +87,10 @@ class Race:
         worst_ms: Of each turn, how long the slowest call took.
     """
 
-    def __init__(self, folder: Path, way: str, size: int, processes: int, *, own: bool) -> None:
-        self._folder = folder / f"race-{size}-{processes}-{own}"
-        self._way, self._size = way, size
-        self._names = [f"{NAME}-{number}" if own else NAME for number in range(processes)]
+    def __init__(self, folder: Path, way: str, size: int, workers: Crew, *, own: bool) -> None:
+        self._folder = folder / f"race-{size}-{len(workers)}-{own}"
+        self._way, self._size, self._workers = way, size, workers
+        self._names = [f"{NAME}-{number}" if own else NAME for number in range(len(workers))]
         self.p99_ms: list[float] = []
         self.worst_ms: list[float] = []
 
@@ -91,18 +107,13 @@ class Race:
         return len(ordered) / seconds
 
     def _waits(self, path: Path, seconds: float) -> list[list[float]]:
-        works = [Work(self._way, path, name, at, self._size, seconds) for at, name in enumerate(self._names)]
-        workers = [start("converse", *work.words()) for work in works]
-        for worker in workers:
-            assert worker.stdout is not None
-            assert worker.stdout.readline() == "ready\n"
-        for worker in workers:
-            assert worker.stdin is not None
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
-        waits = [json.loads(worker.communicate()[0])["waits"] for worker in workers]
-        assert not any(worker.returncode for worker in workers)
-        return waits
+        works = [Work(self._way, str(path), name, at, self._size, seconds) for at, name in enumerate(self._names)]
+        for worker, work in zip(self._workers, works, strict=True):
+            _tell(worker, json.dumps(work))
+        assert [_said(worker) for worker in self._workers] == ["ready"] * len(works)
+        for worker in self._workers:
+            _tell(worker, "go")
+        return [json.loads(_said(worker)) for worker in self._workers]
 
     async def _check(self, path: Path, calls: list[int]) -> None:
         """All that was acknowledged is there, once, and of each process in its order."""
@@ -113,23 +124,78 @@ class Race:
         assert len(shown) == self._size * (sum(calls) + len(calls))
 
 
+def _tell(worker: subprocess.Popen[str], line: str) -> None:
+    assert worker.stdin is not None
+    worker.stdin.write(f"{line}\n")
+    worker.stdin.flush()
+
+
+def _said(worker: subprocess.Popen[str]) -> str:
+    assert worker.stdout is not None
+    return worker.stdout.readline().rstrip("\n")
+
+
 # -- reading -----------------------------------------------------------------------------------
 
 
 def reads(setting: Setting) -> Iterator[Result]:
     """Reading all and the last of a long history, in a process that reads it again and again; then compacted."""
     count = setting.events(LONG, 400)
-    both = {way: place(setting.folder, way) for way in WAYS}
-    put = {way: asyncio.run(fill(way, path, NAME, count // CALL, CALL)) for way, path in both.items()}
-    assert put["ledger"] == put["sqlite"]
+    both, put = _filled(setting.folder, count)
     yield _size("history-size", count, both)
     yield from _cold(setting, both, count)
-    yield _read(setting, "history-read-all", both, None, 3, put["ledger"])
-    yield _read(setting, f"history-read-{TAIL}", both, TAIL, 2, put["ledger"][-TAIL:])
-    left = compact(both, put["ledger"])
+    yield _read(setting, "history-read-all", both, None, 3, put)
+    yield _read(setting, f"history-read-{TAIL}", both, TAIL, 2, put[-TAIL:])
+    left = compact(both, put)
     yield _size("history-size-compacted", count, both)
     yield _read(setting, "history-read-all-compacted", both, None, 1, left)
     yield _read(setting, f"history-read-{TAIL}-compacted", both, TAIL, 2, left[-TAIL:])
+    yield from _after_appends(setting, count)
+
+
+def _filled(folder: Path, count: int) -> tuple[dict[str, Path], list[Item]]:
+    """Return where both stores are, with one long history, and its items."""
+    both = {way: place(folder, way) for way in WAYS}
+    ours, peer = (asyncio.run(fill(way, path, NAME, count // CALL, CALL)) for way, path in both.items())
+    assert ours == peer
+    return both, ours
+
+
+def _after_appends(setting: Setting, count: int) -> Iterator[Result]:
+    """Reading when something was appended since the last read, as between two runs of an agent."""
+    both, put = _filled(setting.folder / "growing", count)
+    sides = [(session(way, path, NAME), put.copy()) for way, path in both.items()]
+    for bench, limit, budget in (("all", None, 3), (str(TAIL), TAIL, 2)):
+        calls = 2 if setting.quick else 10 if limit is None else 200
+        ours, peer = (partial(_milliseconds_after, *side, limit, calls) for side in sides)
+        pairs = in_turn(ours, peer, setting.pairs)
+        yield Result(f"history-read-{bench}-appended", PEER, "ms", budget, limit or count, pairs, inverse=True)
+    for one, _ in sides:
+        one.close()
+
+
+def _milliseconds_after(one: Any, put: list[Item], limit: int | None, calls: int) -> float:  # noqa: ANN401 - a session
+    return asyncio.run(_append_and_read(one, put, limit, calls))
+
+
+async def _append_and_read(one: Any, put: list[Item], limit: int | None, calls: int) -> float:  # noqa: ANN401 - a session
+    """Return the milliseconds of one read; before each, an item is appended, whose time does not count.
+
+    Args:
+        one: The session.
+        put: What it has; what is appended is put behind it.
+        limit: How many to read; all if None.
+        calls: How many reads.
+    """
+    seconds = 0.0
+    for _ in range(calls):
+        put += items(1, len(put), 1)
+        await one.add_items(put[-1:])
+        with watch() as taken:
+            found = await one.get_items(limit)
+        seconds += taken.seconds
+        assert found == put[-(limit or 0) :]
+    return seconds / calls * 1e3
 
 
 def _read(setting: Setting, bench: str, both: dict[str, Path], limit: int | None, budget: float, want: Any) -> Result:  # noqa: ANN401 - items
@@ -201,9 +267,9 @@ def _cold(setting: Setting, both: dict[str, Path], count: int) -> Iterator[Resul
         return taken.seconds
 
     pairs = in_turn(partial(whole, WAYS[0]), partial(whole, WAYS[1]), setting.pairs, setting.warm)
+    told = {way: ones[-setting.pairs :] for way, ones in told.items()}
     yield Result("history-cold-start", PEER, "s", 1.1, count, pairs, at_most=True, detail=_steps(told))
     firsts = [Pair(*(one["read_s"] * 1e3 for one in ones)) for ones in zip(*told.values(), strict=True)]
-    firsts = firsts[-setting.pairs :]
     yield Result("history-first-read", PEER, "ms", 1, count, firsts, inverse=True)
 
 

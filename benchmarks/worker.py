@@ -144,10 +144,11 @@ if __name__ == "__main__":
         case ["handing", way, place, me]:
             handing(way, place, me)
             sys.exit(0)
-        case ["converse", *words]:
-            from benchmarks.conversations import Work, converse
+        case ["converse"]:
+            from benchmarks.conversations import converse
 
-            answer = converse(Work.of(*words))
+            converse()
+            sys.exit(0)
         case ["start-up", way, place, name]:
             from benchmarks.conversations import start_up
 

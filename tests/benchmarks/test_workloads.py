@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 
@@ -193,6 +194,8 @@ def test_a_replay_of_its_own_process_tells_its_memory(tmp_path: Path) -> None:
                 "history-size-compacted",
                 "history-read-all-compacted",
                 "history-read-50-compacted",
+                "history-read-all-appended",
+                "history-read-50-appended",
             ],
         ),
         ("growth", ["growth-memory", "growth-replay", "growth-append"]),
@@ -216,7 +219,8 @@ def test_a_race_of_handoffs_counts_whose_was_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", conversations.WAYS)
 def test_a_race_of_sessions_notices_what_is_not_stored(tmp_path: Path, way: str) -> None:
-    race, path = histories.Race(tmp_path, way, 2, 1, own=False), conversations.place(tmp_path, way)
+    with histories.crew(1) as workers:  # they have nothing to do
+        race, path = histories.Race(tmp_path, way, 2, workers, own=False), conversations.place(tmp_path, way)
     asyncio.run(conversations.fill(way, path, histories.NAME, 2, 2))
 
     asyncio.run(race._check(path, [1]))
@@ -227,22 +231,45 @@ def test_a_race_of_sessions_notices_what_is_not_stored(tmp_path: Path, way: str)
 
 @pytest.mark.parametrize(("way", "own"), [("ledger", True), ("sqlite", False)])
 def test_sessions_of_two_processes_race_on_one_store(tmp_path: Path, way: str, own: bool) -> None:
-    race = histories.Race(tmp_path, way, 1, 2, own=own)
+    with histories.crew(2) as workers:
+        race = histories.Race(tmp_path, way, 1, workers, own=own)
 
-    assert race.rate(0.05) > 0
+        assert min(race.rate(0.05), race.rate(0.05)) > 0
+    assert len(race.p99_ms) == len(race.worst_ms) == 2
     assert 0 < race.p99_ms[0] <= race.worst_ms[0]
+    assert [worker.returncode for worker in workers] == [0, 0]
 
 
-@pytest.mark.parametrize(("is_quick", "races", "processes"), [(True, 2, 3), (False, 10, 42)])
-def test_a_quick_race_of_sessions_starts_few_processes(
+@pytest.mark.parametrize("way", conversations.WAYS)
+def test_a_read_after_an_append_notices_what_is_not_stored(tmp_path: Path, way: str) -> None:
+    path = conversations.place(tmp_path, way)
+    put = asyncio.run(conversations.fill(way, path, histories.NAME, 2, 2))
+    one = conversations.session(way, path, histories.NAME)
+
+    assert histories._milliseconds_after(one, put, None, 2) > 0
+    assert len(put) == 6
+    with pytest.raises(AssertionError):
+        histories._milliseconds_after(one, put[1:], None, 1)
+    one.close()
+
+
+@pytest.mark.parametrize(("is_quick", "races", "processes"), [(True, 2, 2), (False, 10, 8)])
+def test_all_races_of_sessions_share_a_few_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quick: bool, races: int, processes: int
 ) -> None:
-    """Each imports the SDK, which takes a second or more, for both ways and in every pair."""
+    """Each imports the SDK, which takes a second or more."""
     asked: list[int] = []
-    monkeypatch.setattr(histories, "_append", lambda _, __, count, **___: asked.append(count))
+    crews: list[int] = []
+
+    def crew(count: int) -> nullcontext[range]:
+        crews.append(count)
+        return nullcontext(range(count))
+
+    monkeypatch.setattr(histories, "crew", crew)
+    monkeypatch.setattr(histories, "_append", lambda _, __, workers, **___: asked.append(len(workers)))
     list(histories.append(Setting(tmp_path, quick=is_quick)))
 
-    assert (len(asked), sum(asked)) == (races, processes)
+    assert (len(asked), max(asked), crews) == (races, processes, [processes])
 
 
 def test_growth_counts_each_session_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -94,6 +95,23 @@ def test_a_row_without_a_time_has_that_of_the_database(
     [row] = ledger.read(session=name(), types=["history.appended"])
     assert row.event is not None
     assert (row.event.at_basis, report.problems, row.event.at <= row.recorded_at) == ("file", [], True)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("newest", ["", "-wal"])
+def test_the_time_of_a_database_is_that_of_its_file_with_the_newest_rows(
+    imported: Importer, ledger: Ledger, path: Path, newest: str
+) -> None:
+    put(path)
+    execute(path, ROW, values=('{"role": "user"}', None))
+    Path(f"{path}-wal").touch()
+    for part in ("", "-wal"):
+        os.utime(f"{path}{part}", (1_600_000_000 + (part == newest),) * 2)
+
+    imported("openai-agents", path)
+
+    [row] = ledger.read(session=name(), types=["history.appended"])
+    assert row.event is not None
+    assert row.event.at.timestamp() == 1_600_000_001  # type: ignore[union-attr]
 
 
 def test_tables_are_told_by_their_shape_and_not_by_their_names(imported: Importer, ledger: Ledger, path: Path) -> None:

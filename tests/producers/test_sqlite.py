@@ -195,9 +195,11 @@ def test_a_database_that_is_locked_is_a_problem_that_says_so_and_is_tried_again(
     assert (report.appended, shown(ledger), limits.DATABASE_WAIT_S) == (2, [user("a")], 5.0)
 
 
+@pytest.mark.parametrize("is_torn", [False, True])
 def test_a_database_that_changes_while_it_is_copied_is_copied_again(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch, is_torn: bool
 ) -> None:
+    """Pages of two moments may look like damage, which is told only where nothing changed."""
     put(path, user("a"))
     back_up, left = sqlite._backed_up, [1]
 
@@ -205,6 +207,8 @@ def test_a_database_that_changes_while_it_is_copied_is_copied_again(
         back_up(*words)
         if left and left.pop():
             put(path, user("b"))
+            if is_torn:
+                raise sqlite3.DatabaseError("database disk image is malformed")
 
     monkeypatch.setattr(sqlite, "_backed_up", changing)
     with sqlite.copied(str(path)) as connection:

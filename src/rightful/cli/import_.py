@@ -7,10 +7,11 @@ state file, of whichever tool), a transcript (`gptme`, with the lessons that it 
 read and never written), `agenta` (the bodies of its ingest endpoint; --json has a receipt for
 each), `manifest` and `receipts` (gptme's records of single tool calls), or `auto`, which tells each
 file by its content and says what it passed over. A PATH is a file, a folder (its .json and .jsonl
-files, links not followed) or `-`. What is broken is reported with its file and line, and its
-neighbours are imported. A file that you name must be of the KIND; in a folder, files of other kinds
-are passed over. Importing again adds nothing; what has grown adds its growth. Of a transcript, which
-its tool appends to, only what grew is read; its last line may be torn, and waits for the next import.
+files, and databases by the ends of their names where the KIND reads any; links not followed) or `-`.
+What is broken is reported with its file and line, and its neighbours are imported. A file that you
+name must be of the KIND; in a folder, files of other kinds are passed over. Importing again adds
+nothing; what has grown adds its growth. Of a transcript, which its tool appends to, only what grew
+is read; its last line may be torn, and waits for the next import.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
@@ -138,17 +138,12 @@ def _copy(real: str, copy: Connection, timeout_s: float) -> None:
 
     for _ in range(_TRIES):
         if _is_shared(real):
-            with suppress(sqlite3.OperationalError) if _exists(real, _JOURNAL) else _plainly():
+            with suppress(sqlite3.OperationalError) if _exists(real, _JOURNAL) else nullcontext():
                 _backed_up(f"file:{quote(os.fsencode(real))}?mode=ro", copy, timeout_s)
                 return
         if _carried(real, copy):
             return
     raise NotYetError("it changed all the time while it was copied; nothing of it was imported. Import it again")
-
-
-@contextmanager
-def _plainly() -> Iterator[None]:
-    yield
 
 
 def _is_shared(real: str) -> bool:

@@ -28,6 +28,7 @@ from rightful.errors import InvalidEventError
 from rightful.identity import is_session
 from rightful.producers.importing.files import Problem
 from rightful.producers.importing.sqlite import WAL
+from rightful.producers.openai_agents_files.known import NAMESPACE
 from rightful.producers.openai_agents_files.tables import MAIN, Store, branches_of, sessions_of, stores_of
 
 if TYPE_CHECKING:
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from rightful.producers.importing.databases import Share
     from rightful.producers.importing.readers import Origin, Reader
     from rightful.producers.importing.run import Run
-
-NAMESPACE = "openai-agents"
-"""The namespace of the sessions it names."""
 
 
 class Conversation(NamedTuple):

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from rightful.ledger.log import Log
     from rightful.ledger.recorded import Recorded
 
+NAMESPACE = "openai-agents"
+"""The namespace of the sessions, and the harness that their starts tell."""
+
 PRODUCER = "openai-agents-import"
 """The producer of what a database says."""
 

@@ -14,7 +14,7 @@ from rightful.errors import ConditionFailedError, InvalidEventError
 from rightful.identity import event_id
 from rightful.producers.fields import key_of, moment_us
 from rightful.producers.importing.readers import Plan, Reader
-from rightful.producers.openai_agents_files.known import HISTORY, PRODUCER, ItemKey
+from rightful.producers.openai_agents_files.known import HISTORY, NAMESPACE, PRODUCER, ItemKey
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from rightful.producers.importing.readers import Wire
     from rightful.producers.importing.run import Run
     from rightful.producers.openai_agents_files.tables import Message, Row
-
-HARNESS = "openai-agents"
-"""The namespace of the sessions, and the harness that their starts tell."""
 
 _POP_COUNT = 10_000  # items that one event takes back; a megabyte
 
@@ -103,7 +100,7 @@ class Writing(Reader):
         """
         extra = {"source": source, "table": self._table} | facts
         key = key_of(self._session, "started", source, self._table, *([times_before] if times_before else ()))
-        self.put(0, self._wire("session.started", key, created) | {"harness": HARNESS, "extra": extra})
+        self.put(0, self._wire("session.started", key, created) | {"harness": NAMESPACE, "extra": extra})
 
     def forked(self, parent: str, through: int) -> None:
         """Begin the session with what another one showed."""
