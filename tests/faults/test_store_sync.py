@@ -175,6 +175,26 @@ def test_the_first_turn_of_a_process_writes_again_what_another_may_have_failed_t
         assert again == [2]
 
 
+def test_while_nothing_can_be_written_again_no_sync_proves_anything(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would succeed without the pages that may be forgotten; who asks next waits for one that is of them."""
+    with monkeypatch.context() as patch:
+        _at_sync(recorder, patch, failing(1))
+        with pytest.raises(OutcomeUnknownError):
+            recorder.append([event("mine")])
+    syncs: list[int] = []
+    _at_sync(recorder, monkeypatch, lambda: syncs.append(recorder.head()))
+    with monkeypatch.context() as patch:
+        patch.setattr(Environment, "write_again", lambda _: failing(1, OSError(errno.EIO, "odd"))())
+        with pytest.raises(StorageError, match="odd"):
+            recorder.decide(nothing)
+    assert syncs == []
+
+    assert recorder.decide(nothing) == 3
+    assert syncs == [3]
+
+
 @pytest.mark.parametrize("how_often", [2, 3])
 def test_while_syncs_fail_nothing_is_said_to_stand_there(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch, how_often: int
@@ -300,6 +320,7 @@ def test_a_fork_waits_for_the_sync_and_the_child_may_open_the_store(
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(recorder.append, [event("mine")])
         assert begun.wait(PATIENCE_S)
+        assert _env(recorder).write_gate.locked(), "what a fork waits for"
         child = os.fork()
         if not child:
             monkeypatch.undo()

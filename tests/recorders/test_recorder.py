@@ -127,14 +127,20 @@ def test_a_page_ends_with_the_row_whose_payload_fills_it(recorder: LMDBRecorder,
 
 
 @pytest.mark.parametrize("query", [None, tagged("session:t:s")], ids=["all", "tag"])
+@pytest.mark.parametrize("size", [5_000, 1_000], ids=["more than a page of LMDB", "less than half of one"])
 @pytest.mark.parametrize(("more", "sizes"), [(0, [2, 2, 2, 1]), (1, [3, 3, 1])], ids=["its value", "one past it"])
 def test_each_read_transaction_takes_one_page(
-    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch, query: DCBQuery | None, more: int, sizes: list[int]
+    recorder: LMDBRecorder,
+    monkeypatch: pytest.MonkeyPatch,
+    query: DCBQuery | None,
+    size: int,
+    more: int,
+    sizes: list[int],
 ) -> None:
-    events = [row(n, payload=b"%d" % n * 5_000) for n in range(7)]
+    events = [row(n, payload=b"%d" % n * size) for n in range(7)]
     recorder.append(events)
     data = 0 if query is None else len(events[0].data)
-    monkeypatch.setattr(limits, "PAGE_BYTES", 2 * (5_000 + data) + more)
+    monkeypatch.setattr(limits, "PAGE_BYTES", 2 * (size + data) + more)
     found, after = list[int](), 0
     while (page := read_page(recorder.tables(), query, after, None, 100)).events:
         found.append(len(page.events))

@@ -24,8 +24,8 @@ from rightful.envelope import SALT_BYTES, SCHEMAS, Envelope
 from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnknownError, UsageError
 from rightful.events import TYPES, Event
 from rightful.ledger.classify import NEW, Candidate, Verdict, classify
-from rightful.ledger.recorded import Page, Receipt, Recorded, Stored, checked, checked_all, found_by, page_of, recorded
-from rightful.recorders.port import LedgerEvent, LedgerRecorder, Row, View
+from rightful.ledger.recorded import Page, Receipt, Recorded, Stored, checked, found_by, page_of, recorded
+from rightful.recorders.port import LedgerEvent, LedgerRecorder, View
 
 if TYPE_CHECKING:
     from rightful.ledger.follow import Following
@@ -205,10 +205,7 @@ class Log:
             DamagedRowError: A row does not fit its checksum or its commitment.
         """
         query = DCBQuery(items=[DCBQueryItem(tags=[f"id:{event_id}"])])
-        found = list(self.recorder.read(query))
-        return [
-            checked(Row(one.position, one.event.data, getattr(one.event, "payload", None)), self.path) for one in found
-        ]
+        return [row for rows in found_by(self.recorder, query) for row in checked(rows, self.path)]
 
     def ids_like(self, start: str, limit: int) -> list[str]:
         """Return the event ids that begin with a text, sorted, at most `limit`; found by their index."""
@@ -232,7 +229,7 @@ class Log:
             return
         query = DCBQuery(items=[DCBQueryItem(types=sorted(types or ()), tags=[f"session:{session}"])])
         for rows in found_by(self.recorder, query, after):
-            page = checked_all([row for row in rows if until is None or row.position <= until], self.path)
+            page = checked([row for row in rows if until is None or row.position <= until], self.path)
             if page:
                 yield page
             if len(page) < len(rows):

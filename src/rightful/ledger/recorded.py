@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -154,37 +153,34 @@ def page_of(after: int, records: list[bytes], payloads: list[bytes | None], path
         DamagedRowError: An envelope cannot be read, a payload does not fit its commitment, or one
             is missing although nothing erased it.
     """
+    positions = range(after + 1, after + 1 + len(records))
+    return Page(after, *_fitting(positions, records, payloads, path))
+
+
+def checked(rows: Sequence[Row], path: str) -> list[Stored]:
+    """Return rows decoded and checked, as `page_of` does; they need not stand one after the other."""
+    positions = [row.position for row in rows]
+    found, payloads = _fitting(positions, [row.envelope for row in rows], [row.payload for row in rows], path)
+    return list(map(Stored, positions, found, payloads))
+
+
+def _fitting(
+    positions: Sequence[int], records: list[bytes], payloads: list[bytes | None], path: str
+) -> tuple[list[Envelope], list[bytes | None]]:
     decode, sha256 = envelopes.decoder(), hashlib.sha256
     try:
         found = [decode(record) for record in records]
     except msgspec.DecodeError:
-        raise _unreadable(after, records, path) from None
+        raise _unreadable(positions, records, path) from None
     if None in payloads:
-        raise DamagedRowError(path, after + 1 + payloads.index(None), "its payload is missing, and no erasure says so")
+        raise DamagedRowError(path, positions[payloads.index(None)], "its payload is missing, and no erasure says so")
     kept = [sha256(payload).hexdigest() for payload in cast("list[bytes]", payloads)]
     if kept == [one.commitment for one in found]:
-        return Page(after, found, payloads)
-    for position, (envelope, payload, fits) in enumerate(zip(found, payloads, kept, strict=True), after + 1):
+        return found, payloads
+    for position, envelope, payload, fits in zip(positions, found, payloads, kept, strict=True):
         if payload != ERASED and fits != envelope.commitment:
             raise DamagedRowError(path, position, "its payload does not fit its commitment")
-    return Page(after, found, [payload or None for payload in payloads])
-
-
-def checked(row: Row, path: str) -> Stored:
-    """Return one row decoded and checked, as `page_of` does."""
-    return page_of(row.position - 1, [row.envelope], [row.payload], path).rows()[0]
-
-
-def checked_all(rows: Sequence[Row], path: str) -> list[Stored]:
-    """Return rows decoded and checked, as `page_of` does; they need not stand one after the other."""
-    decode, sha256 = envelopes.decoder(), hashlib.sha256
-    payloads = [row.payload for row in rows]
-    if all(payloads):
-        with contextlib.suppress(msgspec.DecodeError):
-            found = [decode(row.envelope) for row in rows]
-            if [sha256(one).hexdigest() for one in cast("list[bytes]", payloads)] == [one.commitment for one in found]:
-                return list(map(Stored, [row.position for row in rows], found, payloads))
-    return [checked(row, path) for row in rows]  # one is erased, or damaged: which one is said
+    return found, [payload or None for payload in payloads]
 
 
 def found_by(recorder: LedgerRecorder, query: DCBQuery, after: int = 0) -> Iterator[list[Row]]:
@@ -203,8 +199,8 @@ def found_by(recorder: LedgerRecorder, query: DCBQuery, after: int = 0) -> Itera
             yield rows
 
 
-def _unreadable(after: int, records: list[bytes], path: str) -> DamagedRowError:
-    for position, record in enumerate(records, after + 1):
+def _unreadable(positions: Sequence[int], records: list[bytes], path: str) -> DamagedRowError:
+    for position, record in zip(positions, records, strict=True):
         try:
             envelopes.decode(record)
         except msgspec.DecodeError as error:

@@ -21,5 +21,5 @@ def rows_of(log: Log, *types: str) -> Iterator[Recorded]:
     """
     query = DCBQuery(items=[DCBQueryItem(types=list(types))])
     for rows in found_by(log.recorder, query):
-        for row in rows:
-            yield recorded(checked(row, log.path), log.path)
+        for row in checked(rows, log.path):
+            yield recorded(row, log.path)
