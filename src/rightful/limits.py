@@ -72,6 +72,15 @@ TAG_KEY_BYTES = 500
 MAP_BYTES = 1 << 40
 """Size of LMDB's map; bytes. Sparse: it costs address space, not disk. One size, never grown."""
 
+JOURNAL_BYTES = 2 * 1024 * 1024
+"""Size of a new store's journal; bytes. Some 400 commits of 4 KB fill it, so that not one of a hundred empties it."""
+
+JOURNAL_ROWS = 512
+"""Rows that stand in the journal at most. Each process reads them once, in 1 ms."""
+
+JOURNAL_COMMIT_BYTES = 128 * 1024
+"""Size of the rows of a commit that goes into the journal; bytes. Larger ones cost LMDB less than writing them twice."""
+
 MAX_READERS = 1_024
 """Reader slots of one environment, over all processes. Killed workers filled 126."""
 

@@ -1,28 +1,31 @@
-"""What a recorder does in a write transaction: shows decisions what stands, and adds rows."""
+"""What a recorder does in its turn: shows decisions what stands, and adds rows.
+
+Few and short rows go into the journal; the others into LMDB's tables, and with them all that the
+journal has, which then begins anew.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, NoReturn, cast
+from typing import NoReturn, cast
 
 import lmdb
 from eventsourcing.dcb.api import DCBEvent, DCBQuery
 
 from rightful.errors import StorageError
 from rightful.recorders.environment import Environment
+from rightful.recorders.faults import storage_error
+from rightful.recorders.moment import Looking, Moment
 from rightful.recorders.port import Decision, LedgerEvent
 from rightful.recorders.query import positions
-from rightful.recorders.tables import (
-    Tables,
-    index_pairs,
-    pack_position,
-    pack_positions,
-    unpack_position,
-    word_key,
-)
+from rightful.recorders.tables import Tables, index_pairs, pack_position, tree_record, word_key
+from rightful.recorders.tail import Kept, Tail
+from rightful.recorders.transaction import SpoiledError, Transaction, UnclearError
 from rightful.recorders.writer import Request
 from rightful.tree import LEAF, Frontier
+
+Pair = tuple[bytes, bytes]
 
 
 class Appender:
@@ -31,101 +34,135 @@ class Appender:
     def __init__(self, env: Environment) -> None:
         self._tables = Tables(env)
         self._env = env
+        self._transaction = Transaction(env)
         self._frontier = Frontier()
-        self._seen = -1  # the transaction that the frontier was read or committed in
-        self._last: tuple[bytes, bytes] = (b"", b"")
-        self._wrote = self._writing = False
+        self._tree = tree_record(self._frontier)  # what the frontier was read from, or written as
+        self._looking: Looking | None = None
 
-    def begin(self, txn: lmdb.Transaction[bytes]) -> None:
-        """Read the frontier again if another process committed since our last commit."""
-        if txn.id() != self._seen + 1:
-            self._frontier = self._tables.frontier(txn)
-        self._seen = -1  # until `finish`: an aborted transaction leaves the frontier ahead
-        self._txn = txn
-        self._wrote = self._writing = False
+    def begin(self) -> None:
+        """Look at what stands."""
+        journal = self._env.journal
+        journal.begin_turn()
+        looking = Looking(self._tables)
+        now = looking.__enter__()
+        self._looking = looking
+        if now.head == now.tabled and (now.tail.rows or now.tail.start != now.head):  # LMDB has all
+            journal.emptied(now.head)
+            now.tail = journal.tail
+        if now.tree() != self._tree:
+            self._frontier, self._tree = self._tables.frontier(now.tree()), now.tree()
+        self._now, self._before = now, now.head
+        self._view = _View(now)
 
     def apply(self, request: Request) -> int:
-        """Run a decision and write its events; return the position of the last."""
-        self._writing = False
+        """Run a decision and add its events; return the position of the last."""
         decision = cast("Decision", request.work)
-        events = decision(_View(self._tables, self._txn, self._frontier.size))
-        if not events:
-            return self._frontier.size
-        request.events = events
-        self._write(events)
+        events = decision(self._view)
+        if events:
+            request.events = events
+            self._add(events)
         return self._frontier.size
 
-    def spoiled(self) -> bool:
-        """Tell whether the decision that just failed had begun to write."""
-        return self._writing
-
-    def finish(self) -> bool:
-        """Write the tree, if there are new rows."""
-        if self._wrote:
-            self._tables.write_frontier(self._txn, self._frontier)
-        self._seen = self._txn.id() if self._wrote else self._txn.id() - 1
-        return self._wrote
-
-    def stands(self, txn: lmdb.Transaction[bytes]) -> bool:
-        """Tell whether the last row of the last transaction is stored, byte for byte."""
-        key, value = self._last
-        stands = txn.get(key, db=self._env.tables["rows"]) == value
-        self._seen = -1
-        return stands
-
-    def _write(self, events: Sequence[DCBEvent]) -> None:
+    def _add(self, events: Sequence[DCBEvent]) -> None:
         """Add rows at the next positions. All that can be refused is refused before the first."""
         records = [self._tables.codec.pack(event) for event in events]
+        for event in events:
+            for word in (event.type, *event.tags):
+                word.encode()
         leaves = [sha256(LEAF + record).digest() for record in records]
+        payloads = [event.payload if isinstance(event, LedgerEvent) else None for event in events]
         values = [leaf + record for leaf, record in zip(leaves, records, strict=True)]
-        if len(events) == 1:
-            self._write_one(events[0], leaves[0], values[0])
-        else:
-            self._write_many(events, leaves, values)
-        self._wrote = True
-
-    def _write_one(self, event: DCBEvent, leaf: bytes, value: bytes) -> None:
-        txn, tables = self._txn, self._env.tables
-        key = pack_position(self._frontier.size + 1)
-        pairs = index_pairs(event.tags, key)
-        kind = word_key(event.type)
-        payload = event.payload if isinstance(event, LedgerEvent) else None
-        self._writing = True
-        put = txn.put(key, value, append=True, db=tables["rows"])
-        if payload is not None:
-            put &= txn.put(key, payload, append=True, db=tables["payloads"])
-        for tag, _ in pairs:
-            put &= txn.put(tag, key, append=True, db=tables["tags"])
-        if not (put & txn.put(kind, key, append=True, db=tables["types"])):
-            self._refuse()
-        self._frontier.add(leaf)
-        self._last = key, value
-
-    def _write_many(self, events: Sequence[DCBEvent], leaves: list[bytes], values: list[bytes]) -> None:
-        tables = self._env.tables
-        keys = pack_positions(self._frontier.size + 1, len(events))
-        payloads = [
-            (key, event.payload)
-            for key, event in zip(keys, events, strict=True)
-            if isinstance(event, LedgerEvent) and event.payload is not None
-        ]
-        tags = [pair for key, event in zip(keys, events, strict=True) for pair in index_pairs(event.tags, key)]
-        tags.sort()
-        kinds = {kind: word_key(kind) for kind in {event.type for event in events}}
-        types = sorted((kinds[event.type], key) for key, event in zip(keys, events, strict=True))
-        self._writing = True
-        self._put(tables["rows"], list(zip(keys, values, strict=True)))
-        self._put(tables["payloads"], payloads)
-        self._put(tables["tags"], tags)
-        self._put(tables["types"], types)
+        self._now.tail.rows += map(Kept, values, payloads)
         self._frontier.extend(leaves)
-        self._last = keys[-1], values[-1]
+        self._now.head = self._frontier.size
 
-    def _put(self, table: Any, pairs: list[tuple[bytes, bytes]]) -> None:  # noqa: ANN401 - lmdb hides the class
-        with self._txn.cursor(db=table) as cursor:
-            _, added = cursor.putmulti(pairs, append=True)
-        if added != len(pairs):
-            self._refuse()
+    def spoiled(self) -> bool:
+        """Tell that no decision begins to write: what it returns is added whole, or not at all."""
+        return False
+
+    def commit(self) -> None:
+        """Write what was added, or nothing.
+
+        Raises:
+            SpoiledError: Nothing was written.
+            UnclearError: Nobody can say.
+        """
+        self._leave()
+        tail, journal = self._now.tail, self._env.journal
+        rows = tail.after(self._before, tail.last)
+        if not rows:
+            return
+        tree = tree_record(self._frontier)
+        try:
+            if journal.has_room(rows):
+                self._into_journal(rows, tree)
+            else:
+                self._into_tables(tail, tree)
+                journal.emptied(tail.last)
+        except BaseException as error:
+            tail.cut(self._before)
+            self._tree = b""  # so that the frontier is read again
+            if isinstance(error, UnclearError):
+                journal.doubt()
+            raise
+        self._tree = tree
+
+    def _into_journal(self, rows: Sequence[Kept], tree: bytes) -> None:
+        try:
+            self._env.journal.write(rows, tree)
+        except OSError as error:
+            raise SpoiledError from storage_error(self._env.root, error)
+
+    def _into_tables(self, tail: Tail, tree: bytes) -> None:
+        txn = self._transaction.begin()
+        try:
+            first = max(self._now.tabled, tail.start) + 1
+            last = self._put_all(txn, tail, first)
+            self._tables.write_tree(txn, tree)
+        except BaseException as error:  # noqa: BLE001 - the callers get it, as the cause
+            self._transaction.abort()
+            cause = storage_error(self._env.root, error) if isinstance(error, lmdb.Error) else error
+            raise SpoiledError from cause
+        table = self._env.tables["rows"]
+        self._transaction.commit(lambda now: now.get(last[0], db=table) == last[1])
+
+    def _put_all(self, txn: lmdb.Transaction[bytes], tail: Tail, first: int) -> Pair:
+        """Put the rows from a position on into the tables; return key and value of the last."""
+        found, payloads, tags, types = list[Pair](), list[Pair](), list[Pair](), list[Pair]()
+        for position, row in enumerate(tail.after(first - 1, tail.last), first):
+            if row.value is None:
+                continue  # a damaged row stays missing, and whoever reads it is told
+            key = pack_position(position)
+            found.append((key, row.value))
+            if row.payload is not None:
+                payloads.append((key, row.payload))
+            event = tail.event(row)
+            if event is not None:
+                tags += index_pairs(event.tags, key)
+                types.append((word_key(event.type), key))
+        tables = self._env.tables
+        for name, pairs in (("rows", found), ("payloads", payloads), ("tags", sorted(tags)), ("types", sorted(types))):
+            with txn.cursor(db=tables[name]) as cursor:
+                _, added = cursor.putmulti(pairs, append=True)
+            if added != len(pairs):
+                self._refuse()
+        return found[-1]
+
+    def abandon(self) -> None:
+        """Forget what was added."""
+        if self._looking is not None:
+            self._leave()
+            self._now.tail.cut(self._before)
+            self._tree = b""
+
+    def settle(self) -> None:
+        """Make durable what the answers rest on."""
+        self._env.journal.settle(for_answer=True)
+
+    def _leave(self) -> None:
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            looking.__exit__(None, None, None)
 
     def _refuse(self) -> NoReturn:
         what = f"{self._env.root} has entries beyond its last row"
@@ -133,15 +170,17 @@ class Appender:
 
 
 class _View:
-    """What a decision sees. It ends with the transaction."""
+    """What a decision sees. It ends with the turn."""
 
-    __slots__ = ("_tables", "_tags", "_txn", "head")
+    __slots__ = ("_now",)
 
-    def __init__(self, tables: Tables, txn: lmdb.Transaction[bytes], head: int) -> None:
-        self._tables = tables
-        self._tags = tables.env.tables["tags"]
-        self._txn = txn
-        self.head = head
+    def __init__(self, now: Moment) -> None:
+        self._now = now
+
+    @property
+    def head(self) -> int:
+        """The last position; 0 when there is none."""
+        return self._now.head
 
     def last(self) -> LedgerEvent | None:
         """Return the last row; None when there is none."""
@@ -149,20 +188,14 @@ class _View:
 
     def tagged(self, tag: str) -> list[tuple[int, LedgerEvent]]:
         """Return all rows that have the tag, with their positions, ascending."""
-        word = word_key(tag)
-        if self._txn.get(word, db=self._tags) is None:  # most ids are new, and a cursor costs more than the answer
-            return []
-        with self._txn.cursor(db=self._tags) as cursor:
-            cursor.set_key(word)
-            found = [unpack_position(key) for key in cursor.iternext_dup()]
-        return [(position, self._event(position)) for position in found]
+        return [(position, self._event(position)) for position in self._now.tagged(tag)]
 
     def matches(self, query: DCBQuery, after: int | None) -> bool:
         """Tell whether a row after that position fits the query."""
-        return next(positions(self._tables, self._txn, query, after or 0, self.head), None) is not None
+        return next(positions(self._now, query, after or 0, self.head), None) is not None
 
     def _event(self, position: int) -> LedgerEvent:
-        event = self._tables.event(self._txn, position)
+        event = self._now.event(position)
         if isinstance(event, LedgerEvent):
             return event
         return LedgerEvent(type=event.type, data=event.data, tags=event.tags)

@@ -48,6 +48,8 @@ def _make(root: Path, kind: Kind) -> None:
     files.make_folder(half)
     files.make_data_file(half)
     files.make_lock_file(half)
+    if kind.codec is not None:
+        files.make_journal_file(half)
     env = lmdb.open(
         os.fsencode(half),
         map_size=limits.MAP_BYTES,
@@ -59,8 +61,25 @@ def _make(root: Path, kind: Kind) -> None:
         meta = env.open_db(META, txn=txn)
         for name, dup in kind.tables.items():
             env.open_db(name.encode(), txn=txn, dupsort=dup, dupfixed=dup)
-        about = About(FORMAT, kind.name, str(uuid.uuid4()))
+        journal_bytes = 0 if kind.codec is None else limits.JOURNAL_BYTES
+        about = About(FORMAT, kind.name, str(uuid.uuid4()), journal_bytes)
         txn.put(ABOUT, msgspec.json.encode(about), db=meta)
     files.sync_folder(half)
     half.rename(root / files.STORE)
     files.sync_folder(root)
+
+
+def make_journal(store: Path) -> None:
+    """Make a journal for a store that has none, in the place of one that a killed process left half made.
+
+    Raises:
+        OSError: There is no room for it; none is left.
+    """
+    path = store / files.JOURNAL
+    path.unlink(missing_ok=True)
+    try:
+        files.make_journal_file(store)
+        files.sync_folder(store)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise

@@ -1,7 +1,7 @@
 """One LMDB environment per store and process, shared and counted by all handles on it.
 
 LMDB forbids a second one in a process, and each rule here was seen to fail otherwise: one
-huge sparse map; nothing acknowledged that is not synced; LMDB's own lock always on; engine 0.9; private files;
+huge sparse map; every commit synced; LMDB's own lock always on; engine 0.9; private files;
 short read transactions that nobody else's code runs in; a check of the readers now and then.
 """
 
@@ -25,10 +25,13 @@ from rightful.errors import (
     InUseError,
     ReadOnlyStoreError,
     StorageError,
+    StoreFullError,
 )
-from rightful.recorders import files, locks, pages
+from rightful.recorders import files, locks
 from rightful.recorders.faults import storage_error
-from rightful.recorders.kinds import ABOUT, FORMAT, META, About, Kind
+from rightful.recorders.journal import Journal
+from rightful.recorders.kinds import ABOUT, FORMAT, META, TREE, About, Kind
+from rightful.tree import HASH_BYTES
 
 _SPARE_TABLES = 4  # a newer format may have more
 
@@ -46,7 +49,7 @@ class Environment:
         readonly: Whether nobody in this process may write.
         tables: The open tables by name.
         data: The file that is mapped.
-        settled: Up to which transaction readers may rely on what they saw.
+        journal: What small commits added; opened with the rest.
     """
 
     def __init__(self, root: Path, kind: Kind, *, readonly: bool) -> None:
@@ -61,12 +64,12 @@ class Environment:
         self.data = self._store / files.DATA
         self._gate = threading.Condition(threading.Lock())
         self._reading = 0
-        self.settled = 0
         self._shut = False
         self._lmdb: lmdb.Environment | None = None
         self._hold: locks.Flock | None = None
         self.tables: dict[str, Any] = {}
         self.about = About(FORMAT, kind.name, "")
+        self.journal = Journal(root, None, kind.codec, self._tabled)
 
     # -- opening ---------------------------------------------------------------------------
 
@@ -87,6 +90,7 @@ class Environment:
             self._open_tables()
             with contextlib.suppress(lmdb.Error):  # on a read-only disk there is no table of readers
                 self._lmdb.reader_check()
+            self._open_journal()
         except (lmdb.Error, OSError) as error:
             self.close()
             raise self._opening_error(error) from error
@@ -120,7 +124,6 @@ class Environment:
             max_readers=limits.MAX_READERS,
             max_dbs=len(self.kind.tables) + 1 + _SPARE_TABLES,
             lib_version=0,
-            metasync=False,  # the writer syncs what a commit writes last, when it has passed the turn on
         )
 
     def _open_tables(self) -> None:
@@ -145,11 +148,69 @@ class Environment:
             about = msgspec.json.decode(record or b"", type=About)
         except msgspec.DecodeError as error:
             raise ForeignStoreError(str(self.root), "it is another program's LMDB file") from error
-        if about.format != FORMAT:
+        if not 1 <= about.format <= FORMAT:
             raise ForeignStoreError(str(self.root), f"its format is {about.format}; this program knows {FORMAT}")
         if about.kind != self.kind.name:
             raise ForeignStoreError(str(self.root), f"it is a {about.kind} store, not a {self.kind.name} store")
         return about
+
+    def _open_journal(self) -> None:
+        if self.kind.codec is None:
+            return
+        if self.about.format < FORMAT and not self.readonly and self._alone():
+            self._give_journal()
+        if self.about.journal_bytes:
+            fd = files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=self.readonly)
+            self.journal = Journal(self.root, fd, self.kind.codec, self._tabled)
+
+    def _alone(self) -> bool:
+        """Hold the store alone, if nobody else has it open."""
+        assert self._hold is not None
+        if self._hold.try_exclusive():
+            return True
+        if not self._hold.try_shared():  # another one was faster
+            raise InUseError(str(self.root), locks.holders(self.root / "ledger.lock"))
+        return False
+
+    def _give_journal(self) -> None:
+        """Give a journal to a store of a program that knew none. Whoever has it open does not look there."""
+        from rightful.recorders import creation
+
+        about = msgspec.structs.replace(self.about, format=FORMAT, journal_bytes=limits.JOURNAL_BYTES)
+        try:
+            creation.make_journal(self._store)
+            self._writable = True
+            self.reopen()
+            with self._raw().begin(write=True) as txn:
+                txn.put(ABOUT, msgspec.json.encode(about), db=self.tables["meta"])
+            self.about = about
+        except OSError as error:
+            if not isinstance(storage_error(self.root, error), StoreFullError):
+                raise  # without room for one, all goes into the tables as before
+        finally:
+            assert self._hold is not None
+            self._hold.try_shared()
+
+    def allow_writing(self) -> None:
+        """Have what was opened for reading be written too.
+
+        Raises:
+            StorageError: It cannot be.
+        """
+        if self.about.journal_bytes:
+            try:
+                fd = files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=False)
+            except OSError as error:
+                raise storage_error(self.root, error) from error
+            self.journal.close()
+            self.journal = Journal(self.root, fd, self.kind.codec, self._tabled)
+        self.readonly = False
+
+    def _tabled(self) -> int:
+        """Return the last position that the tables have; 0 when there is none."""
+        with self.read() as txn:
+            tree = txn.get(TREE, db=self.tables["meta"]) or b""
+        return int.from_bytes(tree[HASH_BYTES : HASH_BYTES + 8], "big")
 
     def _opening_error(self, error: lmdb.Error | OSError) -> StorageError:
         if isinstance(error, lmdb.Error) and "already open" in str(error):
@@ -165,6 +226,7 @@ class Environment:
         self._closed = True
         try:
             self._close_lmdb()
+            self.journal.close()
         finally:
             if self._hold is not None:
                 self._hold.close()
@@ -291,31 +353,6 @@ class Environment:
         """Free the slots of dead readers, which would keep old pages alive; return how many."""
         return self._raw().reader_check()
 
-    def sync(self) -> None:
-        """Make all that was committed durable, by whichever process."""
-        self._raw().sync(True)  # noqa: FBT003 - lmdb takes no keyword
-
-    def settle(self) -> None:
-        """Make durable all that a read of this process has seen; who only reads may do it too.
-
-        LMDB syncs nothing for a reader.
-
-        Raises:
-            StorageError: The system failed.
-        """
-        seen = self.last_transaction()
-        if seen <= self.settled:
-            return
-        try:
-            pages.sync(self.data)
-        except OSError as error:
-            raise storage_error(self.root, error) from error
-        self.settled = seen
-
-    def write_again(self) -> None:
-        """Have the next sync write what the last commits wrote last, even if an earlier one failed; in our turn."""
-        pages.write_again(self.data, self._raw().stat()["psize"])
-
     def _raw(self) -> lmdb.Environment:
         if self._lmdb is None:
             raise ClosedError(str(self.root))
@@ -369,6 +406,7 @@ class Environment:
         env, self._lmdb = self._lmdb, None
         if still and env is not None:
             env.close()
+        self.journal.forget()
         if self._hold is not None:
             self._hold.close()
 

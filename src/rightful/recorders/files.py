@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import struct
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from rightful.recorders.locks import PRIVATE_FOLDER, open_private
 
 DATA = "data.mdb"
 LOCK = "lock.mdb"
+JOURNAL = "journal"
 STORE = "store"
 HALF_MADE = "store.new"
 
@@ -49,6 +51,42 @@ def sync_folder(path: Path) -> None:
 def make_data_file(store: Path) -> None:
     """Make the empty file that LMDB starts a new store in."""
     os.close(open_private(store / DATA))
+
+
+def make_journal_file(store: Path) -> None:
+    """Make a journal at its full size, so that no disk that fills up later fails a small commit.
+
+    Raises:
+        OSError: There is no room for it.
+    """
+    fd = open_private(store / JOURNAL)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(fd, 0, limits.JOURNAL_BYTES)
+        else:
+            os.pwrite(fd, bytes(limits.JOURNAL_BYTES), 0)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def open_journal(root: Path, store: Path, size: int, *, readonly: bool) -> int:
+    """Open a store's journal and return its file descriptor.
+
+    Raises:
+        ForeignStoreError: It is missing or cut short, and with it rows that were acknowledged.
+        OSError: It cannot be opened.
+    """
+    flags = (os.O_RDONLY if readonly else os.O_RDWR) | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        fd = os.open(store / JOURNAL, flags)
+    except FileNotFoundError as error:
+        raise ForeignStoreError(str(root), f"{STORE}/{JOURNAL} is missing") from error
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode) or found.st_size < size:
+        os.close(fd)
+        raise ForeignStoreError(str(root), f"{STORE}/{JOURNAL} is cut short: {found.st_size} of {size} bytes")
+    return fd
 
 
 def make_lock_file(store: Path) -> None:

@@ -6,11 +6,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-FORMAT = 1
-"""Version of the tables' form, in each store's own record."""
+from rightful.recorders.codec import Codec
+
+FORMAT = 2
+"""Version of a store's form, in its own record: 2 has a journal beside the tables. The tables of 1 are the same."""
 
 ABOUT = b"about"
 """Key of what a store says of itself, in its table `meta`."""
+
+TREE = b"tree"
+"""Key of the tree's root and frontier, in the same table."""
 
 META = b"meta"
 """The table that every store has."""
@@ -20,14 +25,16 @@ class About(msgspec.Struct, frozen=True):
     """What a store says of itself.
 
     Attributes:
-        format: Version of the tables' form.
+        format: Version of its form.
         kind: What it holds, such as `ledger` or `plain`.
         id: The store's own UUID; a copy keeps it.
+        journal_bytes: Size of its journal; 0 if it has none.
     """
 
     format: int
     kind: str
     id: str
+    journal_bytes: int = 0
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -36,7 +43,9 @@ class Kind(msgspec.Struct, frozen=True):
     Attributes:
         name: The word in its own record.
         tables: Name of each table; True when it keeps several sorted 8-byte values a key.
+        codec: How its events become records; None if it has no journal, since it holds no events.
     """
 
     name: str
     tables: Mapping[str, bool]
+    codec: Codec | None = None

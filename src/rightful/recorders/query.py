@@ -16,6 +16,7 @@ from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
 from msgspec import Struct
 
 from rightful import limits
+from rightful.recorders.moment import Looking, Moment
 from rightful.recorders.port import size_of
 from rightful.recorders.tables import Tables, pack_position, pack_positions, unpack_position, word_key
 
@@ -50,16 +51,16 @@ def read_page(tables: Tables, query: DCBQuery | None, after: int, until: int | N
         until: The last position that may be returned; None is the head.
         limit: How many rows at most, 1 or more; fewer where they fill a page (`limits.PAGE_BYTES`).
     """
-    with tables.env.read() as txn:
-        head = tables.size(txn)
+    with Looking(tables) as now:
+        head = now.head
         last = head if until is None else min(head, until)
         if _fits_all(query):
-            return _bulk(tables, txn, after, min(last, after + limit), head)
+            return _bulk(now, after, min(last, after + limit))
         found: list[tuple[int, DCBEvent]] = []
         through, left = last, limits.PAGE_BYTES
-        for looks, (position, fits) in enumerate(_candidates(tables, txn, query or DCBQuery(), after, last), 1):
+        for looks, (position, fits) in enumerate(_candidates(now, query or DCBQuery(), after, last), 1):
             if fits:
-                event = tables.event(txn, position)
+                event = now.event(position)
                 found.append((position, event))
                 left -= size_of(event)
             if len(found) == limit or left <= 0 or looks == _LOOKS_PER_PAGE:
@@ -68,34 +69,51 @@ def read_page(tables: Tables, query: DCBQuery | None, after: int, until: int | N
         return Page(found, through, head)
 
 
-def positions(tables: Tables, txn: lmdb.Transaction[bytes], query: DCBQuery, after: int, until: int) -> Iterator[int]:
+def positions(now: Moment, query: DCBQuery, after: int, until: int) -> Iterator[int]:
     """Return the positions after `after`, through `until`, that fit, ascending."""
     if _fits_all(query):
         return iter(range(after + 1, until + 1))
-    return (position for position, fits in _candidates(tables, txn, query, after, until) if fits)
+    return (position for position, fits in _candidates(now, query, after, until) if fits)
 
 
-def words_like(tables: Tables, txn: lmdb.Transaction[bytes], start: str, limit: int) -> list[str]:
+def words_like(now: Moment, start: str, limit: int) -> list[str]:
     """Return the tags that begin with a text, from the index; those that are kept as a hash are not found."""
     key, found = start.encode(), list[str]()
-    with txn.cursor(db=tables.env.tables["tags"]) as cursor:
+    with now.txn.cursor(db=now.tables.env.tables["tags"]) as cursor:
         if key and cursor.set_range(key):
             for word in cursor.iternext_nodup(values=False):
                 if not word.startswith(key) or len(found) == limit:
                     break
                 found.append(word.decode())
-    return found
+    if not key or now.head == now.tabled:
+        return found
+    more = (tag for tag in now.tail.tags_like(start, now.head) if len(tag.encode()) <= limits.TAG_KEY_BYTES)
+    return sorted({*found, *more}, key=str.encode)[:limit]
 
 
-def raw_rows(
-    tables: Tables, txn: lmdb.Transaction[bytes], after: int, limit: int
-) -> tuple[list[bytes], list[bytes | None]]:
+def raw_rows(now: Moment, after: int, limit: int) -> tuple[list[bytes], list[bytes | None]]:
     """Return values and payloads of the rows after a position, without a gap; fewer where either fill a page.
 
     Raises:
         DamagedRowError: One is missing.
     """
-    count = max(min(limit, tables.size(txn) - after), 0)
+    values, payloads = _of_tables(now, after, limit) if after < now.tabled else ([], [])
+    if after + len(values) < now.tabled:
+        return values, payloads
+    value_bytes, payload_bytes = sum(map(len, values)), sum(len(payload or b"") for payload in payloads)
+    for position, row in enumerate(now.behind(after + len(values), limit - len(values)), after + len(values) + 1):
+        if max(value_bytes, payload_bytes) >= limits.PAGE_BYTES:
+            break
+        value = now.tables.present(position, row.value)
+        values.append(value)
+        payloads.append(row.payload)
+        value_bytes, payload_bytes = value_bytes + len(value), payload_bytes + len(row.payload or b"")
+    return values, payloads
+
+
+def _of_tables(now: Moment, after: int, limit: int) -> tuple[list[bytes], list[bytes | None]]:
+    tables, txn = now.tables, now.txn
+    count = max(min(limit, now.tabled - after), 0)
     start, wanted = pack_position(after + 1), pack_positions(after + 1, count)
     pairs = _run(tables, txn, "rows", start, count)
     if len(pairs) < count and _is_full(pairs):
@@ -144,25 +162,31 @@ def _is_full(pairs: Sequence[_Pair]) -> bool:
     return sum(len(value) for _, value in pairs) >= limits.PAGE_BYTES
 
 
-def _bulk(tables: Tables, txn: lmdb.Transaction[bytes], after: int, last: int, head: int) -> Page:
+def _bulk(now: Moment, after: int, last: int) -> Page:
     """Read a run of rows at once."""
-    values, payloads = raw_rows(tables, txn, after, max(last - after, 0))
+    values, payloads = raw_rows(now, after, max(last - after, 0))
+    tables = now.tables
     events = [
         (position, tables.unpack(position, tables.checked(position, value), payload))
         for position, (value, payload) in enumerate(zip(values, payloads, strict=True), after + 1)
     ]
-    return Page(events, after + len(events), head)
+    return Page(events, after + len(events), now.head)
 
 
 def _fits_all(query: DCBQuery | None) -> bool:
     return query is None or not query.items or any(not item.types and not item.tags for item in query.items)
 
 
-def _candidates(
-    tables: Tables, txn: lmdb.Transaction[bytes], query: DCBQuery, after: int, until: int
-) -> Iterator[_Candidate]:
+def _candidates(now: Moment, query: DCBQuery, after: int, until: int) -> Iterator[_Candidate]:
     """Yield each position that may fit once, ascending, and whether it does."""
-    each = [_of_item(tables, txn, item, pack_position(after + 1)) for item in query.items]
+    if after < now.tabled:
+        yield from _of_index(now, query, after, min(until, now.tabled))
+    for position in now.tail.fitting(query, max(after, now.tabled), until):
+        yield position, True
+
+
+def _of_index(now: Moment, query: DCBQuery, after: int, until: int) -> Iterator[_Candidate]:
+    each = [_of_item(now.tables, now.txn, item, pack_position(after + 1)) for item in query.items]
     pending: _Candidate | None = None
     for candidate in heapq.merge(*each):
         if candidate[0] > until:

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from hashlib import sha256
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -17,6 +18,8 @@ from rightful import limits
 from rightful.errors import ClosedError, ReadOnlyStoreError
 from rightful.recorders import registry
 from rightful.recorders.appender import Appender
+from rightful.recorders.faults import storage_error
+from rightful.recorders.moment import Looking
 from rightful.recorders.port import Decision, LedgerRecorder, Row, View
 from rightful.recorders.query import raw_rows, words_like
 from rightful.recorders.tables import KINDS, Tables
@@ -137,8 +140,8 @@ class LMDBRecorder(LedgerRecorder):
     def columns(self, after: int, limit: int = limits.PAGE_ROWS) -> tuple[list[bytes], list[bytes | None]]:
         """As `LedgerRecorder.columns`."""
         tables = self.tables()
-        with tables.env.read() as txn:
-            values, payloads = raw_rows(tables, txn, after, limit)
+        with Looking(tables) as now:
+            values, payloads = raw_rows(now, after, limit)
         records = [value[HASH_BYTES:] for value in values]
         leaves = [sha256(LEAF + record).digest() for record in records]
         if leaves != [value[:HASH_BYTES] for value in values]:
@@ -148,21 +151,18 @@ class LMDBRecorder(LedgerRecorder):
 
     def tags_like(self, start: str, limit: int) -> list[str]:
         """As `LedgerRecorder.tags_like`, from the index."""
-        tables = self.tables()
-        with tables.env.read() as txn:
-            return words_like(tables, txn, start, limit)
+        with Looking(self.tables()) as now:
+            return words_like(now, start, limit)
 
     def head(self) -> int:
         """Return the last position; 0 when there is none."""
-        tables = self.tables()
-        with tables.env.read() as txn:
-            return tables.size(txn)
+        with Looking(self.tables()) as now:
+            return now.head
 
     def tree_head(self) -> tuple[int, bytes]:
         """Return the number of rows and the root over their leaves, of one moment."""
-        tables = self.tables()
-        with tables.env.read() as txn:
-            return tables.size(txn), tables.root(txn)
+        with Looking(self.tables()) as now:
+            return now.head, now.tree()[:HASH_BYTES]
 
     def wait_beyond(self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None) -> int:
         """As `LedgerRecorder.wait_beyond`."""
@@ -173,12 +173,15 @@ class LMDBRecorder(LedgerRecorder):
         return head
 
     def settle(self) -> None:
-        """Make durable what was read: a commit is seen before its last sync, and who notes a position relies on it.
+        """Make durable what was read: a commit is seen before its sync, and who notes a position relies on it.
 
         Raises:
             StorageError: The system failed.
         """
-        self._open().env.settle()
+        try:
+            self._open().env.journal.settle(for_answer=False)
+        except OSError as error:
+            raise storage_error(Path(self._path), error) from error
 
     def wake(self) -> None:
         """Have waiting threads look whether they should stop."""

@@ -58,15 +58,15 @@ class Store:
     ) -> bool:
         """Wait until something that commits change is so.
 
-        Commits of this process wake it; for those of others it glances at LMDB's counter.
+        Commits of this process wake it; for those of others it glances at LMDB's counter and the journal.
 
         Returns:
             Whether it is so; False when the time was over or `stop` was set first.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
-        glance_s, seen = _GLANCE_MIN_S, (-1, -1)
+        glance_s, seen = _GLANCE_MIN_S, (-1, -1, -1)
         while True:
-            now = self.news.count, self.env.last_transaction()
+            now = self.news.count, self.env.last_transaction(), self.env.journal.now()[1]
             if now != seen:
                 seen, glance_s = now, _GLANCE_MIN_S
                 if reached():
@@ -80,7 +80,7 @@ class Store:
     def allow_writing(self) -> None:
         """Give it a writer, if it has none."""
         if self._writer is None:
-            self.env.readonly = False
+            self.env.allow_writing()
             self._writer = Writer(self.env, self._make_session(self.env), self.news)
 
     def shut(self) -> None:

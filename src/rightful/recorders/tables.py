@@ -7,9 +7,6 @@
 | `tags` | tag | positions, sorted |
 | `types` | type | positions, sorted |
 | `meta` | `about`, `tree` | what the store says of itself; root and frontier |
-
-In a ledger the record is the envelope, which names its type and tags. In a plain store it
-is a MessagePack array of type, tags and data.
 """
 
 from __future__ import annotations
@@ -18,32 +15,29 @@ import struct
 from collections.abc import Iterable
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, cast
 
 import lmdb
 import msgspec
 from eventsourcing.dcb.api import DCBEvent
-from eventsourcing.persistence import ProgrammingError
 
 from rightful import limits
-from rightful.envelope import read_head
 from rightful.errors import DamagedRowError, ForeignStoreError
+from rightful.recorders.codec import Codec, LedgerCodec, PlainCodec
 from rightful.recorders.environment import Environment
-from rightful.recorders.kinds import Kind
-from rightful.recorders.port import LedgerEvent
+from rightful.recorders.kinds import TREE, Kind
 from rightful.tree import HASH_BYTES, LEAF, Frontier
 
 _TABLES: Final = MappingProxyType({"rows": False, "payloads": False, "tags": True, "types": True})
 
-LEDGER: Final = Kind("ledger", _TABLES)
+LEDGER: Final = Kind("ledger", _TABLES, LedgerCodec())
 """A ledger's store: each record is an envelope."""
 
-PLAIN: Final = Kind("plain", _TABLES)
+PLAIN: Final = Kind("plain", _TABLES, PlainCodec())
 """The store of an application that brings its own events."""
 
 KINDS: Final = MappingProxyType({kind.name: kind for kind in (LEDGER, PLAIN)})
 
-_TREE: Final = b"tree"
 _POSITION: Final = struct.Struct(">Q")
 _NOT_TEXT: Final = b"\xff"  # begins no UTF-8
 
@@ -74,52 +68,6 @@ def word_key(word: str) -> bytes:
     return _NOT_TEXT + sha256(key).digest()
 
 
-class Codec(Protocol):
-    """How the events of one kind of store become records and back."""
-
-    def pack(self, event: DCBEvent) -> bytes:
-        """Return the record of an event."""
-
-    def unpack(self, record: bytes, payload: bytes | None) -> DCBEvent:
-        """Return the event of a record."""
-
-
-class LedgerCodec:
-    """The record is the envelope; type and tags are read from it."""
-
-    def pack(self, event: DCBEvent) -> bytes:
-        """Return the envelope."""
-        if not isinstance(event, LedgerEvent):
-            msg = f"a ledger stores envelopes; use Ledger.append. Nothing was written: {event.type}"
-            raise ProgrammingError(msg)
-        return event.data
-
-    def unpack(self, record: bytes, payload: bytes | None) -> LedgerEvent:
-        """Return the event with the type and tags that its envelope names."""
-        kind, tags = read_head(record)
-        return LedgerEvent(type=kind, data=record, tags=tags, payload=payload)
-
-
-class PlainCodec:
-    """The record holds type, tags and data."""
-
-    def pack(self, event: DCBEvent) -> bytes:
-        """Return type, tags and data as a MessagePack array."""
-        return msgspec.msgpack.encode((event.type, event.tags, event.data))
-
-    def unpack(self, record: bytes, payload: bytes | None) -> DCBEvent:
-        """Return the event as it was appended."""
-        kind, tags, data = msgspec.msgpack.decode(record, type=tuple[str, list[str], bytes])
-        if payload is None:
-            return DCBEvent(type=kind, data=data, tags=tags)
-        return LedgerEvent(type=kind, data=data, tags=tags, payload=payload)
-
-
-def codec_of(kind: Kind) -> Codec:
-    """Return the codec of a kind of store."""
-    return LedgerCodec() if kind is LEDGER else PlainCodec()
-
-
 def tree_record(frontier: Frontier) -> bytes:
     """Return what is stored of the tree: its root, and the frontier with the size."""
     return frontier.root() + frontier.to_bytes()
@@ -132,20 +80,17 @@ class Tables:
 
     def __init__(self, env: Environment) -> None:
         self.env = env
-        self.codec = codec_of(env.kind)
+        self.codec = cast("Codec", env.kind.codec)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - lmdb hides the class
         return self.env.tables[name]
 
-    def frontier(self, txn: lmdb.Transaction[bytes]) -> Frontier:
-        """Return the stored frontier.
+    def frontier(self, record: bytes) -> Frontier:
+        """Return the frontier of what is stored of the tree.
 
         Raises:
             ForeignStoreError: It is damaged.
         """
-        record = txn.get(_TREE, db=self.env.tables["meta"])
-        if record is None:
-            return Frontier()
         try:
             frontier = Frontier.from_bytes(record[HASH_BYTES:])
         except ValueError as error:
@@ -154,19 +99,14 @@ class Tables:
             raise ForeignStoreError(str(self.env.root), "its root does not fit its frontier")
         return frontier
 
-    def write_frontier(self, txn: lmdb.Transaction[bytes], frontier: Frontier) -> None:
-        """Store the frontier and the root."""
-        txn.put(_TREE, tree_record(frontier), db=self.env.tables["meta"])
+    def write_tree(self, txn: lmdb.Transaction[bytes], record: bytes) -> None:
+        """Store the root and the frontier."""
+        txn.put(TREE, record, db=self.env.tables["meta"])
 
-    def size(self, txn: lmdb.Transaction[bytes]) -> int:
-        """Return the last position; 0 when there is none."""
-        record = txn.get(_TREE, db=self.env.tables["meta"])
-        return 0 if record is None else int.from_bytes(record[HASH_BYTES : HASH_BYTES + 8], "big")
-
-    def root(self, txn: lmdb.Transaction[bytes]) -> bytes:
-        """Return the stored root; 32 bytes."""
-        record = txn.get(_TREE, db=self.env.tables["meta"])
-        return Frontier().root() if record is None else record[:HASH_BYTES]
+    def tree(self, txn: lmdb.Transaction[bytes]) -> bytes:
+        """Return what is stored of the tree; nothing when there is none."""
+        record: bytes | None = txn.get(TREE, db=self.env.tables["meta"])
+        return record or b""
 
     def event(self, txn: lmdb.Transaction[bytes], position: int) -> DCBEvent:
         """Return the event at a position.
@@ -179,10 +119,15 @@ class Tables:
         record = self.checked(position, txn.get(key, db=tables["rows"]))
         return self.unpack(position, record, txn.get(key, db=tables["payloads"]))
 
-    def checked(self, position: int, value: bytes | None) -> bytes:
-        """Return the record of a stored row that fits its leaf hash."""
+    def present(self, position: int, value: bytes | None) -> bytes:
+        """Return a stored row that is there."""
         if value is None:
             raise DamagedRowError(str(self.env.root), position, "it is missing")
+        return value
+
+    def checked(self, position: int, value: bytes | None) -> bytes:
+        """Return the record of a stored row that fits its leaf hash."""
+        value = self.present(position, value)
         record = value[HASH_BYTES:]
         if sha256(LEAF + record).digest() != value[:HASH_BYTES]:
             raise DamagedRowError(str(self.env.root), position, "its bytes do not fit its leaf hash")

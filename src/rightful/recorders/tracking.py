@@ -24,6 +24,7 @@ from rightful.recorders import registry
 from rightful.recorders.environment import Environment
 from rightful.recorders.kinds import Kind
 from rightful.recorders.tables import word_key
+from rightful.recorders.transaction import Transaction
 from rightful.recorders.writer import Request
 
 VIEWS: Final = Kind("views", MappingProxyType({"tracking": False, "state": False}))
@@ -85,11 +86,12 @@ class _Session:
 
     def __init__(self, env: Environment) -> None:
         self._env = env
+        self._transaction = Transaction(env)
         self._touched = self._touching = False
 
-    def begin(self, txn: lmdb.Transaction[bytes]) -> None:
+    def begin(self) -> None:
         """Begin with nothing written."""
-        self._txn = txn
+        self._txn = self._transaction.begin()
         self._touched = self._touching = False
 
     def apply(self, request: Request) -> Any:  # noqa: ANN401 - as the work
@@ -118,13 +120,19 @@ class _Session:
         """Tell whether the work that just failed had begun to write."""
         return self._touching
 
-    def finish(self) -> bool:
-        """Tell whether there is anything to commit."""
-        return self._touched
+    def commit(self) -> None:
+        """Commit what was changed, durable on return."""
+        if self._touched:
+            self._transaction.commit(lambda _: True)  # the turn is ours, so the number of the transaction names ours
+        else:
+            self._transaction.abort()
 
-    def stands(self, txn: lmdb.Transaction[bytes]) -> bool:
-        """Rely on the number of the transaction: the turn is ours, so it names ours."""
-        return txn is not None
+    def abandon(self) -> None:
+        """Change nothing."""
+        self._transaction.abort()
+
+    def settle(self) -> None:
+        """Nothing: a commit is synced before others see it."""
 
 
 def tracking_key(name: str, application_name: str) -> bytes:

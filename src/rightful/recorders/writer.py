@@ -1,6 +1,6 @@
 """The thread that writes: callers queue, it takes the turn, and one commit serves them all.
 
-LMDB's write transaction may not leave its thread, and waiting for another process's turn
+A write transaction of LMDB may not leave its thread, and waiting for another process's turn
 cannot be given up. So both are this thread's, while the caller can. A caller's work is
 *claimed* once, by whoever is first: the writer, which then runs it, or the caller, who
 then withdraws it and knows that it will never be run.
@@ -23,6 +23,7 @@ from rightful.errors import BusyError, ClosedError, ForkedError, OutcomeUnknownE
 from rightful.recorders.environment import Environment
 from rightful.recorders.faults import storage_error
 from rightful.recorders.locks import Turnstile
+from rightful.recorders.transaction import SpoiledError, UnclearError
 
 _CHECK_READERS_EVERY: Final = 256
 """Commits between two looks for slots of dead readers."""
@@ -57,9 +58,9 @@ class Request:
 
 
 class Session(Protocol):
-    """What a kind of store does in a write transaction."""
+    """What a kind of store does in a turn."""
 
-    def begin(self, txn: lmdb.Transaction[bytes]) -> None:
+    def begin(self) -> None:
         """Look at where the store stands."""
 
     def apply(self, request: Request) -> Any:  # noqa: ANN401 - as the work
@@ -68,15 +69,14 @@ class Session(Protocol):
     def spoiled(self) -> bool:
         """Tell whether the work that just failed had begun to write."""
 
-    def finish(self) -> bool:
-        """Write what belongs to all; tell whether there is anything to commit."""
+    def commit(self) -> None:
+        """Write what was applied, or nothing; raises `SpoiledError` or `UnclearError`."""
 
-    def stands(self, txn: lmdb.Transaction[bytes]) -> bool:
-        """Tell whether what was last to be committed is there, after an unclear commit."""
+    def abandon(self) -> None:
+        """Write nothing of what was applied."""
 
-
-class SpoiledError(Exception):
-    """A transaction cannot be committed, so none of its requests is written."""
+    def settle(self) -> None:
+        """Make durable what the answers rest on, when the turn is over."""
 
 
 class News:
@@ -125,9 +125,6 @@ class Writer:
         self._outside.set()
         self._company = 1
         self._commits = 0
-        self._seen = 0  # the last transaction that answers rest on, of any process
-        self._durable = 0  # up to which transaction all is known to be on the disk
-        self._doubtful = True  # whether a sync may have failed, ours or one before us, and no turn began since
 
     # -- the callers' side -----------------------------------------------------------------
 
@@ -273,46 +270,23 @@ class Writer:
     def _commit(self, batch: list[Request]) -> None:
         if not batch:
             return
-        try:
-            txn = self._begin()
-        except (lmdb.Error, OSError) as error:
-            raise storage_error(self._env.root, error) from error
-        number = txn.id()
-        self._seen = number - 1
-        try:
-            self._apply(txn, batch)
-            worth_it = self._session.finish()
-        except BaseException as error:  # noqa: BLE001 - the caller gets it, as the cause
-            txn.abort()
-            cause = storage_error(self._env.root, error) if isinstance(error, lmdb.Error) else error
-            raise SpoiledError from cause
-        if not worth_it:
-            txn.abort()
-            return
-        try:
-            txn.commit()
-        except lmdb.Error as error:
-            if not self._settle(batch, number, error):
-                return
-        self._seen, self._doubtful = number, False
-        self._after_commit()
-
-    def _begin(self) -> lmdb.Transaction[bytes]:
-        try:
-            return self._begun()
-        except (lmdb.PanicError, ClosedError):  # an earlier commit failed, and so did asking
-            self._env.reopen()
-            return self._begun()
-
-    def _begun(self) -> lmdb.Transaction[bytes]:
-        if self._doubtful:
-            self._env.write_again()
-            self._doubtful = False
-        return self._env.begin_write()
-
-    def _apply(self, txn: lmdb.Transaction[bytes], batch: list[Request]) -> None:
         session = self._session
-        session.begin(txn)
+        try:
+            session.begin()
+            self._apply(batch)
+        except BaseException as error:  # noqa: BLE001 - the callers get it, as the cause
+            session.abandon()
+            cause = storage_error(self._env.root, error) if isinstance(error, lmdb.Error | OSError) else error
+            raise SpoiledError from cause
+        try:
+            session.commit()
+        except UnclearError as unclear:
+            self._leave_unknown(batch, str(unclear))
+        else:
+            self._after_commit()
+
+    def _apply(self, batch: list[Request]) -> None:
+        session = self._session
         for request in batch:
             try:
                 request.result = session.apply(request)
@@ -323,45 +297,18 @@ class Writer:
                     raise
                 request.error = error
 
-    def _settle(self, batch: list[Request], number: int, error: lmdb.Error) -> bool:
-        """Find out what a failed commit did: reopen, and ask for the bytes it was to write.
-
-        The turn is still ours, so what stands there now is ours or older.
-
-        Returns:
-            Whether they stand there; not when nobody can say.
-        """
-        self._doubtful = True
-        try:
-            self._env.reopen()
-            with self._env.read() as txn:
-                stands = self._env.last_transaction() == number and self._session.stands(txn)
-        except (lmdb.Error, OSError, StorageError) as again:
-            self._leave_unknown(batch, f"{error}; {again}")
-            return False
-        if not stands:
-            raise SpoiledError from storage_error(self._env.root, error)
-        return True
-
     def _make_durable(self, batch: list[Request]) -> None:
-        """Sync the page that names the last commit, and whatever else the answers rest on.
+        """Sync what was written, and whatever else the answers rest on.
 
         The turn is passed on before, so that another process prepares its commit meanwhile. It may
-        see ours by then; its own first sync makes ours durable too.
+        see ours by then; its own sync makes ours durable too.
         """
-        if not batch or self._seen <= self._durable:
-            return
-        if self._doubtful:
-            self._leave_unknown(batch, "what was committed before could not be synced")
+        if not batch:
             return
         try:
-            with self._env.write_gate:  # a child forked meanwhile could not close what it inherits
-                self._env.sync()
+            self._session.settle()
         except BaseException as error:  # noqa: BLE001 - the caller gets it, the thread goes on
-            self._doubtful = True
             self._leave_unknown(batch, str(error))
-        else:
-            self._durable = self._env.settled = self._seen
 
     def _leave_unknown(self, batch: list[Request], why: str) -> None:
         for request in batch:

@@ -1,0 +1,57 @@
+"""How an event becomes a record and comes back.
+
+In a ledger the record is the envelope, which names its type and tags. In a plain store it
+is a MessagePack array of type, tags and data.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+from eventsourcing.dcb.api import DCBEvent
+from eventsourcing.persistence import ProgrammingError
+
+from rightful.envelope import read_head
+from rightful.recorders.port import LedgerEvent
+
+
+class Codec(Protocol):
+    """How the events of one kind of store become records and back."""
+
+    def pack(self, event: DCBEvent) -> bytes:
+        """Return the record of an event."""
+
+    def unpack(self, record: bytes, payload: bytes | None) -> DCBEvent:
+        """Return the event of a record."""
+
+
+class LedgerCodec:
+    """The record is the envelope; type and tags are read from it."""
+
+    def pack(self, event: DCBEvent) -> bytes:
+        """Return the envelope."""
+        if not isinstance(event, LedgerEvent):
+            msg = f"a ledger stores envelopes; use Ledger.append. Nothing was written: {event.type}"
+            raise ProgrammingError(msg)
+        return event.data
+
+    def unpack(self, record: bytes, payload: bytes | None) -> LedgerEvent:
+        """Return the event with the type and tags that its envelope names."""
+        kind, tags = read_head(record)
+        return LedgerEvent(type=kind, data=record, tags=tags, payload=payload)
+
+
+class PlainCodec:
+    """The record holds type, tags and data."""
+
+    def pack(self, event: DCBEvent) -> bytes:
+        """Return type, tags and data as a MessagePack array."""
+        return msgspec.msgpack.encode((event.type, event.tags, event.data))
+
+    def unpack(self, record: bytes, payload: bytes | None) -> DCBEvent:
+        """Return the event as it was appended."""
+        kind, tags, data = msgspec.msgpack.decode(record, type=tuple[str, list[str], bytes])
+        if payload is None:
+            return DCBEvent(type=kind, data=data, tags=tags)
+        return LedgerEvent(type=kind, data=data, tags=tags, payload=payload)

@@ -1,0 +1,94 @@
+"""What stands at one moment: LMDB's tables in one read transaction, and the journal's rows behind them."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+import lmdb
+from eventsourcing.dcb.api import DCBEvent
+
+from rightful.errors import ForkedError
+from rightful.recorders.tables import Tables, tree_record, unpack_position, word_key
+from rightful.recorders.tail import Kept, Tail
+from rightful.tree import HASH_BYTES, Frontier
+
+
+class Moment:
+    """A consistent view. Keep it short; it ends with its transaction.
+
+    Attributes:
+        tables: The tables.
+        txn: LMDB's transaction.
+        tabled: The last position that the tables have.
+        tail: The journal's rows.
+        head: The last position; 0 when there is none.
+    """
+
+    __slots__ = ("_tree", "head", "tabled", "tables", "tail", "txn")
+
+    def __init__(self, tables: Tables, txn: lmdb.Transaction[bytes], tail: Tail, last: int, tree: bytes) -> None:
+        self.tables = tables
+        self.txn = txn
+        self.tail = tail
+        stored = tables.tree(txn)
+        self.tabled = int.from_bytes(stored[HASH_BYTES : HASH_BYTES + 8], "big")
+        self.head, self._tree = (last, tree) if last > self.tabled else (self.tabled, stored)
+
+    def tree(self) -> bytes:
+        """Return what is stored of the tree: its root, and the frontier with the size."""
+        return self._tree or tree_record(Frontier())
+
+    def event(self, position: int) -> DCBEvent:
+        """Return the event at a position.
+
+        Raises:
+            DamagedRowError: It is missing, or does not fit its checksum.
+        """
+        if position <= self.tabled:
+            return self.tables.event(self.txn, position)
+        row = self.tail.row(position)
+        return self.tables.unpack(position, self.tables.checked(position, row.value), row.payload)
+
+    def tagged(self, tag: str) -> list[int]:
+        """Return the positions of all rows that have the tag, ascending."""
+        found: list[int] = []
+        word, table = word_key(tag), self.tables.env.tables["tags"]
+        if self.txn.get(word, db=table) is not None:  # most ids are new, and a cursor costs more than the answer
+            with self.txn.cursor(db=table) as cursor:
+                cursor.set_key(word)
+                found = [unpack_position(key) for key in cursor.iternext_dup()]
+        if self.head > self.tabled:
+            found += [position for position in self.tail.tagged(tag) if self.tabled < position <= self.head]
+        return found
+
+    def behind(self, position: int, limit: int) -> list[Kept]:
+        """Return the journal's rows after a position that the tables do not have, at most so many."""
+        start = max(position, self.tabled)
+        return self.tail.after(start, min(self.head, start + limit)) if self.head > start else []
+
+
+class Looking:
+    """A moment, as a context."""
+
+    __slots__ = ("_reading", "_tables")
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._reading = tables.env.read()
+
+    def __enter__(self) -> Moment:
+        env = self._tables.env
+        if not env.is_ours():
+            raise ForkedError(str(env.root))
+        tail, last, tree = env.journal.now()
+        txn = self._reading.__enter__()
+        try:
+            return Moment(self._tables, txn, tail, last, tree)
+        except BaseException:
+            self._reading.__exit__(None, None, None)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._reading.__exit__(kind, error, trace)

@@ -1,0 +1,82 @@
+"""A write transaction of LMDB in our turn, and what it did when its commit failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import lmdb
+
+from rightful.errors import ClosedError, StorageError
+from rightful.recorders.environment import Environment
+from rightful.recorders.faults import storage_error
+
+
+class SpoiledError(Exception):
+    """A commit did not happen, so none of its requests is written; the cause says why."""
+
+
+class UnclearError(Exception):
+    """Nobody can say whether a commit happened."""
+
+
+class Transaction:
+    """The transactions of one writer, one after the other."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._number = 0
+        self._txn: lmdb.Transaction[bytes] | None = None
+
+    def begin(self) -> lmdb.Transaction[bytes]:
+        """Begin one.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        try:
+            try:
+                self._txn = self._env.begin_write()
+            except (lmdb.PanicError, ClosedError):  # an earlier commit failed, and so did asking
+                self._env.reopen()
+                self._txn = self._env.begin_write()
+        except (lmdb.Error, OSError) as error:
+            raise storage_error(self._env.root, error) from error
+        self._number = self._txn.id()
+        return self._txn
+
+    def abort(self) -> None:
+        """End it, and write nothing."""
+        txn, self._txn = self._txn, None
+        if txn is not None:
+            txn.abort()
+
+    def commit(self, stands: Callable[[lmdb.Transaction[bytes]], bool]) -> None:
+        """Commit it, durable on return.
+
+        Args:
+            stands: Tells whether what was to be committed last is there, if the commit failed.
+
+        Raises:
+            SpoiledError: Nothing was written.
+            UnclearError: Nobody can say.
+        """
+        txn, self._txn = self._txn, None
+        assert txn is not None
+        try:
+            txn.commit()
+        except lmdb.Error as error:
+            self._settle(error, stands)
+
+    def _settle(self, error: lmdb.Error, stands: Callable[[lmdb.Transaction[bytes]], bool]) -> None:
+        """Find out what a failed commit did: reopen, and ask for the bytes it was to write.
+
+        The turn is still ours, so what stands there now is ours or older.
+        """
+        try:
+            self._env.reopen()
+            with self._env.read() as txn:
+                there = txn.id() == self._number and stands(txn)
+        except (lmdb.Error, OSError, StorageError) as again:
+            raise UnclearError(f"{error}; {again}") from error
+        if not there:
+            raise SpoiledError from storage_error(self._env.root, error)
