@@ -6,9 +6,9 @@ journal has, which then begins anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import lmdb
 from eventsourcing.dcb.api import DCBEvent, DCBQuery
@@ -19,7 +19,7 @@ from rightful.recorders.faults import storage_error
 from rightful.recorders.moment import Looking, Moment
 from rightful.recorders.port import Decision, LedgerEvent
 from rightful.recorders.query import positions
-from rightful.recorders.tables import Tables, index_pairs, pack_position, tree_record, word_key
+from rightful.recorders.tables import Tables, pack_position, tree_record, word_key
 from rightful.recorders.tail import Kept, Tail
 from rightful.recorders.transaction import SpoiledError, Transaction, UnclearError
 from rightful.recorders.writer import Request
@@ -127,26 +127,30 @@ class Appender:
         self._transaction.commit(lambda now: now.get(last[0], db=table) == last[1])
 
     def _put_all(self, txn: lmdb.Transaction[bytes], tail: Tail, first: int) -> Pair:
-        """Put the rows from a position on into the tables; return key and value of the last."""
-        found, payloads, tags, types = list[Pair](), list[Pair](), list[Pair](), list[Pair]()
-        for position, row in enumerate(tail.after(first - 1, tail.last), first):
-            if row.value is None:
-                continue  # a damaged row stays missing, and whoever reads it is told
-            key = pack_position(position)
-            found.append((key, row.value))
-            if row.payload is not None:
-                payloads.append((key, row.payload))
-            event = tail.event(row)
+        """Put the rows from a position on into the tables; return key and value of the last.
+
+        A damaged row stays missing, and whoever reads it is told.
+        """
+        there = [position for position in range(first, tail.last + 1) if tail.row(position).value is not None]
+        apart = [position for position in there if tail.row(position).payload is not None]
+        tags, types = list[bytes](), list[bytes]()
+        for position in there:
+            event = tail.event(tail.row(position))
             if event is not None:
-                tags += index_pairs(event.tags, key)
-                types.append((word_key(event.type), key))
-        tables = self._env.tables
-        for name, pairs in (("rows", found), ("payloads", payloads), ("tags", sorted(tags)), ("types", sorted(types))):
-            with txn.cursor(db=tables[name]) as cursor:
-                _, added = cursor.putmulti(pairs, append=True)
-            if added != len(pairs):
-                self._refuse()
-        return found[-1]
+                key = pack_position(position)
+                tags += {word_key(tag) + key for tag in event.tags}
+                types.append(word_key(event.type) + key)
+        self._put(txn, "rows", len(there), ((pack_position(at), tail.row(at).value) for at in there))
+        self._put(txn, "payloads", len(apart), ((pack_position(at), tail.row(at).payload) for at in apart))
+        for name, entries in (("tags", sorted(tags)), ("types", sorted(types))):
+            self._put(txn, name, len(entries), ((entry[:-8], entry[-8:]) for entry in entries))
+        return pack_position(there[-1]), cast("bytes", tail.row(there[-1]).value)
+
+    def _put(self, txn: lmdb.Transaction[bytes], name: str, count: int, pairs: Iterator[Any]) -> None:
+        with txn.cursor(db=self._env.tables[name]) as cursor:
+            _, added = cursor.putmulti(pairs, append=True)
+        if added != count:
+            self._refuse()
 
     def abandon(self) -> None:
         """Forget what was added."""

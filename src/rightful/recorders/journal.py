@@ -27,7 +27,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -104,7 +104,8 @@ class Journal:
         self._last = head
         self._start = self._end = 0  # where the rows that are kept begin and end in the file
         self._check = self._tree = b""
-        self._ends: list[tuple[int, int]] = []  # of each record: its last position, where it ends
+        self._lasts: list[int] = []  # of each record: the position of its last row
+        self._ends: list[int] = []  # and where it ends
         self._begins_with = begins_with
 
     # -- reading ---------------------------------------------------------------------------
@@ -216,7 +217,8 @@ class Journal:
 
     def _went_on(self, last: int, end: int, check: bytes, tree: bytes) -> None:
         self._last, self._end, self._check, self._tree = last, end, check, tree
-        self._ends.append((last, end))
+        self._lasts.append(last)
+        self._ends.append(end)
 
     def _read(self, at: int, count: int) -> bytes:
         assert self._fd is not None
@@ -238,8 +240,8 @@ class Journal:
             if self._failed:
                 self._is_known = self._failed = False
             self._look()
-            at = bisect_left(self._ends, (self.durable + 1, 0))
-            start = self._ends[at - 1][1] if at else self._start
+            at = bisect_right(self._lasts, self.durable)
+            start = self._ends[at - 1] if at else self._start
             _write(self._fd, self._read(start, self._end - start), start)
             self._doubtful = False
 

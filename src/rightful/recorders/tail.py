@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
+from eventsourcing.dcb.api import DCBEvent, DCBQuery
 from msgspec import Struct
 
 from rightful.recorders.codec import Codec
@@ -26,6 +25,10 @@ class Kept(Struct, frozen=True, gc=False):
     payload: bytes | None
 
 
+Index = dict[str, int | list[int]]
+"""Positions by word; a list only where there are several, since most tags are those of one row."""
+
+
 class Tail:
     """Rows behind a position, without a gap. It grows; whoever reads it minds where his moment ends.
 
@@ -40,8 +43,8 @@ class Tail:
         self._codec = codec
         self._lock = threading.Lock()
         self._indexed = 0
-        self._tags: defaultdict[str, list[int]] = defaultdict(list)
-        self._types: defaultdict[str, list[int]] = defaultdict(list)
+        self._tags: Index = {}
+        self._types: Index = {}
 
     @property
     def last(self) -> int:
@@ -61,49 +64,44 @@ class Tail:
         with self._lock:
             del self.rows[last - self.start :]
             if self._indexed > len(self.rows):
-                self._indexed = len(self.rows)
-                for index in (self._tags, self._types):
-                    for found in index.values():
-                        while found and found[-1] > last:
-                            found.pop()
+                self._indexed, self._tags, self._types = 0, {}, {}
 
     def tagged(self, tag: str) -> Sequence[int]:
         """Return the positions of the rows that have the tag, ascending."""
-        self._index()
-        return self._tags.get(tag, ())
+        tags, _ = self._index()
+        return _found(tags, tag)
 
     def fitting(self, query: DCBQuery, after: int, until: int) -> list[int]:
         """Return the positions after a position, through another, of the rows that fit a query, ascending."""
         if not self.rows or until <= self.start:
             return []
-        self._index()
-        found = {position for item in query.items for position in self._of(item)}
+        tags, types = self._index()
+        found: set[int] = set()
+        for item in query.items:
+            each = [set(_found(tags, tag)) for tag in item.tags]
+            if item.types:
+                each.append({position for kind in item.types for position in _found(types, kind)})
+            found |= set.intersection(*each)
         return sorted(position for position in found if after < position <= until)
 
     def tags_like(self, start: str, until: int) -> Iterable[str]:
         """Return the tags that begin with a text, of the rows through a position, in no order."""
-        self._index()
-        return [tag for tag, found in list(self._tags.items()) if tag.startswith(start) and found and found[0] <= until]
+        tags, _ = self._index()
+        like = [tag for tag in list(tags) if tag.startswith(start)]
+        return [tag for tag in like if _found(tags, tag)[0] <= until]
 
-    def _of(self, item: DCBQueryItem) -> set[int]:
-        found = [set(self._tags.get(tag, ())) for tag in item.tags]
-        if item.types:
-            found.append({position for kind in item.types for position in self._types.get(kind, ())})
-        return set.intersection(*found)
-
-    def _index(self) -> None:
-        """Index what was added since; most processes never ask."""
-        if self._indexed == len(self.rows):
-            return
+    def _index(self) -> tuple[Index, Index]:
+        """Return the index of tags and that of types, with what was added since; most processes never ask."""
         with self._lock:
             for at in range(self._indexed, len(self.rows)):
                 event = self.event(self.rows[at])
                 if event is not None:
                     position = self.start + 1 + at
-                    self._types[event.type].append(position)
+                    _add(self._types, event.type, position)
                     for tag in set(event.tags):
-                        self._tags[tag].append(position)
+                        _add(self._tags, tag, position)
                 self._indexed = at + 1
+            return self._tags, self._types
 
     def event(self, row: Kept) -> DCBEvent | None:
         """Return the event of a row; None if its bytes are damaged."""
@@ -113,3 +111,16 @@ class Tail:
             return self._codec.unpack(row.value[HASH_BYTES:], row.payload)
         except msgspec.DecodeError:
             return None  # who reads it is told
+
+
+def _found(index: Index, word: str) -> Sequence[int]:
+    found = index.get(word, ())
+    return (found,) if isinstance(found, int) else found
+
+
+def _add(index: Index, word: str, position: int) -> None:
+    found = index.setdefault(word, position)
+    if isinstance(found, list):
+        found.append(position)
+    elif found != position:
+        index[word] = [found, position]
