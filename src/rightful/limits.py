@@ -84,6 +84,9 @@ JOURNAL_COMMIT_BYTES = 128 * 1024
 MAX_READERS = 1_024
 """Reader slots of one environment, over all processes. Killed workers filled 126."""
 
+TURNS_AT_ONCE = 16
+"""Turns that a process takes one after the other without queueing, where the lock is free at that moment."""
+
 LINGER_S = 0.001
 """Longest wait of a commit for company; seconds."""
 
