@@ -51,6 +51,9 @@ _RECORD_BYTES: Final = _HEAD.size + _CHECK_BYTES
 _TREE_BYTES: Final = 32 + 8 + 64 * 32
 """The largest tree: its root, its size and as many peaks as a size has bits; bytes."""
 
+_END: Final = bytes(4)
+"""Written behind a record, so that none counts again that a power cut left there behind one that is torn."""
+
 _encoder = msgspec.msgpack.Encoder()
 _rows = msgspec.msgpack.Decoder(list[tuple[bytes, bytes | None]])
 
@@ -92,8 +95,7 @@ class Journal:
         self._head = head
         self._lock = threading.Lock()
         self._doubtful = True  # whether a sync may have failed, ours or one before us, and no turn began since
-        self._failed = False  # whether the file may differ from what we know of it
-        self.durable = 0
+        self.durable = self._synced = 0  # the latter proves nothing while it is doubtful
         self._size = 0 if fd is None else os.fstat(fd).st_size
         self._sync = threading.Lock()
         self._restart(0, b"")
@@ -106,6 +108,7 @@ class Journal:
         self._check = self._tree = b""
         self._lasts: list[int] = []  # of each record: the position of its last row
         self._ends: list[int] = []  # and where it ends
+        self._checks: list[bytes] = []  # and its check
         self._begins_with = begins_with
 
     # -- reading ---------------------------------------------------------------------------
@@ -138,8 +141,20 @@ class Journal:
             self._load()
             return
         self._read_on()
-        if self._read(0, _RECORD_BYTES) != self._begins_with:
+        newest = max(len(self._ends) - 1, bisect_right(self._lasts, self.durable))
+        if self._read(0, _RECORD_BYTES) != self._begins_with or not self._stands(newest):
             self._load()
+
+    def _stands(self, first: int) -> bool:
+        """Tell whether records, from one on, are still in the file.
+
+        After a sync that failed the system may have dropped what we read, and others have written there.
+        """
+        for at in range(first, len(self._ends)):
+            start = self._ends[at - 1] if at else self._start
+            if self._read(start + _HEAD.size, _CHECK_BYTES) != self._checks[at]:
+                return False
+        return True
 
     def _load(self) -> None:
         """Read it from its beginning: the rows that LMDB does not have."""
@@ -219,6 +234,7 @@ class Journal:
         self._last, self._end, self._check, self._tree = last, end, check, tree
         self._lasts.append(last)
         self._ends.append(end)
+        self._checks.append(check)
 
     def _read(self, at: int, count: int) -> bytes:
         assert self._fd is not None
@@ -227,18 +243,20 @@ class Journal:
     # -- writing, in our turn --------------------------------------------------------------
 
     def begin_turn(self) -> None:
-        """Look at it anew if that is needed, and have the next sync write what an earlier one may have failed to.
+        """Look whether it is as we know it, and have the next sync write what an earlier one may have failed to.
 
         The system forgets a page that it could not write, and the next sync succeeds without it.
 
         Raises:
             OSError: It cannot be written.
         """
-        if not self._doubtful or self._fd is None:
+        if self._fd is None:
             return
         with self._lock:
-            if self._failed:
-                self._is_known = self._failed = False
+            at = bisect_right(self._lasts, self.durable)
+            if not self._doubtful and self._stands(at):
+                return
+            self._is_known = False
             self._look()
             at = bisect_right(self._lasts, self.durable)
             start = self._ends[at - 1] if at else self._start
@@ -256,7 +274,7 @@ class Journal:
         size = sum(len(row.value or b"") + len(row.payload or b"") for row in rows)
         if self._fd is None or size > limits.JOURNAL_COMMIT_BYTES:
             return False
-        ends = self._end + _RECORD_BYTES + size + 16 * len(rows) + _TREE_BYTES
+        ends = self._end + _RECORD_BYTES + size + 16 * len(rows) + _TREE_BYTES + len(_END)
         return ends <= self._size and self._last - self._tail.start + len(rows) <= limits.JOURNAL_ROWS
 
     def write(self, rows: Sequence[Kept], tree: bytes) -> None:
@@ -271,7 +289,9 @@ class Journal:
         head = _HEAD.pack(_MAGIC, len(body), self._last + 1, self.durable, len(rows), len(tree))
         check = _check_of(self._check, head, body)
         with self._lock:
-            _write(self._fd, head + check + body, self._end)
+            if last != self._tail.last:
+                raise OSError(errno.EIO, "the journal is not what it was when the turn began")
+            _write(self._fd, head + check + body + _END, self._end)
             if not self._end:
                 self._begins_with = head + check
             self._went_on(last, self._end + _RECORD_BYTES + len(body), check, tree)
@@ -281,7 +301,9 @@ class Journal:
     def settle(self, *, for_answer: bool) -> None:
         """Make durable all that is known of it.
 
-        One sync at a time: the system tells of a failure once.
+        One sync at a time: the system tells of a failure once. What was synced before a turn of this
+        process began, or since a sync failed, is not known to be durable: what the system has forgotten
+        by then is written in a turn only.
 
         Args:
             for_answer: Whether somebody is told that it is durable, so that no earlier sync may have failed.
@@ -291,22 +313,25 @@ class Journal:
         """
         with self._sync:
             last = self._last
-            if self._fd is None or last <= self.durable:
+            if self._fd is None or last <= (self.durable if for_answer else max(self.durable, self._synced)):
                 return
-            if self._failed and for_answer:
+            doubtful = self._doubtful
+            if doubtful and for_answer:
                 raise OSError(errno.EIO, "what was written before could not be synced")
             try:
                 getattr(os, "fdatasync", os.fsync)(self._fd)
             except OSError as error:
-                if error.errno not in {errno.EINVAL, errno.EROFS}:  # what cannot be written need not be synced
+                if for_answer or error.errno not in {errno.EINVAL, errno.EROFS}:  # else it is of a disk never written
                     self.doubt()
                     raise
-            if not self._failed:
+                doubtful = True
+            self._synced = last
+            if not doubtful:
                 self.durable = max(self.durable, last)
 
     def doubt(self) -> None:
         """Take nothing for granted that is known of it, from the next turn on: a sync or a commit failed."""
-        self._doubtful = self._failed = True
+        self._doubtful, self._synced = True, 0
 
     def close(self) -> None:
         """Close the file, when nobody reads or syncs it."""
