@@ -226,12 +226,12 @@ class Environment:
         self._closed = True
         try:
             self._close_lmdb()
-            self.journal.close()
         finally:
             if self._hold is not None:
                 self._hold.close()
             self._hold = None
             self._undrain()
+            self.journal.close()  # afterwards: who looks at it waits to read
 
     def is_ours(self) -> bool:
         """Tell whether this process opened it, not one that forked this one."""
