@@ -67,7 +67,7 @@ def failing(times: int, error: Exception | None = None) -> Callable[[], None]:
 
 
 def _written(recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return of which positions records will be written, in order; what is written must be in the file already or new."""
+    """Return of which positions records will be written, in order."""
     written: list[int] = []
     real = os.pwrite
 
