@@ -31,13 +31,13 @@ Journal.settle = trusting
 """
 
 
-@pytest.mark.parametrize(("processes", "commits"), [(1, 6), (2, 4), (3, 3)])
+@pytest.mark.parametrize(("processes", "commits"), [(1, 6), (2, 3), (3, 2)])
 def test_nothing_acknowledged_is_lost_and_nothing_is_damaged(tmp_path: Path, processes: int, commits: int) -> None:
     assert cut(tmp_path, [[""] * processes], commits=commits) == []
 
 
 def test_nothing_is_lost_of_a_journal_that_is_not_emptied(tmp_path: Path) -> None:
-    assert cut(tmp_path, [[""], [""]], commits=4, rows=100) == []
+    assert cut(tmp_path, [[""], [""]], commits=3, rows=100) == []
 
 
 NEVER_SYNCED = "os.fdatasync = lambda fd: None; acks = os.open(os.devnull, os.O_WRONLY)"
@@ -58,7 +58,7 @@ def test_without_the_sync_of_the_journal_something_is_lost(tmp_path: Path) -> No
 def test_without_the_sync_of_the_tables_before_the_journal_begins_anew_something_is_lost(
     tmp_path: Path, change: str
 ) -> None:
-    assert cut(tmp_path, [[change]], commits=8)
+    assert cut(tmp_path, [[change]], commits=5)
 
 
 @pytest.mark.parametrize(("other", "is_sound"), [("", True), (ANSWERING_WITHOUT_A_SYNC, False)])
@@ -94,14 +94,12 @@ def test_who_follows_is_shown_nothing_that_could_be_lost(tmp_path: Path, how: st
     assert bool(wrong) is not is_sound, wrong
 
 
-@pytest.mark.parametrize(
-    ("failing", "rows"), [("2", 100), ("3+2", 100), ("2", 3), ("3", 3), ("4", 3), ("3+2", 3), ("4+", 3)]
-)
+@pytest.mark.parametrize(("failing", "rows"), [("2", 100), ("2", 3), ("3+2", 3), ("4+", 3)])
 def test_where_syncs_fail_and_the_system_forgets_the_pages_what_is_said_is_true(
     tmp_path: Path, failing: str, rows: int
 ) -> None:
     """Of the journal or of the tables, as it comes."""
-    assert cut(tmp_path, [[""]], commits=5, failing=failing, rows=rows) == []
+    assert cut(tmp_path, [[""]], commits=4, failing=failing, rows=rows) == []
 
 
 FORGETTING = """
@@ -125,11 +123,11 @@ os.fdatasync = fdatasync
 """As the system does: what could not be written is forgotten, and each open file is told of it once."""
 
 
-@pytest.mark.parametrize("failing", ["{1}", "{2}", "{2, 3}"])
+@pytest.mark.parametrize("failing", ["{1}", "{2, 3}"])
 def test_where_a_sync_fails_every_process_is_told_and_what_each_says_is_true(tmp_path: Path, failing: str) -> None:
     fails = FORGETTING.replace("{FAILING}", failing)
     never = FORGETTING.replace("{FAILING}", "{}")
-    assert cut(tmp_path, [[fails, never], [never]], commits=3, rows=100) == []
+    assert cut(tmp_path, [[fails, never], [never]], commits=2, rows=100) == []
 
 
 def test_who_trusts_a_sync_that_failed_loses_something(tmp_path: Path) -> None:
