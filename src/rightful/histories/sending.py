@@ -1,0 +1,59 @@
+"""Sending what changes a history to the log, and asking again where its answer was lost."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
+
+from rightful import limits
+from rightful.errors import OutcomeUnknownError
+from rightful.events import Event
+from rightful.histories.views import Views
+from rightful.ledger.log import Log
+from rightful.ledger.recorded import Receipt, Stored, valid
+
+
+def send(
+    log: Log,
+    views: Views,
+    events: Sequence[Event],
+    *,
+    unless: DCBQuery | None = None,
+    after: int | None = None,
+    all_new: bool = False,
+) -> list[Receipt]:
+    """Append events, and remember their rows; what is not known to be written is settled by sending it again.
+
+    Args:
+        log: Where to.
+        views: What remembers the rows.
+        events: What is appended.
+        unless: As `Log.append`.
+        after: As `Log.append`.
+        all_new: As `Log.append`.
+
+    Raises:
+        InvalidEventError: One is invalid. Nothing of it was written.
+        ConditionFailedError: As `Log.append`.
+        StorageError: As `Log.append`.
+    """
+    wrote: list[Stored] = []
+    append = partial(log.append, events, unless=unless, after=after, all_new=all_new, wrote=wrote)
+    receipts = _answered(append)
+    views.wrote(wrote)
+    return [valid(one) for one in receipts]
+
+
+def _answered(append: Callable[[], list[Receipt]]) -> list[Receipt]:
+    for _ in range(limits.HISTORY_SENDS - 1):
+        with contextlib.suppress(OutcomeUnknownError):
+            return append()
+    return append()
+
+
+def any_of(session: str, types: Iterable[str]) -> DCBQuery:
+    """Return what any row of a session that is of one of these types fits."""
+    return DCBQuery(items=[DCBQueryItem(types=sorted(types), tags=[f"session:{session}"])])
