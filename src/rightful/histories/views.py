@@ -54,8 +54,6 @@ class Written:
 
     def between(self, after: int, until: int) -> list[Stored] | None:
         """Return all rows behind a position through another; None if one of them is not known."""
-        if until - after > len(self._rows):
-            return None
         try:
             return [self._rows[position] for position in range(after + 1, until + 1)]
         except KeyError:
