@@ -48,6 +48,20 @@ def test_calls_that_come_while_one_is_made_at_once_wait_for_it() -> None:
     assert order == ["now", "later"]
 
 
+def test_who_is_told_of_an_outcome_finds_the_line_free() -> None:
+    line, go, told, found = Line(), threading.Event(), threading.Event(), list[str | None]()
+
+    def tell(_: object) -> None:
+        found.append(line.now(lambda: "at once"))
+        told.set()
+
+    first = line.put(go.wait)
+    first.add_done_callback(tell)
+    go.set()
+    assert told.wait(60)
+    assert found == ["at once"]
+
+
 def test_a_call_made_at_once_that_fails_leaves_the_line_to_the_next() -> None:
     line = Line()
 

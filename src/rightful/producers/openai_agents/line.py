@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from rightful import limits
@@ -73,12 +74,10 @@ class Line:
                 return None
             self._busy = True
         try:
-            with self._turn:  # a thread may be about to leave it
+            with self._turn:  # a thread that could not be had may have come all the same
                 return work()
         finally:
-            with self._lock:
-                self._busy = waits = bool(self._waiting)
-            if waits:
+            if self._goes_on():
                 self._start()
 
     def _start(self) -> None:
@@ -88,28 +87,33 @@ class Line:
             self._work_off()
 
     def _work_off(self) -> None:
-        with self._turn:  # a thread that could not be had may have come all the same
-            self._work_off_all()
+        """Make the calls that wait. Who is told of an outcome finds the line free, if no other call waits."""
+        goes_on = True
+        while goes_on:
+            with self._turn:  # as above
+                with self._lock:
+                    one = self._waiting.popleft() if self._waiting else None
+                tell = None if one is None else _made(*one)
+                goes_on = self._goes_on()
+            if tell is not None:
+                tell()
+            del one, tell
 
-    def _work_off_all(self) -> None:
-        while (one := self._next()) is not None:
-            work, outcome = one
-            if not outcome.set_running_or_notify_cancel():
-                continue
-            try:
-                result = work()
-            except BaseException as error:  # noqa: BLE001 - the caller gets it, the line goes on
-                outcome.set_exception(error)
-            else:
-                outcome.set_result(result)
-            del one, work, outcome
-
-    def _next(self) -> tuple[Callable[[], Any], Future[Any]] | None:
+    def _goes_on(self) -> bool:
+        """Say whether a call waits, and leave the line if none does."""
         with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
-            self._busy = False
-            return None
+            self._busy = bool(self._waiting)
+            return self._busy
+
+
+def _made(work: Callable[[], T], outcome: Future[T]) -> Callable[[], None] | None:
+    """Make a call and return what tells its outcome; None if it was cancelled before."""
+    if not outcome.set_running_or_notify_cancel():
+        return None
+    try:
+        return partial(outcome.set_result, work())
+    except BaseException as error:  # noqa: BLE001 - the caller gets it, the line goes on
+        return partial(outcome.set_exception, error)
 
 
 async def settled(outcome: Future[T]) -> T:
