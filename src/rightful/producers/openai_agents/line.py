@@ -51,7 +51,8 @@ class Line:
         self._pid = os.getpid()
         self._lock, self._turn = threading.Lock(), threading.Lock()
         self._waiting: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._busy = False
+        self._busy = False  # a call waits, or is at work
+        self._manned = False  # a thread is there, and looks again before it leaves
 
     def put(self, work: Callable[[], T]) -> Future[T]:
         """Add a call to the line and return its outcome to come. A cancelled one that has not begun is left out."""
@@ -60,8 +61,8 @@ class Line:
             self._begin()
         with self._lock:
             self._waiting.append((work, outcome))
-            begun, self._busy = self._busy, True
-        if not begun:
+            self._busy, manned, self._manned = True, self._manned, True
+        if not manned:
             self._start()
         return outcome
 
@@ -77,8 +78,7 @@ class Line:
             with self._turn:  # a thread that could not be had may have come all the same
                 return work()
         finally:
-            if self._goes_on():
-                self._start()
+            self._go_on()
 
     def _start(self) -> None:
         try:
@@ -87,29 +87,32 @@ class Line:
             self._work_off()
 
     def _work_off(self) -> None:
-        """Make the calls that wait. Who is told of an outcome finds the line free, if no other call waits."""
-        goes_on = True
-        while goes_on:
-            with self._turn:  # as above
-                with self._lock:
-                    one = self._waiting.popleft() if self._waiting else None
-                tell = None if one is None else _made(*one)
-                goes_on = self._goes_on()
-            if tell is not None:
-                tell()
-            del one, tell
+        while (tell := self._work_one_off()) is not None:
+            tell()  # who hears it finds the line free, if no other call waits
+            del tell  # and what it tells is not kept while the next one is made
 
-    def _goes_on(self) -> bool:
-        """Say whether a call waits, and leave the line if none does."""
+    def _work_one_off(self) -> Callable[[], object] | None:
+        """Make the call that waits first and return what tells its outcome; None if none waits."""
+        with self._turn:
+            with self._lock:
+                if not self._waiting:
+                    self._manned = False
+                    return None
+                work, outcome = self._waiting.popleft()
+            try:
+                return _made(work, outcome)
+            finally:
+                self._go_on()
+
+    def _go_on(self) -> None:
         with self._lock:
             self._busy = bool(self._waiting)
-            return self._busy
 
 
-def _made(work: Callable[[], T], outcome: Future[T]) -> Callable[[], None] | None:
-    """Make a call and return what tells its outcome; None if it was cancelled before."""
+def _made(work: Callable[[], T], outcome: Future[T]) -> Callable[[], object]:
+    """Make a call that was not cancelled before, and return what tells its outcome."""
     if not outcome.set_running_or_notify_cancel():
-        return None
+        return outcome.cancelled
     try:
         return partial(outcome.set_result, work())
     except BaseException as error:  # noqa: BLE001 - the caller gets it, the line goes on
