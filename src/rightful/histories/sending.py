@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
@@ -41,17 +39,16 @@ def send(
         StorageError: As `Log.append`.
     """
     wrote: list[Stored] = []
-    append = partial(log.append, events, unless=unless, after=after, all_new=all_new, wrote=wrote)
-    receipts = _answered(append)
-    views.wrote(wrote)
-    return [valid(one) for one in receipts]
-
-
-def _answered(append: Callable[[], list[Receipt]]) -> list[Receipt]:
-    for _ in range(limits.HISTORY_SENDS - 1):
-        with contextlib.suppress(OutcomeUnknownError):
-            return append()
-    return append()
+    for last in (*[False] * (limits.HISTORY_SENDS - 1), True):
+        try:
+            receipts = log.append(events, unless=unless, after=after, all_new=all_new, wrote=wrote)
+        except OutcomeUnknownError:
+            if last:
+                raise
+        else:
+            views.wrote(wrote)
+            return [valid(one) for one in receipts]
+    raise AssertionError("the last one is answered or raises")
 
 
 def any_of(session: str, types: Iterable[str]) -> DCBQuery:

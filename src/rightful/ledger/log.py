@@ -119,7 +119,7 @@ class Log:
             StorageError: The store failed. Nothing was written.
         """
         timeout_s = _seconds(timeout_s)
-        if isinstance(events, Mapping | Event | str | bytes):
+        if type(events) is not list and isinstance(events, Mapping | Event | str | bytes):  # an ABC is slow to ask
             raise UsageError("append takes a list of events, and was given one; nothing was written. Put it in a list.")
         batch = list(events)
         if len(batch) > limits.BATCH_EVENTS:
