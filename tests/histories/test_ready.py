@@ -11,6 +11,8 @@ from tests.histories.actors import wire
 import rightful
 from rightful import Ledger, limits
 from rightful.envelope import SALT_BYTES
+from rightful.ledger.recorded import Stored
+from rightful.projections.histories.fold import Fold
 from rightful.session_errors import RunDiffersError
 from rightful.tokens import Batch
 
@@ -87,15 +89,13 @@ def test_what_was_appended_from_here_is_folded_soon_and_not_read_for_it(
 ) -> None:
     ledger.extend(SESSION, [{"n": 1}])
     ledger.history(SESSION)
-    ledger.extend(SESSION, [{"n": 2}, {"n": 3}])
-    taken = ledger.pop(SESSION)
+    ledger.extend(SESSION, [{"n": 2}])
     ledger.extend("t:b", ["another session"])
     wrote = ledger.extend(SESSION, ["\ud800"]).wrote[0]  # kept in an escape
 
     monkeypatch.setattr(ledger.log, "of_session", None)
     soon = ledger.histories().ready(SESSION, go_on=True)
 
-    assert taken == {"n": 3}
     assert soon is not None
     assert soon.items == [{"n": 1}, {"n": 2}, "\ud800"]
     assert (soon.ids[-1], soon.token.position) == ((wrote.id, 0), ledger.log.head())
@@ -117,10 +117,22 @@ def test_what_somebody_else_appended_is_not_folded_soon(ledger: Ledger) -> None:
     assert soon.items == [1, 2, 3, 4, 5]
 
 
+def test_what_was_taken_back_or_compacted_here_may_be_much_and_is_not_folded_soon(ledger: Ledger) -> None:
+    ledger.extend(SESSION, [1, 2])
+    token = ledger.history(SESSION).token
+    for change in (lambda: ledger.compact(token, ["sum"]), lambda: ledger.pop(SESSION), lambda: ledger.clear(SESSION)):
+        change()
+        ledger.extend(SESSION, [3])
+        assert ledger.histories().ready(SESSION, go_on=True) is None
+        ledger.history(SESSION)
+    assert ledger.history(SESSION).items == [3]
+
+
 def test_a_history_that_has_to_be_folded_anew_is_not_read_soon(ledger: Ledger) -> None:
-    ledger.extend("t:b", [1])
-    ledger.history(SESSION)
-    ledger.fork("t:b", SESSION)
+    """Its transcript told something before, which is no item once items are appended."""
+    ledger.append([wire("message.recorded", "m", SESSION, role="user", content="told")])
+    assert ledger.history(SESSION).items == [{"role": "user", "content": "told"}]
+    ledger.extend(SESSION, [1])
 
     assert ledger.histories().ready(SESSION, go_on=True) is None
     assert ledger.history(SESSION).items == [1]
@@ -152,3 +164,20 @@ def test_so_much_of_what_was_appended_is_remembered(over: int, ledger: Ledger, m
     soon = ledger.histories().ready(SESSION, go_on=True)
     assert (None if soon is None else soon.items) == (None if over else ["a", "b"])
     assert ledger.history(SESSION).items == ["a", "b"]
+
+
+def test_what_was_folded_in_half_is_folded_anew(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger.history(SESSION)
+    ledger.extend(SESSION, [1])
+    ledger.extend(SESSION, [2])
+    step, steps = Fold.step, iter([1])
+
+    def fails(fold: Fold, row: Stored) -> None:
+        next(steps)
+        step(fold, row)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Fold, "step", fails)
+        with pytest.raises(StopIteration):
+            ledger.histories().ready(SESSION, go_on=True)
+    assert ledger.history(SESSION).items == [1, 2]

@@ -25,7 +25,7 @@ from rightful.histories.showing import affects, is_little, showing
 from rightful.histories.views import Views
 from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Clock, Log, now_us
-from rightful.ledger.recorded import Receipt
+from rightful.ledger.recorded import Receipt, Stored
 from rightful.parts import Covers, HistoryRead
 from rightful.projections.histories.fold import CHANGES, HISTORY, Without
 from rightful.projections.histories.items import objects
@@ -53,7 +53,7 @@ class Histories:
         self._clock = clock
         self._producer = producer
         self._views = Views(log)
-        self._send = partial(send, log, self._views)
+        self._send = partial(send, log)
 
     def history(self, session: str, limit: int | None = None, *, without: Without | None = None) -> History:
         """Return what the model would see next.
@@ -89,7 +89,7 @@ class Histories:
             session: As `history`.
             limit: As `history`.
             without: As `history`.
-            go_on: Fold first what was added since the last time, if it is little and all of it was appended here.
+            go_on: Fold first what was added since the last time, if it is little and was all appended here.
         """
         kept = self._views.of(session)
         if not kept.lock.acquire(blocking=False):
@@ -157,8 +157,10 @@ class Histories:
             producer=self._producer,
             at=times.at_of(self._clock()),
         )
+        wrote: list[Stored] = []
         try:
-            ids = [str(one.id) for one in self._send(events, all_new=True)]
+            ids = [str(one.id) for one in self._send(events, all_new=True, wrote=wrote)]
+            self._views.wrote(wrote)
         except ConditionFailedError:
             ids = [event_id(self._producer, event.key or "") for event in events]
             for id_, event in zip(ids, events, strict=True):
@@ -166,8 +168,8 @@ class Histories:
                 if not rows or (rows[0].body is not None and not is_same(event, rows[0].body)):
                     at = next(row.position for one in ids for row in self.log.of_id(one))
                     raise RunDiffersError(token.session, said.run or "", said.ordinal or 0, at) from None
-        wrote = [Wrote(id_, len(event.items)) for id_, event in zip(ids, events, strict=True) if event.items]
-        return structs.replace(token, wrote=(*token.wrote, *wrote))
+        own = [Wrote(id_, len(event.items)) for id_, event in zip(ids, events, strict=True) if event.items]
+        return structs.replace(token, wrote=(*token.wrote, *own))
 
     def done(self, session: str, run: str, ordinal: int) -> dict[str, int]:
         """Return what a run did before as one of its calls: `extend`, `pop` or `clear`, and its position.

@@ -9,36 +9,34 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from rightful import limits
 from rightful.errors import OutcomeUnknownError
 from rightful.events import Event
-from rightful.histories.views import Views
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Receipt, Stored, valid
 
 
 def send(
     log: Log,
-    views: Views,
     events: Sequence[Event],
     *,
     unless: DCBQuery | None = None,
     after: int | None = None,
     all_new: bool = False,
+    wrote: list[Stored] | None = None,
 ) -> list[Receipt]:
-    """Append events, and remember their rows; what is not known to be written is settled by sending it again.
+    """Append events; what is not known to be written is settled by sending it again.
 
     Args:
         log: Where to.
-        views: What remembers the rows.
         events: What is appended.
         unless: As `Log.append`.
         after: As `Log.append`.
         all_new: As `Log.append`.
+        wrote: As `Log.append`.
 
     Raises:
         InvalidEventError: One is invalid. Nothing of it was written.
         ConditionFailedError: As `Log.append`.
         StorageError: As `Log.append`.
     """
-    wrote: list[Stored] = []
     for last in (*[False] * (limits.HISTORY_SENDS - 1), True):
         try:
             receipts = log.append(events, unless=unless, after=after, all_new=all_new, wrote=wrote)
@@ -46,7 +44,6 @@ def send(
             if last:
                 raise
         else:
-            views.wrote(wrote)
             return [valid(one) for one in receipts]
     raise AssertionError("the last one is answered or raises")
 

@@ -1,6 +1,7 @@
 """The views that are kept: one fold a session, caught up by what was added since.
 
-What is appended through them is remembered for a while, so that who then reads need not read it back.
+What was appended here is remembered for a while, so that who then reads need not read it back. What was taken
+back or compacted is not: to fold that may take long.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Kept:
 
 
 class Written:
-    """The last rows that this process appended, of whatever session; `limits.HISTORY_WRITTEN_BYTES` of them."""
+    """The last items that were appended here, of whatever session, as rows; `limits.HISTORY_WRITTEN_BYTES` of them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -95,7 +96,7 @@ class Views:
         return kept
 
     def wrote(self, rows: Iterable[Stored]) -> None:
-        """Remember what was just appended, so that it can be folded unread."""
+        """Remember rows of items that were just appended, so that they can be folded unread."""
         self._check_process()
         self._written.add(rows)
 
