@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import pytest
 
@@ -60,6 +61,21 @@ def test_who_is_told_of_an_outcome_finds_the_line_free() -> None:
     go.set()
     assert told.wait(60)
     assert found == ["at once"]
+
+
+def test_what_was_told_is_not_kept_while_the_next_call_is_made() -> None:
+    line, go, made = Line(), threading.Event(), list[weakref.ref[set[str]]]()
+
+    def work() -> set[str]:
+        go.wait()
+        result = {"much"}
+        made.append(weakref.ref(result))
+        return result
+
+    first, second = line.put(work), line.put(lambda: made.pop()())
+    del first
+    go.set()
+    assert second.result(60) is None
 
 
 def test_a_call_made_at_once_that_fails_leaves_the_line_to_the_next() -> None:
