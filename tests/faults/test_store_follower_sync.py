@@ -148,3 +148,19 @@ def test_what_was_synced_before_a_first_turn_is_written_again_in_it(
             assert written[-1:] == [3]
             assert syncs == [3, 3]
             assert _journal(anew).durable == 3
+
+
+def test_who_is_about_to_read_when_another_handle_begins_to_write_misses_nothing(
+    recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process goes on with another open file, and with what it knows."""
+    recorder.close()
+    with opened(tmp_path / "s", readonly=True) as reader:
+        before = _journal(reader)
+        with opened(tmp_path / "s") as writer:
+            assert before.now()[1] == 3
+            syncs = _syncs(reader, monkeypatch)
+            before.settle(for_answer=False)
+            assert syncs == [3]
+            assert writer.append([event("mine")]) == 4
+            assert before.now()[1] == 4

@@ -202,8 +202,7 @@ class Environment:
                 fd = files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=False)
             except OSError as error:
                 raise storage_error(self.root, error) from error
-            self.journal.close()
-            self.journal = Journal(self.root, fd, self.kind.codec, self._tabled)
+            self.journal.reopened(fd)
         self.readonly = False
 
     def _tabled(self) -> int:

@@ -333,6 +333,13 @@ class Journal:
         """Take nothing for granted that is known of it, from the next turn on: a sync or a commit failed."""
         self._doubtful, self._synced = True, 0
 
+    def reopened(self, fd: int) -> None:
+        """Go on with another open file, which may be written. The system tells it of no earlier failure."""
+        with self._sync, self._lock:
+            before, self._fd, self._doubtful = self._fd, fd, True
+            if before is not None:
+                os.close(before)
+
     def close(self) -> None:
         """Close the file, when nobody reads or syncs it."""
         with self._sync, self._lock:
