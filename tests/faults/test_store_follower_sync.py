@@ -70,6 +70,7 @@ def test_who_follows_a_disk_that_cannot_be_synced_is_shown_what_is_there(
         else:
             with pytest.raises(StorageError, match="Input/output error"):
                 next(subscription)
+            assert next(subscription).event.data == b"unsynced", "who goes on misses nothing"
 
     syncs = _syncs(recorder, monkeypatch)
     assert recorder.decide(nothing) == 3
