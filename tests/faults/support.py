@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from eventsourcing.dcb.api import DCBEvent
 
+from rightful import limits
 from rightful.recorders.recorder import LMDBRecorder
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +34,18 @@ def filled(folder: Path, count: int = 3) -> Path:
         for n in range(count):
             recorder.append([event(f"event-{n + 1}", tags=(f"tag{n + 1}",))])
     return folder
+
+
+def tabled(folder: Path, count: int = 3) -> Path:
+    """Make a store with that many events, closed; all stand in LMDB's tables, none in its journal."""
+    with pytest.MonkeyPatch.context() as patch:
+        into_tables(patch)
+        return filled(folder, count)
+
+
+def into_tables(patch: pytest.MonkeyPatch) -> None:
+    """Have each commit of this process go into LMDB's tables, however small it is."""
+    patch.setattr(limits, "JOURNAL_COMMIT_BYTES", 0)
 
 
 def run(script: str, *arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
