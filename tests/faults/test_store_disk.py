@@ -30,7 +30,7 @@ def test_a_full_disk_loses_nothing_and_the_handle_goes_on_when_there_is_room(
         assert 10 < written < 100
         assert len(list(recorder.read())) == written == recorder.head()
         for _ in range(2):
-            with pytest.raises(StoreFullError):
+            with pytest.raises(StoreFullError, match="nothing of this call was written"):
                 recorder.append([event("x" * 50_000)])
         assert [row.position for row in recorder.rows(0, 1000)] == list(range(1, written + 1))
 
@@ -44,7 +44,7 @@ def test_a_full_disk_loses_nothing_and_the_handle_goes_on_when_there_is_room(
 def _append_until_it_fails(recorder: LMDBRecorder) -> int:
     """Return the last position that was acknowledged."""
     written = 0
-    with pytest.raises(StoreFullError, match="nothing of this call was written"):
+    with contextlib.suppress(StoreFullError):
         for _ in range(100):
             written = recorder.append([event("x" * 50_000)])
     return written
