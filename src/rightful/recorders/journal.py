@@ -234,7 +234,11 @@ class Journal:
         assert self._fd is not None
         record, body = pack(rows, tree, self._last + 1, self.durable, self._check)
         with self._lock:
-            _write(self._fd, record.head + body + END, self._end)
+            try:
+                _write(self._fd, record.head + body + END, self._end)
+            except OSError:
+                if self._read(self._end, record.size) != record.head + body:
+                    raise
             if not self._end:
                 self._begins_with = record.head
             self._went_on(record.last, self._end + record.size, record.check, tree)
