@@ -98,6 +98,7 @@ def test_a_journal_that_may_not_be_read_is_said(tmp_path: Path) -> None:
     said = done.stdout.splitlines()
     assert [line.split()[0] for line in said] == [ReadOnlyStoreError.__name__, StorageError.__name__], done.stderr
     assert all("store/journal" in line for line in said), said
+    assert "cannot be read by you" in said[1]
 
 
 @pytest.mark.parametrize(

@@ -275,6 +275,13 @@ class Journal:
         """Take nothing for granted that is known of it, from the next turn on: a sync or a commit failed."""
         self._doubtful = self._failed = True
 
+    def go_on_with(self, fd: int) -> None:
+        """Use another descriptor of the same file, which may be written too; what is known of it stays."""
+        with self._sync, self._lock:
+            before, self._fd = self._fd, fd
+        if before is not None:
+            os.close(before)
+
     def close(self) -> None:
         """Close the file, when nobody reads or syncs it."""
         with self._sync, self._lock:
