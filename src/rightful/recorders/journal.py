@@ -109,8 +109,7 @@ class Journal:
         if not self._is_known:
             self._load()
             return
-        if self._end:  # else there is what it began with when it was emptied
-            self._read_on()
+        self._read_on()
         if self._read(0, HEAD_BYTES) != self._begins_with:
             self._load()
 
