@@ -177,6 +177,27 @@ def test_a_process_in_a_tight_loop_does_not_starve_another(tmp_path: Path) -> No
     assert theirs > 1, "the other one did not run"
 
 
+@pytest.mark.parametrize(("turns", "queued"), [(0, 0), (1, 1), (2, 1)], ids=["its value", "one past it", "two past it"])
+def test_a_free_turn_is_taken_without_queueing_some_times_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int, queued: int
+) -> None:
+    assert limits.TURNS_AT_ONCE == 16
+    turnstile, waited = locks.Turnstile(tmp_path), list[str]()
+    exclusive = locks.Flock.exclusive
+
+    def waits(lock: locks.Flock) -> None:
+        waited.append(lock.path.name)
+        exclusive(lock)
+
+    monkeypatch.setattr(locks.Flock, "exclusive", waits)
+    for _ in range(limits.TURNS_AT_ONCE + turns):
+        turnstile.enter()
+        turnstile.leave()
+    turnstile.close()
+
+    assert waited == ["queue.lock", "writer.lock"] * queued
+
+
 def _append_without_pause(pipe: Connection, folder: Path) -> None:
     recorder = opened(folder)
     recorder.append([event("theirs")])
