@@ -79,10 +79,13 @@ JOURNAL_ROWS = 512
 """Rows that stand in the journal at most. Each process reads them once, in 1 ms."""
 
 JOURNAL_COMMIT_BYTES = 128 * 1024
-"""Size of the rows of a commit that goes into the journal; bytes. Writing larger ones twice costs more than it saves."""
+"""Size of the rows of a commit that goes into the journal; bytes. Larger ones are not worth writing twice."""
 
 MAX_READERS = 1_024
 """Reader slots of one environment, over all processes. Killed workers filled 126."""
+
+TURNS_AT_ONCE = 16
+"""Turns that a process takes one after the other without queueing, where the lock is free at that moment."""
 
 LINGER_S = 0.001
 """Longest wait of a commit for company; seconds."""

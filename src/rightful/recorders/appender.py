@@ -72,8 +72,11 @@ class Appender:
         leaves = [sha256(LEAF + record).digest() for record in records]
         payloads = [event.payload if isinstance(event, LedgerEvent) else None for event in events]
         values = [leaf + record for leaf, record in zip(leaves, records, strict=True)]
-        self._now.tail.rows += map(Kept, values, payloads)
-        self._frontier.extend(leaves)
+        self._now.tail.grow(list(map(Kept, values, payloads)), events)
+        if len(leaves) == 1:
+            self._frontier.add(leaves[0])
+        else:
+            self._frontier.extend(leaves)
         self._now.head = self._frontier.size
 
     def spoiled(self) -> bool:

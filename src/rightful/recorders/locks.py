@@ -15,6 +15,7 @@ import os
 import stat
 from pathlib import Path
 
+from rightful import limits
 from rightful.errors import InUseError, ReadOnlyStoreError
 
 PRIVATE_FILE = 0o600
@@ -97,9 +98,10 @@ class Flock:
 class Turnstile:
     """The way of one process at a time to write. Both waits block; neither polls."""
 
-    __slots__ = ("_queue", "_writer")
+    __slots__ = ("_at_once", "_queue", "_writer")
 
     def __init__(self, folder: Path) -> None:
+        self._at_once = 0
         self._queue = Flock.open(folder / "queue.lock")
         try:
             self._writer = Flock.open(folder / "writer.lock")
@@ -109,6 +111,10 @@ class Turnstile:
 
     def enter(self) -> None:
         """Wait for the turn, however long another process holds it."""
+        if self._at_once < limits.TURNS_AT_ONCE and self._writer.try_exclusive():
+            self._at_once += 1
+            return
+        self._at_once = 0
         self._queue.exclusive()
         try:
             self._writer.exclusive()

@@ -59,6 +59,15 @@ class Tail:
         """Return the rows after a position, through another."""
         return self.rows[max(position - self.start, 0) : max(until - self.start, 0)]
 
+    def grow(self, rows: Sequence[Kept], events: Sequence[DCBEvent]) -> None:
+        """Add rows of ours, whose events need not be read from them."""
+        with self._lock:
+            if self._indexed == len(self.rows):
+                for position, event in enumerate(events, self.last + 1):
+                    self._add(event, position)
+                self._indexed += len(rows)
+            self.rows += rows
+
     def cut(self, last: int) -> None:
         """Take away the rows after a position, which nobody but their writer has seen."""
         with self._lock:
@@ -96,12 +105,14 @@ class Tail:
             for at in range(self._indexed, len(self.rows)):
                 event = self.event(self.rows[at])
                 if event is not None:
-                    position = self.start + 1 + at
-                    _add(self._types, event.type, position)
-                    for tag in set(event.tags):
-                        _add(self._tags, tag, position)
+                    self._add(event, self.start + 1 + at)
                 self._indexed = at + 1
             return self._tags, self._types
+
+    def _add(self, event: DCBEvent, position: int) -> None:
+        _add(self._types, event.type, position)
+        for tag in event.tags:
+            _add(self._tags, tag, position)
 
     def event(self, row: Kept) -> DCBEvent | None:
         """Return the event of a row; None if its bytes are damaged."""
@@ -121,6 +132,7 @@ def _found(index: Index, word: str) -> Sequence[int]:
 def _add(index: Index, word: str, position: int) -> None:
     found = index.setdefault(word, position)
     if isinstance(found, list):
-        found.append(position)
+        if found[-1] != position:  # a tag that an event has twice
+            found.append(position)
     elif found != position:
         index[word] = [found, position]
