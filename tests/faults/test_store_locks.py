@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from eventsourcing.dcb.api import DCBEvent
 from tests.contracts.support import PATIENCE_S, Other, in_fork, together
-from tests.faults.support import event, filled, opened
+from tests.faults.support import event, filled, into_tables, opened
 
 from rightful import limits
 from rightful.errors import BusyError, ClosedError, InUseError, OutcomeUnknownError, ReadOnlyStoreError
@@ -132,7 +132,10 @@ def test_a_killed_writer_gives_its_turn_to_the_next(tmp_path: Path) -> None:
         assert recorder.append([event("mine")]) == 2
 
 
-def test_a_decision_that_is_in_its_commit_when_time_is_over_has_no_known_outcome(tmp_path: Path) -> None:
+def test_a_decision_that_is_in_its_commit_when_time_is_over_has_no_known_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into_tables(monkeypatch)
     with opened(tmp_path / "s", create=True) as recorder:
         assert recorder._store is not None
         env = recorder._store.env

@@ -45,13 +45,12 @@ class Appender:
         journal.begin_turn()
         looking = Looking(self._tables)
         now = looking.__enter__()
-        self._looking = looking
+        self._looking, self._now, self._before = looking, now, now.head  # what `abandon` needs, if the rest fails
         if now.head == now.tabled and (now.tail.rows or now.tail.start != now.head):  # LMDB has all
             journal.emptied(now.head)
             now.tail = journal.tail
         if now.tree() != self._tree:
             self._frontier, self._tree = self._tables.frontier(now.tree()), now.tree()
-        self._now, self._before = now, now.head
         self._view = _View(now)
 
     def apply(self, request: Request) -> int:
@@ -126,8 +125,10 @@ class Appender:
             self._transaction.abort()
             cause = storage_error(self._env.root, error) if isinstance(error, lmdb.Error) else error
             raise SpoiledError from cause
-        table = self._env.tables["rows"]
-        self._transaction.commit(lambda now: now.get(last[0], db=table) == last[1])
+        self._transaction.commit(lambda now: self._stands(now, *last))
+
+    def _stands(self, txn: lmdb.Transaction[bytes], key: bytes, value: bytes) -> bool:
+        return bool(txn.get(key, db=self._env.tables["rows"]) == value)  # the store was opened anew
 
     def _put_all(self, txn: lmdb.Transaction[bytes], tail: Tail, first: int) -> Pair:
         """Put the rows from a position on into the tables; return key and value of the last.
