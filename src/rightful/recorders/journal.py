@@ -23,6 +23,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from rightful import limits
 from rightful.errors import ForeignStoreError
 from rightful.recorders.codec import Codec
@@ -167,7 +169,7 @@ class Journal:
             return False
         at, record_behind, check = found
         if record is not None and check == whole:  # no more than its check is damaged
-            self._take(record._replace(check=check), body)
+            self._take(msgspec.structs.replace(record, check=check), body)
             return True
         count, tree_bytes = record_behind.first - 1 - self._last, 0 if record is None else record.tree_bytes
         self._tail.rows += damaged_rows(rest[HEAD_BYTES + tree_bytes : at], count)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 from struct import Struct as Layout
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -43,7 +43,7 @@ _encoder = msgspec.msgpack.Encoder()
 _rows = msgspec.msgpack.Decoder(list[tuple[bytes, bytes | None]])
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """What stands before a record's body.
 
     Attributes:
