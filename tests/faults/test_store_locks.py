@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -351,3 +352,25 @@ def _come_and_go(pipe: Connection, folder: Path) -> None:
         with LMDBRecorder(folder, kind="plain") as recorder:
             pipe.send(recorder.append([event()]))
     pipe.send(None)
+
+
+def test_who_looks_at_the_journal_while_another_thread_closes_the_store_is_told(tmp_path: Path) -> None:
+    """He reads in LMDB what the journal continues, while the other waits for him."""
+    recorder = opened(filled(tmp_path / "s"))
+    assert recorder._store is not None
+    env = recorder._store.env
+    looking, real = threading.Event(), env.journal._head
+
+    def head() -> int:
+        looking.set()
+        while not env._shut and not env._closed:
+            threading.Event().wait(0.001)
+        return real()
+
+    env.journal._head = head
+    with ThreadPoolExecutor() as pool:
+        said = pool.submit(recorder.head)
+        assert looking.wait(PATIENCE_S)
+        pool.submit(recorder.close).result(PATIENCE_S)
+        with pytest.raises(ClosedError):
+            said.result(PATIENCE_S)

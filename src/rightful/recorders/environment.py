@@ -214,12 +214,12 @@ class Environment:
         self._closed = True
         try:
             self._close_lmdb()
-            self.journal.close()
         finally:
             if self._hold is not None:
                 self._hold.close()
             self._hold = None
             self._undrain()
+            self.journal.close()  # afterwards: who looks at it waits to read
 
     def is_ours(self) -> bool:
         """Tell whether this process opened it, not one that forked this one."""
@@ -331,6 +331,18 @@ class Environment:
         """
         with self.read() as txn:
             return txn.id()
+
+    def newest_transaction(self) -> int:
+        """Return the number of the last commit in the file, told to others or not."""
+        return int(self._raw().info()["last_txnid"])
+
+    def sync_tables(self) -> None:
+        """Make durable what stands in LMDB's file. LMDB keeps no locks on it, so it may be opened."""
+        fd = os.open(self.data, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            getattr(os, "fdatasync", os.fsync)(fd)
+        finally:
+            os.close(fd)
 
     def check_readers(self) -> int:
         """Free the slots of dead readers, which would keep old pages alive; return how many."""
