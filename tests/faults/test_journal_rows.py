@@ -150,6 +150,27 @@ def test_a_payload_is_damaged_too_though_no_leaf_hash_covers_it(tmp_path: Path) 
         assert [row.position for row in recorder.rows(2)] == [3, 4]
 
 
+@pytest.mark.parametrize("seen", [1, 2])
+def test_what_is_read_while_it_is_written_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: int
+) -> None:
+    """And others wrote on, and synced, before what is behind it is read."""
+    folder = _with_payloads(tmp_path / "s")
+    target, pread, left = records(folder)[2][0] + 100, os.pread, [seen]
+
+    def reads(fd: int, count: int, at: int) -> bytes:
+        data = bytearray(pread(fd, count, at))
+        if left[0] and at <= target < at + count:
+            data[target - at] ^= 1
+            left[0] -= 1
+        return bytes(data)
+
+    monkeypatch.setattr(os, "pread", reads)
+    with opened(folder) as recorder:
+        assert [each.event.data for each in recorder.read()] == [b"event-%d" % n for n in range(1, 6)]
+    assert left == [0]
+
+
 @pytest.mark.parametrize("fill", [b"\0", b"\xff"], ids=["zeros", "ones"])
 def test_damage_over_several_records_ends_where_two_fit_each_other(tmp_path: Path, fill: bytes) -> None:
     """As of a sector: the record behind it cannot be proven, the one behind that can."""
@@ -177,6 +198,22 @@ def test_a_torn_last_record_counts_for_nothing_and_is_written_over(tmp_path: Pat
         with opened(folder) as recorder:
             assert [each.event.data for each in recorder.read()] == [b"event-1", b"event-2", b"written over"]
         journal(folder).write_bytes(whole)
+
+
+def test_what_is_torn_is_looked_behind_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who follows looks a thousand times a second."""
+    folder = filled(tmp_path / "s", 3)
+    flip(folder, records(folder)[-1][0] + 100)
+    sizes, pread = list[int](), os.pread
+
+    def reads(fd: int, count: int, at: int) -> bytes:
+        sizes.append(count)
+        return pread(fd, count, at)
+
+    monkeypatch.setattr(os, "pread", reads)
+    with opened(folder) as recorder:
+        assert [recorder.head() for _ in range(5)] == [2] * 5
+    assert sum(size > 1_000_000 for size in sizes) == 1
 
 
 @pytest.mark.parametrize("byte", [0, 6, 14, 22, 26, 30, 40, 80])
