@@ -10,35 +10,61 @@ from tests.faults.power_cuts import cut
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace sees what is written")
 
-WITHOUT_THE_LAST_SYNC = "Environment.sync = lambda env: None"
-WITHOUT_ANY_SYNC = "import lmdb; real = lmdb.open; lmdb.open = lambda *a, **b: real(*a, **b, sync=False)"
-KILLED_BEFORE_ITS_LAST_SYNC = "Environment.sync = lambda env: recorder.head() > 20 and os.kill(os.getpid(), 9)"
+WITHOUT_THE_JOURNALS_SYNC = "os.fdatasync = lambda fd: None"
+WITHOUT_THE_TABLES_SYNC = "import lmdb; real = lmdb.open; lmdb.open = lambda *a, **b: real(*a, **b, sync=False)"
+WITHOUT_THE_TABLES_LAST_SYNC = WITHOUT_THE_TABLES_SYNC.replace("sync=", "metasync=")
+KILLED_BEFORE_ITS_SYNC = "os.fdatasync = lambda fd: recorder.head() > 20 and os.kill(os.getpid(), 9)"
 ANSWERING_WITHOUT_A_SYNC = """
 real = Writer._make_durable
 Writer._make_durable = lambda writer, batch: real(writer, [each for each in batch if each.events])
 """
+TRUSTING_A_FAILED_SYNC = """
+settle = Journal.settle
+def trusting(self, *, for_answer):
+    last = self._last
+    try:
+        settle(self, for_answer=for_answer)
+    except OSError:
+        self.durable = last
+        raise
+Journal.settle = trusting
+"""
 
 
-@pytest.mark.parametrize(("processes", "commits"), [(1, 5), (2, 3), (3, 2)])
+@pytest.mark.parametrize(("processes", "commits"), [(1, 6), (2, 4), (3, 3)])
 def test_nothing_acknowledged_is_lost_and_nothing_is_damaged(tmp_path: Path, processes: int, commits: int) -> None:
     assert cut(tmp_path, [[""] * processes], commits=commits) == []
 
 
-def test_without_the_last_sync_of_a_commit_something_is_lost(tmp_path: Path) -> None:
-    wrong = cut(tmp_path, [[WITHOUT_THE_LAST_SYNC]], commits=4)
+def test_nothing_is_lost_of_a_journal_that_is_not_emptied(tmp_path: Path) -> None:
+    assert cut(tmp_path, [[""], [""]], commits=4, rows=100) == []
+
+
+NEVER_SYNCED = "os.fdatasync = lambda fd: None; acks = os.open(os.devnull, os.O_WRONLY)"
+
+
+def test_what_was_never_acknowledged_is_there_whole_and_in_order_or_not_at_all(tmp_path: Path) -> None:
+    """And does not come back when the same, or another of its size, is written in the place of what is torn."""
+    assert cut(tmp_path, [[NEVER_SYNCED]], commits=8, rows=100) == []
+
+
+def test_without_the_sync_of_the_journal_something_is_lost(tmp_path: Path) -> None:
+    wrong = cut(tmp_path, [[WITHOUT_THE_JOURNALS_SYNC]], commits=4)
     assert len(wrong) > 5
-    assert all(": lost [" in each for each in wrong), "its pages were synced, so the older one is whole"
+    assert all(": lost [" in each for each in wrong), "what is torn is not taken for a row"
 
 
-def test_without_any_sync_the_store_is_damaged(tmp_path: Path) -> None:
-    wrong = cut(tmp_path, [[WITHOUT_ANY_SYNC + "; " + WITHOUT_THE_LAST_SYNC]], commits=4)
-    assert [each for each in wrong if ": lost [" not in each]
+@pytest.mark.parametrize("change", [WITHOUT_THE_TABLES_SYNC, WITHOUT_THE_TABLES_LAST_SYNC], ids=["any", "the last"])
+def test_without_the_sync_of_the_tables_before_the_journal_begins_anew_something_is_lost(
+    tmp_path: Path, change: str
+) -> None:
+    assert cut(tmp_path, [[change]], commits=8)
 
 
 @pytest.mark.parametrize(("other", "is_sound"), [("", True), (ANSWERING_WITHOUT_A_SYNC, False)])
 def test_no_answer_rests_on_what_another_did_not_sync(tmp_path: Path, other: str, is_sound: bool) -> None:
-    """One is killed between its commit and its last sync; the next says what stands there, and writes."""
-    wrong = cut(tmp_path, [[KILLED_BEFORE_ITS_LAST_SYNC], [other]], commits=3)
+    """One is killed between its write and its sync; the next says what stands there, and writes."""
+    wrong = cut(tmp_path, [[KILLED_BEFORE_ITS_SYNC], [other]], commits=3)
     assert bool(wrong) is not is_sound, wrong
 
 
@@ -58,14 +84,53 @@ sys.exit()
 
 
 @pytest.mark.parametrize("how", [SUBSCRIBED, FOLLOWED], ids=["subscribed", "followed"])
-@pytest.mark.parametrize(("before", "is_sound"), [("", True), ("Environment.settle = lambda env: None", False)])
+@pytest.mark.parametrize(
+    ("before", "is_sound"), [("", True), ("Journal.settle = lambda journal, for_answer: None", False)]
+)
 def test_who_follows_is_shown_nothing_that_could_be_lost(tmp_path: Path, how: str, before: str, is_sound: bool) -> None:
     """He may note its position, which another event would have afterwards."""
     follower = f"{before}\n{how}\n{SAY_WHAT_WAS_FOUND}"
-    wrong = cut(tmp_path, [[KILLED_BEFORE_ITS_LAST_SYNC], [follower]], commits=1)
+    wrong = cut(tmp_path, [[KILLED_BEFORE_ITS_SYNC], [follower]], commits=1, rows=100)
     assert bool(wrong) is not is_sound, wrong
 
 
-@pytest.mark.parametrize("failing", ["4", "3+2", "4+"])
-def test_where_syncs_fail_and_the_system_forgets_the_pages_what_is_said_is_true(tmp_path: Path, failing: str) -> None:
-    assert cut(tmp_path, [[""]], commits=4, failing=failing) == []
+@pytest.mark.parametrize(
+    ("failing", "rows"), [("2", 100), ("3+2", 100), ("2", 3), ("3", 3), ("4", 3), ("3+2", 3), ("4+", 3)]
+)
+def test_where_syncs_fail_and_the_system_forgets_the_pages_what_is_said_is_true(
+    tmp_path: Path, failing: str, rows: int
+) -> None:
+    """Of the journal or of the tables, as it comes."""
+    assert cut(tmp_path, [[""]], commits=5, failing=failing, rows=rows) == []
+
+
+FORGETTING = """
+errors = Path(log).with_name("errors")
+errors.touch()
+told, calls, sync = errors.stat().st_size, [], os.fdatasync
+def fdatasync(fd):
+    global told
+    calls.append(fd)
+    if len(calls) in {FAILING}:
+        with errors.open("ab") as file:
+            file.write(b"x")
+        os.write(acks, b"journal forgotten")
+    else:
+        sync(fd)
+    if told < errors.stat().st_size:
+        told = errors.stat().st_size
+        raise OSError(5, "odd")
+os.fdatasync = fdatasync
+"""
+"""As the system does: what could not be written is forgotten, and each open file is told of it once."""
+
+
+@pytest.mark.parametrize("failing", ["{1}", "{2}", "{2, 3}"])
+def test_where_a_sync_fails_every_process_is_told_and_what_each_says_is_true(tmp_path: Path, failing: str) -> None:
+    fails = FORGETTING.replace("{FAILING}", failing)
+    never = FORGETTING.replace("{FAILING}", "{}")
+    assert cut(tmp_path, [[fails, never], [never]], commits=3, rows=100) == []
+
+
+def test_who_trusts_a_sync_that_failed_loses_something(tmp_path: Path) -> None:
+    assert cut(tmp_path, [[TRUSTING_A_FAILED_SYNC]], commits=5, failing="2", rows=100)

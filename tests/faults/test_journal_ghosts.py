@@ -1,0 +1,184 @@
+"""What the journal's file may hold besides what stands: ghosts of a power cut, and what a failed sync made others forget."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from eventsourcing.dcb.api import DCBEvent
+from tests.contracts.support import PATIENCE_S
+from tests.faults.support import event, filled, opened, run
+
+from rightful.errors import StorageError
+from rightful.recorders import journal
+from rightful.recorders.port import View
+from rightful.recorders.recorder import LMDBRecorder
+
+
+def _names(folder: Path) -> list[str]:
+    with opened(folder) as recorder:
+        return [each.event.data.decode()[:10] for each in recorder.read()]
+
+
+def _record_at(folder: Path, position: int) -> tuple[int, int]:
+    """Return where the record of a position begins and ends in the journal."""
+    data, at = (folder / "store/journal").read_bytes(), 0
+    while (record := journal._record_of(data[at : at + 64])) is not None and record.first < position:
+        at += 64 + record.body_bytes
+    assert record is not None
+    assert record.first == position
+    return at, at + 64 + record.body_bytes
+
+
+def _put(folder: Path, at: int, data: bytes) -> None:
+    with (folder / "store/journal").open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def _torn(folder: Path, position: int) -> None:
+    """Leave of a record what a power cut may: all but the last of its sectors."""
+    _, end = _record_at(folder, position)
+    _put(folder, end - 4, b"torn")
+
+
+KILLED_BEFORE_ANY_SYNC = """
+import contextlib, os, sys
+from pathlib import Path
+from rightful.errors import OutcomeUnknownError
+from tests.faults.support import event, opened
+folder, *names = sys.argv[1:]
+recorder = opened(Path(folder))
+recorder.decide(lambda view: [])
+
+def fail(fd):
+    raise OSError(5, "odd")
+
+os.fdatasync = fail
+for name in names:
+    with contextlib.suppress(OutcomeUnknownError):
+        recorder.append([event(name)])
+os.kill(os.getpid(), 9)
+"""
+
+
+def _left(folder: Path, *names: str) -> None:
+    """Have a process write records that are never synced, and die."""
+    assert run(KILLED_BEFORE_ANY_SYNC, folder, *names).returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("written", ["torn-1", "else-1", "longer" * 9], ids=["the same", "another", "a longer one"])
+def test_what_stands_whole_behind_what_is_torn_never_comes_back(tmp_path: Path, written: str) -> None:
+    """It was never acknowledged, and what is written in the place of the torn one does not continue in it."""
+    folder = filled(tmp_path / "s", 2)
+    _left(folder, "torn-1", "ghost1", "ghost2")
+    assert _names(folder)[2:] == ["torn-1", "ghost1", "ghost2"]
+    _torn(folder, 3)
+
+    with opened(folder) as recorder, opened(folder, readonly=True) as reader:
+        assert recorder.decide(lambda _: []) == 2
+        assert recorder.append([event(written)]) == 3
+        assert [reader.head(), recorder.head()] == [3, 3]
+        assert recorder.append([event("next")]) == 4
+    assert _names(folder) == ["event-1", "event-2", written[:10], "next"]
+
+
+def test_a_record_continues_only_in_what_was_written_behind_it(tmp_path: Path) -> None:
+    """Of what replaces a torn record a second power cut may leave all but the end that is written behind it."""
+    folder = filled(tmp_path / "s", 2)
+    _left(folder, "torn-1", "ghost1")
+    at, end = _record_at(folder, 3)
+    ghost = (folder / "store/journal").read_bytes()[end : end + 4]
+    _torn(folder, 3)
+    _left(folder, "else-1")
+    assert _record_at(folder, 3) == (at, end)
+    _put(folder, end, ghost)
+
+    assert _names(folder) == ["event-1", "event-2", "else-1"]
+
+
+def _forgotten(recorder: LMDBRecorder, folder: Path) -> None:
+    """Have a row be read that the system then drops, as it may after a sync that failed and told another."""
+    _left(folder, "dropped")
+    assert recorder.head() == 3
+    at, end = _record_at(folder, 3)
+    _put(folder, at, bytes(end - at))
+
+
+OTHERS = """
+import sys
+from pathlib import Path
+from tests.faults.support import event, opened
+with opened(Path(sys.argv[1])) as recorder:
+    assert [recorder.append([event(name)]) for name in sys.argv[2:]] == [3, 4]
+"""
+
+
+@pytest.mark.parametrize("others", [("1", "2"), ("dropper", "2"), ("longer" * 50, "2")], ids=["short", "same", "long"])
+@pytest.mark.parametrize("size", [10, 200_000], ids=["small", "large"])
+@pytest.mark.parametrize("had_a_turn", [False, True])
+def test_who_knows_a_row_that_is_not_there_any_more_overwrites_no_others(
+    tmp_path: Path, others: tuple[str, str], size: int, had_a_turn: bool
+) -> None:
+    folder = filled(tmp_path / "s", 2)
+    with opened(folder) as recorder:
+        if had_a_turn:
+            assert recorder.decide(lambda _: []) == 2
+        _forgotten(recorder, folder)
+        done = run(OTHERS, folder, *others)
+        assert done.returncode == 0, done.stderr
+
+        assert recorder.append([event("x" * size)]) == 5
+        assert [each.event.data.decode() for each in recorder.read()][2:4] == list(others)
+    assert _names(folder)[2:] == [*(name[:10] for name in others), "x" * 10]
+
+
+@pytest.mark.parametrize("others", [("1", "2"), ("dropper", "2"), ("longer" * 50, "2")], ids=["short", "same", "long"])
+def test_who_only_reads_sees_what_was_written_in_the_place_of_what_is_not_there_any_more(
+    tmp_path: Path, others: tuple[str, str]
+) -> None:
+    folder = filled(tmp_path / "s", 2)
+    with opened(folder, readonly=True) as reader:
+        _forgotten(reader, folder)
+        assert run(OTHERS, folder, *others).returncode == 0
+
+        assert [each.event.data.decode() for each in reader.read()][2:] == list(others)
+
+
+def test_what_is_dropped_and_seen_by_a_reader_in_the_middle_of_a_turn_is_not_written_behind(tmp_path: Path) -> None:
+    """The rows of the turn stand behind ones that the reader's look has taken away."""
+    folder = filled(tmp_path / "s", 2)
+    with opened(folder) as recorder:
+        assert recorder.decide(lambda _: []) == 2
+        _left(folder, "dropped")
+
+        def decide(_: View) -> list[DCBEvent]:
+            at, end = _record_at(folder, 3)
+            _put(folder, at, bytes(end - at))
+            _in_a_thread(recorder.head)
+            return [event("mine")]
+
+        with pytest.raises(StorageError, match="not what it was when the turn began"):
+            recorder.decide(decide)
+        assert recorder.append([event("next")]) == 3
+    assert _names(folder) == ["event-1", "event-2", "next"]
+
+
+def _in_a_thread(do: Callable[[], object]) -> None:
+    thread = threading.Thread(target=do)
+    thread.start()
+    thread.join(PATIENCE_S)
+
+
+def test_behind_each_record_stands_its_end(tmp_path: Path) -> None:
+    """Of records whose place a longer one takes, none is left that could count."""
+    folder = filled(tmp_path / "s", 2)
+    with opened(folder) as recorder:
+        _put(folder, _record_at(folder, 2)[1], os.urandom(1_000))
+        recorder.append([event("mine")])
+        _, end = _record_at(folder, 3)
+        assert (folder / "store/journal").read_bytes()[end : end + 4] == bytes(4)
