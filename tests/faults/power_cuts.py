@@ -1,9 +1,10 @@
 """What a power cut may leave of a store: files made of what `strace` saw processes write and sync.
 
-A write is on the disk for sure once a sync that began after it has returned. Of what was written
-since, any sector may be there or not, in any of the versions it had, whoever wrote it. So each cut
-allows many files; some are made of each, opened with our own store in a process of its own, and
-asked for all that had been acknowledged by then.
+A write is on the disk for sure once a sync of its file that began after it has returned, or itself if
+its file was opened for that. Of what was written since, any sector may be there or not, in any of the
+versions it had, whoever wrote it, of the tables and of the journal each on its own. So each cut
+allows many images; some are made of each, opened with our own store in a process of its own, and
+asked for all that had been acknowledged by then; then it is written, and asked again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,14 +24,18 @@ from typing import Final, NamedTuple
 import pytest
 from tests.faults.support import event, opened, run
 
+from rightful.recorders.recorder import LMDBRecorder
 from rightful.tree import Frontier, leaf_hash
 
 SECTOR: Final = 512
 """What a disk writes whole or not at all; bytes."""
 
-_CALLS = "write,writev,pwrite64,pwritev,pwritev2,lseek,fsync,fdatasync,ftruncate,fallocate,mmap"
+_CALLS = "openat,write,writev,pwrite64,pwritev,pwritev2,lseek,fsync,fdatasync,ftruncate,fallocate,mmap"
 _SYNCS = frozenset({"fsync", "fdatasync"})
 _LINE = re.compile(r"(\d+) +(?:<\.\.\. (\w+) resumed>|(\w+)\((?:NULL, \d+, [A-Z_|]+, [A-Z_|]+, )?(\d+)<([^>]*)>)(.*)")
+
+FILES: Final = ("data.mdb", "journal")
+"""What is written of a store: the tables and the journal."""
 
 _WAYS: Final = ("none", "all", "newest", "all but the newest", "writes", "sectors", "sectors")
 
@@ -46,12 +51,16 @@ def body(name: str) -> str:
 WRITE = """
 import contextlib, os, sys
 from pathlib import Path
+from rightful import limits
 from rightful.errors import StorageError
-from rightful.recorders.environment import Environment
+from rightful.recorders import journal
+from rightful.recorders.journal import Journal
 from rightful.recorders.writer import Writer
 from tests.faults.power_cuts import body
 from tests.faults.support import event, opened
-folder, log, me, commits, change = sys.argv[1:]
+folder, log, me, commits, rows, change = sys.argv[1:]
+limits.JOURNAL_ROWS = int(rows)
+limits.JOURNAL_COMMIT_BYTES = 6_000
 recorder = opened(Path(folder))
 acks = os.open(log, os.O_WRONLY | os.O_APPEND)
 exec(change)
@@ -70,7 +79,10 @@ for n in range(int(commits)):
     with contextlib.suppress(StorageError):
         os.write(acks, f"{name} {recorder.append([event(body(name))])}".encode())
 """
-"""Looks at what stands there, and appends; each answer is written to the log of answers."""
+"""Looks at what stands there, and appends; each answer is written to the log of answers.
+
+The journal holds few rows, so that rounds begin often; every seventh event is too long for it.
+"""
 
 _START = """
 import json, subprocess, sys
@@ -86,15 +98,15 @@ for stage in json.loads(sys.argv[1]):
 
 
 class Recording(NamedTuple):
-    """Where a run was recorded: the file before it, and what was written since."""
+    """Where a run was recorded: the store before it, and what was written since."""
 
     before: Path
     trace: Path
-    data: Path
+    store: Path
     answers: Path
 
 
-def recorded(folder: Path, stages: list[list[str]], commits: int, failing: str = "") -> Recording:
+def recorded(folder: Path, stages: list[list[str]], commits: int, failing: str = "", rows: int = 3) -> Recording:
     """Run processes on a store, one stage after the other, and record what they write to it.
 
     Args:
@@ -102,22 +114,23 @@ def recorded(folder: Path, stages: list[list[str]], commits: int, failing: str =
         stages: Of each process, what is to be changed in it before it begins.
         commits: How many appends each does.
         failing: Which syncs of each fail, as strace counts them.
+        rows: How many rows the journal holds.
     """
-    found = Recording(folder / "before.mdb", folder / "trace", folder / "s/store/data.mdb", folder / "answers")
+    found = Recording(folder / "before", folder / "trace", folder / "s/store", folder / "answers")
     with opened(folder / "s", create=True) as recorder:
         for n in range(20):
             recorder.append([event(body(f"before-{n}"))])
-    shutil.copy(found.data, found.before)
+    shutil.copytree(found.store, found.before)
     found.answers.touch()
     base = [sys.executable, "-c", WRITE, str(folder / "s"), str(found.answers)]
     commands = [
-        [[*base, f"{at}.{me}", str(commits), change] for me, change in enumerate(stage)]
+        [[*base, f"{at}.{me}", str(commits), str(rows), change] for me, change in enumerate(stage)]
         for at, stage in enumerate(stages)
     ]
     strace = ["strace", "-f", "-qq", "-y", "-xx", "-s", "1000000", "-e", f"trace={_CALLS}", "-e", "signal=none"]
     if failing:
         strace += ["-e", f"inject=fdatasync:error=EIO:when={failing}"]
-    paths = ["-P", str(found.data), "-P", str(found.answers), "-o", str(found.trace)]
+    paths = [f"-P{found.store / name}" for name in FILES] + [f"-P{found.answers}", "-o", str(found.trace)]
     done = run(_START, json.dumps(commands), prefix=(*strace, *paths))
     if "ptrace" in done.stderr:
         pytest.skip("this machine lets nobody trace")
@@ -129,52 +142,89 @@ def recorded(folder: Path, stages: list[list[str]], commits: int, failing: str =
 
 
 class Call:
-    """A write, a sync or an answer, from when it began."""
+    """A write, a sync or an answer, from when it began.
 
-    def __init__(self, name: str, at: int, data: bytes) -> None:
+    Attributes:
+        file: The name of the file.
+        is_sync: Whether it makes what was written before durable.
+        is_synced: Whether it is a write that is durable when it is over.
+        at: Where it writes.
+        data: What.
+        over: Whether it is over.
+        good: Whether it did what it should.
+    """
+
+    def __init__(self, file: str, name: str, at: int, data: bytes) -> None:
+        self.file = file
         self.is_sync = name in _SYNCS
+        self.is_synced = False
         self.at = at
         self.data = data
         self.over = self.good = False
 
 
-def calls(run: Recording) -> Iterator[tuple[Call, bool]]:
-    """Yield each call with whether it is an answer, when it begins and again when it is over."""
-    places: dict[str, int] = {}
-    open_calls: dict[str, tuple[Call, bool]] = {}
-    data = "".join(f"\\x{byte:02x}" for byte in os.fsencode(run.data))
-    for line in run.trace.read_text("ascii").splitlines():
-        parts = _LINE.match(line)
-        if parts is None:
-            assert "data.mdb" not in line, line
-            continue
-        thread, resumed, name, _, path, rest = parts.groups()
-        if name == "mmap":
-            assert "PROT_WRITE" not in line or "MAP_PRIVATE" in line or path != data, "it is written through the map"
-            continue
-        if "lseek" in {name, resumed}:
-            if not rest.endswith("<unfinished ...>"):
-                places[thread] = int(rest.rpartition("= ")[2])
-            continue
-        if not resumed:
-            assert name not in {"ftruncate", "fallocate"}, line
-            call = _call(name, rest, places.get(thread, 0))
-            open_calls[thread] = call, path != data
-            yield open_calls[thread]
-        if not rest.endswith("<unfinished ...>") and thread in open_calls:
-            begun, is_answer = open_calls.pop(thread)
+class Trace:
+    """Reads what strace saw.
+
+    Args:
+        run: What was recorded.
+    """
+
+    def __init__(self, run: Recording) -> None:
+        self._run = run
+        self._places: dict[tuple[str, str], int] = {}
+        self._calls: dict[str, Call] = {}
+        self._synced: dict[tuple[str, str], bool] = {}  # files that a thread opened, and whether its writes are synced
+
+    def calls(self) -> Iterator[Call]:
+        """Yield each call when it begins, and again when it is over."""
+        for line in self._run.trace.read_text("ascii").splitlines():
+            if " openat(" in line or "<... openat resumed" in line:
+                self._opened(line)
+                continue
+            parts = _LINE.match(line)
+            if parts is None:
+                assert "data.mdb" not in line, line
+                continue
+            thread, resumed, name, fd, path, rest = parts.groups()
+            if name == "mmap":
+                assert "PROT_WRITE" not in line or "MAP_PRIVATE" in line, "it is written through the map"
+            elif "lseek" in {name, resumed}:
+                if not rest.endswith("<unfinished ...>"):
+                    self._places[thread, fd] = int(rest.rpartition("= ")[2])
+            else:
+                yield from self._call(thread, name, fd, path, rest)
+
+    def _opened(self, line: str) -> None:
+        thread = line.split(maxsplit=1)[0]
+        if "O_WRONLY" in line or "O_RDWR" in line or "O_RDONLY" in line:
+            self._calls.pop(thread, None)
+            self._synced[thread, "?"] = "O_DSYNC" in line
+        if found := re.search(r"= (\d+)<", line):
+            self._synced[thread, found[1]] = self._synced[thread, "?"]
+
+    def _call(self, thread: str, name: str | None, fd: str, path: str, rest: str) -> Iterator[Call]:
+        if name:
+            assert name not in {"ftruncate", "fallocate"}, name
+            file = Path(bytes.fromhex(path.replace("\\x", "")).decode()).name
+            call = self._calls[thread] = _call(file, name, rest, self._places.get((thread, fd), 0))
+            if file == "data.mdb" and not call.is_sync:
+                call.is_synced = self._synced[thread, fd]
+            yield call
+        if not rest.endswith("<unfinished ...>") and thread in self._calls:
+            begun = self._calls.pop(thread)
             result = re.search(r"= (-?\d+)", rest.rpartition(")")[2])
             begun.over, begun.good = True, result is not None and int(result[1]) >= 0
             if begun.good and result is not None and not begun.is_sync:
                 begun.data = begun.data[: int(result[1])]
-            yield begun, is_answer
+            yield begun
 
 
-def _call(name: str, rest: str, place: int) -> Call:
+def _call(file: str, name: str, rest: str, place: int) -> Call:
     data = b"".join(bytes.fromhex(text.replace("\\x", "")) for text in re.findall(r'"((?:\\x[0-9a-f]{2})*)"', rest))
     if name.startswith("p"):
         place = int(re.findall(r", (\d+)", rest.replace(" <unfinished ...>", "").partition(") = ")[0])[-1])
-    return Call(name, place, data)
+    return Call(file, name, place, data)
 
 
 # -- what may be on the disk -------------------------------------------------------------------
@@ -193,6 +243,9 @@ class Disk:
         if not call.is_sync:
             if not call.over:
                 self.pending.append(call)
+            elif call.is_synced and call.good:
+                self.pending.remove(call)
+                _put(self.sure, call.at, call.data)
         elif not call.over:
             self._syncs[id(call)] = [write for write in self.pending if write.over]
         else:
@@ -241,36 +294,54 @@ def _put(file: bytearray, at: int, data: bytes) -> None:
 # -- what our store says of it -----------------------------------------------------------------
 
 
-def what_is_wrong(folder: Path, answers: dict[str, int]) -> str:
-    """Open what a cut left, and return what is wrong with it; nothing is empty."""
+def what_is_wrong(folder: Path, answers: dict[str, int], names: Sequence[str]) -> str:
+    """Open what a cut left, write more, and return what is wrong with it; nothing is empty.
+
+    Args:
+        folder: The store.
+        answers: The position of each event that was acknowledged.
+        names: What was being written and was not acknowledged, and is now written again, in this order.
+    """
     with opened(folder) as recorder:
-        rows = recorder.rows(0, 100_000)
-        there = {}
-        tree = Frontier()
-        for position, row in enumerate(rows, 1):
-            text = next(recorder.read(after=position - 1, limit=1)).event.data.decode()
-            name = text.partition(" ")[0]
-            tree.add(leaf_hash(row.envelope))
-            if row.position != position or text != body(name) or name in there:
-                return f"row {position} is not what was written"
-            there[name] = position
-        if recorder.tree_head() != (len(rows), tree.root()):
-            return "the tree does not fit its rows"
+        there, wrong = _there(recorder)
+        if wrong:
+            return wrong
         lost = sorted(name for name, position in answers.items() if there.get(name) != position)
         if lost:
             return f"lost {lost}"
-        if recorder.append([event(body("after"))]) != len(rows) + 1 or len(recorder.rows(0, 100_000)) != len(rows) + 1:
-            return "it cannot be written"
-    return ""
+        more = [name for name in (*names, "after", "afterwards") if name not in there]
+        for name in more:
+            if recorder.append([event(body(name))]) != len(there) + 1:
+                return "it cannot be written"
+            there[name] = len(there) + 1
+    with opened(folder) as recorder:
+        again, wrong = _there(recorder)
+        return wrong or ("" if again == there else f"after writing {more} there is {again} and not {there}")
 
 
-def _asked(folder: Path, answers: dict[str, int]) -> str:
+def _there(recorder: LMDBRecorder) -> tuple[dict[str, int], str]:
+    """Return the position of each event, and what is wrong with what is there."""
+    there: dict[str, int] = {}
+    tree = Frontier()
+    for position, row in enumerate(recorder.rows(0, 100_000), 1):
+        text = next(recorder.read(after=position - 1, limit=1)).event.data.decode()
+        name = text.partition(" ")[0]
+        tree.add(leaf_hash(row.envelope))
+        if row.position != position or text != body(name) or name in there:
+            return there, f"row {position} is not what was written"
+        there[name] = position
+    if recorder.tree_head() != (len(there), tree.root()):
+        return there, "the tree does not fit its rows"
+    return there, ""
+
+
+def _asked(folder: Path, answers: dict[str, int], names: Sequence[str]) -> str:
     """As `what_is_wrong`, from a process of its own, which may die of it."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         try:
-            wrong = what_is_wrong(folder, answers)
+            wrong = what_is_wrong(folder, answers, names)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the image is damaged
             wrong = f"{type(error).__name__}: {error}"
         os.write(writing, wrong.encode()[:4_000])
@@ -283,29 +354,42 @@ def _asked(folder: Path, answers: dict[str, int]) -> str:
 
 
 def tried(run: Recording, per_cut: int, seed: int) -> tuple[int, list[str]]:
-    """Make files of every cut and ask each; return how many there were, and what was wrong."""
-    disk, answers, wrong, count = Disk(run.before.read_bytes()), {}, [], 0
+    """Make images of every cut and ask each; return how many there were, and what was wrong."""
+    disks = {name: Disk((run.before / name).read_bytes()) for name in FILES}
+    answers: dict[str, int] = {}
+    wrong, count = list[str](), 0
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
         folder = Path(name) / "s"
-        shutil.copytree(run.data.parents[1], folder)
-        for step, (call, is_answer) in enumerate(calls(run)):
-            if is_answer:
+        shutil.copytree(run.store.parent, folder)
+        for step, call in enumerate(Trace(run).calls()):
+            if call.file in disks:
+                disks[call.file].take(call)
+            else:
                 text, position = call.data.decode().split()
                 answers[text] = int(position)
-            else:
-                disk.take(call)
-            for way in chance.sample(_WAYS, per_cut):
-                (folder / "store/data.mdb").write_bytes(disk.after_a_cut(way, chance))
+            for _ in range(per_cut):
+                ways = [chance.choice(_WAYS) for _ in FILES]
+                for file, way in zip(FILES, ways, strict=True):
+                    (folder / "store" / file).write_bytes(disks[file].after_a_cut(way, chance))
                 count += 1
-                if said := _asked(folder, answers):
-                    wrong.append(f"step {step}, {way}: {said}")
+                if said := _asked(folder, answers, _unanswered(disks["journal"], answers)):
+                    wrong.append(f"step {step}, {ways}: {said}")
     return count, wrong
 
 
-def cut(folder: Path, stages: list[list[str]], *, commits: int, failing: str = "", seed: int = 1) -> list[str]:
+def _unanswered(journal: Disk, answers: dict[str, int]) -> list[str]:
+    """Return which events are being written into the journal, in order."""
+    written = b"".join(write.data for write in journal.pending)
+    names = (each.decode() for each in re.findall(rb"(\d\.\d-\d+) [0-9a-f]{64}", written))
+    return [name for name in dict.fromkeys(names) if name not in answers]
+
+
+def cut(
+    folder: Path, stages: list[list[str]], *, commits: int, failing: str = "", rows: int = 3, seed: int = 1
+) -> list[str]:
     """Record a run, cut the power everywhere, and return what was wrong then."""
-    recording = recorded(folder, stages, commits, failing)
+    recording = recorded(folder, stages, commits, failing, rows)
     script = "import sys; from tests.faults import power_cuts; power_cuts.main(*sys.argv[1:])"
     done = run(script, *recording, 1, seed)
     assert done.returncode == 0, done.stderr

@@ -50,6 +50,13 @@ def into_tables(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(limits, "JOURNAL_COMMIT_BYTES", 0)
 
 
+def in_tables(recorder: LMDBRecorder) -> int:
+    """Return how many rows stand in LMDB's tables."""
+    env = recorder.tables().env
+    with env.read() as txn:
+        return int(txn.stat(env.tables["rows"])["entries"])
+
+
 def journal(folder: Path) -> Path:
     return folder / "store" / files.JOURNAL
 

@@ -118,7 +118,7 @@ def test_a_damaged_row_that_names_its_tags_is_found_by_them_and_refused(tmp_path
             lambda: next(recorder.subscribe(one)),
             lambda: recorder.decide(lambda view: [row for _, row in view.tagged("tag3")]),
         ):
-            assert _damaged(read) == 3  # type: ignore[arg-type]  # they return different things
+            assert _damaged(read) == 3
         assert recorder.append([event("next", tags=("tag3",))]) == 6
         assert _damaged(lambda: list(recorder.read(one))) == 3
         assert [each.position for each in recorder.read(one, after=3)] == [6]

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -177,6 +178,27 @@ def test_a_process_in_a_tight_loop_does_not_starve_another(tmp_path: Path) -> No
     assert theirs > 1, "the other one did not run"
 
 
+@pytest.mark.parametrize(("turns", "queued"), [(0, 0), (1, 1), (2, 1)], ids=["its value", "one past it", "two past it"])
+def test_a_free_turn_is_taken_without_queueing_some_times_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int, queued: int
+) -> None:
+    assert limits.TURNS_AT_ONCE == 16
+    turnstile, waited = locks.Turnstile(tmp_path), list[str]()
+    exclusive = locks.Flock.exclusive
+
+    def waits(lock: locks.Flock) -> None:
+        waited.append(lock.path.name)
+        exclusive(lock)
+
+    monkeypatch.setattr(locks.Flock, "exclusive", waits)
+    for _ in range(limits.TURNS_AT_ONCE + turns):
+        turnstile.enter()
+        turnstile.leave()
+    turnstile.close()
+
+    assert waited == ["queue.lock", "writer.lock"] * queued
+
+
 def _append_without_pause(pipe: Connection, folder: Path) -> None:
     recorder = opened(folder)
     recorder.append([event("theirs")])
@@ -330,3 +352,25 @@ def _come_and_go(pipe: Connection, folder: Path) -> None:
         with LMDBRecorder(folder, kind="plain") as recorder:
             pipe.send(recorder.append([event()]))
     pipe.send(None)
+
+
+def test_who_looks_at_the_journal_while_another_thread_closes_the_store_is_told(tmp_path: Path) -> None:
+    """He reads in LMDB what the journal continues, while the other waits for him."""
+    recorder = opened(filled(tmp_path / "s"))
+    assert recorder._store is not None
+    env = recorder._store.env
+    looking, real = threading.Event(), env.journal._head
+
+    def head() -> int:
+        looking.set()
+        while not env._shut and not env._closed:
+            threading.Event().wait(0.001)
+        return real()
+
+    env.journal._head = head
+    with ThreadPoolExecutor() as pool:
+        said = pool.submit(recorder.head)
+        assert looking.wait(PATIENCE_S)
+        pool.submit(recorder.close).result(PATIENCE_S)
+        with pytest.raises(ClosedError):
+            said.result(PATIENCE_S)

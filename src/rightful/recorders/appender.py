@@ -38,20 +38,45 @@ class Appender:
         self._frontier = Frontier()
         self._tree = tree_record(self._frontier)  # what the frontier was read from, or written as
         self._looking: Looking | None = None
+        self._unclear = False  # whether nobody knows what of our last commit is on the disk
 
     def begin(self) -> None:
         """Look at what stands."""
         journal = self._env.journal
         journal.begin_turn()
-        looking = Looking(self._tables)
-        now = looking.__enter__()
-        self._looking, self._now, self._before = looking, now, now.head  # what `abandon` needs, if the rest fails
+        now = self._look()
+        if self._unclear or now.txn.id() != self._env.newest_transaction():
+            self._leave()
+            self._commit_again()
+            now = self._look()
         if now.head == now.tabled and (now.tail.rows or now.tail.start != now.head):  # LMDB has all
             journal.emptied(now.head)
             now.tail = journal.tail
         if now.tree() != self._tree:
             self._frontier, self._tree = self._tables.frontier(now.tree()), now.tree()
         self._view = _View(now)
+
+    def _look(self) -> Moment:
+        looking = Looking(self._tables)
+        now = looking.__enter__()
+        self._looking, self._now, self._before = looking, now, now.head  # what `abandon` needs, if the rest fails
+        return now
+
+    def _commit_again(self) -> None:
+        """Commit what the tables say of the tree as it is: the last commit is in the file, and nobody was told of it.
+
+        Whoever did it was killed, or failed, in between. LMDB takes it up at the next commit or when all have
+        closed, and what the journal has beyond would be lost then.
+        """
+        txn = self._transaction.begin()
+        try:
+            self._tables.write_tree(txn, self._tables.tree(txn))
+            self._transaction.commit(lambda _: True)
+        except (SpoiledError, UnclearError) as error:
+            raise error.__cause__ or error from None
+        finally:
+            self._transaction.abort()
+        self._unclear = False
 
     def apply(self, request: Request) -> int:
         """Run a decision and add its events; return the position of the last."""
@@ -106,6 +131,7 @@ class Appender:
             self._tree = b""  # so that the frontier is read again
             if isinstance(error, UnclearError):
                 journal.doubt()
+                self._unclear = True
             raise
         self._tree = tree
 

@@ -30,6 +30,7 @@ from rightful.errors import ForeignStoreError
 from rightful.recorders.codec import Codec
 from rightful.recorders.faults import storage_error
 from rightful.recorders.records import (
+    CHECK_BYTES,
     END,
     HEAD_BYTES,
     MAGIC,
@@ -65,8 +66,7 @@ class Journal:
         self._head = head
         self._lock = threading.Lock()
         self._doubtful = True  # whether a sync may have failed, ours or one before us, and no turn began since
-        self._failed = False  # whether the file may differ from what we know of it
-        self.durable = 0
+        self.durable = self._synced = 0  # the latter proves nothing while it is doubtful
         self._size = 0 if fd is None else os.fstat(fd).st_size
         self._sync = threading.Lock()
         self._restart(0, b"")
@@ -79,6 +79,7 @@ class Journal:
         self._check = self._tree = b""
         self._lasts: list[int] = []  # of each record: the position of its last row
         self._ends: list[int] = []  # and where it ends
+        self._checks: list[bytes] = []  # and its check
         self._begins_with = begins_with
         self._torn = 0, b""  # where something stands that is no record, and its beginning
 
@@ -111,10 +112,21 @@ class Journal:
         if not self._is_known:
             self._load()
             return
-        if self._end:  # else there is what it began with when it was emptied
-            self._read_on()
-        if self._read(0, HEAD_BYTES) != self._begins_with:
+        self._read_on()
+        newest = max(len(self._ends) - 1, bisect_right(self._lasts, self.durable))
+        if self._read(0, HEAD_BYTES) != self._begins_with or not self._stands(newest):
             self._load()
+
+    def _stands(self, first: int) -> bool:
+        """Tell whether records, from one on, are still in the file.
+
+        After a sync that failed the system may have dropped what we read, and others have written there.
+        """
+        for at in range(first, len(self._ends)):
+            start = self._ends[at - 1] if at else 0
+            if self._read(start, HEAD_BYTES)[-CHECK_BYTES:] != self._checks[at]:
+                return False
+        return True
 
     def _load(self) -> None:
         """Read it from its beginning: the rows that LMDB does not have."""
@@ -145,36 +157,37 @@ class Journal:
         """Take what continues what is known."""
         while any(head := self._read(self._end, HEAD_BYTES)):
             record = record_of(head)
-            body = b"" if record is None else self._body(record)
+            body = b"" if record is None else self._read(self._end + HEAD_BYTES, record.body_bytes)
             if record is not None and record.first == self._last + 1 and self._fits(record, body):
                 self._take(record, body)
-            elif (self._end, head) == self._torn or not self._pass_damage(record, body):
+            elif (self._end, head) == self._torn or not self._pass_damage():
                 self._torn = self._end, head
                 return
-
-    def _body(self, record: Record) -> bytes:
-        return self._read(self._end + HEAD_BYTES, record.body_bytes)
 
     def _fits(self, record: Record, body: bytes) -> bool:
         return check_of(self._check, record, body) == record.check
 
-    def _pass_damage(self, record: Record | None, body: bytes) -> bool:
+    def _pass_damage(self) -> bool:
         """Pass over what was durable once and is damaged, which a later record says; tell whether one does.
 
         Else what stands there is what a kill or a power cut left, and was never acknowledged.
         """
         rest = self._read(self._end, self._size - self._end)
+        record = record_of(rest[:HEAD_BYTES])
+        body = b"" if record is None else rest[HEAD_BYTES : record.size]
         whole = None if record is None else check_of(self._check, record, body)
         found = later(rest, self._last, whole)
         if found is None:
             return False
-        at, record_behind, check = found
+        at, behind, check = found
+        if self._read(self._end, at) != rest[:at]:
+            return True  # it was read while it was written, and what is behind it after that: look again
         if record is not None and check == whole:  # no more than its check is damaged
             self._take(msgspec.structs.replace(record, check=check), body)
             return True
-        count, tree_bytes = record_behind.first - 1 - self._last, 0 if record is None else record.tree_bytes
-        self._tail.rows += damaged_rows(rest[HEAD_BYTES + tree_bytes : at], count)
-        self._went_on(record_behind.first - 1, self._end + at, check, b"")
+        tree_bytes = 0 if record is None else record.tree_bytes
+        self._tail.rows += damaged_rows(rest[HEAD_BYTES + tree_bytes : at], behind.first - 1 - self._last)
+        self._went_on(behind.first - 1, self._end + at, check, b"")
         return True
 
     def _take(self, record: Record, body: bytes) -> None:
@@ -186,6 +199,7 @@ class Journal:
         self._last, self._end, self._check, self._tree = last, end, check, tree
         self._lasts.append(last)
         self._ends.append(end)
+        self._checks.append(check)
 
     def _read(self, at: int, count: int) -> bytes:
         assert self._fd is not None
@@ -194,18 +208,20 @@ class Journal:
     # -- writing, in our turn --------------------------------------------------------------
 
     def begin_turn(self) -> None:
-        """Look at it anew if that is needed, and have the next sync write what an earlier one may have failed to.
+        """Look whether it is as we know it, and have the next sync write what an earlier one may have failed to.
 
         The system forgets a page that it could not write, and the next sync succeeds without it.
 
         Raises:
             OSError: It cannot be written.
         """
-        if not self._doubtful or self._fd is None:
+        if self._fd is None:
             return
         with self._lock:
-            if self._failed:
-                self._is_known = self._failed = False
+            at = bisect_right(self._lasts, self.durable)
+            if not self._doubtful and self._stands(at):
+                return
+            self._is_known = False
             self._look()
             at = bisect_right(self._lasts, self.durable)
             start = self._ends[at - 1] if at else 0
@@ -236,7 +252,13 @@ class Journal:
         assert self._fd is not None
         record, body = pack(rows, tree, self._last + 1, self.durable, self._check)
         with self._lock:
-            _write(self._fd, record.head + body + END, self._end)
+            if record.last != self._tail.last:
+                raise OSError(errno.EIO, "the journal is not what it was when the turn began")
+            try:
+                _write(self._fd, record.head + body + END, self._end)
+            except OSError:
+                if self._read(self._end, record.size) != record.head + body:
+                    raise
             if not self._end:
                 self._begins_with = record.head
             self._went_on(record.last, self._end + record.size, record.check, tree)
@@ -246,7 +268,9 @@ class Journal:
     def settle(self, *, for_answer: bool) -> None:
         """Make durable all that is known of it.
 
-        One sync at a time: the system tells of a failure once.
+        One sync at a time: the system tells of a failure once. What was synced before a turn of this
+        process began, or since a sync failed, is not known to be durable: what the system has forgotten
+        by then is written in a turn only.
 
         Args:
             for_answer: Whether somebody is told that it is durable, so that no earlier sync may have failed.
@@ -256,22 +280,32 @@ class Journal:
         """
         with self._sync:
             last = self._last
-            if self._fd is None or last <= self.durable:
+            if self._fd is None or last <= (self.durable if for_answer else max(self.durable, self._synced)):
                 return
-            if self._failed and for_answer:
+            doubtful = self._doubtful
+            if doubtful and for_answer:
                 raise OSError(errno.EIO, "what was written before could not be synced")
             try:
                 getattr(os, "fdatasync", os.fsync)(self._fd)
             except OSError as error:
-                if error.errno not in {errno.EINVAL, errno.EROFS}:  # what cannot be written need not be synced
+                if for_answer or error.errno not in {errno.EINVAL, errno.EROFS}:  # else it is of a disk never written
                     self.doubt()
                     raise
-            if not self._failed:
+                doubtful = True
+            self._synced = last
+            if not doubtful:
                 self.durable = max(self.durable, last)
 
     def doubt(self) -> None:
         """Take nothing for granted that is known of it, from the next turn on: a sync or a commit failed."""
-        self._doubtful = self._failed = True
+        self._doubtful, self._synced = True, 0
+
+    def go_on_with(self, fd: int) -> None:
+        """Use another descriptor of the same file, which may be written too; what is known of it stays."""
+        with self._sync, self._lock:
+            before, self._fd = self._fd, fd
+        if before is not None:
+            os.close(before)
 
     def close(self) -> None:
         """Close the file, when nobody reads or syncs it."""

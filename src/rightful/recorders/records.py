@@ -29,8 +29,8 @@ from rightful.tree import HASH_BYTES, LEAF
 
 MAGIC: Final = b"RfJ1"
 _HEAD: Final = Layout(">4sIQQII")
-_CHECK_BYTES: Final = 32
-HEAD_BYTES: Final = _HEAD.size + _CHECK_BYTES
+CHECK_BYTES: Final = 32
+HEAD_BYTES: Final = _HEAD.size + CHECK_BYTES
 """What a record has before its body; bytes."""
 
 END: Final = bytes(HEAD_BYTES)

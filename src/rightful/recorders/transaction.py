@@ -70,10 +70,13 @@ class Transaction:
     def _settle(self, error: lmdb.Error, stands: Callable[[lmdb.Transaction[bytes]], bool]) -> None:
         """Find out what a failed commit did: reopen, and ask for the bytes it was to write.
 
-        The turn is still ours, so what stands there now is ours or older.
+        The turn is still ours, so what stands there now is ours or older. The disk may have the page that
+        names the commit, and LMDB only wrote the older one over it: without a sync a power cut would
+        bring the commit back, and rows that the journal got meanwhile would be lost behind it.
         """
         try:
             self._env.reopen()
+            self._env.sync_tables()
             with self._env.read() as txn:
                 there = txn.id() == self._number and stands(txn)
         except (lmdb.Error, OSError, StorageError) as again:

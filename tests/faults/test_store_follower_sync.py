@@ -1,0 +1,150 @@
+"""Who follows syncs what he is shown; his sync and that of who writes in one process are told of a failure once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.contracts.support import PATIENCE_S
+from tests.faults.support import event, filled, opened, run
+from tests.faults.test_store_sync import (
+    KILLED_BEFORE_ITS_SYNC,
+    _at_sync,
+    _held,
+    _journal,
+    _syncs,
+    _written,
+    failing,
+    nothing,
+)
+
+from rightful.errors import OutcomeUnknownError, StorageError
+from rightful.recorders.recorder import LMDBRecorder
+
+SOON_S = 10
+"""How long what does come may take to come; seconds."""
+
+
+def soon(reached: Callable[[], bool]) -> None:
+    until = time.monotonic() + SOON_S
+    while not reached() and time.monotonic() < until:
+        threading.Event().wait(0.001)
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[LMDBRecorder]:
+    """A recorder that had a turn, where a killed process left a third row that it did not sync."""
+    with opened(filled(tmp_path / "s", 1)) as recorder:
+        recorder.append([event("warm")])
+        assert run(KILLED_BEFORE_ITS_SYNC, tmp_path / "s").returncode == -signal.SIGKILL
+        yield recorder
+
+
+def test_who_follows_syncs_once_what_another_wrote_and_who_writes_relies_on_it(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs = _syncs(recorder, monkeypatch)
+    with recorder.subscribe(after=2) as subscription:
+        assert next(subscription).event.data == b"unsynced"
+    recorder.settle()
+    assert recorder.decide(nothing) == 3
+    assert syncs == [3]
+
+
+@pytest.mark.parametrize(("code", "is_shown"), [(errno.EINVAL, True), (errno.EROFS, True), (errno.EIO, False)])
+def test_who_follows_a_disk_that_cannot_be_synced_is_shown_what_is_there(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch, code: int, is_shown: bool
+) -> None:
+    """A file system that is never written knows no sync, and says so; that proves nothing to who writes."""
+    with monkeypatch.context() as patch, recorder.subscribe(after=2) as subscription:
+        _at_sync(patch, failing(1, OSError(code, os.strerror(code))))
+        if is_shown:
+            assert next(subscription).event.data == b"unsynced"
+        else:
+            with pytest.raises(StorageError, match="Input/output error"):
+                next(subscription)
+
+    syncs = _syncs(recorder, monkeypatch)
+    assert recorder.decide(nothing) == 3
+    assert syncs == [3]
+
+
+def test_after_the_sync_of_who_follows_failed_who_wrote_is_not_answered_from_another(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system tells each open file of a failure once, and both have the same."""
+    calls: list[int] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def fail_first(fd: int) -> None:
+        calls.append(fd)
+        begun.set()
+        assert go_on.wait(PATIENCE_S)
+        if len(calls) == 1:
+            raise OSError(errno.EIO, "odd")
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor() as pool:
+        assert recorder.head() == 3
+        patch.setattr(os, "fdatasync", fail_first)
+        followed = pool.submit(recorder.settle)
+        assert begun.wait(PATIENCE_S)
+        answer = pool.submit(recorder.append, [event("mine")])
+        soon(lambda: recorder.head() == 4)  # it is written, and waits for the sync of who follows
+        go_on.set()
+        with pytest.raises(StorageError, match="odd"):
+            followed.result(PATIENCE_S)
+        with pytest.raises(OutcomeUnknownError):
+            answer.result(PATIENCE_S)
+    assert len(calls) == 1
+
+    written = _written(recorder, monkeypatch)
+    assert recorder.decide(nothing) == 4
+    assert written == [3, 4]
+
+
+def test_a_sync_that_began_before_what_is_forgotten_was_written_again_proves_nothing(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as that of who follows, while a turn begins after another had failed."""
+    with monkeypatch.context() as patch:
+        _at_sync(patch, failing(1))
+        with pytest.raises(OutcomeUnknownError):
+            recorder.append([event("mine")])
+    syncs, written = _syncs(recorder, monkeypatch), _written(recorder, monkeypatch)
+    with monkeypatch.context() as patch, ThreadPoolExecutor() as pool:
+        begun, go_on = _held(patch)
+        followed = pool.submit(recorder.settle)
+        assert begun.wait(PATIENCE_S)
+        answer = pool.submit(recorder.decide, nothing)
+        soon(lambda: written == [3, 4])
+        go_on.set()
+        followed.result(PATIENCE_S)
+        assert answer.result(PATIENCE_S) == 4
+    assert syncs == [4, 4]
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_what_was_synced_before_a_first_turn_is_written_again_in_it(
+    recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readonly: bool
+) -> None:
+    """The system told somebody else that it could not be written, and the sync of who follows did nothing."""
+    recorder.close()
+    with opened(tmp_path / "s", readonly=readonly) as reader:
+        syncs = _syncs(reader, monkeypatch)
+        with reader.subscribe(after=2) as subscription:
+            assert next(subscription).event.data == b"unsynced"
+        reader.settle()
+        assert syncs == [3], "who follows syncs once all the same"
+        with opened(tmp_path / "s") as anew:
+            written = _written(anew, monkeypatch)
+            assert anew.decide(nothing) == 3
+            assert written[-1:] == [3]
+            assert syncs == [3, 3]
+            assert _journal(anew).durable == 3
