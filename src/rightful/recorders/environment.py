@@ -336,14 +336,6 @@ class Environment:
         """Return the number of the last commit in the file, told to others or not."""
         return int(self._raw().info()["last_txnid"])
 
-    def sync_tables(self) -> None:
-        """Make durable what stands in LMDB's file. LMDB keeps no locks on it, so it may be opened."""
-        fd = os.open(self.data, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            getattr(os, "fdatasync", os.fsync)(fd)
-        finally:
-            os.close(fd)
-
     def check_readers(self) -> int:
         """Free the slots of dead readers, which would keep old pages alive; return how many."""
         return self._raw().reader_check()

@@ -99,6 +99,32 @@ def open_journal(root: Path, store: Path, size: int, *, readonly: bool) -> int:
     return fd
 
 
+def sync(fd: int) -> None:
+    """Make durable what was written to an open file; what cannot be written need not be synced.
+
+    Raises:
+        OSError: The system failed; what is durable is not known.
+    """
+    try:
+        getattr(os, "fdatasync", os.fsync)(fd)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.EROFS}:
+            raise
+
+
+def sync_data(store: Path) -> None:
+    """Make durable what LMDB shows. It keeps no locks on this file, so it may be opened and closed.
+
+    Raises:
+        OSError: As `sync`.
+    """
+    fd = os.open(store / DATA, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
 def make_lock_file(store: Path) -> None:
     """Make room on disk for the table of readers, where the platform can.
 
