@@ -1,4 +1,4 @@
-"""What the journal's file may hold besides what stands: ghosts of a power cut, what a failed sync made others forget."""
+"""What the journal may hold besides what stands: ghosts of a power cut, and what a failed sync made others forget."""
 
 from __future__ import annotations
 
