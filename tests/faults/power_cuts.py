@@ -158,7 +158,7 @@ class Trace:
 
     def __init__(self, run: Recording) -> None:
         self._run = run
-        self._places: dict[tuple[str, str], int] = {}
+        self._places: dict[str, int] = {}
         self._calls: dict[str, Call] = {}
         self._synced: dict[tuple[str, str], bool] = {}  # files that a thread opened, and whether its writes are synced
 
@@ -177,7 +177,7 @@ class Trace:
                 assert "PROT_WRITE" not in line or "MAP_PRIVATE" in line, "it is written through the map"
             elif "lseek" in {name, resumed}:
                 if not rest.endswith("<unfinished ...>"):
-                    self._places[thread, fd] = int(rest.rpartition("= ")[2])
+                    self._places[thread] = int(rest.rpartition("= ")[2])
             else:
                 yield from self._call(thread, name, fd, path, rest)
 
@@ -193,7 +193,7 @@ class Trace:
         if name:
             assert name not in {"ftruncate", "fallocate"}, name
             file = Path(bytes.fromhex(path.replace("\\x", "")).decode()).name
-            call = self._calls[thread] = _call(file, name, rest, self._places.get((thread, fd), 0))
+            call = self._calls[thread] = _call(file, name, rest, self._places.get(thread, 0))
             if file == "data.mdb" and not call.is_sync:
                 call.is_synced = self._synced[thread, fd]
             yield call
