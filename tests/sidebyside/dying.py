@@ -2,7 +2,8 @@
 
 The calls are seen by the interpreter's profiling hook, in every thread that starts after `watch`, so it needs to
 know no store from inside. A commit counts twice: before it is made, and when it has returned; so does a write into
-a journal, which is one. Of SQLite only the commits count, since a process that dies within a transaction leaves what one leaves that dies before its commit.
+a journal, which is one. Of SQLite only the commits count, since a process that dies within a transaction leaves what
+one leaves that dies before its commit.
 """
 
 from __future__ import annotations
