@@ -1,17 +1,20 @@
 """Floors of appending: the very rows of a ledger, put into the same tables by bare LMDB.
 
-The floor's store begins as a copy of the ledger's. What the ledger wrote since is
-read back from it, and written there with the same flags. It looks nothing up, checks nothing
-and computes nothing: rows, index keys and tree records are ready bytes before the clock starts.
+The floor's store begins as a copy of the ledger's tables. What the ledger wrote since is
+read back from it, be it in its tables or in its journal, and written there with the same flags. It
+looks nothing up, checks nothing and computes nothing: rows, index keys and tree records are ready
+bytes before the clock starts.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from heapq import merge
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
+from unittest import mock
 
 import lmdb
 from benchmarks.generator import Wire
@@ -21,12 +24,17 @@ import rightful
 from rightful import limits
 from rightful.app import Ledger
 from rightful.envelope import read_head
+from rightful.recorders import files
+from rightful.recorders.kinds import TREE
+from rightful.recorders.moment import Looking, Moment
+from rightful.recorders.query import raw_rows
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.tables import LEDGER, index_pairs, pack_position, tree_record, word_key
+from rightful.recorders.tables import LEDGER, Tables, index_pairs, pack_positions, tree_record, word_key
 from rightful.tree import HASH_BYTES, Frontier
 
 TABLES = tuple(LEDGER.tables)
 Entries = list[tuple[bytes, bytes]]
+_EMPTY = tree_record(Frontier())
 
 
 class Commit(NamedTuple):
@@ -39,10 +47,21 @@ class Commit(NamedTuple):
     tree: bytes
 
 
+class _Row(NamedTuple):
+    """A row as it is stored, and its key."""
+
+    key: bytes
+    value: bytes
+    payload: bytes | None
+
+
 def build(path: Path, wires: Iterable[Wire], batch: int = 1_000) -> None:
-    """Append the events to a ledger, which is made if there is none."""
+    """Append the events to a ledger, which is made if there is none; all of them into its tables.
+
+    The few rows that its journal would keep are out of reach for a scan by bare LMDB.
+    """
     wires = iter(wires)
-    with rightful.open(path, create=True) as ledger:
+    with rightful.open(path, create=True) as ledger, mock.patch.object(limits, "JOURNAL_COMMIT_BYTES", 0):
         while some := list(islice(wires, batch)):
             append(ledger, some)
 
@@ -77,15 +96,17 @@ class Twin:
         if ours is None:
             ours = folder / "ours"
             rightful.open(ours, create=True).close()
-        shutil.copytree(ours / "store", bare)
+        shutil.copytree(ours / files.STORE, bare, ignore=shutil.ignore_patterns(files.JOURNAL))
         self.folder = folder
         self.ledger = rightful.open(ours)
         self.bare = lmdb.open(
             str(bare), map_size=limits.MAP_BYTES, max_readers=limits.MAX_READERS, max_dbs=8, lib_version=0
         )
         self.tables = {name: self.bare.open_db(name.encode(), create=False) for name in ("meta", *TABLES)}
-        self._frontier = _frontier(self.ledger)
-        self._copied = self.ledger.log.head()
+        self._ours = _tables(self.ledger)
+        with self.bare.begin(db=self.tables["meta"]) as txn:
+            self._frontier = Frontier.from_bytes((txn.get(TREE) or _EMPTY)[HASH_BYTES:])
+        self.put_many(self.news(limits.JOURNAL_ROWS))  # what the journal had
 
     def __enter__(self) -> Self:
         return self
@@ -97,20 +118,14 @@ class Twin:
     def news(self, batch: int, most: int | None = None) -> list[Commit]:
         """Return what the ledger wrote since the last time, by commits of so many events; at most so many commits."""
         commits: list[Commit] = []
-        while len(commits) != most and (rows := list(islice(_stored(self.ledger, "rows", self._copied), batch))):
-            payloads = list(islice(_stored(self.ledger, "payloads", self._copied), batch))
-            commits.append(self._commit(rows, payloads))
-            self._copied += len(rows)
+        while len(commits) != most and (rows := self._since(self._frontier.size, batch)):
+            self._frontier.extend([row.value[:HASH_BYTES] for row in rows])
+            commits.append(_commit(rows, tree_record(self._frontier)))
         return commits
 
-    def _commit(self, rows: Entries, payloads: Entries) -> Commit:
-        tags, types = [], []
-        for key, value in rows:
-            kind, words = read_head(value[HASH_BYTES:])
-            tags.extend(index_pairs(words, key))
-            types.append((word_key(kind), key))
-        self._frontier.extend([value[:HASH_BYTES] for _, value in rows])
-        return Commit(rows, payloads, sorted(tags), sorted(types), tree_record(self._frontier))
+    def _since(self, after: int, count: int) -> list[_Row]:
+        with Looking(self._ours) as now:
+            return _rows(now, after, count)
 
     def put_each(self, commits: Sequence[Commit]) -> float:
         """Put commits of one row each, synced, and return the seconds."""
@@ -143,27 +158,35 @@ class Twin:
 
     def check(self) -> None:
         """See that both stores hold the same, key by key and byte by byte."""
-        env = _env(self.ledger)
-        with env.read() as ours, self.bare.begin() as bare:
-            for name, table in self.tables.items():
-                with ours.cursor(db=env.tables[name]) as left, bare.cursor(db=table) as right:
-                    pairs = zip(left.iternext(), right.iternext(), strict=True)
+        with Looking(self._ours) as now, self.bare.begin() as bare:
+            assert (bare.get(TREE, db=self.tables["meta"]) or _EMPTY) == now.tree()
+            behind = _commit(_rows(now, now.tabled, limits.JOURNAL_ROWS), now.tree())
+            for name, kept in zip(TABLES, behind[:4], strict=True):
+                with now.txn.cursor(db=self._ours.env.tables[name]) as left, bare.cursor(db=self.tables[name]) as right:
+                    pairs = zip(merge(left.iternext(), kept), right.iternext(), strict=True)
                     assert all(one == other for one, other in pairs), name
 
 
-def _env(ledger: Ledger) -> Any:  # noqa: ANN401 - a floor is measured below the port
-    assert isinstance(ledger.log.recorder, LMDBRecorder)
-    return ledger.log.recorder.tables().env
+def _tables(ledger: Ledger) -> Tables:
+    assert isinstance(ledger.log.recorder, LMDBRecorder)  # a floor is measured below the port
+    return ledger.log.recorder.tables()
 
 
-def _frontier(ledger: Ledger) -> Frontier:
-    assert isinstance(ledger.log.recorder, LMDBRecorder)
-    with _env(ledger).read() as txn:
-        return ledger.log.recorder.tables().frontier(txn)
+def _rows(now: Moment, after: int, count: int) -> list[_Row]:
+    """Return the rows after a position, be they in the tables or in the journal; at most so many."""
+    values, payloads = list[bytes](), list[bytes | None]()
+    while (left := min(count, now.head - after) - len(values)) > 0:
+        some, apart = raw_rows(now, after + len(values), left)
+        values += some
+        payloads += apart
+    return list(map(_Row, pack_positions(after + 1, len(values)), values, payloads))
 
 
-def _stored(ledger: Ledger, table: str, after: int) -> Iterator[tuple[bytes, bytes]]:
-    env = _env(ledger)
-    with env.read() as txn, txn.cursor(db=env.tables[table]) as cursor:
-        if cursor.set_range(pack_position(after + 1)):
-            yield from cursor.iternext()
+def _commit(rows: Sequence[_Row], tree: bytes) -> Commit:
+    tags, types = [], []
+    for row in rows:
+        kind, words = read_head(row.value[HASH_BYTES:])
+        tags.extend(index_pairs(words, row.key))
+        types.append((word_key(kind), row.key))
+    payloads = [(row.key, row.payload) for row in rows if row.payload is not None]
+    return Commit([(row.key, row.value) for row in rows], payloads, sorted(tags), sorted(types), tree)

@@ -19,6 +19,8 @@ from benchmarks.harness import ROOT, Result, Setting, environment
 from benchmarks.stores import Twin, append, append_each, build
 
 import rightful
+from rightful.recorders.moment import Looking
+from rightful.recorders.query import raw_rows
 from rightful.recorders.recorder import LMDBRecorder
 from rightful.tree import EMPTY_ROOT, HASH_BYTES
 
@@ -55,6 +57,45 @@ def test_the_bare_store_gets_the_very_rows_of_the_ledger_in_batches(tmp_path: Pa
         twin.check()
 
 
+@pytest.mark.parametrize("before", [0, 10, 600])
+def test_the_bare_store_gets_what_stands_in_the_tables_and_in_the_journal(
+    tmp_path: Path, wires: Iterator[Wire], before: int
+) -> None:
+    """600 events in one commit are too many for the journal, 10 are not; both may stand there before."""
+    with rightful.open(tmp_path / "ours", create=True) as ledger:
+        if before:
+            append(ledger, list(islice(wires, before)))
+            append(ledger, list(islice(wires, 5)))
+
+    with Twin(tmp_path, tmp_path / "ours") as twin:
+        assert twin.news(1) == []
+        twin.check()
+        for count in (5, 300, 5):
+            append(twin.ledger, list(islice(wires, count)))
+        twin.put_many(twin.news(10))
+        twin.check()
+        assert not (tmp_path / "bare" / "journal").exists()
+
+
+@pytest.mark.parametrize("kept_in", ["tables", "journal"])
+@pytest.mark.parametrize("name", ["rows", "payloads", "tags", "types"])
+def test_a_bare_store_with_another_byte_is_noticed(
+    tmp_path: Path, wires: Iterator[Wire], name: str, kept_in: str
+) -> None:
+    with Twin(tmp_path) as twin:
+        append(twin.ledger, list(islice(wires, 600 if kept_in == "tables" else 10)))
+        twin.put_many(twin.news(600))
+        twin.check()
+        with twin.bare.begin(write=True, db=twin.tables[name]) as txn, txn.cursor() as cursor:
+            assert cursor.last()
+            key, value = cursor.item()
+            assert txn.delete(key, value)
+            assert txn.put(key, bytes([value[0] ^ 1]) + value[1:])
+
+        with pytest.raises(AssertionError, match=name):
+            twin.check()
+
+
 def test_a_bare_store_that_lacks_a_row_is_noticed(tmp_path: Path, wires: Iterator[Wire]) -> None:
     with Twin(tmp_path) as twin:
         append(twin.ledger, list(islice(wires, 10)))
@@ -74,10 +115,9 @@ def test_a_store_without_a_tree_has_its_rows_and_no_hash(tmp_path: Path, wires: 
         assert isinstance(recorder, LMDBRecorder)
 
         assert recorder.tree_head() == (20, bytes(HASH_BYTES))
-        with recorder.tables().env.read() as txn:
-            value = txn.get((20).to_bytes(8, "big"), db=recorder.tables().rows)
-        assert value is not None
-        assert value[:HASH_BYTES] == bytes(HASH_BYTES)
+        with Looking(recorder.tables()) as now:
+            values, _ = raw_rows(now, 0, 20)
+        assert [value[:HASH_BYTES] for value in values] == [bytes(HASH_BYTES)] * 20
 
 
 def test_a_ledger_beside_it_keeps_its_tree(tmp_path: Path, wires: Iterator[Wire]) -> None:
@@ -93,12 +133,13 @@ def test_a_ledger_beside_it_keeps_its_tree(tmp_path: Path, wires: Iterator[Wire]
 
 
 def test_the_bare_scan_sees_every_row_and_reward(tmp_path: Path) -> None:
-    build(tmp_path / "ledger", events(1_500))
+    """Also the last ten, which the journal would keep."""
+    build(tmp_path / "ledger", events(1_010))
 
     _, seen = replays.scan(tmp_path / "ledger")
 
-    assert seen == replays.expected(events(1_500))
-    assert seen.rows == 1_500
+    assert seen == replays.expected(events(1_010))
+    assert seen.rows == 1_010
     assert seen.rewards > 200
 
 

@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 from eventsourcing.dcb.api import DCBEvent
 
+from rightful import limits
+from rightful.recorders import files
 from rightful.recorders.recorder import LMDBRecorder
+from rightful.recorders.records import HEAD_BYTES, Record, record_of
 
 ROOT = Path(__file__).parents[2]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
@@ -33,6 +36,50 @@ def filled(folder: Path, count: int = 3) -> Path:
         for n in range(count):
             recorder.append([event(f"event-{n + 1}", tags=(f"tag{n + 1}",))])
     return folder
+
+
+def tabled(folder: Path, count: int = 3) -> Path:
+    """Make a store with that many events, closed; all stand in LMDB's tables, none in its journal."""
+    with pytest.MonkeyPatch.context() as patch:
+        into_tables(patch)
+        return filled(folder, count)
+
+
+def into_tables(patch: pytest.MonkeyPatch) -> None:
+    """Have each commit of this process go into LMDB's tables, however small it is."""
+    patch.setattr(limits, "JOURNAL_COMMIT_BYTES", 0)
+
+
+def in_tables(recorder: LMDBRecorder) -> int:
+    """Return how many rows stand in LMDB's tables."""
+    env = recorder.tables().env
+    with env.read() as txn:
+        return int(txn.stat(env.tables["rows"])["entries"])
+
+
+def journal(folder: Path) -> Path:
+    return folder / "store" / files.JOURNAL
+
+
+def records(folder: Path) -> list[tuple[int, Record]]:
+    """Return the records of a store's journal, from its beginning on, each with the place where it begins."""
+    data, at, found = journal(folder).read_bytes(), 0, list[tuple[int, Record]]()
+    while (record := record_of(data[at : at + HEAD_BYTES])) is not None:
+        found.append((at, record))
+        at += record.size
+    return found
+
+
+def overwrite(folder: Path, at: int, data: bytes) -> None:
+    """Write bytes into a store's journal at a place, by no program of ours."""
+    with journal(folder).open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def flip(folder: Path, at: int) -> None:
+    """Flip one bit of a byte of a store's journal."""
+    overwrite(folder, at, bytes([journal(folder).read_bytes()[at] ^ 1 << at % 8]))
 
 
 def run(script: str, *arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:

@@ -14,9 +14,9 @@ from tests.contracts.support import PATIENCE_S
 from tests.faults.support import event, filled, opened, run
 
 from rightful.errors import StorageError
-from rightful.recorders import journal
 from rightful.recorders.port import View
 from rightful.recorders.recorder import LMDBRecorder
+from rightful.recorders.records import record_of
 
 
 def _names(folder: Path) -> list[str]:
@@ -27,7 +27,7 @@ def _names(folder: Path) -> list[str]:
 def _record_at(folder: Path, position: int) -> tuple[int, int]:
     """Return where the record of a position begins and ends in the journal."""
     data, at = (folder / "store/journal").read_bytes(), 0
-    while (record := journal._record_of(data[at : at + 64])) is not None and record.first < position:
+    while (record := record_of(data[at : at + 64])) is not None and record.first < position:
         at += 64 + record.body_bytes
     assert record is not None
     assert record.first == position

@@ -49,9 +49,10 @@ def test_what_was_never_acknowledged_is_there_whole_and_in_order_or_not_at_all(t
 
 
 def test_without_the_sync_of_the_journal_something_is_lost(tmp_path: Path) -> None:
+    """Or said to be damaged, where a later record says of it that it was durable: it was acknowledged."""
     wrong = cut(tmp_path, [[WITHOUT_THE_JOURNALS_SYNC]], commits=4)
-    assert len(wrong) > 5
-    assert all(": lost [" in each for each in wrong), "what is torn is not taken for a row"
+    assert sum(": lost [" in each for each in wrong) > 5
+    assert all(": lost [" in each or "DamagedRowError" in each for each in wrong), "what is torn is not taken for a row"
 
 
 @pytest.mark.parametrize("change", [WITHOUT_THE_TABLES_SYNC, WITHOUT_THE_TABLES_LAST_SYNC], ids=["any", "the last"])

@@ -1,4 +1,7 @@
-"""A commit that fails: what is then known of it, and that the handle goes on."""
+"""A commit into LMDB's tables that fails: what is then known of it, and that the handle goes on.
+
+Of commits into the journal: `test_journal_commit`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import lmdb
 import pytest
 from eventsourcing.dcb.api import DCBEvent
 from tests.contracts.support import PATIENCE_S, together
-from tests.faults.support import event, filled, opened, run
+from tests.faults.support import event, filled, into_tables, opened, run
 
 from rightful import limits
 from rightful.errors import OutcomeUnknownError, StorageError, StoreFullError
@@ -46,7 +49,9 @@ def coded(code: int) -> lmdb.Error:
 
 
 @pytest.fixture
-def recorder(tmp_path: Path) -> Iterator[LMDBRecorder]:
+def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LMDBRecorder]:
+    """One that puts all into the tables."""
+    into_tables(monkeypatch)
     with opened(filled(tmp_path / "s", 1)) as recorder:
         yield recorder
 

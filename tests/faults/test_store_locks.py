@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from eventsourcing.dcb.api import DCBEvent
 from tests.contracts.support import PATIENCE_S, Other, in_fork, together
-from tests.faults.support import event, filled, opened
+from tests.faults.support import event, filled, into_tables, opened
 
 from rightful import limits
 from rightful.errors import BusyError, ClosedError, InUseError, OutcomeUnknownError, ReadOnlyStoreError
@@ -133,7 +133,10 @@ def test_a_killed_writer_gives_its_turn_to_the_next(tmp_path: Path) -> None:
         assert recorder.append([event("mine")]) == 2
 
 
-def test_a_decision_that_is_in_its_commit_when_time_is_over_has_no_known_outcome(tmp_path: Path) -> None:
+def test_a_decision_that_is_in_its_commit_when_time_is_over_has_no_known_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into_tables(monkeypatch)
     with opened(tmp_path / "s", create=True) as recorder:
         assert recorder._store is not None
         env = recorder._store.env
@@ -173,6 +176,27 @@ def test_a_process_in_a_tight_loop_does_not_starve_another(tmp_path: Path) -> No
     other.kill()
 
     assert theirs > 1, "the other one did not run"
+
+
+@pytest.mark.parametrize(("turns", "queued"), [(0, 0), (1, 1), (2, 1)], ids=["its value", "one past it", "two past it"])
+def test_a_free_turn_is_taken_without_queueing_some_times_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int, queued: int
+) -> None:
+    assert limits.TURNS_AT_ONCE == 16
+    turnstile, waited = locks.Turnstile(tmp_path), list[str]()
+    exclusive = locks.Flock.exclusive
+
+    def waits(lock: locks.Flock) -> None:
+        waited.append(lock.path.name)
+        exclusive(lock)
+
+    monkeypatch.setattr(locks.Flock, "exclusive", waits)
+    for _ in range(limits.TURNS_AT_ONCE + turns):
+        turnstile.enter()
+        turnstile.leave()
+    turnstile.close()
+
+    assert waited == ["queue.lock", "writer.lock"] * queued
 
 
 def _append_without_pause(pipe: Connection, folder: Path) -> None:

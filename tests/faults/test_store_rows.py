@@ -1,4 +1,4 @@
-"""Damage inside a whole file: each row carries its checksum."""
+"""Damage inside LMDB's whole file: each row carries its checksum. In the journal: `test_journal_rows`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import lmdb
 import pytest
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
-from tests.faults.support import event, filled, opened
+from tests.faults.support import event, into_tables, opened, tabled
 
 from rightful.errors import DamagedRowError, ForeignStoreError, StorageError
 from rightful.recorders.port import LedgerEvent
@@ -40,7 +40,7 @@ def _change(folder: Path, table: bytes, key: bytes, value: bytes | None) -> None
 
 def test_a_flipped_bit_is_a_damaged_row_with_its_position_however_it_is_read(tmp_path: Path) -> None:
     """LMDB itself has no page checksums: it served 336 of 400 flips as if nothing were."""
-    folder = filled(tmp_path / "s", 5)
+    folder = tabled(tmp_path / "s", 5)
     _flip(folder, b"event-3")
     one = DCBQuery(items=[DCBQueryItem(tags=["tag3"])])
     with opened(folder) as recorder:
@@ -60,7 +60,7 @@ def test_a_flipped_bit_is_a_damaged_row_with_its_position_however_it_is_read(tmp
 
 
 def test_a_missing_row_is_a_damaged_row_with_its_position(tmp_path: Path) -> None:
-    _change(filled(tmp_path / "s", 5), b"rows", pack_position(2), None)
+    _change(tabled(tmp_path / "s", 5), b"rows", pack_position(2), None)
     with opened(tmp_path / "s") as recorder:
         for read in (lambda: recorder.rows(0, 100), lambda: list(recorder.read())):
             with pytest.raises(DamagedRowError) as caught:
@@ -70,7 +70,7 @@ def test_a_missing_row_is_a_damaged_row_with_its_position(tmp_path: Path) -> Non
 
 
 def test_a_row_missing_at_the_end_is_damage_and_no_end(tmp_path: Path) -> None:
-    _change(filled(tmp_path / "s", 3), b"rows", pack_position(3), None)
+    _change(tabled(tmp_path / "s", 3), b"rows", pack_position(3), None)
     with opened(tmp_path / "s") as recorder, pytest.raises(DamagedRowError) as caught:
         recorder.rows(0, 100)
     assert caught.value.position == 3
@@ -84,7 +84,10 @@ def test_a_record_that_cannot_be_read_is_a_damaged_row(tmp_path: Path) -> None:
             list(ledger.read())
 
 
-def test_a_payload_that_was_erased_is_none_and_its_neighbours_stay(tmp_path: Path) -> None:
+def test_a_payload_that_was_erased_is_none_and_its_neighbours_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into_tables(monkeypatch)
     folder = tmp_path / "s"
     with opened(folder, create=True) as recorder:
         recorder.append([LedgerEvent(type="t", data=b"d", tags=[], payload=f"p{n}".encode()) for n in range(4)])
@@ -96,7 +99,7 @@ def test_a_payload_that_was_erased_is_none_and_its_neighbours_stay(tmp_path: Pat
 
 
 def test_a_damaged_frontier_stops_writing_and_nothing_is_written(tmp_path: Path) -> None:
-    folder = filled(tmp_path / "s")
+    folder = tabled(tmp_path / "s")
     with lmdb.open(str(folder / "store"), map_size=1 << 40, max_dbs=9, lib_version=0) as env:
         meta = env.open_db(b"meta")
         with env.begin() as txn:
@@ -110,9 +113,12 @@ def test_a_damaged_frontier_stops_writing_and_nothing_is_written(tmp_path: Path)
         assert len(recorder.rows(0, 100)) == 3
 
 
-def test_entries_beyond_the_last_row_stop_writing_and_nothing_is_written(tmp_path: Path) -> None:
+def test_entries_beyond_the_last_row_stop_writing_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else a later row would silently take over what another one left in an index."""
-    folder = filled(tmp_path / "s")
+    into_tables(monkeypatch)
+    folder = tabled(tmp_path / "s")
     _change(folder, b"rows", pack_position(9), b"stray")
     with opened(folder) as recorder:
         for batch in ([event()], [event(), event()]):

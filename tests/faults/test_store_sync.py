@@ -21,6 +21,7 @@ from rightful.errors import OutcomeUnknownError, StorageError
 from rightful.recorders import journal
 from rightful.recorders.journal import Journal
 from rightful.recorders.recorder import LMDBRecorder
+from rightful.recorders.records import record_of
 
 
 @pytest.fixture
@@ -72,11 +73,11 @@ def _written(recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch) -> list[in
     real = os.pwrite
 
     def spy(fd: int, data: Any, at: int) -> int:
-        this, rest = journal._record_of(bytes(data[:64])), memoryview(data)
+        this, rest = record_of(bytes(data[:64])), memoryview(data)
         while this is not None and this.row_count:
             written.append(this.first)
             rest = rest[64 + this.body_bytes :]
-            this = journal._record_of(bytes(rest[:64]))
+            this = record_of(bytes(rest[:64]))
         return real(fd, data, at)
 
     monkeypatch.setattr(os, "pwrite", spy)
@@ -174,7 +175,7 @@ def test_no_record_says_that_what_could_not_be_synced_is_durable(
     real = journal._write
 
     def spy(fd: int, data: bytes, at: int) -> None:
-        record = journal._record_of(data[:64])
+        record = record_of(data[:64])
         assert record is not None
         said.append((record.first, record.durable))
         real(fd, data, at)

@@ -312,12 +312,25 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store" / "data.mdb"
 
 
-def test_a_cursor_is_of_one_store_and_a_restored_one_takes_all_anew(tmp_path: Path, store: Path) -> None:
+@pytest.mark.parametrize("restored", ["data.mdb", "journal"])
+def test_a_cursor_is_of_one_store_and_a_restored_one_takes_all_anew(tmp_path: Path, store: Path, restored: str) -> None:
+    """Rows stand in two files; either may be older than the cursor."""
+    store.with_name("journal").touch()
     Cursor(str(tmp_path), "a").save({"/x": Known(3, "ab", "c")})
-    store.rename(store.with_name("old"))
-    store.touch()
+    assert Cursor(str(tmp_path), "a").load() != {}
+    store.with_name(restored).rename(store.with_name("old"))
+    store.with_name(restored).touch()
 
     assert Cursor(str(tmp_path), "a").load() == {}
+
+
+def test_a_cursor_names_the_files_that_a_ledger_has(tmp_path: Path) -> None:
+    with app.open(tmp_path / "ledger", create=True):
+        Cursor(str(tmp_path / "ledger"), "a").save({"/x": Known(3, "ab", "c")})
+    [file] = (tmp_path / "ledger" / "hook").iterdir()
+
+    stats = [(tmp_path / "ledger" / "store" / name).stat() for name in ("data.mdb", "journal")]
+    assert json.loads(file.read_bytes())["store"] == [number for one in stats for number in (one.st_dev, one.st_ino)]
 
 
 def test_a_cursor_comes_back_as_it_was_saved_and_is_its_owners_alone(tmp_path: Path, store: Path) -> None:

@@ -166,6 +166,7 @@ def test_a_row_that_alone_is_more_than_a_page_is_one_and_rows_without_payload_to
 def test_a_row_that_is_missing_is_damage_whatever_fills_a_page(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
+    monkeypatch.setattr(limits, "JOURNAL_COMMIT_BYTES", 0)
     recorder.append([row(n, payload=b"x" * 5_000) for n in range(3)])
     env = recorder.tables().env
     with env.begin_write() as txn:

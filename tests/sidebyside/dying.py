@@ -1,8 +1,9 @@
 """Ends the process at one write of whatever store it uses: each call of LMDB, SQLite or a file that changes something.
 
 The calls are seen by the interpreter's profiling hook, in every thread that starts after `watch`, so it needs to
-know no store from inside. A commit counts twice: before it is made, and when it has returned. Of SQLite only the
-commits count, since a process that dies within a transaction leaves what one leaves that dies before its commit.
+know no store from inside. A commit counts twice: before it is made, and when it has returned; so does a write into
+a journal, which is one. Of SQLite only the commits count, since a process that dies within a transaction leaves what
+one leaves that dies before its commit.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ import sys
 import threading
 from typing import Any
 
-COMMITS = frozenset({"Transaction.commit", "Connection.commit"})
+COMMITS = frozenset({"Transaction.commit", "Connection.commit", "pwrite"})
 WRITES = COMMITS | {
     *(f"Transaction.{verb}" for verb in ("put", "delete", "pop", "replace")),
     *(f"Cursor.{verb}" for verb in ("put", "putmulti", "delete", "pop", "replace")),
     *(f"TextIOWrapper.{verb}" for verb in ("write", "close")),
-    "Environment.sync",
     "fsync",
     "fdatasync",
 }

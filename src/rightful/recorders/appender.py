@@ -151,8 +151,10 @@ class Appender:
             self._transaction.abort()
             cause = storage_error(self._env.root, error) if isinstance(error, lmdb.Error) else error
             raise SpoiledError from cause
-        table = self._env.tables["rows"]
-        self._transaction.commit(lambda now: now.get(last[0], db=table) == last[1])
+        self._transaction.commit(lambda now: self._stands(now, *last))
+
+    def _stands(self, txn: lmdb.Transaction[bytes], key: bytes, value: bytes) -> bool:
+        return bool(txn.get(key, db=self._env.tables["rows"]) == value)  # the store was opened anew
 
     def _put_all(self, txn: lmdb.Transaction[bytes], tail: Tail, first: int) -> Pair:
         """Put the rows from a position on into the tables; return key and value of the last.

@@ -25,6 +25,9 @@ class Codec(Protocol):
     def unpack(self, record: bytes, payload: bytes | None) -> DCBEvent:
         """Return the event of a record."""
 
+    def trace(self, tag: str) -> bytes:
+        """Return bytes that stand in every record that has the tag, and in few others."""
+
 
 class LedgerCodec:
     """The record is the envelope; type and tags are read from it."""
@@ -41,6 +44,10 @@ class LedgerCodec:
         kind, tags = read_head(record)
         return LedgerEvent(type=kind, data=record, tags=tags, payload=payload)
 
+    def trace(self, tag: str) -> bytes:
+        """Return what the tag names, as the envelope's JSON has it."""
+        return msgspec.json.encode(tag.partition(":")[2])
+
 
 class PlainCodec:
     """The record holds type, tags and data."""
@@ -55,3 +62,7 @@ class PlainCodec:
         if payload is None:
             return DCBEvent(type=kind, data=data, tags=tags)
         return LedgerEvent(type=kind, data=data, tags=tags, payload=payload)
+
+    def trace(self, tag: str) -> bytes:
+        """Return the tag, as MessagePack has it."""
+        return tag.encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import uuid
@@ -69,17 +70,27 @@ def _make(root: Path, kind: Kind) -> None:
     files.sync_folder(root)
 
 
-def make_journal(store: Path) -> None:
+def make_journal(store: Path) -> bool:
     """Make a journal for a store that has none, in the place of one that a killed process left half made.
 
-    Raises:
-        OSError: There is no room for it; none is left.
+    Returns:
+        Whether it could be made; if not, none is left.
     """
-    path = store / files.JOURNAL
-    path.unlink(missing_ok=True)
     try:
+        remove_journal(store)
         files.make_journal_file(store)
         files.sync_folder(store)
     except OSError:
-        path.unlink(missing_ok=True)
-        raise
+        with contextlib.suppress(OSError):
+            remove_journal(store)
+        return False
+    return True
+
+
+def remove_journal(store: Path) -> None:
+    """Remove a journal that its store does not name.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    (store / files.JOURNAL).unlink(missing_ok=True)

@@ -11,7 +11,6 @@ import contextlib
 import os
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import lmdb
@@ -23,14 +22,13 @@ from rightful.errors import (
     ForeignStoreError,
     ForkedError,
     InUseError,
-    ReadOnlyStoreError,
-    StorageError,
     StoreFullError,
 )
 from rightful.recorders import files, locks
-from rightful.recorders.faults import storage_error
+from rightful.recorders.faults import opening_error, storage_error
 from rightful.recorders.journal import Journal
 from rightful.recorders.kinds import ABOUT, FORMAT, META, TREE, About, Kind
+from rightful.recorders.reading import Reading
 from rightful.tree import HASH_BYTES
 
 _SPARE_TABLES = 4  # a newer format may have more
@@ -93,7 +91,7 @@ class Environment:
             self._open_journal()
         except (lmdb.Error, OSError) as error:
             self.close()
-            raise self._opening_error(error) from error
+            raise opening_error(self.root, error, readonly=self.readonly) from error
         except BaseException:
             self.close()
             raise
@@ -102,12 +100,15 @@ class Environment:
         """Make lock.mdb if it is missing and nobody is using the one that was deleted."""
         if files.lock_file_is_whole(self._store):
             return
-        if self._hold is None or not self._hold.try_exclusive():
+        if self._hold is None or not self._hold.try_alone():
             if (self._store / files.LOCK).exists():
                 return  # its first opener makes it as large as that one wants
+            self.close()  # so that it is not named itself
             raise InUseError(str(self.root), locks.holders(self.root / "ledger.lock"))
-        files.make_lock_file(self._store)
-        self._hold.try_shared()
+        try:
+            files.make_lock_file(self._store)
+        finally:
+            self._hold.share()
 
     def _open_lmdb(self) -> lmdb.Environment:
         """Open LMDB's part: for reading, until the writer has its turn for the first time.
@@ -157,39 +158,35 @@ class Environment:
     def _open_journal(self) -> None:
         if self.kind.codec is None:
             return
-        if self.about.format < FORMAT and not self.readonly and self._alone():
+        if self.about.format < FORMAT and not self.readonly:
             self._give_journal()
         if self.about.journal_bytes:
             fd = files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=self.readonly)
             self.journal = Journal(self.root, fd, self.kind.codec, self._tabled)
 
-    def _alone(self) -> bool:
-        """Hold the store alone, if nobody else has it open."""
-        assert self._hold is not None
-        if self._hold.try_exclusive():
-            return True
-        if not self._hold.try_shared():  # another one was faster
-            raise InUseError(str(self.root), locks.holders(self.root / "ledger.lock"))
-        return False
-
     def _give_journal(self) -> None:
-        """Give a journal to a store of a program that knew none. Whoever has it open does not look there."""
+        """Give one to a store of a program that knew none, if nobody else has it open, since he would not look there.
+
+        Without room for one, all goes into the tables as before.
+        """
         from rightful.recorders import creation
 
-        about = msgspec.structs.replace(self.about, format=FORMAT, journal_bytes=limits.JOURNAL_BYTES)
-        try:
-            creation.make_journal(self._store)
-            self._writable = True
+        assert self._hold is not None
+        with locks.alone_in_turn(self.root, self._hold) as alone:
+            if not alone or not creation.make_journal(self._store):
+                return
+            about = msgspec.structs.replace(self.about, format=FORMAT, journal_bytes=limits.JOURNAL_BYTES)
+            try:
+                self._writable = True
+                self.reopen()
+                with self._raw().begin(write=True) as txn:
+                    txn.put(ABOUT, msgspec.json.encode(about), db=self.tables["meta"])
+            except lmdb.Error as error:
+                if not isinstance(storage_error(self.root, error), StoreFullError):
+                    raise
             self.reopen()
-            with self._raw().begin(write=True) as txn:
-                txn.put(ABOUT, msgspec.json.encode(about), db=self.tables["meta"])
-            self.about = about
-        except OSError as error:
-            if not isinstance(storage_error(self.root, error), StoreFullError):
-                raise  # without room for one, all goes into the tables as before
-        finally:
-            assert self._hold is not None
-            self._hold.try_shared()
+            if not self.about.journal_bytes:
+                creation.remove_journal(self._store)
 
     def allow_writing(self) -> None:
         """Have what was opened for reading be written too.
@@ -202,7 +199,7 @@ class Environment:
                 fd = files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=False)
             except OSError as error:
                 raise storage_error(self.root, error) from error
-            self.journal.reopened(fd)
+            self.journal.go_on_with(fd)
         self.readonly = False
 
     def _tabled(self) -> int:
@@ -210,14 +207,6 @@ class Environment:
         with self.read() as txn:
             tree = txn.get(TREE, db=self.tables["meta"]) or b""
         return int.from_bytes(tree[HASH_BYTES : HASH_BYTES + 8], "big")
-
-    def _opening_error(self, error: lmdb.Error | OSError) -> StorageError:
-        if isinstance(error, lmdb.Error) and "already open" in str(error):
-            return ForkedError(str(self.root))
-        if self.readonly and isinstance(storage_error(self.root, error), ReadOnlyStoreError):
-            what = f"{self._store / files.LOCK} cannot be written by you, and a reader must register in it ({error})"
-            return StorageError(what, "Nothing was changed. Ask the ledger's owner, or read a copy.")
-        return storage_error(self.root, error)
 
     def close(self) -> None:
         """Close it. A read that is under way ends first."""
@@ -254,23 +243,18 @@ class Environment:
             raise ForkedError(str(self.root))
         if self._lmdb is None:
             self._mend()
-        with self._gate:
-            while self._shut:
-                self._gate.wait()
-            env = self._raw()
-            self._reading += 1
         try:
-            return env.begin()
+            return self._begin_read()
         except lmdb.MapResizedError:
-            self.leave_read()
             self._adopt_map()
         except lmdb.ReadersFullError:
-            self.leave_read()
             self.check_readers()
         except lmdb.Error as error:
-            self.leave_read()
             raise storage_error(self.root, error) from error
-        return self._enter_read_again()
+        try:
+            return self._begin_read()
+        except lmdb.Error as error:
+            raise storage_error(self.root, error) from error
 
     def _mend(self) -> None:
         """Open it again for reading, after a commit and the reopening after it failed."""
@@ -282,7 +266,7 @@ class Environment:
             except (lmdb.Error, OSError) as error:
                 raise storage_error(self.root, error) from error
 
-    def _enter_read_again(self) -> lmdb.Transaction[bytes]:
+    def _begin_read(self) -> lmdb.Transaction[bytes]:
         with self._gate:
             while self._shut:
                 self._gate.wait()
@@ -290,9 +274,9 @@ class Environment:
             self._reading += 1
         try:
             return env.begin()
-        except lmdb.Error as error:
+        except lmdb.Error:
             self.leave_read()
-            raise storage_error(self.root, error) from error
+            raise
 
     def leave_read(self) -> None:
         """Say that a read transaction is over."""
@@ -351,14 +335,6 @@ class Environment:
     def newest_transaction(self) -> int:
         """Return the number of the last commit in the file, told to others or not."""
         return int(self._raw().info()["last_txnid"])
-
-    def sync_tables(self) -> None:
-        """Make durable what stands in LMDB's file. LMDB keeps no locks on it, so it may be opened."""
-        fd = os.open(self.data, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            getattr(os, "fdatasync", os.fsync)(fd)
-        finally:
-            os.close(fd)
 
     def check_readers(self) -> int:
         """Free the slots of dead readers, which would keep old pages alive; return how many."""
@@ -420,26 +396,3 @@ class Environment:
         self.journal.forget()
         if self._hold is not None:
             self._hold.close()
-
-
-class Reading:
-    """One short read transaction, as a context."""
-
-    __slots__ = ("_env", "_txn")
-
-    def __init__(self, env: Environment) -> None:
-        self._env = env
-
-    def __enter__(self) -> lmdb.Transaction[bytes]:
-        self._txn = self._env.enter_read()
-        return self._txn
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._txn.abort()
-        finally:
-            self._env.leave_read()
-        if isinstance(error, lmdb.Error):
-            raise storage_error(self._env.root, error) from error

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import lmdb
 
-from rightful.errors import ForeignStoreError, ReadOnlyStoreError, StorageError, StoreFullError
+from rightful.errors import ForeignStoreError, ForkedError, ReadOnlyStoreError, StorageError, StoreFullError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -37,6 +37,18 @@ def storage_error(folder: Path, error: lmdb.Error | OSError) -> StorageError:
     if code == errno.EIO and _is_full(folder):
         return StoreFullError(path, f"{error}, and the disk or the file's limit is reached")
     return StorageError(f"{path} failed: {error}")
+
+
+def opening_error(folder: Path, error: lmdb.Error | OSError, *, readonly: bool) -> StorageError:
+    """Return what to raise for a store that could not be opened."""
+    if isinstance(error, lmdb.Error) and "already open" in str(error):
+        return ForkedError(str(folder))
+    if readonly and isinstance(storage_error(folder, error), ReadOnlyStoreError):
+        what = f"{folder / 'store' / 'lock.mdb'} cannot be written by you, and a reader must register in it ({error})"
+        if isinstance(error, OSError):
+            what = f"{folder} cannot be read by you ({error})"
+        return StorageError(what, "Nothing was changed. Ask the ledger's owner, or read a copy.")
+    return storage_error(folder, error)
 
 
 def _code(error: lmdb.Error | OSError) -> int:

@@ -9,6 +9,7 @@ close of one of them gives up LMDB's own locks (trust.md 3).
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import struct
@@ -77,16 +78,51 @@ def open_journal(root: Path, store: Path, size: int, *, readonly: bool) -> int:
         ForeignStoreError: It is missing or cut short, and with it rows that were acknowledged.
         OSError: It cannot be opened.
     """
-    flags = (os.O_RDONLY if readonly else os.O_RDWR) | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = (os.O_RDONLY if readonly else os.O_RDWR) | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    name = f"{STORE}/{JOURNAL}"
     try:
         fd = os.open(store / JOURNAL, flags)
     except FileNotFoundError as error:
-        raise ForeignStoreError(str(root), f"{STORE}/{JOURNAL} is missing") from error
-    found = os.fstat(fd)
-    if not stat.S_ISREG(found.st_mode) or found.st_size < size:
+        raise ForeignStoreError(str(root), f"{name} is missing") from error
+    except OSError as error:
+        if error.errno in {errno.EISDIR, errno.ELOOP, errno.ENXIO}:
+            raise ForeignStoreError(str(root), f"{name} is no file") from error
+        raise
+    found, what = os.fstat(fd), ""
+    if not stat.S_ISREG(found.st_mode):
+        what = "is no file"
+    elif found.st_size < size:
+        what = f"is cut short: {found.st_size} of {size} bytes"
+    if what:
         os.close(fd)
-        raise ForeignStoreError(str(root), f"{STORE}/{JOURNAL} is cut short: {found.st_size} of {size} bytes")
+        raise ForeignStoreError(str(root), f"{name} {what}")
     return fd
+
+
+def sync(fd: int) -> None:
+    """Make durable what was written to an open file; what cannot be written need not be synced.
+
+    Raises:
+        OSError: The system failed; what is durable is not known.
+    """
+    try:
+        getattr(os, "fdatasync", os.fsync)(fd)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.EROFS}:
+            raise
+
+
+def sync_data(store: Path) -> None:
+    """Make durable what LMDB shows. It keeps no locks on this file, so it may be opened and closed.
+
+    Raises:
+        OSError: As `sync`.
+    """
+    fd = os.open(store / DATA, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
 
 
 def make_lock_file(store: Path) -> None:

@@ -7,19 +7,11 @@ written from its beginning again each time that its rows are in the tables; noth
 
 A record counts if it continues what stands before it: its first position is the next one, and its
 check is over the check of the record before. What an earlier round left, and what a kill or a
-power cut left half written, does neither. Only who has the turn writes, so a record that is there
-is never changed, and readers need no lock.
+power cut left half written, does neither. What does not fit but was durable once, which a later
+record says, is *damaged*. Only who has the turn writes, so a record that is there is never
+changed, and readers need no lock.
 
-| bytes | of a record, big-endian |
-|---|---|
-| 4 | `RfJ1` |
-| 4 | size of the body |
-| 8 | position of the first row |
-| 8 | the position through which all was durable when it was written |
-| 4 | how many rows |
-| 4 | size of the tree |
-| 32 | SHA-256 of the check of the record before (none: nothing), the 32 bytes above, and the body |
-| … | body: the tree (root, then frontier); then the rows, a MessagePack array of value and payload each |
+What a record is made of: `records`.
 """
 
 from __future__ import annotations
@@ -29,10 +21,7 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from pathlib import Path
-from struct import Struct as Layout
-from typing import Final, NamedTuple
 
 import msgspec
 
@@ -40,39 +29,21 @@ from rightful import limits
 from rightful.errors import ForeignStoreError
 from rightful.recorders.codec import Codec
 from rightful.recorders.faults import storage_error
+from rightful.recorders.records import (
+    CHECK_BYTES,
+    END,
+    HEAD_BYTES,
+    MAGIC,
+    TREE_BYTES,
+    Record,
+    check_of,
+    damaged_rows,
+    later,
+    pack,
+    record_of,
+    rows_of,
+)
 from rightful.recorders.tail import Kept, Tail
-
-_MAGIC: Final = b"RfJ1"
-_HEAD: Final = Layout(">4sIQQII")
-_CHECK_BYTES: Final = 32
-_RECORD_BYTES: Final = _HEAD.size + _CHECK_BYTES
-"""What a record has before its body; bytes."""
-
-_TREE_BYTES: Final = 32 + 8 + 64 * 32
-"""The largest tree: its root, its size and as many peaks as a size has bits; bytes."""
-
-_END: Final = bytes(4)
-"""Written behind a record, so that none counts again that a power cut left there behind one that is torn."""
-
-_encoder = msgspec.msgpack.Encoder()
-_rows = msgspec.msgpack.Decoder(list[tuple[bytes, bytes | None]])
-
-
-class Record(NamedTuple):
-    """What stands before a record's body."""
-
-    body_bytes: int
-    first: int
-    durable: int
-    row_count: int
-    tree_bytes: int
-    check: bytes
-    head: bytes
-
-    @property
-    def last(self) -> int:
-        """The position of its last row."""
-        return self.first + self.row_count - 1
 
 
 class Journal:
@@ -104,12 +75,13 @@ class Journal:
     def _restart(self, head: int, begins_with: bytes) -> None:
         self._tail = Tail(head, self._codec)
         self._last = head
-        self._start = self._end = 0  # where the rows that are kept begin and end in the file
+        self._end = 0  # where the last record ends in the file
         self._check = self._tree = b""
         self._lasts: list[int] = []  # of each record: the position of its last row
         self._ends: list[int] = []  # and where it ends
         self._checks: list[bytes] = []  # and its check
         self._begins_with = begins_with
+        self._torn = 0, b""  # where something stands that is no record, and its beginning
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -142,7 +114,7 @@ class Journal:
             return
         self._read_on()
         newest = max(len(self._ends) - 1, bisect_right(self._lasts, self.durable))
-        if self._read(0, _RECORD_BYTES) != self._begins_with or not self._stands(newest):
+        if self._read(0, HEAD_BYTES) != self._begins_with or not self._stands(newest):
             self._load()
 
     def _stands(self, first: int) -> bool:
@@ -151,84 +123,77 @@ class Journal:
         After a sync that failed the system may have dropped what we read, and others have written there.
         """
         for at in range(first, len(self._ends)):
-            start = self._ends[at - 1] if at else self._start
-            if self._read(start + _HEAD.size, _CHECK_BYTES) != self._checks[at]:
+            start = self._ends[at - 1] if at else 0
+            if self._read(start, HEAD_BYTES)[-CHECK_BYTES:] != self._checks[at]:
                 return False
         return True
 
     def _load(self) -> None:
         """Read it from its beginning: the rows that LMDB does not have."""
-        head, begins_with, first = self._beginning()
-        self._restart(head, begins_with)
-        if first is not None and first.first <= head:
-            self._pass_over(first, head)
+        self._restart(*self._beginning())
         self._read_on()
-        if not self._tail.rows:  # whatever stands there is of an earlier round
-            self._restart(head, begins_with)
-        self.durable = max(self.durable, head)
+        self.durable = max(self.durable, self._tail.start)
         self._is_known = True
 
-    def _beginning(self) -> tuple[int, bytes, Record | None]:
+    def _beginning(self) -> tuple[int, bytes]:
         """Return LMDB's last position, and what the journal began with after that was read."""
         before = -1
         while True:
             head = self._head()
-            begins_with = self._read(0, _RECORD_BYTES)
-            first = _record_of(begins_with)
+            begins_with = self._read(0, HEAD_BYTES)
+            first = record_of(begins_with)
+            if first is None and any(begins_with) and MAGIC not in self._read(0, self._size):
+                raise ForeignStoreError(str(self._root), "its journal is another program's file, or damaged")
             if first is None or first.first <= head + 1:
-                return head, begins_with, first
+                return head, begins_with
+            if check_of(b"", first, self._read(HEAD_BYTES, first.body_bytes)) != first.check:
+                return head, begins_with  # it is damaged, or what a kill left
             if head == before:  # else another process emptied it after the head was read
                 what = f"its journal begins at position {first.first}, and its tables end at {head}"
                 raise ForeignStoreError(str(self._root), what)
             before = head
 
-    def _pass_over(self, record: Record, head: int) -> None:
-        """Go to the first record with a row that LMDB does not have."""
-        this: Record | None = record
-        expected = record.first
-        while this is not None and this.first == expected and this.last <= head:
-            self._check, expected = this.check, this.last + 1
-            self._end += _RECORD_BYTES + this.body_bytes
-            this = self._record(self._end)
-        self._start, self._last = self._end, expected - 1
-        self._tail = Tail(self._last, self._codec)
-
     def _read_on(self) -> None:
         """Take what continues what is known."""
-        while (record := self._record(self._end)) is not None and record.first == self._last + 1:
-            body = self._read(self._end + _RECORD_BYTES, record.body_bytes)
-            if not self._fits(record, body) and not self._is_damage(record):
+        while any(head := self._read(self._end, HEAD_BYTES)):
+            record = record_of(head)
+            body = b"" if record is None else self._read(self._end + HEAD_BYTES, record.body_bytes)
+            if record is not None and record.first == self._last + 1 and self._fits(record, body):
+                self._take(record, body)
+            elif (self._end, head) == self._torn or not self._pass_damage():
+                self._torn = self._end, head
                 return
-            self._take(record, body)
-
-    def _record(self, at: int) -> Record | None:
-        """Return what stands at a place before a body; None if nothing does that could be one."""
-        return _record_of(self._read(at, _RECORD_BYTES))
 
     def _fits(self, record: Record, body: bytes) -> bool:
-        return _check_of(self._check, record.head[: _HEAD.size], body) == record.check
+        return check_of(self._check, record, body) == record.check
 
-    def _is_damage(self, record: Record) -> bool:
-        """Tell whether a record that does not fit its check was durable once, which a later one says.
+    def _pass_damage(self) -> bool:
+        """Pass over what was durable once and is damaged, which a later record says; tell whether one does.
 
-        Else it is what a kill or a power cut left, and was never acknowledged.
+        Else what stands there is what a kill or a power cut left, and was never acknowledged.
         """
-        at, before, last = self._end, record, record.last
-        while True:
-            at += _RECORD_BYTES + before.body_bytes
-            later = self._record(at)
-            if later is None or later.first != last + 1:
-                return False
-            body = self._read(at + _RECORD_BYTES, later.body_bytes)
-            if _check_of(before.check, later.head[: _HEAD.size], body) == later.check:
-                return later.durable >= record.first
-            before, last = later, later.last
+        rest = self._read(self._end, self._size - self._end)
+        record = record_of(rest[:HEAD_BYTES])
+        body = b"" if record is None else rest[HEAD_BYTES : record.size]
+        whole = None if record is None else check_of(self._check, record, body)
+        found = later(rest, self._last, whole)
+        if found is None:
+            return False
+        at, behind, check = found
+        if self._read(self._end, at) != rest[:at]:
+            return True  # it was read while it was written, and what is behind it after that: look again
+        if record is not None and check == whole:  # no more than its check is damaged
+            self._take(msgspec.structs.replace(record, check=check), body)
+            return True
+        tree_bytes = 0 if record is None else record.tree_bytes
+        self._tail.rows += damaged_rows(rest[HEAD_BYTES + tree_bytes : at], behind.first - 1 - self._last)
+        self._went_on(behind.first - 1, self._end + at, check, b"")
+        return True
 
     def _take(self, record: Record, body: bytes) -> None:
-        self._tail.rows += _rows_of(record, body)
+        self._tail.rows += rows_of(record, body)
         self.durable = max(self.durable, record.durable)
-        end = self._end + _RECORD_BYTES + record.body_bytes
-        self._went_on(record.last, end, record.check, body[: record.tree_bytes])
+        self._went_on(record.last, self._end + record.size, record.check, body[: record.tree_bytes])
 
     def _went_on(self, last: int, end: int, check: bytes, tree: bytes) -> None:
         self._last, self._end, self._check, self._tree = last, end, check, tree
@@ -259,8 +224,9 @@ class Journal:
             self._is_known = False
             self._look()
             at = bisect_right(self._lasts, self.durable)
-            start = self._ends[at - 1] if at else self._start
-            _write(self._fd, self._read(start, self._end - start), start)
+            start = self._ends[at - 1] if at else 0
+            if start < self._end:
+                _write(self._fd, self._read(start, self._end - start) + END, start)
             self._doubtful = False
 
     def emptied(self, head: int) -> None:
@@ -274,7 +240,7 @@ class Journal:
         size = sum(len(row.value or b"") + len(row.payload or b"") for row in rows)
         if self._fd is None or size > limits.JOURNAL_COMMIT_BYTES:
             return False
-        ends = self._end + _RECORD_BYTES + size + 16 * len(rows) + _TREE_BYTES + len(_END)
+        ends = self._end + HEAD_BYTES + TREE_BYTES + size + 16 * len(rows) + len(END)
         return ends <= self._size and self._last - self._tail.start + len(rows) <= limits.JOURNAL_ROWS
 
     def write(self, rows: Sequence[Kept], tree: bytes) -> None:
@@ -284,17 +250,18 @@ class Journal:
             OSError: The system failed; nothing was written that counts.
         """
         assert self._fd is not None
-        body = tree + _encoder.encode([(row.value, row.payload) for row in rows])
-        last = self._last + len(rows)
-        head = _HEAD.pack(_MAGIC, len(body), self._last + 1, self.durable, len(rows), len(tree))
-        check = _check_of(self._check, head, body)
+        record, body = pack(rows, tree, self._last + 1, self.durable, self._check)
         with self._lock:
-            if last != self._tail.last:
+            if record.last != self._tail.last:
                 raise OSError(errno.EIO, "the journal is not what it was when the turn began")
-            _write(self._fd, head + check + body + _END, self._end)
+            try:
+                _write(self._fd, record.head + body + END, self._end)
+            except OSError:
+                if self._read(self._end, record.size) != record.head + body:
+                    raise
             if not self._end:
-                self._begins_with = head + check
-            self._went_on(last, self._end + _RECORD_BYTES + len(body), check, tree)
+                self._begins_with = record.head
+            self._went_on(record.last, self._end + record.size, record.check, tree)
 
     # -- the disk --------------------------------------------------------------------------
 
@@ -333,12 +300,12 @@ class Journal:
         """Take nothing for granted that is known of it, from the next turn on: a sync or a commit failed."""
         self._doubtful, self._synced = True, 0
 
-    def reopened(self, fd: int) -> None:
-        """Go on with another open file, which may be written. The system tells it of no earlier failure."""
+    def go_on_with(self, fd: int) -> None:
+        """Use another descriptor of the same file, which may be written too; what is known of it stays."""
         with self._sync, self._lock:
-            before, self._fd, self._doubtful = self._fd, fd, True
-            if before is not None:
-                os.close(before)
+            before, self._fd = self._fd, fd
+        if before is not None:
+            os.close(before)
 
     def close(self) -> None:
         """Close the file, when nobody reads or syncs it."""
@@ -350,29 +317,6 @@ class Journal:
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
-
-
-def _record_of(head: bytes) -> Record | None:
-    """Return what 64 bytes say of a record; None if they are of none."""
-    if len(head) < _RECORD_BYTES or not head.startswith(_MAGIC):
-        return None
-    _, body_bytes, first, durable, count, tree_bytes = _HEAD.unpack_from(head)
-    return Record(body_bytes, first, durable, count, tree_bytes, head[_HEAD.size :], head)
-
-
-def _check_of(before: bytes, head: bytes, body: bytes) -> bytes:
-    check = sha256(before + head)
-    check.update(body)
-    return check.digest()
-
-
-def _rows_of(record: Record, body: bytes) -> list[Kept]:
-    """Return the rows of a record; without bytes where it is damaged."""
-    try:
-        rows = [Kept(value, payload) for value, payload in _rows.decode(body[record.tree_bytes :])]
-    except msgspec.DecodeError:
-        rows = []
-    return rows if len(rows) == record.row_count else [Kept(None, None)] * record.row_count
 
 
 def _write(fd: int, data: bytes, at: int) -> None:

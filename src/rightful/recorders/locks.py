@@ -9,10 +9,13 @@ cannot starve the others: whoever holds `queue.lock` is the only one who waits f
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import stat
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from rightful import limits
@@ -20,6 +23,9 @@ from rightful.errors import InUseError, ReadOnlyStoreError
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
+_TURN_WAIT_S = 2.0
+"""How long an opener waits for one who gives the store a journal; seconds. It takes milliseconds, once."""
+
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
@@ -76,6 +82,26 @@ class Flock:
     def try_shared(self) -> bool:
         """Take it together with others, unless one has it alone."""
         return self._try(fcntl.LOCK_SH)
+
+    def try_alone(self) -> bool:
+        """Take alone what is held together with others; if somebody else has it, go on holding it so.
+
+        Raises:
+            InUseError: Another one took it meanwhile, since the system gives it back for a moment. It is not held.
+        """
+        if self.try_exclusive():
+            return True
+        self.share()
+        return False
+
+    def share(self) -> None:
+        """Hold what one had alone, or lost, together with others again.
+
+        Raises:
+            InUseError: Another one took it meanwhile. It is not held.
+        """
+        if not self.try_shared():
+            raise InUseError(str(self.path.parent), holders(self.path))
 
     def unlock(self) -> None:
         """Give it back, for every process that inherited it too."""
@@ -144,9 +170,47 @@ def hold_shared(folder: Path, *, readonly: bool = False) -> Flock | None:
     path = folder / "ledger.lock"
     lock = _open_to_read(path) if readonly else Flock.open(path)
     if lock is not None and not lock.try_shared():
-        lock.close()
-        raise InUseError(str(folder), holders(path))
+        _await_turn(folder)
+        if not lock.try_shared():
+            lock.close()
+            raise InUseError(str(folder), holders(path))
     return lock
+
+
+@contextlib.contextmanager
+def alone_in_turn(folder: Path, hold: Flock) -> Iterator[bool]:
+    """Have the turn and the store alone meanwhile, if nobody else has either; who opens it then waits a little.
+
+    Raises:
+        InUseError: Another one took it alone meanwhile. It is not held any more.
+    """
+    turn = Flock.open(folder / "writer.lock")
+    try:
+        if not turn.try_exclusive() or not hold.try_alone():
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            hold.share()
+    finally:
+        turn.close()
+
+
+def _await_turn(folder: Path) -> None:
+    """Wait until nobody has the turn, but not for ever for one who was stopped in it."""
+
+    def wait() -> None:
+        with contextlib.suppress(OSError, ReadOnlyStoreError):
+            turn = Flock.open(folder / "writer.lock")
+            try:
+                turn.exclusive()
+            finally:
+                turn.close()
+
+    thread = threading.Thread(target=wait, name="rightful-waits", daemon=True)
+    thread.start()
+    thread.join(_TURN_WAIT_S)
 
 
 def hold_alone(folder: Path) -> Flock:

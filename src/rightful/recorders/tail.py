@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 from eventsourcing.dcb.api import DCBEvent, DCBQuery
@@ -25,6 +26,9 @@ class Kept(Struct, frozen=True, gc=False):
     payload: bytes | None
 
 
+_UNINDEXED: Final = 8
+"""How often a tag is looked for in the rows themselves; more is worth an index. A process of one append asks once."""
+
 Index = dict[str, int | list[int]]
 """Positions by word; a list only where there are several, since most tags are those of one row."""
 
@@ -42,7 +46,7 @@ class Tail:
         self.rows: list[Kept] = []
         self._codec = codec
         self._lock = threading.Lock()
-        self._indexed = 0
+        self._indexed = self._asked = 0
         self._tags: Index = {}
         self._types: Index = {}
 
@@ -77,8 +81,20 @@ class Tail:
 
     def tagged(self, tag: str) -> Sequence[int]:
         """Return the positions of the rows that have the tag, ascending."""
+        self._asked += 1
+        if self._asked <= _UNINDEXED and self._indexed < len(self.rows):
+            return self._sought(tag)
         tags, _ = self._index()
         return _found(tags, tag)
+
+    def _sought(self, tag: str) -> list[int]:
+        if self._codec is None:
+            return []
+        with self._lock:
+            trace = self._codec.trace(tag)
+            like = [at for at, row in enumerate(self.rows) if row.value is not None and trace in row.value]
+            events = ((at, self.event(self.rows[at])) for at in like)
+            return [self.start + 1 + at for at, event in events if event is not None and tag in event.tags]
 
     def fitting(self, query: DCBQuery, after: int, until: int) -> list[int]:
         """Return the positions after a position, through another, of the rows that fit a query, ascending."""

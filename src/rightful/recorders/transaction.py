@@ -7,6 +7,7 @@ from collections.abc import Callable
 import lmdb
 
 from rightful.errors import ClosedError, StorageError
+from rightful.recorders import files
 from rightful.recorders.environment import Environment
 from rightful.recorders.faults import storage_error
 
@@ -76,7 +77,7 @@ class Transaction:
         """
         try:
             self._env.reopen()
-            self._env.sync_tables()
+            files.sync_data(self._env.data.parent)
             with self._env.read() as txn:
                 there = txn.id() == self._number and stands(txn)
         except (lmdb.Error, OSError, StorageError) as again:

@@ -64,9 +64,11 @@ class Cursor:
             return {}
 
     def _store(self) -> list[int]:
-        """Return which file the rows stand in: a restored ledger has another, and may lack what was taken."""
-        facts = os.stat(f"{self._ledger}/store/data.mdb")
-        return [facts.st_dev, facts.st_ino]
+        """Return which files the rows stand in: a restored ledger has others, and may lack what was taken."""
+        facts = [os.stat(f"{self._ledger}/store/data.mdb")]
+        with contextlib.suppress(FileNotFoundError):  # a store of format 1 has none
+            facts.append(os.stat(f"{self._ledger}/store/journal"))
+        return [number for one in facts for number in (one.st_dev, one.st_ino)]
 
     def save(self, taken: Taken) -> None:
         """Keep what was taken, if the ledger's folder can be written."""
