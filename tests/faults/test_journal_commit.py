@@ -121,6 +121,27 @@ def test_a_sync_that_failed_leaves_the_outcome_unknown_and_the_handle_goes_on(
         assert in_tables(again) == 0
 
 
+def test_a_sync_that_fails_while_a_turn_writes_again_is_not_forgotten(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a thread that follows: the turn after it writes again what that sync did not."""
+    journal = recorder.tables().env.journal
+    journal.doubt()
+    look = journal._look
+
+    def looking() -> None:
+        monkeypatch.undo()
+        look()
+        journal.doubt()
+
+    monkeypatch.setattr(journal, "_look", looking)
+    with pytest.raises(OutcomeUnknownError, match="could not be synced"):
+        recorder.append([event("doubtful")])
+
+    assert recorder.append([event("next")]) == 4
+    assert _data(recorder) == [b"doubtful", b"next"]
+
+
 def test_a_failed_write_of_many_is_tried_for_each_alone(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,13 +221,18 @@ class Journal:
             at = bisect_right(self._lasts, self.durable)
             if not self._doubtful and self._stands(at):
                 return
-            self._is_known = False
-            self._look()
-            at = bisect_right(self._lasts, self.durable)
-            start = self._ends[at - 1] if at else 0
-            if start < self._end:
-                _write(self._fd, self._read(start, self._end - start) + END, start)
-            self._doubtful = False
+            self._is_known = self._doubtful = (
+                False  # before it is written: one that fails meanwhile counts
+            )
+            try:
+                self._look()
+                at = bisect_right(self._lasts, self.durable)
+                start = self._ends[at - 1] if at else 0
+                if start < self._end:
+                    _write(self._fd, self._read(start, self._end - start) + END, start)
+            except BaseException:
+                self._doubtful = True
+                raise
 
     def emptied(self, head: int) -> None:
         """Begin anew: LMDB has all rows through a position, on the disk."""
@@ -279,10 +284,10 @@ class Journal:
             OSError: The system failed, now or before; whether all is durable is not known.
         """
         with self._sync:
-            last = self._last
+            with self._lock:  # no turn is writing again meanwhile
+                last, doubtful = self._last, self._doubtful
             if self._fd is None or last <= (self.durable if for_answer else max(self.durable, self._synced)):
                 return
-            doubtful = self._doubtful
             if doubtful and for_answer:
                 raise OSError(errno.EIO, "what was written before could not be synced")
             try:
@@ -293,7 +298,7 @@ class Journal:
                     raise
                 doubtful = True
             self._synced = last
-            if not doubtful:
+            if not doubtful and not self._doubtful:
                 self.durable = max(self.durable, last)
 
     def doubt(self) -> None:
