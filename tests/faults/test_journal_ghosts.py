@@ -154,7 +154,7 @@ def test_who_knows_a_row_in_front_of_the_last_that_is_not_there_any_more_puts_no
     with opened(folder) as recorder:
         if had_a_turn:
             assert recorder.decide(lambda _: []) == 2
-        _left(folder, "dropped", "kept")
+        _left(folder, "dropped" * 30, "kept")
         assert recorder.head() == 4
         at, end = _record_at(folder, 3)
         _put(folder, at, bytes(end - at))

@@ -221,9 +221,7 @@ class Journal:
             at = bisect_right(self._lasts, self.durable)
             if not self._doubtful and self._stands(at):
                 return
-            self._is_known = self._doubtful = (
-                False  # before it is written: one that fails meanwhile counts
-            )
+            self._is_known = self._doubtful = False  # before it is written: one that fails meanwhile counts
             try:
                 self._look()
                 at = bisect_right(self._lasts, self.durable)
