@@ -43,16 +43,24 @@ class Appender:
         """Look at what stands."""
         journal = self._env.journal
         journal.begin_turn()
-        looking = Looking(self._tables)
-        now = looking.__enter__()
-        self._looking = looking
+        now = self._look()
+        if self._env.newest_commit() != now.txn.id():
+            self._leave()
+            self._transaction.adopt()
+            now = self._look()
+        self._now, self._before = now, now.head
         if now.head == now.tabled and (now.tail.rows or now.tail.start != now.head):  # LMDB has all
             journal.emptied(now.head)
             now.tail = journal.tail
         if now.tree() != self._tree:
             self._frontier, self._tree = self._tables.frontier(now.tree()), now.tree()
-        self._now, self._before = now, now.head
         self._view = _View(now)
+
+    def _look(self) -> Moment:
+        looking = Looking(self._tables)
+        now = looking.__enter__()
+        self._looking = looking
+        return now
 
     def apply(self, request: Request) -> int:
         """Run a decision and add its events; return the position of the last."""

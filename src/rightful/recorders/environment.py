@@ -349,6 +349,10 @@ class Environment:
         with self.read() as txn:
             return txn.id()
 
+    def newest_commit(self) -> int:
+        """Return the number of the newest commit in the file, also of one that no read sees yet."""
+        return int(self._raw().info()["last_txnid"])
+
     def check_readers(self) -> int:
         """Free the slots of dead readers, which would keep old pages alive; return how many."""
         return self._raw().reader_check()

@@ -9,6 +9,7 @@ import lmdb
 from rightful.errors import ClosedError, StorageError
 from rightful.recorders.environment import Environment
 from rightful.recorders.faults import storage_error
+from rightful.recorders.kinds import ABOUT
 
 
 class SpoiledError(Exception):
@@ -43,6 +44,25 @@ class Transaction:
             raise storage_error(self._env.root, error) from error
         self._number = self._txn.id()
         return self._txn
+
+    def adopt(self) -> None:
+        """Have everybody see a commit whose process was killed before LMDB told of it; in our turn.
+
+        LMDB tells readers of a commit after its last write and sync. Who is killed in between leaves one
+        that nobody sees and that the next commit goes on from: what was added to the journal meanwhile
+        would stand at positions that are taken.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        try:
+            txn = self.begin()
+            meta = self._env.tables["meta"]
+            txn.put(ABOUT, txn.get(ABOUT, db=meta) or b"", db=meta)  # as it was: a commit of nothing is none
+            self.commit(lambda _: True)  # the turn is ours, so the number of the transaction names ours
+        except (lmdb.Error, SpoiledError, UnclearError) as error:
+            self.abort()
+            raise StorageError(f"{self._env.root} failed: {error.__cause__ or error}") from error
 
     def abort(self) -> None:
         """End it, and write nothing."""
