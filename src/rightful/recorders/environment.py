@@ -59,7 +59,7 @@ class Environment:
         self.pid = os.getpid()
         self.write_gate = threading.Lock()  # held while a write transaction is open
         self.thread: int | None = None  # the one that holds the gate
-        self._writable = self._closed = False
+        self._writable = self._closed = self._synced = False
         self._store = root / files.STORE
         self.data = self._store / files.DATA
         self._gate = threading.Condition(threading.Lock())
@@ -202,8 +202,7 @@ class Environment:
                 fd = files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=False)
             except OSError as error:
                 raise storage_error(self.root, error) from error
-            self.journal.close()
-            self.journal = Journal(self.root, fd, self.kind.codec, self._tabled)
+            self.journal.use(fd)
         self.readonly = False
 
     def _tabled(self) -> int:
@@ -226,12 +225,12 @@ class Environment:
         self._closed = True
         try:
             self._close_lmdb()
-            self.journal.close()
         finally:
+            self._undrain()  # before the journal is closed: who looks at it may wait to read
+            self.journal.close()
             if self._hold is not None:
                 self._hold.close()
             self._hold = None
-            self._undrain()
 
     def is_ours(self) -> bool:
         """Tell whether this process opened it, not one that forked this one."""
@@ -348,6 +347,16 @@ class Environment:
         """
         with self.read() as txn:
             return txn.id()
+
+    def sync_tables(self) -> None:
+        """Make durable what LMDB shows, once a process: who wrote it may have been killed in its last sync.
+
+        Raises:
+            OSError: The system failed.
+        """
+        if not self._synced:
+            files.sync_data(self._store)
+            self._synced = True
 
     def newest_commit(self) -> int:
         """Return the number of the newest commit in the file, also of one that no read sees yet."""

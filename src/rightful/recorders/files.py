@@ -9,6 +9,7 @@ close of one of them gives up LMDB's own locks (trust.md 3).
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import struct
@@ -87,6 +88,32 @@ def open_journal(root: Path, store: Path, size: int, *, readonly: bool) -> int:
         os.close(fd)
         raise ForeignStoreError(str(root), f"{STORE}/{JOURNAL} is cut short: {found.st_size} of {size} bytes")
     return fd
+
+
+def sync(fd: int) -> None:
+    """Make durable what was written to an open file; what cannot be written need not be synced.
+
+    Raises:
+        OSError: The system failed; what is durable is not known.
+    """
+    try:
+        getattr(os, "fdatasync", os.fsync)(fd)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.EROFS}:
+            raise
+
+
+def sync_data(store: Path) -> None:
+    """Make durable what LMDB shows. It keeps no locks on this file, so it may be opened and closed.
+
+    Raises:
+        OSError: As `sync`.
+    """
+    fd = os.open(store / DATA, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
 
 
 def make_lock_file(store: Path) -> None:

@@ -37,7 +37,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rightful import limits
-from rightful.errors import ForeignStoreError
+from rightful.errors import ClosedError, ForeignStoreError
+from rightful.recorders import files
 from rightful.recorders.codec import Codec
 from rightful.recorders.faults import storage_error
 from rightful.recorders.tail import Kept, Tail
@@ -94,6 +95,7 @@ class Journal:
         self._doubtful = True  # whether a sync may have failed, ours or one before us, and no turn began since
         self._failed = False  # whether the file may differ from what we know of it
         self.durable = 0
+        self._shown = 0  # the position through which a sync of ours was done, whatever one before it failed to write
         self._size = 0 if fd is None else os.fstat(fd).st_size
         self._sync = threading.Lock()
         self._restart(0, b"")
@@ -182,8 +184,11 @@ class Journal:
         """Take what continues what is known."""
         while (record := self._record(self._end)) is not None and record.first == self._last + 1:
             body = self._read(self._end + _RECORD_BYTES, record.body_bytes)
-            if not self._fits(record, body) and not self._is_damage(record):
+            fits = self._fits(record, body)
+            if not fits and not self._is_damage(record):
                 return
+            if fits:
+                self.durable = max(self.durable, record.durable)
             self._take(record, body)
 
     def _record(self, at: int) -> Record | None:
@@ -205,13 +210,13 @@ class Journal:
             if later is None or later.first != last + 1:
                 return False
             body = self._read(at + _RECORD_BYTES, later.body_bytes)
-            if _check_of(before.check, later.head[: _HEAD.size], body) == later.check:
-                return later.durable >= record.first
+            fits = _check_of(before.check, later.head[: _HEAD.size], body) == later.check
+            if fits and later.durable >= record.first:
+                return True
             before, last = later, later.last
 
     def _take(self, record: Record, body: bytes) -> None:
         self._tail.rows += _rows_of(record, body)
-        self.durable = max(self.durable, record.durable)
         end = self._end + _RECORD_BYTES + record.body_bytes
         self._went_on(record.last, end, record.check, body[: record.tree_bytes])
 
@@ -239,11 +244,15 @@ class Journal:
         with self._lock:
             if self._failed:
                 self._is_known = self._failed = False
-            self._look()
-            at = bisect_right(self._lasts, self.durable)
-            start = self._ends[at - 1] if at else self._start
-            _write(self._fd, self._read(start, self._end - start), start)
-            self._doubtful = False
+            self._doubtful = False  # before it is written: a sync that fails meanwhile makes it doubtful again
+            try:
+                self._look()
+                at = bisect_right(self._lasts, self.durable)
+                start = self._ends[at - 1] if at else self._start
+                _write(self._fd, self._read(start, self._end - start), start)
+            except BaseException:
+                self._doubtful = True
+                raise
 
     def emptied(self, head: int) -> None:
         """Begin anew: LMDB has all rows through a position, on the disk."""
@@ -288,25 +297,36 @@ class Journal:
 
         Raises:
             OSError: The system failed, now or before; whether all is durable is not known.
+            ClosedError: It was closed.
         """
         with self._sync:
-            last = self._last
-            if self._fd is None or last <= self.durable:
+            with self._lock:
+                last, doubtful = self._last, self._doubtful
+            if last <= (self.durable if for_answer else max(self.durable, self._shown)):
                 return
+            if self._fd is None:
+                raise ClosedError(str(self._root))
             if self._failed and for_answer:
                 raise OSError(errno.EIO, "what was written before could not be synced")
             try:
-                getattr(os, "fdatasync", os.fsync)(self._fd)
-            except OSError as error:
-                if error.errno not in {errno.EINVAL, errno.EROFS}:  # what cannot be written need not be synced
-                    self.doubt()
-                    raise
-            if not self._failed:
+                files.sync(self._fd)
+            except OSError:
+                self.doubt()
+                raise
+            self._shown = max(self._shown, last)
+            if not doubtful and not self._doubtful:
                 self.durable = max(self.durable, last)
 
     def doubt(self) -> None:
         """Take nothing for granted that is known of it, from the next turn on: a sync or a commit failed."""
         self._doubtful = self._failed = True
+        self._shown = 0
+
+    def use(self, fd: int) -> None:
+        """Go on with another open file of it: one that can be written."""
+        with self._sync, self._lock:
+            self.forget()
+            self._fd, self._size = fd, os.fstat(fd).st_size
 
     def close(self) -> None:
         """Close the file, when nobody reads or syncs it."""

@@ -86,9 +86,9 @@ class Subscription(DCBSubscription["LMDBRecorder"]):
 
     def _read_on(self) -> None:
         page = read_page(self._recorder.tables(), self._query, self._last_position, None, limits.PAGE_ROWS)
-        self._last_position = max(self._last_position, page.through)
         if page.events:
-            self._recorder.settle()
+            self._recorder.settle()  # if that fails, they are read again
+        self._last_position = max(self._last_position, page.through)
         self._buffer.extend(page.events)
         if not page.events and page.through >= page.head:
             self._recorder.wait_beyond(max(page.head, self._last_position), None, self._stopping)
