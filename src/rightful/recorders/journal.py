@@ -187,6 +187,8 @@ class Journal:
             fits = self._fits(record, body)
             if not fits and not self._is_damage(record):
                 return
+            if not fits and self._read(self._end, _RECORD_BYTES + len(body)) != record.head + body:
+                continue  # it was read while it was written, and others wrote on before the later ones were read
             if fits:
                 self.durable = max(self.durable, record.durable)
             self._take(record, body)

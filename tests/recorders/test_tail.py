@@ -1,0 +1,128 @@
+"""The rows behind the tables: where they are found, and what of them a reader may see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from eventsourcing.dcb.api import DCBEvent, DCBQuery
+from tests.contracts.base import event, query, tagged
+
+from rightful.recorders.codec import PlainCodec
+from rightful.recorders.tail import Kept, Tail
+
+CODEC = PlainCodec()
+EVENTS = [
+    event("1", "a", ("x",)),
+    event("2", "b", ("x", "y", "x")),
+    event("3", "a"),
+    event("4", "c", ("", "xy")),
+]
+
+
+def rows(events: Sequence[DCBEvent]) -> list[Kept]:
+    return [Kept(bytes(32) + CODEC.pack(each), None) for each in events]
+
+
+def read() -> Tail:
+    """Return a tail as who reads a journal has it: the events are in the rows only."""
+    tail = Tail(10, CODEC)
+    tail.rows += rows(EVENTS)
+    return tail
+
+
+def grown() -> Tail:
+    """Return a tail as its writer has it."""
+    tail = Tail(10, CODEC)
+    tail.grow(rows(EVENTS[:1]), EVENTS[:1])
+    tail.grow(rows(EVENTS[1:]), EVENTS[1:])
+    return tail
+
+
+def mixed() -> Tail:
+    """Return one that read on, was asked, and then grew."""
+    tail = Tail(10, CODEC)
+    tail.rows += rows(EVENTS[:1])
+    tail.grow(rows(EVENTS[1:2]), EVENTS[1:2])
+    assert list(tail.tagged("x")) == [11, 12]
+    tail.grow(rows(EVENTS[2:]), EVENTS[2:])
+    return tail
+
+
+@pytest.fixture(params=[read, grown, mixed])
+def tail(request: pytest.FixtureRequest) -> Tail:
+    made: Tail = request.param()
+    return made
+
+
+def test_its_rows_are_told_by_position(tail: Tail) -> None:
+    assert tail.last == 14
+    assert [tail.event(tail.row(position)) for position in range(11, 15)] == EVENTS
+    assert [tail.after(after, until) for after, until in ((10, 14), (0, 12), (12, 13), (14, 20), (3, 5), (8, 12))] == [
+        tail.rows,
+        tail.rows[:2],
+        tail.rows[2:3],
+        [],
+        [],
+        tail.rows[:2],
+    ]
+
+
+def test_a_tag_names_its_rows_once_each(tail: Tail) -> None:
+    found = {tag: list(tail.tagged(tag)) for tag in ("x", "y", "", "xy", "z")}
+    assert found == {"x": [11, 12], "y": [12], "": [14], "xy": [14], "z": []}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (tagged("x"), [11, 12]),
+        (tagged("x", "y"), [12]),
+        (tagged("y", "xy"), []),
+        (tagged(""), [14]),
+        (query((("a",), ())), [11, 13]),
+        (query((("a", "c"), ())), [11, 13, 14]),
+        (query((("a",), ("x",))), [11]),
+        (query((("d",), ())), []),
+        (query((("c",), ()), ((), ("y",)), (("b",), ("x",))), [12, 14]),
+    ],
+)
+def test_rows_that_fit_a_query_are_found_between_two_positions(
+    tail: Tail, wanted: DCBQuery, expected: list[int]
+) -> None:
+    assert tail.fitting(wanted, 0, 14) == expected
+    assert tail.fitting(wanted, 11, 13) == [position for position in expected if 11 < position <= 13]
+    assert tail.fitting(wanted, 0, 10) == []
+
+
+def test_tags_are_found_by_how_they_begin_as_soon_as_a_row_that_one_may_see_has_them(tail: Tail) -> None:
+    assert sorted(tail.tags_like("x", 14)) == ["x", "xy"]
+    assert sorted(tail.tags_like("x", 13)) == ["x"]
+    assert sorted(tail.tags_like("y", 11)) == []
+
+
+def test_what_is_cut_is_found_no_more_and_what_comes_in_its_place_is(tail: Tail) -> None:
+    kept, (tags, _) = tail.tagged("x"), tail._index()
+    tail.cut(11)
+
+    assert (tail.last, list(tail.tagged("x")), list(tail.tagged("xy"))) == (11, [11], [])
+    assert (list(kept), tags["xy"]) == ([11, 12], 14), "who had looked before minds where his moment ends"
+    tail.grow(rows([event("other", "b", ("xy",))]), [event("other", "b", ("xy",))])
+    assert (list(tail.tagged("x")), list(tail.tagged("xy")), tail.fitting(query((("b",), ())), 0, 12)) == (
+        [11],
+        [12],
+        [12],
+    )
+
+
+def test_a_cut_where_nothing_stands_takes_nothing(tail: Tail) -> None:
+    tail.cut(14)
+    assert (tail.last, list(tail.tagged("xy"))) == (14, [14])
+
+
+def test_a_damaged_row_is_under_no_tag_and_its_neighbours_are() -> None:
+    tail = Tail(0, CODEC)
+    tail.rows += [*rows(EVENTS[:1]), Kept(None, None), Kept(bytes(32) + b"\xc1", None), *rows(EVENTS[:1])]
+
+    assert list(tail.tagged("x")) == [1, 4]
+    assert [tail.event(row) for row in tail.rows] == [EVENTS[0], None, None, EVENTS[0]]
