@@ -284,6 +284,9 @@ HISTORY_READY_ITEMS = 256
 HISTORY_READY_BYTES = 256 * 1024
 """JSON of a history that an event loop reads itself; bytes. It takes less than a millisecond."""
 
+HISTORY_WRITTEN_BYTES = 64 * 1024
+"""What is remembered of the last appends to histories, to fold it unread; bytes. It takes a millisecond or two."""
+
 HISTORY_ATTEMPTS = 100
 """How often a pop is decided anew because others were faster. Each time one of them got through."""
 

@@ -103,10 +103,9 @@ def check(proposed: Event | Mapping[str, Any]) -> Checked:
 
 def _wire_of(event: Event) -> dict[str, Any]:
     kind = type(event)
-    wire = {
-        name: getattr(event, attribute)
-        for attribute, name in zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
-    }
+    names, wire = kind.__struct_encode_fields__, structs.asdict(event)
+    if names != kind.__struct_fields__:
+        wire = dict(zip(names, wire.values(), strict=True))
     wire["type"] = kind.__struct_config__.tag
     return wire
 

@@ -17,7 +17,7 @@ from rightful.errors import BusyError, ConditionFailedError, OutcomeUnknownError
 from rightful.events import ExposureRecorded
 from rightful.identity import event_id
 from rightful.ledger.log import Log, now_us
-from rightful.ledger.recorded import Receipt
+from rightful.ledger.recorded import Receipt, Stored
 from rightful.parts import ArmShown
 from rightful.recorders.port import Decision
 from rightful.times import at_of, us_of
@@ -293,6 +293,18 @@ def test_receipts_are_those_of_the_decision_that_was_written() -> None:
     receipts = Log(Retrying()).append([grade("a"), grade("b")])
 
     assert [(receipt.outcome, receipt.position) for receipt in receipts] == [("duplicate", 1), ("appended", 2)]
+
+
+def test_who_asks_gets_the_rows_that_were_written_as_they_are_read(clock: Callable[[], int]) -> None:
+    log, rows = Log(MemoryRecorder(calls=2), clock=clock), list[Stored]()
+
+    log.append([call("a"), {}, call("ab"), call("a"), call("b")], wrote=rows)
+    log.append([call("a")], wrote=rows)
+    with pytest.raises(ConditionFailedError):
+        log.append([grade("a")], unless=DCBQuery(), wrote=rows)
+
+    assert [row.envelope.outcome for row in rows] == ["appended", "refined", "conflict"]
+    assert rows == [row for page in log.scan() for row in page]
 
 
 def test_a_row_of_a_newer_envelope_does_not_stop_appending(log: Log, recorder: MemoryRecorder) -> None:

@@ -167,8 +167,9 @@ class World:
         self.told[self.log.head()] = views
         for actor in [self.actors[self.log.head() % 3]]:  # the others catch up with more at once
             for name, view in views:
-                found = actor.histories.history(name)
+                soon, found = actor.histories.ready(name, go_on=True), actor.histories.history(name)
                 assert list(zip(found.ids, found.items, strict=True)) == [(one.id, one.item) for one in view]
+                assert soon is None or (soon.ids, soon.items, soon.token) == (found.ids, found.items, found.token)
 
     def check_all(self) -> None:
         """What was shown at each position is shown for it again, and nothing that counts is missing from the whole."""

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
-from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from msgspec import structs
 
 from rightful import limits, times
 from rightful.envelope import body_of
-from rightful.errors import ConditionFailedError, OutcomeUnknownError, UsageError
-from rightful.events import Event, HistoryCleared, HistoryCompacted, HistoryForked, HistoryPopped
+from rightful.errors import ConditionFailedError, UsageError
+from rightful.events import HistoryCleared, HistoryCompacted, HistoryForked, HistoryPopped
 from rightful.histories import telling
 from rightful.histories.covering import covers_of, names_of, seen
 from rightful.histories.history import FullHistory, History
 from rightful.histories.parts import events_of, is_same, listed, stored
 from rightful.histories.reading import folded
+from rightful.histories.sending import any_of, send
 from rightful.histories.showing import affects, is_little, showing
 from rightful.histories.views import Views
 from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Clock, Log, now_us
-from rightful.ledger.recorded import Receipt, valid
+from rightful.ledger.recorded import Receipt, Stored
 from rightful.parts import Covers, HistoryRead
 from rightful.projections.histories.fold import CHANGES, HISTORY, Without
 from rightful.projections.histories.items import objects
@@ -53,6 +53,7 @@ class Histories:
         self._clock = clock
         self._producer = producer
         self._views = Views(log)
+        self._send = partial(send, log)
 
     def history(self, session: str, limit: int | None = None, *, without: Without | None = None) -> History:
         """Return what the model would see next.
@@ -77,17 +78,28 @@ class Histories:
                 without = None
             return showing(fold, Token(session, head, self._ledger_id, limit, without=without))
 
-    def ready(self, session: str, limit: int | None = None, *, without: Without | None = None) -> History | None:
+    def ready(
+        self, session: str, limit: int | None = None, *, without: Without | None = None, go_on: bool = False
+    ) -> History | None:
         """Return what `history` does, where nothing has to be folded or waited for and little be read; else None.
 
         So an event loop can ask for it without giving it to a thread. Raises as `history` does.
+
+        Args:
+            session: As `history`.
+            limit: As `history`.
+            without: As `history`.
+            go_on: Fold first what was added since the last time, if it is little and was all appended here.
         """
         kept = self._views.of(session)
         if not kept.lock.acquire(blocking=False):
             return None
         try:
+            head = self.log.head()
+            if go_on:
+                self._views.go_on(session, kept, head)
             fold = kept.fold
-            if fold is None or kept.position != self.log.head():
+            if fold is None or kept.position != head:
                 return None
             if affects(fold, without) or not is_little(fold, limit):
                 return None
@@ -145,17 +157,19 @@ class Histories:
             producer=self._producer,
             at=times.at_of(self._clock()),
         )
-        ids = [event_id(self._producer, event.key or "") for event in events]
+        wrote: list[Stored] = []
         try:
-            self._send(events, all_new=True)
+            ids = [str(one.id) for one in self._send(events, all_new=True, wrote=wrote)]
+            self._views.wrote(wrote)
         except ConditionFailedError:
+            ids = [event_id(self._producer, event.key or "") for event in events]
             for id_, event in zip(ids, events, strict=True):
                 rows = self.log.of_id(id_)
                 if not rows or (rows[0].body is not None and not is_same(event, rows[0].body)):
                     at = next(row.position for one in ids for row in self.log.of_id(one))
                     raise RunDiffersError(token.session, said.run or "", said.ordinal or 0, at) from None
-        wrote = [Wrote(id_, len(event.items)) for id_, event in zip(ids, events, strict=True) if event.items]
-        return structs.replace(token, wrote=(*token.wrote, *wrote))
+        own = [Wrote(id_, len(event.items)) for id_, event in zip(ids, events, strict=True) if event.items]
+        return structs.replace(token, wrote=(*token.wrote, *own))
 
     def done(self, session: str, run: str, ordinal: int) -> dict[str, int]:
         """Return what a run did before as one of its calls: `extend`, `pop` or `clear`, and its position.
@@ -198,7 +212,7 @@ class Histories:
             covers = tuple(item.id for item in shown)
             event = HistoryPopped(producer=self._producer, key=key_, session=session, at=at, items=covers)
             try:
-                self._send([event], unless=_any_of(session, HISTORY | TOLD | CHANGES), after=head)
+                self._send([event], unless=any_of(session, HISTORY | TOLD | CHANGES), after=head)
             except ConditionFailedError:
                 continue
             return objects(shown)[0] if shown else None
@@ -283,7 +297,7 @@ class Histories:
                 run=run,
                 usage=dict(usage) if usage is not None else None,
             )
-            return self._send([event], unless=_any_of(token.session, CHANGES), after=token.position)[0]
+            return self._send([event], unless=any_of(token.session, CHANGES), after=token.position)[0]
         except (ConditionFailedError, StaleTokenError):
             if (before := self._receipt(key)) is not None:  # the same call, from somewhere else at once
                 return before
@@ -367,31 +381,13 @@ class Histories:
             through=through,
         )
         try:
-            receipt = self._send([event], unless=_any_of(into, HISTORY | TOLD))[0]
+            receipt = self._send([event], unless=any_of(into, HISTORY | TOLD))[0]
         except ConditionFailedError:
             raise UsageError(
                 f"the history of {into} holds something already; nothing was written. Give the branch another name."
             ) from None
         return Token(session=into, position=receipt.position or 0, ledger=self._ledger_id)
 
-    def _send(
-        self,
-        events: Sequence[Event],
-        *,
-        unless: DCBQuery | None = None,
-        after: int | None = None,
-        all_new: bool = False,
-    ) -> list[Receipt]:
-        """Append events; what is not known to be written is settled by sending it again."""
-        for _ in range(limits.HISTORY_SENDS - 1):
-            with contextlib.suppress(OutcomeUnknownError):
-                return [valid(one) for one in self.log.append(events, unless=unless, after=after, all_new=all_new)]
-        return [valid(one) for one in self.log.append(events, unless=unless, after=after, all_new=all_new)]
-
 
 def _deterministic(value: object) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
-
-
-def _any_of(session: str, types: Iterable[str]) -> DCBQuery:
-    return DCBQuery(items=[DCBQueryItem(types=sorted(types), tags=[f"session:{session}"])])

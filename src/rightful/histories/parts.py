@@ -109,6 +109,6 @@ def listed(items: Iterable[Any]) -> list[Any]:
     Raises:
         UsageError: It is one item outside a list.
     """
-    if isinstance(items, str | bytes | Mapping):
+    if type(items) is not list and isinstance(items, str | bytes | Mapping):  # an ABC is slow to ask
         raise UsageError("a history takes a list of items, and was given one; nothing was written. Put it in a list.")
     return list(items)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import structs
 
 from rightful.envelope import body_of
@@ -75,19 +77,24 @@ def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new
         UpgradeError: A row is of a type that this program does not know: it may say something of the history.
     """
     for page in log.of_session(session, None, after, until):
-        for row in page:
-            kind = row.envelope.type
-            if kind not in _FOLDED:
-                if kind not in TYPES:
-                    raise UpgradeError(row.position, kind, row.envelope.schema)
-                continue
-            if kind == "history.appended" and not fold.shown.is_appended and fold.shown.counts(row):
-                if fold.telling.told:
-                    raise AgainError
-                fold.shown = structs.replace(fold.shown, is_appended=True)
-            elif kind in {"event.withdrawn", "history.forked"} and not is_new and row.envelope.outcome in ACCEPTED:
+        take(fold, page, is_new=is_new)
+
+
+def take(fold: Fold, rows: Iterable[Stored], *, is_new: bool = False) -> None:
+    """Fold the rows of a session that come next; as `follow`, which reads them."""
+    for row in rows:
+        kind = row.envelope.type
+        if kind not in _FOLDED:
+            if kind not in TYPES:
+                raise UpgradeError(row.position, kind, row.envelope.schema)
+            continue
+        if kind == "history.appended" and not fold.shown.is_appended and fold.shown.counts(row):
+            if fold.telling.told:
                 raise AgainError
-            fold.step(row)
+            fold.shown = structs.replace(fold.shown, is_appended=True)
+        elif kind in {"event.withdrawn", "history.forked"} and not is_new and row.envelope.outcome in ACCEPTED:
+            raise AgainError
+        fold.step(row)
 
 
 def chain(log: Log, session: str, until: int) -> list[tuple[str, int, Shown]]:

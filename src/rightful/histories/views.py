@@ -1,14 +1,21 @@
-"""The views that are kept: one fold a session, caught up by what was added since."""
+"""The views that are kept: one fold a session, caught up by what was added since.
+
+What was appended here is remembered for a while, so that who then reads need not read it back. What was taken
+back or compacted is not: to fold that may take long.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 
 from rightful import limits
-from rightful.histories.reading import AgainError, folded, follow
+from rightful.histories.reading import AgainError, folded, follow, take
 from rightful.ledger.log import Log
+from rightful.ledger.recorded import Stored
 from rightful.projections.histories.fold import Fold
 
 
@@ -29,6 +36,31 @@ class Kept:
         self.position = 0
 
 
+class Written:
+    """The last items that were appended here, of whatever session, as rows; `limits.HISTORY_WRITTEN_BYTES` of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[int, Stored] = {}
+        self._bytes = 0
+
+    def add(self, rows: Iterable[Stored]) -> None:
+        """Remember rows that stand in the ledger, and forget the oldest ones."""
+        with self._lock:
+            for row in rows:
+                self._rows[row.position] = row
+                self._bytes += len(row.payload or b"")
+            while self._bytes > limits.HISTORY_WRITTEN_BYTES:
+                self._bytes -= len(self._rows.pop(next(iter(self._rows))).payload or b"")
+
+    def between(self, after: int, until: int) -> list[Stored] | None:
+        """Return all rows behind a position through another; None if one of them is not known."""
+        try:
+            return [self._rows[position] for position in range(after + 1, until + 1)]
+        except KeyError:
+            return None
+
+
 class Views:
     """The views of a ledger's histories.
 
@@ -46,11 +78,11 @@ class Views:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._written = Written()
 
     def of(self, session: str) -> Kept:
         """Return the kept view of a session; take its `lock`, then `catch_up`."""
-        if self._pid != os.getpid():
-            self._begin()
+        self._check_process()
         with self._lock:
             kept = self._kept.pop(session, None) or Kept()
             self._kept[session] = kept
@@ -62,6 +94,15 @@ class Views:
                 self._kept.popitem(last=False)
                 total -= size
         return kept
+
+    def wrote(self, rows: Iterable[Stored]) -> None:
+        """Remember rows of items that were just appended, so that they can be folded unread."""
+        self._check_process()
+        self._written.add(rows)
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            self._begin()
 
     def catch_up(self, session: str, kept: Kept) -> Fold:
         """Fold what was added to a session up to the ledger's end; its lock is held.
@@ -80,3 +121,16 @@ class Views:
             fold = folded(self._log, session, head)
         kept.fold, kept.position = fold, head
         return fold
+
+    def go_on(self, session: str, kept: Kept, head: int) -> None:
+        """Fold what was added to a session up to the ledger's end, if all of it is remembered; its lock is held.
+
+        So nothing is read. What has to be folded anew is left to `catch_up`.
+        """
+        fold, position = kept.fold, kept.position
+        if fold is None or head <= position or (rows := self._written.between(position, head)) is None:
+            return
+        kept.fold = None  # in case this fails half-way
+        with contextlib.suppress(AgainError):
+            take(fold, [row for row in rows if row.envelope.session == session])
+            kept.fold, kept.position = fold, head

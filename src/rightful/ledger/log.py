@@ -93,6 +93,7 @@ class Log:
         after: int | None = None,
         all_new: bool = False,
         timeout_s: float | None = limits.WAIT_S,
+        wrote: list[Stored] | None = None,
     ) -> list[Receipt]:
         """Append events in one transaction and return a receipt for each, in order.
 
@@ -106,6 +107,7 @@ class Log:
             after: Only rows after this position count for `unless`.
             all_new: Write nothing if a row of one of their ids stands; as `unless` with these ids, at no lookup more.
             timeout_s: How long to wait for other writers; seconds. None waits for ever.
+            wrote: Gets the rows that were written, once they stand.
 
         Raises:
             UsageError: There are more events than one transaction holds, or one event is given
@@ -117,7 +119,7 @@ class Log:
             StorageError: The store failed. Nothing was written.
         """
         timeout_s = _seconds(timeout_s)
-        if isinstance(events, Mapping | Event | str | bytes):
+        if type(events) is not list and isinstance(events, Mapping | Event | str | bytes):  # an ABC is slow to ask
             raise UsageError("append takes a list of events, and was given one; nothing was written. Put it in a list.")
         batch = list(events)
         if len(batch) > limits.BATCH_EVENTS:
@@ -131,6 +133,8 @@ class Log:
             except OutcomeUnknownError as error:
                 ids = tuple(one.id for one in ready)
                 raise OutcomeUnknownError(error.path, ids, error.why) from error
+        if wrote is not None:
+            wrote += decision.rows
         decided = iter(decision.receipts)
         return [one if isinstance(one, Receipt) else next(decided) for one in prepared]
 
@@ -323,9 +327,10 @@ class _Decision:
         ids = [one.id for one in batch]
         self._repeated = frozenset(ids) if len(set(ids)) < len(ids) else frozenset[str]()
         self.receipts: list[Receipt] = []
+        self.rows: list[Stored] = []
 
     def __call__(self, view: View) -> Sequence[DCBEvent]:
-        self.receipts = []
+        self.receipts, self.rows = [], []
         recorded_at_us = self._now(view)
         written: list[DCBEvent] = []
         decided: dict[str, list[Stored]] = {}
@@ -339,8 +344,9 @@ class _Decision:
                 row = _row(one, verdict, recorded_at_us)
                 tags = envelopes.tags_of(one.id, one.session)
                 written.append(LedgerEvent(one.type, envelopes.encode(row), tags, one.payload))
+                self.rows.append(Stored(position, row, one.payload))
                 if one.id in self._repeated:
-                    decided[one.id] = [*rows, Stored(position, row, one.payload)]
+                    decided[one.id] = [*rows, self.rows[-1]]
             self.receipts.append(Receipt(one.id, verdict.outcome, position, verdict.first or position, verdict.reason))
         if written and self._fails(view):
             raise ConditionFailedError(self._after or 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import pytest
 
@@ -46,6 +47,35 @@ def test_calls_that_come_while_one_is_made_at_once_wait_for_it() -> None:
     assert later is not None
     later.result()  # type: ignore[attr-defined]
     assert order == ["now", "later"]
+
+
+def test_who_is_told_of_an_outcome_finds_the_line_free() -> None:
+    line, go, told, found = Line(), threading.Event(), threading.Event(), list[str | None]()
+
+    def tell(_: object) -> None:
+        found.append(line.now(lambda: "at once"))
+        told.set()
+
+    first = line.put(go.wait)
+    first.add_done_callback(tell)
+    go.set()
+    assert told.wait(60)
+    assert found == ["at once"]
+
+
+def test_what_was_told_is_not_kept_while_the_next_call_is_made() -> None:
+    line, go, made = Line(), threading.Event(), list[weakref.ref[set[str]]]()
+
+    def work() -> set[str]:
+        go.wait()
+        result = {"much"}
+        made.append(weakref.ref(result))
+        return result
+
+    first, second = line.put(work), line.put(lambda: [one() for one in made])
+    del first
+    go.set()
+    assert second.result(60) == [None]
 
 
 def test_a_call_made_at_once_that_fails_leaves_the_line_to_the_next() -> None:

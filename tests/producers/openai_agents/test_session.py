@@ -48,6 +48,18 @@ def test_items_come_back_in_the_order_of_their_batches(session: LedgerSession) -
     assert [type(row.event).__name__ for row in asyncio.run(session.events())] == ["HistoryAppended"] * 2
 
 
+def test_what_was_just_added_is_read_within_the_event_loop(
+    session: LedgerSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        await session.get_items()
+        await session.add_items([user("a")])
+        monkeypatch.setattr(session._line, "put", None)
+        assert await session.get_items(1) == [user("a")]
+
+    asyncio.run(play())
+
+
 def test_an_empty_batch_writes_nothing_and_is_no_call_of_the_run(session: LedgerSession) -> None:
     assert added(session) == []
     assert session.ledger.log.head() == 0

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from rightful import limits
@@ -50,7 +51,8 @@ class Line:
         self._pid = os.getpid()
         self._lock, self._turn = threading.Lock(), threading.Lock()
         self._waiting: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._busy = False
+        self._busy = False  # a call waits, or is at work
+        self._manned = False  # a thread is there, and looks again before it leaves
 
     def put(self, work: Callable[[], T]) -> Future[T]:
         """Add a call to the line and return its outcome to come. A cancelled one that has not begun is left out."""
@@ -59,8 +61,8 @@ class Line:
             self._begin()
         with self._lock:
             self._waiting.append((work, outcome))
-            begun, self._busy = self._busy, True
-        if not begun:
+            self._busy, manned, self._manned = True, self._manned, True
+        if not manned:
             self._start()
         return outcome
 
@@ -73,13 +75,10 @@ class Line:
                 return None
             self._busy = True
         try:
-            with self._turn:  # a thread may be about to leave it
+            with self._turn:  # a thread that could not be had may have come all the same
                 return work()
         finally:
-            with self._lock:
-                self._busy = waits = bool(self._waiting)
-            if waits:
-                self._start()
+            self._go_on()
 
     def _start(self) -> None:
         try:
@@ -88,28 +87,36 @@ class Line:
             self._work_off()
 
     def _work_off(self) -> None:
-        with self._turn:  # a thread that could not be had may have come all the same
-            self._work_off_all()
+        while (tell := self._work_one_off()) is not None:
+            tell()  # who hears it finds the line free, if no other call waits
+            del tell  # and what it tells is not kept while the next one is made
 
-    def _work_off_all(self) -> None:
-        while (one := self._next()) is not None:
-            work, outcome = one
-            if not outcome.set_running_or_notify_cancel():
-                continue
+    def _work_one_off(self) -> Callable[[], object] | None:
+        """Make the call that waits first and return what tells its outcome; None if none waits."""
+        with self._turn:
+            with self._lock:
+                if not self._waiting:
+                    self._manned = False
+                    return None
+                work, outcome = self._waiting.popleft()
             try:
-                result = work()
-            except BaseException as error:  # noqa: BLE001 - the caller gets it, the line goes on
-                outcome.set_exception(error)
-            else:
-                outcome.set_result(result)
-            del one, work, outcome
+                return _made(work, outcome)
+            finally:
+                self._go_on()
 
-    def _next(self) -> tuple[Callable[[], Any], Future[Any]] | None:
+    def _go_on(self) -> None:
         with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
-            self._busy = False
-            return None
+            self._busy = bool(self._waiting)
+
+
+def _made(work: Callable[[], T], outcome: Future[T]) -> Callable[[], object]:
+    """Make a call that was not cancelled before, and return what tells its outcome."""
+    if not outcome.set_running_or_notify_cancel():
+        return outcome.cancelled
+    try:
+        return partial(outcome.set_result, work())
+    except BaseException as error:  # noqa: BLE001 - the caller gets it, the line goes on
+        return partial(outcome.set_exception, error)
 
 
 async def settled(outcome: Future[T]) -> T:

@@ -209,7 +209,7 @@ class LedgerSession(Shims, Compacting):
         return self._noted(run, self._ledger.history(self._name, limit, without=run.without()))
 
     def _read_ready(self, run: Run, limit: int | None) -> list[Any] | None:
-        read = self._ledger.histories().ready(self._name, limit, without=run.without())
+        read = self._ledger.histories().ready(self._name, limit, without=run.without(), go_on=True)
         return None if read is None else self._noted(run, read)
 
     def _noted(self, run: Run, read: History) -> list[Any]:

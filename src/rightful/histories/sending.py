@@ -1,0 +1,53 @@
+"""Sending what changes a history to the log, and asking again where its answer was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
+
+from rightful import limits
+from rightful.errors import OutcomeUnknownError
+from rightful.events import Event
+from rightful.ledger.log import Log
+from rightful.ledger.recorded import Receipt, Stored, valid
+
+
+def send(
+    log: Log,
+    events: Sequence[Event],
+    *,
+    unless: DCBQuery | None = None,
+    after: int | None = None,
+    all_new: bool = False,
+    wrote: list[Stored] | None = None,
+) -> list[Receipt]:
+    """Append events; what is not known to be written is settled by sending it again.
+
+    Args:
+        log: Where to.
+        events: What is appended.
+        unless: As `Log.append`.
+        after: As `Log.append`.
+        all_new: As `Log.append`.
+        wrote: As `Log.append`.
+
+    Raises:
+        InvalidEventError: One is invalid. Nothing of it was written.
+        ConditionFailedError: As `Log.append`.
+        StorageError: As `Log.append`.
+    """
+    for last in (*[False] * (limits.HISTORY_SENDS - 1), True):
+        try:
+            receipts = log.append(events, unless=unless, after=after, all_new=all_new, wrote=wrote)
+        except OutcomeUnknownError:
+            if last:
+                raise
+        else:
+            return [valid(one) for one in receipts]
+    raise AssertionError("the last one is answered or raises")
+
+
+def any_of(session: str, types: Iterable[str]) -> DCBQuery:
+    """Return what any row of a session that is of one of these types fits."""
+    return DCBQuery(items=[DCBQueryItem(types=sorted(types), tags=[f"session:{session}"])])
