@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from eventsourcing.dcb.api import DCBEvent, DCBQuery
@@ -42,7 +41,7 @@ def view(recorder: LMDBRecorder, tag: str, wanted: DCBQuery, after: int, events:
     return recorder.decide(look), *seen
 
 
-def serve(pipe: Connection, anew: bool) -> None:  # noqa: FBT001 - another process is given no keywords
+def serve(pipe: Connection, anew: bool) -> None:
     """Answer requests: keep each store open, or open it anew for each."""
     kept: LMDBRecorder | None = None
     while (request := pipe.recv()) is not None:
@@ -92,7 +91,8 @@ class Model:
                 matches = any(fits(event, wanted) for _, event in self.after(after))
                 head = len(self.events)
                 return self.ask(pack, "append", events), head, last, tagged, matches
-        raise AssertionError(what)
+            case _:
+                raise AssertionError(what)
 
     def after(self, position: int) -> Said:
         return list(enumerate(self.events, 1))[position:]
@@ -112,7 +112,3 @@ def root(leaves: list[bytes]) -> bytes:
         return leaves[0] if leaves else sha256(b"").digest()
     split = 1 << (len(leaves) - 1).bit_length() - 1
     return sha256(b"\1" + root(leaves[:split]) + root(leaves[split:])).digest()
-
-
-def request(folder: Path, kind: str, small: dict[str, int], *question: Any) -> tuple[Any, ...]:
-    return folder, kind, small, *question

@@ -13,7 +13,7 @@ from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contracts.support import Other
-from tests.properties.serving import Model, ask, request, serve
+from tests.properties.serving import Model, ask, serve
 
 from rightful import limits
 from rightful.envelope import tags_of
@@ -105,7 +105,7 @@ def test_every_answer_is_that_of_a_plain_list(
             def answer(who: int, question: tuple[Any, ...]) -> Any:
                 if not who:
                     return ask(recorder, *question)
-                processes[who - 1].tell(request(folder, kind, small, *question))
+                processes[who - 1].tell((folder, kind, small, *question))
                 return processes[who - 1].hear()
 
             for who, question in asked:

@@ -203,3 +203,21 @@ def test_a_journal_that_is_opened_for_writing_is_the_one_that_readers_have(tmp_p
             assert writer.append([event("1")]) == 1
             assert before.now()[1] == 1
             assert together(reader.head, writer.head) == [1, 1]
+
+
+def test_after_a_failure_the_next_turn_looks_at_the_file_anew_and_syncs_what_it_adds(
+    recorder: LMDBRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system may show what is on the disk again in place of what it could not write."""
+    recorder.append([event("1")])
+    at = journal_of(recorder)._end
+    recorder.append([event("2")])
+    with (tmp_path / "s/store/journal").open("r+b") as file:
+        file.seek(at)
+        file.write(bytes(100))
+    journal_of(recorder).doubt()
+    calls = Calls(monkeypatch)
+
+    assert recorder.append([event("other")]) == 2
+    assert calls.take() == APPEND
+    assert [each.event.data for each in recorder.read()] == [b"1", b"other"]

@@ -249,6 +249,7 @@ class Journal:
             self._doubtful = False  # before it is written: a sync that fails meanwhile makes it doubtful again
             try:
                 self._look()
+                self.durable = min(self.durable, self._last)  # what is gone from the file is written anew
                 at = bisect_right(self._lasts, self.durable)
                 start = self._ends[at - 1] if at else self._start
                 _write(self._fd, self._read(start, self._end - start), start)
