@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from eventsourcing.dcb.api import DCBQuery, DCBSequencedEvent
+from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBSequencedEvent
 from eventsourcing.persistence import ProgrammingError
 from tests.contracts.base import Opened, event, found, tagged
 from tests.contracts.support import (
@@ -52,6 +52,45 @@ class Living(Opened):
                 other.tell("go")
                 received = [next(subscription).position for _ in range(20)]
             assert list(iter(other.hear, None)) == received == list(range(1, 21))
+
+    def test_what_another_process_was_answered_is_seen_at_once_by_every_question(
+        self, place: Place, recorder: LedgerRecorder
+    ) -> None:
+        """And what it appends after that is not: each answer is of one moment that is not before the answer."""
+        seen: list[Any] = []
+
+        def look(view: Any) -> list[DCBEvent]:
+            tags = [position for position, _ in view.tagged("every")]
+            seen[:] = view.head, view.last().data, tags, view.matches(tagged(f"nr:{view.head}"), view.head - 1)
+            return []
+
+        events = [[event(f"{n}", tags=("every", f"nr:{n}"))] for n in range(1, 31)]
+        with others(append_all, (place, events)) as (other,):
+            other.hear()
+            other.tell("go")
+            for answered in iter(other.hear, None):
+                assert recorder.head() >= answered
+                assert found(recorder, tagged(f"nr:{answered}")) == [answered]
+                assert f"nr:{answered}" in recorder.tags_like("nr:", 100)
+                assert [row.position for row in recorder.rows(answered - 1, 1)] == [answered]
+                last = recorder.decide(look)
+                assert seen == [last, str(last).encode(), list(range(1, last + 1)), True]
+                assert last >= answered
+
+    def test_what_a_reader_sees_while_processes_append_has_no_gap_and_only_grows(
+        self, place: Place, recorder: LedgerRecorder
+    ) -> None:
+        before: list[tuple[int, bytes]] = []
+        events = [[event(f"{n}.{at}") for at in range(1 + n % 3)] for n in range(40)]
+        with others(append_all, *[(place, events)] * 2) as running:
+            for other in running:
+                other.hear()
+                other.tell("go")
+            while len(before) < 2 * sum(map(len, events)):
+                now = [(each.position, each.event.data) for each in recorder.read()]
+                assert now[: len(before)] == before
+                assert [position for position, _ in now] == list(range(1, len(now) + 1))
+                before = now
 
     def test_stop_wakes_a_subscription_that_waits(self, recorder: LedgerRecorder) -> None:
         subscription = recorder.subscribe()

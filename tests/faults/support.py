@@ -85,14 +85,14 @@ def flip(folder: Path, at: int) -> None:
 def run(script: str, *arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     """Run a script in a process of its own, with our modules in reach."""
     command = [*prefix, sys.executable, "-c", script, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=_in_reach())
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=reach())
 
 
 def started(module: str, *words: str) -> subprocess.Popen[str]:
     """Start a module of ours as a process, and say nothing to it yet."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-m", module, *words]
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, env=_in_reach())
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, env=reach())
 
 
 def at_once(module: str, calls: Sequence[Sequence[str]]) -> list[str]:
@@ -110,7 +110,8 @@ def at_once(module: str, calls: Sequence[Sequence[str]]) -> list[str]:
     return [out.strip() for out, _ in said]
 
 
-def _in_reach() -> dict[str, str]:
+def reach() -> dict[str, str]:
+    """Return an environment in which our modules are found."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
 
 

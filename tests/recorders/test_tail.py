@@ -1,103 +1,128 @@
-"""What stands in the journal is found by its tags, whether it is sought in the rows or in an index of them."""
+"""The rows behind the tables: where they are found, and what of them a reader may see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import pytest
-from eventsourcing.dcb.api import DCBEvent
-from tests.recorders.test_recorder import IDS, row
+from eventsourcing.dcb.api import DCBEvent, DCBQuery
+from tests.contracts.base import event, query, tagged
 
-from rightful.recorders import tail as module
-from rightful.recorders.codec import Codec, LedgerCodec, PlainCodec
-from rightful.recorders.port import LedgerEvent
+from rightful.recorders.codec import PlainCodec
 from rightful.recorders.tail import Kept, Tail
-from rightful.tree import HASH_BYTES
 
-WORDS = ["t:s", "t:s2", 't:say "hi" \\ now', "t:é你好🦊", "t:" + "x" * 700, "t:a/b<&>", "t:\u2028"]
-
-
-def ledgers(n: int) -> DCBEvent:
-    """One id comes again, every seventh row has no session."""
-    return row(n % len(IDS), session=None if n % 7 == 6 else WORDS[n % len(WORDS)])
-
-
-def plain(n: int) -> DCBEvent:
-    tags = [WORDS[n % len(WORDS)], f"n:{n % 3}", f"n:{n % 3}", ""][: n % 5]
-    return DCBEvent(type="a", data=WORDS[(n + 1) % len(WORDS)].encode(), tags=tags)
+CODEC = PlainCodec()
+EVENTS = [
+    event("1", "a", ("x",)),
+    event("2", "b", ("x", "y", "x")),
+    event("3", "a"),
+    event("4", "c", ("", "xy")),
+]
 
 
-CASES = [(LedgerCodec(), ledgers), (PlainCodec(), plain)]
-Make = Callable[[int], DCBEvent]
+def rows(events: Sequence[DCBEvent]) -> list[Kept]:
+    return [Kept(bytes(32) + CODEC.pack(each), None) for each in events]
 
 
-def kept(codec: Codec, events: list[DCBEvent]) -> list[Kept]:
-    return [Kept(bytes(HASH_BYTES) + codec.pack(event), None) for event in events]
+def read() -> Tail:
+    """Return a tail as who reads a journal has it: the events are in the rows only."""
+    tail = Tail(10, CODEC)
+    tail.rows += rows(EVENTS)
+    return tail
 
 
-@pytest.mark.parametrize(("codec", "make"), CASES)
-@pytest.mark.parametrize("known", [False, True])
-def test_what_is_sought_in_the_rows_is_what_the_index_finds(
-    codec: Codec, make: Make, known: bool, monkeypatch: pytest.MonkeyPatch
+def grown() -> Tail:
+    """Return a tail as its writer has it."""
+    tail = Tail(10, CODEC)
+    tail.grow(rows(EVENTS[:1]), EVENTS[:1])
+    tail.grow(rows(EVENTS[1:]), EVENTS[1:])
+    return tail
+
+
+def mixed() -> Tail:
+    """Return one that read on, was asked, and then grew."""
+    tail = Tail(10, CODEC)
+    tail.rows += rows(EVENTS[:1])
+    tail.grow(rows(EVENTS[1:2]), EVENTS[1:2])
+    assert list(tail.tagged("x")) == [11, 12]
+    tail.grow(rows(EVENTS[2:]), EVENTS[2:])
+    return tail
+
+
+@pytest.fixture(params=[read, grown, mixed])
+def tail(request: pytest.FixtureRequest) -> Tail:
+    made: Tail = request.param()
+    return made
+
+
+def test_its_rows_are_told_by_position(tail: Tail) -> None:
+    assert tail.last == 14
+    assert [tail.event(tail.row(position)) for position in range(11, 15)] == EVENTS
+    assert [tail.after(after, until) for after, until in ((10, 14), (0, 12), (12, 13), (14, 20), (3, 5), (8, 12))] == [
+        tail.rows,
+        tail.rows[:2],
+        tail.rows[2:3],
+        [],
+        [],
+        tail.rows[:2],
+    ]
+
+
+def test_a_tag_names_its_rows_once_each(tail: Tail) -> None:
+    found = {tag: list(tail.tagged(tag)) for tag in ("x", "y", "", "xy", "z")}
+    assert found == {"x": [11, 12], "y": [12], "": [14], "xy": [14], "z": []}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (tagged("x"), [11, 12]),
+        (tagged("x", "y"), [12]),
+        (tagged("y", "xy"), []),
+        (tagged(""), [14]),
+        (query((("a",), ())), [11, 13]),
+        (query((("a", "c"), ())), [11, 13, 14]),
+        (query((("a",), ("x",))), [11]),
+        (query((("d",), ())), []),
+        (query((("c",), ()), ((), ("y",)), (("b",), ("x",))), [12, 14]),
+    ],
+)
+def test_rows_that_fit_a_query_are_found_between_two_positions(
+    tail: Tail, wanted: DCBQuery, expected: list[int]
 ) -> None:
-    """Whether the rows were read from the journal or are of this process."""
-    events = [make(n) for n in range(40)]
-    rows = kept(codec, events)
-    for asked in (1_000_000, 0):
-        monkeypatch.setattr(module, "_UNINDEXED", asked)
-        tail = Tail(100, codec)
-        if known:
-            tail.grow(rows, events)
-        else:
-            tail.rows += rows
-        for tag in sorted({tag for event in events for tag in event.tags} | {"id:", "session:", "t", "n:", "a", "x"}):
-            wanted = [101 + at for at, event in enumerate(events) if tag in event.tags]
-            assert list(tail.tagged(tag)) == wanted, (tag, asked)
+    assert tail.fitting(wanted, 0, 14) == expected
+    assert tail.fitting(wanted, 11, 13) == [position for position in expected if 11 < position <= 13]
+    assert tail.fitting(wanted, 0, 10) == []
 
 
-@pytest.mark.parametrize(("codec", "make"), CASES)
-def test_an_answer_is_the_same_however_often_one_asks_and_when_rows_come_and_go(codec: Codec, make: Make) -> None:
-    events = [make(n) for n in range(30)]
-    rows, tail = kept(codec, events), Tail(0, codec)
-    tag = events[8].tags[0]
-    for count in (10, 20, 30):
-        tail.rows += rows[len(tail.rows) : count]
-        wanted = [1 + at for at, event in enumerate(events[:count]) if tag in event.tags]
-        assert [list(tail.tagged(tag)) for _ in range(module._UNINDEXED)] == [wanted] * module._UNINDEXED
-    tail.cut(9)
-
-    assert list(tail.tagged(tag)) == [1 + at for at, event in enumerate(events[:9]) if tag in event.tags]
+def test_tags_are_found_by_how_they_begin_as_soon_as_a_row_that_one_may_see_has_them(tail: Tail) -> None:
+    assert sorted(tail.tags_like("x", 14)) == ["x", "xy"]
+    assert sorted(tail.tags_like("x", 13)) == ["x"]
+    assert sorted(tail.tags_like("y", 11)) == []
 
 
-def test_a_process_that_asks_once_decodes_only_what_it_looks_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hook appends once; reading the tags of all rows would take it a millisecond."""
-    codec, decoded = LedgerCodec(), list[bytes]()
-    tail = Tail(0, codec)
-    tail.rows += kept(codec, [ledgers(n) for n in range(10)])
-    unpack = LedgerCodec.unpack
+def test_what_is_cut_is_found_no_more_and_what_comes_in_its_place_is(tail: Tail) -> None:
+    kept, (tags, _) = tail.tagged("x"), tail._index()
+    tail.cut(11)
 
-    def counted(self: LedgerCodec, record: bytes, payload: bytes | None) -> LedgerEvent:
-        decoded.append(record)
-        return unpack(self, record, payload)
-
-    monkeypatch.setattr(LedgerCodec, "unpack", counted)
-
-    assert list(tail.tagged("id:00000000-0000-5000-8000-999999999999")) == []
-    assert decoded == []
-    assert list(tail.tagged(f"id:{IDS[3]}")) == [4]
-    assert len(decoded) == 1
-    for _ in range(module._UNINDEXED):
-        assert list(tail.tagged(f"id:{IDS[3]}")) == [4]
-    assert len(decoded) == module._UNINDEXED - 1 + 10, "more questions are worth an index"
+    assert (tail.last, list(tail.tagged("x")), list(tail.tagged("xy"))) == (11, [11], [])
+    assert (list(kept), tags["xy"]) == ([11, 12], 14), "who had looked before minds where his moment ends"
+    tail.grow(rows([event("other", "b", ("xy",))]), [event("other", "b", ("xy",))])
+    assert (list(tail.tagged("x")), list(tail.tagged("xy")), tail.fitting(query((("b",), ())), 0, 12)) == (
+        [11],
+        [12],
+        [12],
+    )
 
 
-def test_a_damaged_row_has_no_tags(monkeypatch: pytest.MonkeyPatch) -> None:
-    for asked in (0, 9):
-        monkeypatch.setattr(module, "_UNINDEXED", asked)
-        codec = LedgerCodec()
-        tail = Tail(0, codec)
-        [good] = kept(codec, [ledgers(1)])
-        assert good.value is not None
-        tail.rows += [Kept(None, None), Kept(good.value[:-1], None), good]
+def test_a_cut_where_nothing_stands_takes_nothing(tail: Tail) -> None:
+    tail.cut(14)
+    assert (tail.last, list(tail.tagged("xy"))) == (14, [14])
 
-        assert list(tail.tagged(f"id:{IDS[1]}")) == [3]
+
+def test_a_damaged_row_is_under_no_tag_and_its_neighbours_are() -> None:
+    tail = Tail(0, CODEC)
+    tail.rows += [*rows(EVENTS[:1]), Kept(None, None), Kept(bytes(32) + b"\xc1", None), *rows(EVENTS[:1])]
+
+    assert list(tail.tagged("x")) == [1, 4]
+    assert [tail.event(row) for row in tail.rows] == [EVENTS[0], None, None, EVENTS[0]]

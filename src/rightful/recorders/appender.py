@@ -52,6 +52,8 @@ class Appender:
         if now.head == now.tabled and (now.tail.rows or now.tail.start != now.head):  # LMDB has all
             journal.emptied(now.head)
             now.tail = journal.tail
+        if now.head == now.tabled:  # else whoever began the journal anew did
+            self._tables.settle()
         if now.tree() != self._tree:
             self._frontier, self._tree = self._tables.frontier(now.tree()), now.tree()
         self._view = _View(now)

@@ -179,7 +179,9 @@ class LMDBRecorder(LedgerRecorder):
             StorageError: The system failed.
         """
         try:
-            self._open().env.journal.settle(for_answer=False)
+            env = self._open().env
+            self._tables.settle()
+            env.journal.settle(for_answer=False)
         except OSError as error:
             raise storage_error(Path(self._path), error) from error
 

@@ -23,6 +23,7 @@ from eventsourcing.dcb.api import DCBEvent
 
 from rightful import limits
 from rightful.errors import DamagedRowError, ForeignStoreError
+from rightful.recorders import files
 from rightful.recorders.codec import Codec, LedgerCodec, PlainCodec
 from rightful.recorders.environment import Environment
 from rightful.recorders.kinds import TREE, Kind
@@ -76,14 +77,25 @@ def tree_record(frontier: Frontier) -> bytes:
 class Tables:
     """The tables of one open environment."""
 
-    __slots__ = ("codec", "env")
+    __slots__ = ("_settled", "codec", "env")
 
     def __init__(self, env: Environment) -> None:
         self.env = env
+        self._settled = False
         self.codec = cast("Codec", env.kind.codec)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - lmdb hides the class
         return self.env.tables[name]
+
+    def settle(self) -> None:
+        """Make durable what LMDB shows, once: whoever wrote it may have been killed in its last sync.
+
+        Raises:
+            OSError: The system failed.
+        """
+        if not self._settled:
+            files.sync_data(self.env.data.parent)
+            self._settled = True
 
     def frontier(self, record: bytes) -> Frontier:
         """Return the frontier of what is stored of the tree.

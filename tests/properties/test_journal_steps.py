@@ -1,0 +1,188 @@
+"""Who looks at the journal while others write it sees what stands, wherever their steps fall between his reads."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rightful import limits
+from rightful.recorders import journal as module
+from rightful.recorders.codec import PlainCodec
+from rightful.recorders.journal import Journal
+from rightful.recorders.tail import Kept
+
+FILE_BYTES = 6_000
+_pwrite = os.pwrite
+
+
+class Turn(NamedTuple):
+    """One commit of a process: how many rows of which size, and whether it dies at a step of it."""
+
+    writer: int
+    rows: int
+    row_bytes: int
+    large: bool
+    cut: float  # how much of its record is written at first
+    dies: bool
+    synced: bool
+
+
+class World:
+    """A file, the tables, two processes that write in turns, and two that read. What stands is known here."""
+
+    def __init__(self, folder: Path, turns: list[Turn], pauses: list[int], patch: pytest.MonkeyPatch) -> None:
+        self.path, self.tabled = folder / "journal", 0
+        self.path.write_bytes(bytes(FILE_BYTES))
+        self.stands: list[bytes] = []
+        self.trees: dict[int, bytes] = {0: b""}
+        self.fds: list[int] = []
+        self.pending: list[tuple[int, bytes, int]] | None = None
+        patch.setattr(module, "_write", self.write)
+        patch.setattr(os, "fdatasync", lambda _: None)
+        patch.setattr(limits, "JOURNAL_ROWS", 8)
+        self.writers = [self.opened(), self.opened()]
+        self.readers = [Reader(self, cycle(pauses or [0])) for _ in range(2)]
+        self.steps = (step for turn in turns for step in self.turn(turn))
+
+    def fd(self) -> int:
+        self.fds.append(os.open(self.path, os.O_RDWR))
+        return self.fds[-1]
+
+    def opened(self) -> Journal:
+        return Journal(self.path.parent, self.fd(), PlainCodec(), lambda: self.tabled)
+
+    def write(self, fd: int, data: bytes, at: int) -> None:
+        if self.pending is None:
+            _pwrite(fd, data, at)
+        else:
+            self.pending.append((fd, data, at))
+
+    def turn(self, turn: Turn) -> Iterator[None]:
+        """Do what the appender does, a step at a time."""
+        journal = self.writers[turn.writer]
+        journal.begin_turn()
+        yield
+        tail, last, _ = journal.now()
+        head = max(last, self.tabled)
+        assert head == len(self.stands), "a writer does not see all that stands"
+        if head == self.tabled and (tail.rows or tail.start != head):
+            journal.emptied(head)
+        tail, rows = journal.tail, self.new_rows(turn)
+        tail.grow(rows, [])
+        yield
+        if turn.large or not journal.has_room(rows):
+            self.stand(rows)
+            self.tabled = len(self.stands)
+            yield
+            journal.emptied(self.tabled)
+        else:
+            yield from self.written(journal, rows, turn)
+        if turn.dies:
+            self.writers[turn.writer] = self.opened()
+        elif turn.synced:
+            journal.settle(for_answer=True)
+        yield
+
+    def written(self, journal: Journal, rows: list[Kept], turn: Turn) -> Iterator[None]:
+        self.pending = []
+        journal.write(rows, f"tree of {len(self.stands) + len(rows)}".encode())
+        ((fd, data, at),) = self.pending
+        self.pending = None
+        cut = int(len(data) * turn.cut)
+        _pwrite(fd, data[:cut], at)
+        whole = os.pread(fd, len(data), at) == data  # what is missing may stand there since an earlier round
+        if whole:
+            self.stand(rows)
+        yield
+        if not whole and not turn.dies:
+            _pwrite(fd, data[cut:], at + cut)
+            self.stand(rows)
+
+    def new_rows(self, turn: Turn) -> list[Kept]:
+        first = len(self.stands) + 1
+        words = (f"{at} {os.urandom(4).hex()} ".encode() for at in range(first, first + turn.rows))
+        return [Kept(word.ljust(40 + turn.row_bytes, b"."), None) for word in words]
+
+    def stand(self, rows: list[Kept]) -> None:
+        self.stands += [row.value or b"" for row in rows]
+        self.trees[len(self.stands)] = f"tree of {len(self.stands)}".encode()
+
+    def close(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
+
+
+class Reader(Journal):
+    """A process that only reads, and stops before each of its reads for some steps of the others."""
+
+    def __init__(self, world: World, pauses: Iterator[int]) -> None:
+        self.world, self.pauses, self.saw = world, pauses, 0
+        super().__init__(world.path.parent, world.fd(), PlainCodec(), self.tabled)
+
+    def pause(self) -> None:
+        for _ in range(next(self.pauses)):
+            next(self.world.steps, None)
+
+    def tabled(self) -> int:
+        self.pause()
+        return self.world.tabled
+
+    def _read(self, at: int, count: int) -> bytes:
+        self.pause()
+        return super()._read(at, count)
+
+    def look(self) -> None:
+        """Look as a moment does: first here, then at the tables."""
+        world = self.world
+        before = max(len(world.stands), self.saw)
+        tail, last, tree = self.now()
+        tabled = self.tabled()
+        self.saw = max(last, tabled)
+        assert before <= self.saw <= len(world.stands), "what was seen before is gone, or what is not there was seen"
+        assert self.saw in world.trees, "half a commit was seen"
+        rows = [tail.row(position).value for position in range(tabled + 1, last + 1)]
+        assert rows == world.stands[tabled:last]
+        assert last <= tabled or tree == world.trees[last]
+
+
+_turns = st.builds(
+    Turn,
+    writer=st.integers(0, 1),
+    rows=st.integers(1, 3),
+    row_bytes=st.sampled_from([0, 0, 100, 700]),
+    large=st.integers(0, 2).map(lambda drawn: drawn == 0),
+    cut=st.floats(0, 1),
+    dies=st.integers(0, 4).map(lambda drawn: drawn == 0),
+    synced=st.booleans(),
+)
+
+
+@example(  # read when half of it is there, and judged when two later ones say that it was durable
+    turns=[Turn(at % 2, 1, 0, large=False, cut=0.5, dies=False, synced=True) for at in range(4)],
+    pauses=[0, 0, 3, 0, 5, 2, 6],
+)
+@given(turns=st.lists(_turns, max_size=32), pauses=st.lists(st.sampled_from([0, 0, 0, 1, 2, 4, 9]), max_size=24))
+@settings(max_examples=400, deadline=None)
+def test_a_look_sees_what_stands_whatever_is_written_during_it(turns: list[Turn], pauses: list[int]) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        world = World(Path(folder), turns, pauses, patch)
+        try:
+            for _ in range(12):
+                for reader in world.readers:
+                    reader.look()
+            for _ in world.steps:
+                pass
+            world.readers.append(Reader(world, cycle([0])))
+            for reader in world.readers:
+                reader.look()
+                assert reader.saw == len(world.stands)
+        finally:
+            world.close()
