@@ -62,7 +62,7 @@ def test_a_commit_that_was_killed_before_others_were_told_is_adopted_before_the_
         env = env_of(recorder)
         with held_after_its_last_write(tmp_path / "s") as pid:
             until = time.monotonic() + PATIENCE_S
-            while env.newest_commit() == env.last_transaction():
+            while env.newest_transaction() == env.last_transaction():
                 assert time.monotonic() < until, "it never came to its last write"
             assert data(recorder) == ["event-1", "event-2", "event-3"], "it was told before it was durable"
             os.kill(pid, signal.SIGKILL)

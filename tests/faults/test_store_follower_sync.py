@@ -93,6 +93,7 @@ def test_after_the_sync_of_who_follows_failed_who_wrote_is_not_answered_from_ano
 
     with monkeypatch.context() as patch, ThreadPoolExecutor() as pool:
         assert recorder.head() == 3
+        recorder.tables().settle()
         patch.setattr(os, "fdatasync", fail_first)
         followed = pool.submit(recorder.settle)
         assert begun.wait(PATIENCE_S)

@@ -17,6 +17,7 @@ from eventsourcing.dcb.api import DCBEvent
 from tests.contracts.support import PATIENCE_S
 from tests.faults.support import event, filled, opened, run
 
+from rightful import limits
 from rightful.errors import OutcomeUnknownError, StorageError
 from rightful.recorders import journal
 from rightful.recorders.journal import Journal
@@ -37,10 +38,12 @@ def _journal(recorder: LMDBRecorder) -> Journal:
 
 
 def _at_sync(monkeypatch: pytest.MonkeyPatch, do: Callable[[], None]) -> None:
+    """Do something before each sync of a journal; that of the tables, once a process, is another matter."""
     sync = os.fdatasync
 
     def first(fd: int) -> None:
-        do()
+        if os.fstat(fd).st_size == limits.JOURNAL_BYTES:
+            do()
         sync(fd)
 
     monkeypatch.setattr(os, "fdatasync", first)

@@ -22,7 +22,7 @@ from rightful.recorders.port import LedgerEvent
 from rightful.recorders.recorder import LMDBRecorder
 from rightful.recorders.tail import Kept
 
-RECORD_BYTES = 64
+RECORD_BYTES = END_BYTES = 64
 
 
 class Disk:
@@ -182,8 +182,8 @@ def test_rows_of_a_commit_that_are_so_large_go_into_the_journal(tmp_path: Path, 
 
 
 def test_a_record_for_which_there_is_no_room_is_not_begun(disk: Disk) -> None:
-    """Room is needed for the largest tree, and 16 bytes more a row than what the row has."""
-    around = RECORD_BYTES + 16 + 32 + 8 + 64 * 32
+    """Room is needed for the largest tree, 16 bytes more a row than what the row has, and what ends a journal."""
+    around = RECORD_BYTES + 16 + 32 + 8 + 64 * 32 + END_BYTES
     whole = Disk(disk.path, 8_192).open()
     assert whole.has_room([Kept(bytes(8_192 - around), None)])
     assert not whole.has_room([Kept(bytes(8_193 - around), None)])
@@ -192,12 +192,14 @@ def test_a_record_for_which_there_is_no_room_is_not_begun(disk: Disk) -> None:
 
 
 def test_a_full_journal_is_read_to_its_last_byte(disk: Disk) -> None:
-    disk = Disk(disk.path, 4_096)
+    disk = Disk(disk.path, 4_096 + END_BYTES)
     journal = disk.open()
     body = b"tree of 1" + bytes([0x91, 0x92, 0xC5]) + (4_096 - RECORD_BYTES - 15).to_bytes(2, "big")
     write(journal, "x" * (4_096 - RECORD_BYTES - len(body) - 1 - 32))
 
-    assert disk.path.read_bytes()[-1:] == b"\xc0", "the record does not end with the file"
+    assert disk.path.read_bytes()[-END_BYTES - 1 :] == b"\xc0" + bytes(END_BYTES), (
+        "the journal does not end with the file"
+    )
     assert seen(disk.open()) == seen(journal) == ["x" * (4_096 - RECORD_BYTES - len(body) - 1 - 32)]
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 import msgspec
 
 from rightful import limits
-from rightful.errors import ForeignStoreError
+from rightful.errors import ClosedError, ForeignStoreError
 from rightful.recorders.codec import Codec
 from rightful.recorders.faults import storage_error
 from rightful.recorders.records import (
@@ -81,6 +81,7 @@ class Journal:
         self._ends: list[int] = []  # and where it ends
         self._checks: list[bytes] = []  # and its check
         self._begins_with = begins_with
+        self._is_old = False  # whether others have begun it anew since
         self._torn = 0, b""  # where something stands that is no record, and its beginning
 
     # -- reading ---------------------------------------------------------------------------
@@ -114,7 +115,7 @@ class Journal:
             return
         self._read_on()
         newest = max(len(self._ends) - 1, bisect_right(self._lasts, self.durable))
-        if self._read(0, HEAD_BYTES) != self._begins_with or not self._stands(newest):
+        if self._is_old or self._read(0, HEAD_BYTES) != self._begins_with or not self._stands(newest):
             self._load()
 
     def _stands(self, first: int) -> bool:
@@ -130,8 +131,10 @@ class Journal:
 
     def _load(self) -> None:
         """Read it from its beginning: the rows that LMDB does not have."""
-        self._restart(*self._beginning())
-        self._read_on()
+        self._is_old = True
+        while self._is_old:
+            self._restart(*self._beginning())
+            self._read_on()
         self.durable = max(self.durable, self._tail.start)
         self._is_known = True
 
@@ -179,6 +182,9 @@ class Journal:
         found = later(rest, self._last, whole)
         if found is None:
             return False
+        if self._read(0, HEAD_BYTES) != self._begins_with or self._head() > self._last:
+            self._is_old = True  # what stands here is of another round
+            return False
         at, behind, check = found
         if self._read(self._end, at) != rest[:at]:
             return True  # it was read while it was written, and what is behind it after that: look again
@@ -224,6 +230,7 @@ class Journal:
             self._is_known = self._doubtful = False  # before it is written: one that fails meanwhile counts
             try:
                 self._look()
+                self.durable = min(self.durable, self._last)  # what is gone from the file was durable once only
                 at = bisect_right(self._lasts, self.durable)
                 start = self._ends[at - 1] if at else 0
                 if start < self._end:
@@ -280,12 +287,15 @@ class Journal:
 
         Raises:
             OSError: The system failed, now or before; whether all is durable is not known.
+            ClosedError: It was closed.
         """
         with self._sync:
             with self._lock:  # no turn is writing again meanwhile
                 last, doubtful = self._last, self._doubtful
-            if self._fd is None or last <= (self.durable if for_answer else max(self.durable, self._synced)):
+            if last <= (self.durable if for_answer else max(self.durable, self._synced)):
                 return
+            if self._fd is None:
+                raise ClosedError(str(self._root))
             if doubtful and for_answer:
                 raise OSError(errno.EIO, "what was written before could not be synced")
             try:

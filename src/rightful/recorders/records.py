@@ -43,6 +43,10 @@ _encoder = msgspec.msgpack.Encoder()
 _rows = msgspec.msgpack.Decoder(list[tuple[bytes, bytes | None]])
 
 
+Link = tuple[int, "Record", bytes]
+"""Where a record stands, what it is, and the check of the one before it."""
+
+
 class Record(msgspec.Struct, frozen=True, gc=False):
     """What stands before a record's body.
 
@@ -115,11 +119,11 @@ def rows_of(record: Record, body: bytes) -> list[Kept]:
     return [Kept(value, payload) for value, payload in _rows.decode(body[record.tree_bytes :])]
 
 
-def later(rest: bytes, last: int, whole: bytes | None) -> tuple[int, Record, bytes] | None:
-    """Return the first record behind a damaged one that says of it that it was durable.
+def later(rest: bytes, last: int, whole: bytes | None) -> Link | None:
+    """Return the first whole record behind a damaged one that was durable once.
 
-    It is told by its check, which is over the check of the record before it: the one that stands in the damaged
-    record or, where more is damaged, in another one between them.
+    That it was, it says itself, or a record that continues it. Each is told by its check, which is over the check of
+    the record before it: the one that stands in the damaged record or, where more is damaged, in another one between.
 
     Args:
         rest: The journal from the damaged record on.
@@ -129,18 +133,20 @@ def later(rest: bytes, last: int, whole: bytes | None) -> tuple[int, Record, byt
     Returns:
         Where it stands, what it is, and the check of the record before it; None if there is none.
     """
-    befores = [rest[_HEAD.size : HEAD_BYTES]] if whole is None else [rest[_HEAD.size : HEAD_BYTES], whole]
-    between: dict[int, bytes] = {}
+    befores = [rest[_HEAD.size : HEAD_BYTES], whole or b""]
+    checks: dict[int, bytes] = {}  # by where a record ends
+    chains: dict[int, Link] = {}  # and the first one of those that continue each other up to there
     at = rest.find(MAGIC, HEAD_BYTES)
     while at >= 0:
         record = record_of(rest[at : at + HEAD_BYTES])
         if record is not None and last + 1 < record.first <= last + limits.JOURNAL_ROWS:
             end = at + record.size
-            if record.durable > last:
-                for before in [*befores, between[at]] if at in between else befores:
-                    if check_of(before, record, rest[at + HEAD_BYTES : end]) == record.check:
-                        return at, record, before
-            between[end] = record.check
+            for before in filter(None, [*befores, checks.get(at)]):
+                if check_of(before, record, rest[at + HEAD_BYTES : end]) == record.check:
+                    chains[end] = chains.get(at, (at, record, before))
+                    if record.durable > last:
+                        return chains[end]
+            checks[end] = record.check
         at = rest.find(MAGIC, at + 1)
     return None
 
