@@ -13,7 +13,12 @@ pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace s
 WITHOUT_THE_JOURNALS_SYNC = "os.fdatasync = lambda fd: None"
 WITHOUT_THE_TABLES_SYNC = "import lmdb; real = lmdb.open; lmdb.open = lambda *a, **b: real(*a, **b, sync=False)"
 WITHOUT_THE_TABLES_LAST_SYNC = WITHOUT_THE_TABLES_SYNC.replace("sync=", "metasync=")
-KILLED_BEFORE_ITS_SYNC = "os.fdatasync = lambda fd: recorder.head() > 20 and os.kill(os.getpid(), 9)"
+KILLED_BEFORE_ITS_SYNC = """
+def killed(fd):
+    if recorder.head() > 20 and os.fstat(fd).st_size == limits.JOURNAL_BYTES:
+        os.kill(os.getpid(), 9)
+os.fdatasync = killed
+"""
 ANSWERING_WITHOUT_A_SYNC = """
 real = Writer._make_durable
 Writer._make_durable = lambda writer, batch: real(writer, [each for each in batch if each.events])
