@@ -82,7 +82,7 @@ def test_a_ledger_that_a_stopped_writer_holds_keeps_nobody_waiting_and_loses_not
 
 @needs_root
 def test_a_full_disk_loses_nothing() -> None:
-    with small_disk(1_024) as disk, small_disk(1_024) as other:
+    with small_disk(4_096) as disk, small_disk(4_096) as other:
         ledger = disk / "ledger"
         rightful.open(ledger, create=True).close()
         places = surroundings(disk) | {"HOME": str(other)}
@@ -90,7 +90,7 @@ def test_a_full_disk_loses_nothing() -> None:
             while True:
                 ballast.write(bytes(4_096))
         for number in range(4):
-            call(ledger, after_tool(number, tool_response="x" * 9_000), env=places)
+            call(ledger, after_tool(number, tool_response="x" * 200_000), env=places)
         assert len(spooled(other)) == 4
         assert spooled(disk) == []
 
@@ -110,7 +110,7 @@ def test_a_ledger_that_cannot_be_opened_is_not_touched_and_loses_nothing(
     if fault in {"newer", "foreign"}:
         subprocess.run(["cp", "-a", kept, ledger], check=True)
         data = ledger / "store" / "data.mdb"
-        old, new = (b'"format":1', b'"format":9') if fault == "newer" else (b"\xde\xc0\xef\xbe", b"\x00\x00\x00\x00")
+        old, new = (b'"format":2', b'"format":9') if fault == "newer" else (b"\xde\xc0\xef\xbe", b"\x00\x00\x00\x00")
         data.write_bytes(data.read_bytes().replace(old, new))
         before = data.read_bytes()
         assert new in before

@@ -57,7 +57,7 @@ def tail(request: pytest.FixtureRequest) -> Tail:
 
 def test_its_rows_are_told_by_position(tail: Tail) -> None:
     assert tail.last == 14
-    assert [tail.event(tail.row(position)) for position in range(11, 15)] == EVENTS
+    assert [tail.words(tail.row(at)) for at in range(11, 15)] == [(each.type, each.tags) for each in EVENTS]
     assert [tail.after(after, until) for after, until in ((10, 14), (0, 12), (12, 13), (14, 20), (3, 5), (8, 12))] == [
         tail.rows,
         tail.rows[:2],
@@ -125,4 +125,5 @@ def test_a_damaged_row_is_under_no_tag_and_its_neighbours_are() -> None:
     tail.rows += [*rows(EVENTS[:1]), Kept(None, None), Kept(bytes(32) + b"\xc1", None), *rows(EVENTS[:1])]
 
     assert list(tail.tagged("x")) == [1, 4]
-    assert [tail.event(row) for row in tail.rows] == [EVENTS[0], None, None, EVENTS[0]]
+    nothing, first = (None, ()), (EVENTS[0].type, EVENTS[0].tags)
+    assert [tail.words(row) for row in tail.rows] == [first, nothing, nothing, first]

@@ -10,7 +10,6 @@ from tests.recorders.test_recorder import IDS, row
 
 from rightful.recorders import tail as module
 from rightful.recorders.codec import Codec, LedgerCodec, PlainCodec
-from rightful.recorders.port import LedgerEvent
 from rightful.recorders.tail import Kept, Tail
 from rightful.tree import HASH_BYTES
 
@@ -74,13 +73,13 @@ def test_a_process_that_asks_once_decodes_only_what_it_looks_for(monkeypatch: py
     codec, decoded = LedgerCodec(), list[bytes]()
     tail = Tail(0, codec)
     tail.rows += kept(codec, [ledgers(n) for n in range(10)])
-    unpack = LedgerCodec.unpack
+    words = LedgerCodec.words
 
-    def counted(self: LedgerCodec, record: bytes, payload: bytes | None) -> LedgerEvent:
+    def counted(self: LedgerCodec, record: bytes) -> tuple[str, list[str]]:
         decoded.append(record)
-        return unpack(self, record, payload)
+        return words(self, record)
 
-    monkeypatch.setattr(LedgerCodec, "unpack", counted)
+    monkeypatch.setattr(LedgerCodec, "words", counted)
 
     assert list(tail.tagged("id:00000000-0000-5000-8000-999999999999")) == []
     assert decoded == []

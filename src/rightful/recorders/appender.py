@@ -55,7 +55,8 @@ class Appender:
         if now.head == now.tabled:  # else whoever began the journal anew did
             self._tables.settle()
         if now.tree() != self._tree:
-            self._frontier, self._tree = self._tables.frontier(now.tree()), now.tree()
+            self._frontier = self._tables.frontier(now.tree(), is_checked=now.head > now.tabled)
+            self._tree = now.tree()
         self._view = _View(now)
 
     def _look(self) -> Moment:
@@ -167,11 +168,11 @@ class Appender:
         apart = [position for position in there if tail.row(position).payload is not None]
         tags, types = list[bytes](), list[bytes]()
         for position in there:
-            event = tail.event(tail.row(position))
-            if event is not None:
+            kind, words = tail.words(tail.row(position))
+            if kind is not None:
                 key = pack_position(position)
-                tags += {word_key(tag) + key for tag in event.tags}
-                types.append(word_key(event.type) + key)
+                tags += {word_key(tag) + key for tag in words}
+                types.append(word_key(kind) + key)
         self._put(txn, "rows", len(there), ((pack_position(at), tail.row(at).value) for at in there))
         self._put(txn, "payloads", len(apart), ((pack_position(at), tail.row(at).payload) for at in apart))
         for name, entries in (("tags", sorted(tags)), ("types", sorted(types))):

@@ -15,6 +15,8 @@ from eventsourcing.persistence import ProgrammingError
 from rightful.envelope import read_head
 from rightful.recorders.port import LedgerEvent
 
+_plain = msgspec.msgpack.Decoder(tuple[str, list[str], bytes])
+
 
 class Codec(Protocol):
     """How the events of one kind of store become records and back."""
@@ -24,6 +26,9 @@ class Codec(Protocol):
 
     def unpack(self, record: bytes, payload: bytes | None) -> DCBEvent:
         """Return the event of a record."""
+
+    def words(self, record: bytes) -> tuple[str, list[str]]:
+        """Return the type and the tags of a record."""
 
     def trace(self, tag: str) -> bytes:
         """Return bytes that stand in every record that has the tag, and in few others."""
@@ -44,6 +49,10 @@ class LedgerCodec:
         kind, tags = read_head(record)
         return LedgerEvent(type=kind, data=record, tags=tags, payload=payload)
 
+    def words(self, record: bytes) -> tuple[str, list[str]]:
+        """Return what the envelope names."""
+        return read_head(record)
+
     def trace(self, tag: str) -> bytes:
         """Return what the tag names, as the envelope's JSON has it."""
         return msgspec.json.encode(tag.partition(":")[2])
@@ -58,10 +67,15 @@ class PlainCodec:
 
     def unpack(self, record: bytes, payload: bytes | None) -> DCBEvent:
         """Return the event as it was appended."""
-        kind, tags, data = msgspec.msgpack.decode(record, type=tuple[str, list[str], bytes])
+        kind, tags, data = _plain.decode(record)
         if payload is None:
             return DCBEvent(type=kind, data=data, tags=tags)
         return LedgerEvent(type=kind, data=data, tags=tags, payload=payload)
+
+    def words(self, record: bytes) -> tuple[str, list[str]]:
+        """Return type and tags, as the record has them."""
+        kind, tags, _ = _plain.decode(record)
+        return kind, tags
 
     def trace(self, tag: str) -> bytes:
         """Return the tag, as MessagePack has it."""

@@ -22,6 +22,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -44,6 +45,12 @@ from rightful.recorders.records import (
     rows_of,
 )
 from rightful.recorders.tail import Kept, Tail
+
+_BLOCK_BYTES: Final = 32_768
+"""What is read at once of what others added; bytes. With several processes it is some records each time."""
+
+_NOTHING: Final = frozenset({END, b""})
+"""What stands where no record does: behind the last one, and behind the file."""
 
 
 class Journal:
@@ -123,11 +130,12 @@ class Journal:
 
         After a sync that failed the system may have dropped what we read, and others have written there.
         """
-        for at in range(first, len(self._ends)):
-            start = self._ends[at - 1] if at else 0
-            if self._read(start, HEAD_BYTES)[-CHECK_BYTES:] != self._checks[at]:
-                return False
-        return True
+        starts = [self._ends[at - 1] if at else 0 for at in range(first, len(self._ends))]
+        if not starts:
+            return True
+        there = self._read(starts[0], starts[-1] + HEAD_BYTES - starts[0])
+        ends = [at - starts[0] + HEAD_BYTES for at in starts]
+        return [there[end - CHECK_BYTES : end] for end in ends] == self._checks[first:]
 
     def _load(self) -> None:
         """Read it from its beginning: the rows that LMDB does not have."""
@@ -158,14 +166,27 @@ class Journal:
 
     def _read_on(self) -> None:
         """Take what continues what is known."""
-        while any(head := self._read(self._end, HEAD_BYTES)):
-            record = record_of(head)
+        while (head := self._read(self._end, HEAD_BYTES)) not in _NOTHING:
+            if self._take_many(self._read(self._end, min(_BLOCK_BYTES, self._size - self._end))):
+                continue
+            record = record_of(head)  # it is longer, or it does not fit
             body = b"" if record is None else self._read(self._end + HEAD_BYTES, record.body_bytes)
             if record is not None and record.first == self._last + 1 and self._fits(record, body):
                 self._take(record, body)
             elif (self._end, head) == self._torn or not self._pass_damage():
                 self._torn = self._end, head
                 return
+
+    def _take_many(self, block: bytes) -> bool:
+        """Take the records that are whole in what was read at once; tell whether there was one."""
+        at = 0
+        while (record := record_of(block[at : at + HEAD_BYTES])) is not None:
+            body = block[at + HEAD_BYTES : at + record.size]
+            if record.first != self._last + 1 or not self._fits(record, body):
+                break
+            self._take(record, body)
+            at += record.size
+        return at > 0
 
     def _fits(self, record: Record, body: bytes) -> bool:
         return check_of(self._check, record, body) == record.check

@@ -68,7 +68,7 @@ class Tail:
         with self._lock:
             if self._indexed == len(self.rows):
                 for position, event in enumerate(events, self.last + 1):
-                    self._add(event, position)
+                    self._add(event.type, event.tags, position)
                 self._indexed += len(rows)
             self.rows += rows
 
@@ -93,8 +93,7 @@ class Tail:
         with self._lock:
             trace = self._codec.trace(tag)
             like = [at for at, row in enumerate(self.rows) if row.value is not None and trace in row.value]
-            events = ((at, self.event(self.rows[at])) for at in like)
-            return [self.start + 1 + at for at, event in events if event is not None and tag in event.tags]
+            return [self.start + 1 + at for at in like if tag in self.words(self.rows[at])[1]]
 
     def fitting(self, query: DCBQuery, after: int, until: int) -> list[int]:
         """Return the positions after a position, through another, of the rows that fit a query, ascending."""
@@ -119,25 +118,24 @@ class Tail:
         """Return the index of tags and that of types, with what was added since; most processes never ask."""
         with self._lock:
             for at in range(self._indexed, len(self.rows)):
-                event = self.event(self.rows[at])
-                if event is not None:
-                    self._add(event, self.start + 1 + at)
+                self._add(*self.words(self.rows[at]), self.start + 1 + at)
                 self._indexed = at + 1
             return self._tags, self._types
 
-    def _add(self, event: DCBEvent, position: int) -> None:
-        _add(self._types, event.type, position)
-        for tag in event.tags:
+    def _add(self, kind: str | None, tags: Iterable[str], position: int) -> None:
+        if kind is not None:
+            _add(self._types, kind, position)
+        for tag in tags:
             _add(self._tags, tag, position)
 
-    def event(self, row: Kept) -> DCBEvent | None:
-        """Return the event of a row; None if its bytes are damaged."""
+    def words(self, row: Kept) -> tuple[str | None, Sequence[str]]:
+        """Return the type and the tags of a row; None and nothing if its bytes are damaged."""
         if row.value is None or self._codec is None:
-            return None
+            return None, ()
         try:
-            return self._codec.unpack(row.value[HASH_BYTES:], row.payload)
+            return self._codec.words(row.value[HASH_BYTES:])
         except msgspec.DecodeError:
-            return None  # who reads it is told
+            return None, ()  # who reads it is told
 
 
 def _found(index: Index, word: str) -> Sequence[int]:
