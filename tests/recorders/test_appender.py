@@ -27,7 +27,7 @@ def test_a_tree_that_does_not_fit_is_named_and_takes_no_row_away(
             journal = recorder._store.env.journal
             journal._tree = journal._tree[:-1] + b"?"
 
-        def refused(tables: Tables, record: bytes) -> Frontier:
+        def refused(*_: object, **__: object) -> Frontier:
             raise ForeignStoreError(str(tmp_path), "its root does not fit its frontier")
 
         with monkeypatch.context() as patch:
