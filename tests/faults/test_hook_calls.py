@@ -37,16 +37,17 @@ def calls(ledger: Path) -> list[str]:
 
 
 STOPPED_IN_TRANSACTION = """
-import os, signal, sys
+import os, signal, sys, time
 import rightful
 def now():
     os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(600)  # another thread takes the signal, and this one must not end its turn meanwhile
     return 1
 with rightful.open(sys.argv[1], clock=now) as ledger:
     end = {"type": "session.ended", "producer": "p", "key": "1", "session": "t:a", "at": "2026-08-01T10:15:00Z"}
     ledger.append([end])
 """
-"""It has its turn, and LMDB's own lock too."""
+"""It has its turn, and is about to write."""
 
 STOPPED_IN_TURN = """
 import fcntl, os, signal, sys
