@@ -29,7 +29,7 @@ from rightful.recorders.kinds import TREE
 from rightful.recorders.moment import Looking, Moment
 from rightful.recorders.query import raw_rows
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.tables import LEDGER, Tables, index_pairs, pack_positions, tree_record, word_key
+from rightful.recorders.tables import LEDGER, Tables, pack_positions, tree_record, word_key
 from rightful.tree import HASH_BYTES, Frontier
 
 TABLES = tuple(LEDGER.tables)
@@ -183,10 +183,10 @@ def _rows(now: Moment, after: int, count: int) -> list[_Row]:
 
 
 def _commit(rows: Sequence[_Row], tree: bytes) -> Commit:
-    tags, types = [], []
+    tags, types = Entries(), Entries()
     for row in rows:
         kind, words = read_head(row.value[HASH_BYTES:])
-        tags.extend(index_pairs(words, row.key))
+        tags.extend((word, row.key) for word in {word_key(word) for word in words})
         types.append((word_key(kind), row.key))
     payloads = [(row.key, row.payload) for row in rows if row.payload is not None]
     return Commit([(row.key, row.value) for row in rows], payloads, sorted(tags), sorted(types), tree)

@@ -16,6 +16,7 @@ from tests.contracts.support import PATIENCE_S
 from tests.faults.support import event, filled, opened, run
 from tests.faults.test_store_sync import (
     KILLED_BEFORE_ITS_SYNC,
+    _append_unsynced,
     _at_sync,
     _held,
     _journal,
@@ -115,10 +116,7 @@ def test_a_sync_that_began_before_what_is_forgotten_was_written_again_proves_not
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as that of who follows, while a turn begins after another had failed."""
-    with monkeypatch.context() as patch:
-        _at_sync(patch, failing(1))
-        with pytest.raises(OutcomeUnknownError):
-            recorder.append([event("mine")])
+    _append_unsynced(recorder, monkeypatch)
     syncs, written = _syncs(recorder, monkeypatch), _written(recorder, monkeypatch)
     with monkeypatch.context() as patch, ThreadPoolExecutor() as pool:
         begun, go_on = _held(patch)

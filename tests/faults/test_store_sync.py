@@ -70,6 +70,14 @@ def failing(times: int, error: Exception | None = None) -> Callable[[], None]:
     return fail
 
 
+def _append_unsynced(recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Append an event whose sync fails once."""
+    with monkeypatch.context() as patch:
+        _at_sync(patch, failing(1))
+        with pytest.raises(OutcomeUnknownError):
+            recorder.append([event("mine")])
+
+
 def _written(recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return of which positions records will be written, in order."""
     written: list[int] = []
@@ -158,10 +166,7 @@ def test_after_a_sync_that_failed_the_next_turn_writes_again_what_may_be_forgott
 ) -> None:
     """The system forgets a page that it could not write, so a second sync alone would prove nothing."""
     written = _written(recorder, monkeypatch)
-    with monkeypatch.context() as patch:
-        _at_sync(patch, failing(1))
-        with pytest.raises(OutcomeUnknownError):
-            recorder.append([event("mine")])
+    _append_unsynced(recorder, monkeypatch)
     assert written == [3]
 
     assert recorder.decide(nothing) == 3
@@ -217,10 +222,7 @@ def test_while_nothing_can_be_written_again_no_sync_proves_anything(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would succeed without the pages that may be forgotten; who asks next waits for one that is of them."""
-    with monkeypatch.context() as patch:
-        _at_sync(patch, failing(1))
-        with pytest.raises(OutcomeUnknownError):
-            recorder.append([event("mine")])
+    _append_unsynced(recorder, monkeypatch)
     syncs, written = _syncs(recorder, monkeypatch), _written(recorder, monkeypatch)
     with monkeypatch.context() as patch:
         _fail_next_write(patch)
@@ -279,10 +281,7 @@ def test_what_another_did_not_sync_is_written_again_when_our_own_sync_failed(
 ) -> None:
     """It was of its pages too, which may be forgotten."""
     assert run(KILLED_BEFORE_ITS_SYNC, tmp_path / "s").returncode == -signal.SIGKILL
-    with monkeypatch.context() as patch:
-        _at_sync(patch, failing(1))
-        with pytest.raises(OutcomeUnknownError):
-            recorder.append([event("mine")])
+    _append_unsynced(recorder, monkeypatch)
     written = _written(recorder, monkeypatch)
 
     assert recorder.decide(nothing) == 4

@@ -27,9 +27,8 @@ from rightful.errors import (
 from rightful.recorders import files, locks
 from rightful.recorders.faults import opening_error, storage_error
 from rightful.recorders.journal import Journal
-from rightful.recorders.kinds import ABOUT, FORMAT, META, TREE, About, Kind
+from rightful.recorders.kinds import ABOUT, FORMAT, META, TREE, About, Kind, tree_size
 from rightful.recorders.reading import Reading
-from rightful.tree import HASH_BYTES
 
 _SPARE_TABLES = 4  # a newer format may have more
 
@@ -205,8 +204,7 @@ class Environment:
     def _tabled(self) -> int:
         """Return the last position that the tables have; 0 when there is none."""
         with self.read() as txn:
-            tree = txn.get(TREE, db=self.tables["meta"]) or b""
-        return int.from_bytes(tree[HASH_BYTES : HASH_BYTES + 8], "big")
+            return tree_size(txn.get(TREE, db=self.tables["meta"]) or b"")
 
     def close(self) -> None:
         """Close it. A read that is under way ends first."""

@@ -25,6 +25,9 @@ JOURNAL = "journal"
 STORE = "store"
 HALF_MADE = "store.new"
 
+NEVER_WRITTEN = frozenset({errno.EINVAL, errno.EROFS})
+"""What a file system says to a sync that is never written, where nothing need be synced."""
+
 _MAGIC = 0xBEEFC0DE
 _VERSION = 1  # of LMDB 0.9, which `lib_version=0` pins
 _PAGE_HEADER = 16
@@ -100,27 +103,26 @@ def open_journal(root: Path, store: Path, size: int, *, readonly: bool) -> int:
 
 
 def sync(fd: int) -> None:
-    """Make durable what was written to an open file; what cannot be written need not be synced.
+    """Make durable what was written to an open file, whoever wrote it.
 
     Raises:
-        OSError: The system failed; what is durable is not known.
+        OSError: The system failed, and what is durable is not known; or it is of `NEVER_WRITTEN`.
     """
-    try:
-        getattr(os, "fdatasync", os.fsync)(fd)
-    except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.EROFS}:
-            raise
+    getattr(os, "fdatasync", os.fsync)(fd)
 
 
 def sync_data(store: Path) -> None:
     """Make durable what LMDB shows. It keeps no locks on this file, so it may be opened and closed.
 
     Raises:
-        OSError: As `sync`.
+        OSError: The system failed; what is durable is not known.
     """
     fd = os.open(store / DATA, os.O_RDONLY | os.O_CLOEXEC)
     try:
         sync(fd)
+    except OSError as error:
+        if error.errno not in NEVER_WRITTEN:
+            raise
     finally:
         os.close(fd)
 

@@ -28,6 +28,7 @@ import msgspec
 
 from rightful import limits
 from rightful.errors import ClosedError, ForeignStoreError
+from rightful.recorders import files
 from rightful.recorders.codec import Codec
 from rightful.recorders.faults import storage_error
 from rightful.recorders.records import (
@@ -320,9 +321,9 @@ class Journal:
             if doubtful and for_answer:
                 raise OSError(errno.EIO, "what was written before could not be synced")
             try:
-                getattr(os, "fdatasync", os.fsync)(self._fd)
+                files.sync(self._fd)
             except OSError as error:
-                if for_answer or error.errno not in {errno.EINVAL, errno.EROFS}:  # else it is of a disk never written
+                if for_answer or error.errno not in files.NEVER_WRITTEN:
                     self.doubt()
                     raise
                 doubtful = True

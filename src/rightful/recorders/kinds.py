@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from rightful.recorders.codec import Codec
+from rightful.tree import HASH_BYTES
 
 FORMAT = 2
 """Version of a store's form, in its own record: 2 has a journal beside the tables. The tables of 1 are the same."""
@@ -19,6 +20,11 @@ TREE = b"tree"
 
 META = b"meta"
 """The table that every store has."""
+
+
+def tree_size(record: bytes) -> int:
+    """Return how many rows the tree has of which the record was stored under `TREE`; 0 if there is none."""
+    return int.from_bytes(record[HASH_BYTES : HASH_BYTES + 8], "big")
 
 
 class About(msgspec.Struct, frozen=True):

@@ -8,9 +8,10 @@ import lmdb
 from eventsourcing.dcb.api import DCBEvent
 
 from rightful.errors import ForkedError
+from rightful.recorders.kinds import tree_size
 from rightful.recorders.tables import Tables, tree_record, unpack_position, word_key
 from rightful.recorders.tail import Kept, Tail
-from rightful.tree import HASH_BYTES, Frontier
+from rightful.tree import Frontier
 
 
 class Moment:
@@ -31,7 +32,7 @@ class Moment:
         self.txn = txn
         self.tail = tail
         stored = tables.tree(txn)
-        self.tabled = int.from_bytes(stored[HASH_BYTES : HASH_BYTES + 8], "big")
+        self.tabled = tree_size(stored)
         self.head, self._tree = (last, tree) if last > self.tabled else (self.tabled, stored)
 
     def tree(self) -> bytes:

@@ -12,10 +12,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import lmdb
 import msgspec
@@ -83,9 +82,6 @@ class Tables:
         self.env = env
         self._settled = False
         self.codec = cast("Codec", env.kind.codec)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - lmdb hides the class
-        return self.env.tables[name]
 
     def settle(self) -> None:
         """Make durable what LMDB shows, once: whoever wrote it may have been killed in its last sync.
@@ -155,8 +151,3 @@ class Tables:
             return self.codec.unpack(record, payload)
         except msgspec.DecodeError as error:
             raise DamagedRowError(str(self.env.root), position, f"its record cannot be read ({error})") from error
-
-
-def index_pairs(words: Iterable[str], key: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the index entries of one position: each word once."""
-    return [(word, key) for word in {word_key(word) for word in words}]
