@@ -172,6 +172,10 @@ _turns = st.builds(
     turns=[Turn(0, 1, 0, large=at < 4, cut=0.0, dies=at < 4, synced=False) for at in range(6)],
     pauses=[2, 4],
 )
+@example(  # nothing but the first two bytes of the first record were written
+    turns=[Turn(0, 1, 0, large=False, cut=0.015625, dies=True, synced=False)],
+    pauses=[],
+)
 @example(  # read when half of it is there, and judged when two later ones say that it was durable
     turns=[Turn(at % 2, 1, 0, large=False, cut=0.5, dies=False, synced=True) for at in range(4)],
     pauses=[0, 0, 3, 0, 5, 2, 6],

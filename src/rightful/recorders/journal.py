@@ -154,7 +154,8 @@ class Journal:
             head = self._head()
             begins_with = self._read(0, HEAD_BYTES)
             first = record_of(begins_with)
-            if first is None and any(begins_with) and MAGIC not in self._read(0, self._size):
+            is_begun = MAGIC.startswith(begins_with.rstrip(b"\0"))  # or nothing, or half of it
+            if first is None and not is_begun and MAGIC not in self._read(0, self._size):
                 raise ForeignStoreError(str(self._root), "its journal is another program's file, or damaged")
             if first is None or first.first <= head + 1:
                 return head, begins_with
