@@ -135,17 +135,24 @@ class Turnstile:
             self._queue.close()
             raise
 
-    def enter(self) -> None:
-        """Wait for the turn, however long another process holds it."""
-        if self._at_once < limits.TURNS_AT_ONCE and self._writer.try_exclusive():
-            self._at_once += 1
-            return
+    def enter(self) -> bool:
+        """Wait for the turn, however long another process holds it; always true."""
+        if self.try_enter():
+            return True
         self._at_once = 0
         self._queue.exclusive()
         try:
             self._writer.exclusive()
         finally:
             self._queue.unlock()
+        return True
+
+    def try_enter(self) -> bool:
+        """Take the turn if it can be had at once, unless it was so had too often; tell whether it was."""
+        if self._at_once == limits.TURNS_AT_ONCE or not self._writer.try_exclusive():
+            return False
+        self._at_once += 1
+        return True
 
     def leave(self) -> None:
         """Let the next one write."""

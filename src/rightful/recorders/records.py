@@ -40,7 +40,7 @@ TREE_BYTES: Final = 32 + 8 + 64 * 32
 """The largest tree: its root, its size and as many peaks as a size has bits; bytes."""
 
 _encoder = msgspec.msgpack.Encoder()
-_rows = msgspec.msgpack.Decoder(list[tuple[bytes, bytes | None]])
+_rows = msgspec.msgpack.Decoder(list[Kept])
 
 
 Link = tuple[int, "Record", bytes]
@@ -89,7 +89,7 @@ def pack(rows: Sequence[Kept], tree: bytes, first: int, durable: int, before: by
         durable: The position through which all is durable.
         before: The check of the record before; nothing where there is none.
     """
-    body = tree + _encoder.encode([(row.value, row.payload) for row in rows])
+    body = tree + _encoder.encode(rows)
     head = _HEAD.pack(MAGIC, len(body), first, durable, len(rows), len(tree))
     check = _check_of(before, head, body)
     return Record(len(body), first, durable, len(rows), len(tree), check, head + check), body
@@ -116,7 +116,7 @@ def _check_of(before: bytes, head: bytes, body: bytes) -> bytes:
 
 def rows_of(record: Record, body: bytes) -> list[Kept]:
     """Return the rows of a record that fits its check."""
-    return [Kept(value, payload) for value, payload in _rows.decode(body[record.tree_bytes :])]
+    return _rows.decode(body[record.tree_bytes :])
 
 
 def later(rest: bytes, last: int, whole: bytes | None) -> Link | None:
@@ -162,11 +162,11 @@ def damaged_rows(body: bytes, count: int) -> list[Kept]:
         rows = []
     if len(rows) != count:
         return [Kept(None, None)] * count
-    return [
-        Kept(value if payload is None and _is_whole(value) else bytes(HASH_BYTES) + value[HASH_BYTES:], payload)
-        for value, payload in rows
-    ]
+    return [_judged(row) for row in rows]
 
 
-def _is_whole(value: bytes) -> bool:
-    return sha256(LEAF + value[HASH_BYTES:]).digest() == value[:HASH_BYTES]
+def _judged(row: Kept) -> Kept:
+    value = row.value
+    if value is None or (row.payload is None and sha256(LEAF + value[HASH_BYTES:]).digest() == value[:HASH_BYTES]):
+        return row
+    return Kept(bytes(HASH_BYTES) + value[HASH_BYTES:], row.payload)

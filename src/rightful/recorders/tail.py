@@ -14,7 +14,7 @@ from rightful.recorders.codec import Codec
 from rightful.tree import HASH_BYTES
 
 
-class Kept(Struct, frozen=True, gc=False):
+class Kept(Struct, frozen=True, gc=False, array_like=True):
     """A row as it is stored.
 
     Attributes:

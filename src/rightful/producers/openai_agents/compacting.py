@@ -18,7 +18,7 @@ from msgspec import structs
 from rightful.errors import StorageError, UsageError
 from rightful.producers.openai_agents import borrowed, facts, owing, provider
 from rightful.producers.openai_agents.items import count_of
-from rightful.producers.openai_agents.line import settled
+from rightful.producers.openai_agents.line import answered, settled
 from rightful.producers.openai_agents.planning import (
     Asked,
     Hook,
@@ -111,11 +111,11 @@ class Compacting:
         if not (by_hand or asked.force or self._automatic()):
             return
         mode = self._mode(asked, by_hand=by_hand)
-        window = await asyncio.wrap_future(self._line.put(self._window))
+        window = await answered(self._line.put(self._window))
         forced, shown = asked.force or window.owed is not None, window.items
         if not (forced or is_encrypted(shown) or self._due(asked, mode, shown)):
             return
-        look = await asyncio.wrap_future(self._line.put(lambda: self._look(run)))
+        look = await answered(self._line.put(lambda: self._look(run)))
         if is_encrypted(look.view.items):
             self._refuse_encrypted(by_hand=by_hand)
             return
@@ -340,7 +340,7 @@ class Compacting:
         """Return whether what is owed has failed too often to be tried with this call."""
         if asked.force or look.view.owed is None:
             return False
-        rests = await asyncio.wrap_future(self._line.put(lambda: owing.rests(self._ledger, self._name)))
+        rests = await answered(self._line.put(lambda: owing.rests(self._ledger, self._name)))
         if rests:
             self._warn_once("the provider has failed it more than once; it is asked again after ten more items")
         return rests
@@ -368,7 +368,7 @@ class Compacting:
             args["store"] = store
         asked = self._asked(args)
         run = self._runs.of(wrapper)
-        window = await asyncio.wrap_future(self._line.put(self._window))
+        window = await answered(self._line.put(self._window))
         if window.owed is not None or is_encrypted(window.items):
             return
         if self._due(asked, self._mode(asked, by_hand=False), window.items):

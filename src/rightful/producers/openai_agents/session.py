@@ -18,7 +18,7 @@ from rightful.identity import is_session
 from rightful.producers.openai_agents import branches, facts
 from rightful.producers.openai_agents.compacting import Compacting
 from rightful.producers.openai_agents.items import as_json, count_of, settings_of
-from rightful.producers.openai_agents.line import Line, settled
+from rightful.producers.openai_agents.line import Line, answered, settled
 from rightful.producers.openai_agents.planning import Hook, Mode, checked_hook, checked_mode, checked_model
 from rightful.producers.openai_agents.runs import Calls, Run, Runs
 from rightful.producers.openai_agents.shims import Shims
@@ -129,7 +129,7 @@ class LedgerSession(Shims, Compacting):
         facts.usage_since(run, wrapper)
         shown = count_of(limit, self.session_settings)
         ready = self._line.now(lambda: self._read_ready(run, shown))
-        return await asyncio.wrap_future(self._line.put(lambda: self._read(run, shown))) if ready is None else ready
+        return await answered(self._line.put(lambda: self._read(run, shown))) if ready is None else ready
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
@@ -175,7 +175,7 @@ class LedgerSession(Shims, Compacting):
             at: The position through which it is told; all of the ledger if None.
         """
         self._check_open()
-        return await asyncio.wrap_future(self._line.put(lambda: self._ledger.full_history(self._name, at=at)))
+        return await answered(self._line.put(lambda: self._ledger.full_history(self._name, at=at)))
 
     async def events(self) -> list[Recorded]:
         """Return the events of the session as they were recorded, each with its position and time.
@@ -183,7 +183,7 @@ class LedgerSession(Shims, Compacting):
         A batch has what is known of it: run, ordinal, agent, response id, usage. A branch has its own events only.
         """
         self._check_open()
-        return await asyncio.wrap_future(self._line.put(lambda: list(self._ledger.read(session=self._name))))
+        return await answered(self._line.put(lambda: list(self._ledger.read(session=self._name))))
 
     async def fork(self, at: int | ItemId | None = None, session_id: str | None = None) -> LedgerSession:
         """Branch off: return a session that begins with what this one shows, or showed. Nothing is copied.

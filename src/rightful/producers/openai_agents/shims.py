@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from rightful.errors import UsageError
 from rightful.producers.openai_agents.items import as_json, count_of
-from rightful.producers.openai_agents.line import Line, settled
+from rightful.producers.openai_agents.line import Line, answered, settled
 from rightful.session_errors import StaleTokenError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _Shims:
         """
         if _SNAPSHOT is None or not _is_own(self, _WRITES):
             return None
-        read = await asyncio.wrap_future(self._line.put(lambda: self._view(count_of(limit + 1, None))))
+        read = await answered(self._line.put(lambda: self._view(count_of(limit + 1, None))))
         first = max(len(read.ids) - limit, 0)
         ids = read.ids[first:]
 
@@ -115,7 +115,7 @@ class _Shims:
     async def _read_to_compact(self, limit: int | None) -> tuple[list[Any], bool]:
         """Return what a compaction reads and whether that is all; a replacement after it covers just this."""
         wanted = count_of(limit, self.session_settings)
-        read = await asyncio.wrap_future(self._line.put(lambda: self._view(wanted)))
+        read = await answered(self._line.put(lambda: self._view(wanted)))
         _READ.set((id(self), read.token))
         return read.items, limit is not None and len(read.items) < limit
 
