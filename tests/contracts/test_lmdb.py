@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.contracts.suite import RecorderSuite
-from tests.contracts.support import Place
+from tests.contracts.support import PATIENCE_S, Place
+
+from rightful import limits
+from rightful.recorders.port import Decision, LedgerRecorder
+from rightful.recorders.recorder import LMDBRecorder
+from rightful.recorders.writer import serve_here
 
 
 class TestLMDB(RecorderSuite):
@@ -13,3 +20,39 @@ class TestLMDB(RecorderSuite):
     @pytest.fixture
     def place(self, tmp_path: Path) -> Place:
         return Place(tmp_path / "store", "plain")
+
+
+class ServedHere(LMDBRecorder):
+    """Each append is made by a thread that has its own turns, as those of a session do."""
+
+    def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S) -> int:
+        outcome: list[Any] = []
+
+        def work() -> None:
+            serve_here()
+            try:
+                outcome.append(super(ServedHere, self).decide(decision, timeout_s=timeout_s))
+            except BaseException as error:  # noqa: BLE001 - it is the outcome
+                outcome.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(PATIENCE_S)
+        [result] = outcome
+        if isinstance(result, BaseException):
+            raise result
+        position: int = result
+        return position
+
+
+class PlaceServedHere(Place):
+    def open(self) -> LedgerRecorder:
+        return ServedHere(self.folder, kind=self.kind, create=True)
+
+
+class TestLMDBServedHere(RecorderSuite):
+    """The same, by threads that have their own turns."""
+
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> Place:
+        return PlaceServedHere(tmp_path / "store", "plain")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
 import threading
 import weakref
 
 import pytest
 
-from rightful.producers.openai_agents.line import Line
+from rightful.producers.openai_agents import line as lines
+from rightful.producers.openai_agents.line import Line, answered
 
 
 def test_a_call_is_made_at_once_where_none_is_before_it() -> None:
@@ -52,12 +56,12 @@ def test_calls_that_come_while_one_is_made_at_once_wait_for_it() -> None:
 def test_who_is_told_of_an_outcome_finds_the_line_free() -> None:
     line, go, told, found = Line(), threading.Event(), threading.Event(), list[str | None]()
 
-    def tell(_: object) -> None:
+    def tell() -> None:
         found.append(line.now(lambda: "at once"))
         told.set()
 
     first = line.put(go.wait)
-    first.add_done_callback(tell)
+    first.then(tell)
     go.set()
     assert told.wait(60)
     assert found == ["at once"]
@@ -107,3 +111,97 @@ def test_a_thread_that_comes_late_waits_for_a_call_that_is_made_at_once() -> Non
     assert later is not None
     later.result(60)  # type: ignore[attr-defined]
     assert order == ["now", "later"]
+
+
+def test_a_call_that_is_withdrawn_before_it_begins_is_left_out_and_one_that_has_begun_is_made() -> None:
+    line, begun, go, made = Line(), threading.Event(), threading.Event(), list[str]()
+
+    def work() -> str:
+        begun.set()
+        go.wait(60)
+        made.append("first")
+        return "first"
+
+    first, second, third = line.put(work), line.put(lambda: made.append("second")), line.put(lambda: "third")
+    assert begun.wait(60)
+    first.withdraw()
+    second.withdraw()
+    go.set()
+
+    assert (first.result(60), third.result(60), made) == ("first", "third", ["first"])
+    with pytest.raises(asyncio.CancelledError):
+        second.result(60)
+
+
+def test_a_read_that_is_cancelled_before_it_begins_is_left_out() -> None:
+    line, go, made = Line(), threading.Event(), list[str]()
+
+    async def play() -> None:
+        line.put(lambda: go.wait(60))
+        reading = asyncio.ensure_future(answered(line.put(lambda: made.append("read"))))
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        go.set()
+
+    asyncio.run(play())
+    line.put(lambda: None).result(60)
+    assert made == []
+
+
+def test_who_waits_for_an_outcome_gives_up_when_the_time_is_over_and_may_ask_again() -> None:
+    line, go = Line(), threading.Event()
+    call = line.put(lambda: go.wait(60))
+
+    with pytest.raises(TimeoutError):
+        call.result(0.01)
+    assert not call.is_done
+    go.set()
+
+    assert call.result(60) is True
+    assert call.is_done
+    assert call.result(0) is True
+
+
+def test_what_is_to_be_told_of_a_call_that_has_an_outcome_is_told_at_once() -> None:
+    call, told = Line().put(lambda: 1), list[int]()
+    call.result(60)
+    call.then(lambda: told.append(call.result()))
+    assert told == [1]
+
+
+def test_what_a_call_raised_is_raised_to_everyone_who_asks() -> None:
+    call = Line().put(lambda: 1 // 0)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            call.result(60)
+
+
+def test_sessions_one_after_the_other_share_one_thread_which_ends_with_the_interpreter() -> None:
+    threads, seen = lines._Threads(), set[threading.Thread]()
+    for _ in range(20):
+        threads.start(lambda: seen.add(threading.current_thread()))
+        while not threads._free:
+            pass  # it says that it is free after the work
+    threads.end()
+
+    assert [thread.is_alive() for thread in seen] == [False]
+    with pytest.raises(RuntimeError, match="the interpreter ends"):
+        threads.start(lambda: None)
+
+
+LEFT = """
+import atexit, threading
+from rightful.producers.openai_agents.line import Line
+
+begun, go = threading.Event(), threading.Event()
+Line().put(lambda: (begun.set(), go.wait(60), print(sum(range(5_000_000)))))
+begun.wait(60)
+atexit.register(go.set)
+"""
+
+
+def test_what_was_begun_ends_before_the_interpreter_does() -> None:
+    done = subprocess.run([sys.executable, "-c", LEFT], check=False, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "12499997500000\n", "")

@@ -103,9 +103,10 @@ class Call(Generic[T]):
         """Make it, or leave it out."""
         with self._lock:
             work, self._work = self._work, None
+        if work is None:
+            self._error = asyncio.CancelledError()
+            return
         try:
-            if work is None:
-                raise asyncio.CancelledError
             self._result = work()
         except BaseException as error:  # noqa: BLE001 - the caller gets it, the line goes on
             self._error = error

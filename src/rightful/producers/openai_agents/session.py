@@ -45,8 +45,8 @@ class LedgerSession(Shims, Compacting):
     Give it to `Runner.run(..., session=…)` as you would a `SQLiteSession`. `clear_session`, `pop_item` and
     compactions change what the model sees next, and never what is in the log.
 
-    Every call is one append and so atomic. A call that is cancelled waits until its outcome is known. Calls of
-    one session keep their order, from however many event loops and threads they come.
+    Every call is one append and so atomic. A call that is cancelled waits until its outcome is known, for as long as
+    the disk takes. Calls of one session keep their order, from however many event loops and threads they come.
 
     With a `run_key`, work that was cut short can be done again from the start, in another process too: calls
     that were made before are found again, not made twice; the retried run does not see what its own earlier

@@ -12,7 +12,6 @@ wrapper has read and nothing that came after.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import importlib
 import importlib.metadata

@@ -1,0 +1,291 @@
+"""A thread that only writes has its own turns, where it need not wait for one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.contracts.base import event, found
+from tests.contracts.support import PATIENCE_S, together
+
+from rightful import limits
+from rightful.errors import BusyError, ClosedError, OutcomeUnknownError, StorageError
+from rightful.recorders import locks
+from rightful.recorders.recorder import LMDBRecorder
+from rightful.recorders.writer import Writer, serve_here
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[LMDBRecorder]:
+    with LMDBRecorder(tmp_path / "s", kind="plain", create=True) as recorder:
+        yield recorder
+
+
+def writer_of(recorder: LMDBRecorder) -> Writer:
+    assert recorder._store is not None
+    assert recorder._store._writer is not None
+    return recorder._store._writer
+
+
+def begun(work: Callable[[], object]) -> Callable[[], Any]:
+    """Begin work in a thread that has its own turns; return what waits for its outcome."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        serve_here()
+        try:
+            outcome.append(work())
+        except BaseException as error:  # noqa: BLE001 - it is the outcome
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def ended() -> Any:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+        return outcome[0]
+
+    return ended
+
+
+def served(work: Callable[[], object]) -> Any:
+    return begun(work)()
+
+
+class Held:
+    """A decision that is held in its turn."""
+
+    def __init__(self, recorder: LMDBRecorder) -> None:
+        self.reached, self.go, self._recorder = threading.Event(), threading.Event(), recorder
+
+    def append(self) -> int:
+        def decide(_: object) -> list[Any]:
+            self.reached.set()
+            assert self.go.wait(PATIENCE_S)
+            return [event("held")]
+
+        return self._recorder.decide(decide)
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("rightful")]
+
+
+def test_a_turn_that_can_be_had_at_once_needs_no_other_thread(recorder: LMDBRecorder) -> None:
+    made_by: list[int] = []
+
+    def decide(_: object) -> list[Any]:
+        made_by.append(threading.get_ident())
+        return [event()]
+
+    assert served(lambda: (recorder.decide(decide), threading.get_ident() == made_by[0])) == (1, True)
+    assert threads() == []
+    assert recorder.decide(decide) == 2
+    assert made_by[1] != threading.get_ident(), "a thread that did not say so has its work done"
+    assert threads() == ["rightful-writer"]
+
+
+def test_who_waits_for_a_commit_of_this_process_is_woken(recorder: LMDBRecorder) -> None:
+    assert recorder._store is not None
+    before = recorder._store.news.count
+    assert served(lambda: recorder.append([event()])) == 1
+    assert recorder._store.news.count == before + 1
+
+
+def test_who_would_have_to_wait_for_another_process_gives_up_when_the_time_is_over(
+    tmp_path: Path, recorder: LMDBRecorder
+) -> None:
+    turnstile = locks.Turnstile(tmp_path / "s")  # another opening of the file, as another process has it
+    turnstile.enter()
+
+    error = served(lambda: recorder.decide(lambda _: [event("late")], timeout_s=0.05))
+    turnstile.leave()
+    turnstile.close()
+
+    assert isinstance(error, BusyError)
+    assert served(lambda: recorder.append([event()])) == 1, "what was given up is never written"
+
+
+def test_after_some_turns_running_it_queues_like_the_others(
+    tmp_path: Path, recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[str] = []
+    exclusive = locks.Flock.exclusive
+
+    def waits(lock: locks.Flock) -> None:
+        waited.append(lock.path.name)
+        exclusive(lock)
+
+    monkeypatch.setattr(locks.Flock, "exclusive", waits)
+    for _ in range(limits.TURNS_AT_ONCE):
+        served(lambda: recorder.append([event()]))
+    assert (waited, threads()) == ([], [])
+    for _ in range(limits.TURNS_AT_ONCE + 1):
+        served(lambda: recorder.append([event()]))
+
+    assert waited == ["queue.lock", "writer.lock"]
+    assert found(recorder) == list(range(1, 2 * limits.TURNS_AT_ONCE + 2))
+
+
+def test_who_comes_while_it_has_the_turn_is_served_after_it(recorder: LMDBRecorder) -> None:
+    held, unmarked = Held(recorder), list[int]()
+    first = begun(held.append)
+    assert held.reached.wait(PATIENCE_S)
+    queued = [begun(lambda: recorder.append([event("next")])) for _ in range(3)]
+    thread = threading.Thread(target=lambda: unmarked.append(recorder.append([event("next")])))
+    thread.start()
+    held.go.set()
+    thread.join(PATIENCE_S)
+
+    assert first() == 1
+    assert sorted([*unmarked, *(one() for one in queued)]) == [2, 3, 4, 5]
+    assert [each.event.data for each in recorder.read()] == [b"held", *[b"next"] * 4]
+
+
+def test_threads_that_serve_themselves_and_others_write_without_a_gap_and_one_turn_after_the_other(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their process has one lock for the turn: who gave back that of another would let another process in."""
+    turns: list[str] = []
+    for name in ("enter", "try_enter", "leave"):
+        monkeypatch.setattr(locks.Turnstile, name, noting(getattr(locks.Turnstile, name), name[-5:], turns))
+
+    def write() -> list[int]:
+        return [recorder.append([event()]) for _ in range(50)]
+
+    positions = together(*[lambda: served(write)] * 4, *[write] * 4)
+
+    assert sorted(position for each in positions for position in each) == list(range(1, 401))
+    assert found(recorder) == list(range(1, 401))
+    assert turns == ["enter", "leave"] * (len(turns) // 2)
+
+
+def noting(real: Callable[[locks.Turnstile], bool | None], name: str, turns: list[str]) -> Callable[..., bool | None]:
+    """Note what was done, unless it was not, or was noted by what it calls."""
+
+    def done(turnstile: locks.Turnstile) -> bool | None:
+        if name == "leave":
+            turns.append(name)
+        before = len(turns)
+        result = real(turnstile)
+        if result and len(turns) == before:
+            turns.append(name)
+        return result
+
+    return done
+
+
+@pytest.mark.parametrize("had", [False, True], ids=["no writer was begun", "a writer was begun"])
+def test_who_closes_waits_for_a_turn_that_is_had(tmp_path: Path, had: bool) -> None:
+    recorder = LMDBRecorder(tmp_path / "s", kind="plain", create=True)
+    if had:
+        recorder.append([event()])
+    thread, held = writer_of(recorder)._thread, Held(recorder)
+    first = begun(held.append)
+    assert held.reached.wait(PATIENCE_S)
+    closing = threading.Thread(target=recorder.close)
+    closing.start()
+    closing.join(0.05)
+    assert closing.is_alive()
+    if thread is not None:
+        thread.join(0.05)
+    held.go.set()
+    closing.join(PATIENCE_S)
+
+    assert first() == 1 + had
+    assert isinstance(served(lambda: recorder.append([event()])), ClosedError)
+    with LMDBRecorder(tmp_path / "s", kind="plain") as again:
+        assert found(again) == list(range(1, 2 + had))
+
+
+@pytest.mark.parametrize("had", [False, True], ids=["no writer was begun", "a writer was begun"])
+def test_a_store_that_was_closed_meanwhile_refuses(recorder: LMDBRecorder, had: bool) -> None:
+    if had:
+        recorder.append([event()])
+    writer = writer_of(recorder)
+    writer.stop()
+    if writer._thread is not None:
+        writer._thread.join(PATIENCE_S)
+
+    assert isinstance(served(lambda: writer.submit(lambda _: [event()], 1)), ClosedError)
+
+
+def test_a_decision_that_fails_fails_for_its_caller_alone(recorder: LMDBRecorder) -> None:
+    def fails(_: object) -> list[Any]:
+        raise ValueError("no")
+
+    error = served(lambda: recorder.decide(fails))
+    assert (type(error), str(error)) == (ValueError, "no")
+    assert served(lambda: recorder.append([event()])) == 1
+
+
+def test_a_turn_that_cannot_be_asked_for_says_that_nothing_was_written(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: locks.Flock) -> bool:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(locks.Flock, "try_exclusive", fails)
+    error = served(lambda: recorder.append([event()]))
+    monkeypatch.undo()
+
+    assert type(error) is StorageError
+    assert "No locks available" in str(error)
+    assert served(lambda: recorder.append([event()])) == 1
+
+
+def test_a_sync_that_fails_leaves_it_unknown_and_the_next_turn_writes_it_again(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    assert served(lambda: recorder.append([event()])) == 1
+    monkeypatch.setattr(os, "fdatasync", fails)
+    error = served(lambda: recorder.append([event()]))
+    monkeypatch.undo()
+
+    assert isinstance(error, OutcomeUnknownError)
+    assert served(lambda: recorder.append([event()])) == 3
+    assert found(recorder) == [1, 2, 3]
+
+
+def test_a_turn_that_cannot_be_given_back_is_told_and_keeps_nobody_waiting(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlock = locks.Flock.unlock
+
+    def fails(lock: locks.Flock) -> None:
+        unlock(lock)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(locks.Flock, "unlock", fails)
+    error = served(lambda: recorder.append([event()]))
+    monkeypatch.undo()
+
+    assert isinstance(error, OutcomeUnknownError)
+    assert served(lambda: recorder.append([event()])) == 2
+    recorder.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_fork_during_a_turn_waits_for_it_and_the_child_has_turns_of_its_own(
+    tmp_path: Path, recorder: LMDBRecorder
+) -> None:
+    held = Held(recorder)
+    first = begun(held.append)
+    assert held.reached.wait(PATIENCE_S)
+    threading.Timer(0.05, held.go.set).start()
+    if not (child := os.fork()):
+        with LMDBRecorder(tmp_path / "s", kind="plain") as own:
+            os._exit(0 if served(lambda: own.append([event("child")])) == 2 else 1)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert first() == 1
+    assert served(lambda: recorder.append([event()])) == 3
