@@ -22,6 +22,7 @@ from rightful.app import Ledger
 from rightful.errors import OutcomeUnknownError, StorageError
 from rightful.producers.openai_agents import LedgerSession
 from rightful.producers.openai_agents.line import Line
+from rightful.recorders.recorder import LMDBRecorder
 
 WRITES: dict[str, tuple[str, Callable[[LedgerSession], Awaitable[Any]], list[str]]] = {
     "add": ("extend", lambda session: session.add_items([user("b")]), ["a", "b"]),
@@ -225,12 +226,16 @@ def test_as_many_sessions_as_there_are_threads_wait_at_once_and_the_next_one_aft
     assert late.result(60) == "late"
 
 
-def test_a_session_writes_with_one_thread_beside_the_event_loop(session: LedgerSession) -> None:
-    before = {thread.name for thread in threading.enumerate()}
-    asyncio.run(session.add_items([user("a")]))
-    begun = {thread.name for thread in threading.enumerate()} - before
+def test_a_session_writes_without_the_thread_that_writes_for_others(session: LedgerSession) -> None:
+    recorder = session.ledger.log.recorder
+    assert isinstance(recorder, LMDBRecorder)
+    assert recorder._store is not None
+    assert recorder._store._writer is not None
 
-    assert {name for name in begun if not name.startswith("rightful-session-")} == set()
+    asyncio.run(session.add_items([user("a")]))
+    assert recorder._store._writer._thread is None
+    session.ledger.extend(session.name, [user("b")])
+    assert recorder._store._writer._thread is not None
 
 
 def test_an_append_whose_answer_was_lost_is_asked_again_and_stands_once(
