@@ -24,8 +24,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from rightful import limits
 from rightful.errors import ClosedError, ForeignStoreError
 from rightful.recorders import files
@@ -37,21 +35,19 @@ from rightful.recorders.records import (
     HEAD_BYTES,
     MAGIC,
     TREE_BYTES,
-    Record,
+    Whole,
     check_of,
     damaged_rows,
+    following,
     later,
     pack,
     record_of,
-    rows_of,
+    whole_of,
 )
 from rightful.recorders.tail import Kept, Tail
 
-_BLOCK_BYTES: Final = 32_768
+_BLOCK_BYTES: Final = 16_384
 """What is read at once of what others added; bytes. With several processes it is some records each time."""
-
-_NOTHING: Final = frozenset({END, b""})
-"""What stands where no record does: behind the last one, and behind the file."""
 
 
 class Journal:
@@ -168,30 +164,34 @@ class Journal:
 
     def _read_on(self) -> None:
         """Take what continues what is known."""
-        while (head := self._read(self._end, HEAD_BYTES)) not in _NOTHING:
-            if self._take_many(self._read(self._end, min(_BLOCK_BYTES, self._size - self._end))):
+        while True:
+            block = self._read(self._end, min(_BLOCK_BYTES, self._size - self._end))
+            taken = self._take_many(block)
+            head = block[taken : taken + HEAD_BYTES]
+            if head == END or len(head) + taken < HEAD_BYTES:  # behind the last record, or behind the file
+                return
+            if taken or self._take_again(head):
                 continue
-            record = record_of(head)  # it is longer, or it does not fit
-            body = b"" if record is None else self._read(self._end + HEAD_BYTES, record.body_bytes)
-            if record is not None and record.first == self._last + 1 and self._fits(record, body):
-                self._take(record, body)
-            elif (self._end, head) == self._torn or not self._pass_damage():
+            if (self._end, head) == self._torn or not self._pass_damage():
                 self._torn = self._end, head
                 return
 
-    def _take_many(self, block: bytes) -> bool:
-        """Take the records that are whole in what was read at once; tell whether there was one."""
+    def _take_many(self, block: bytes) -> int:
+        """Take the records that are whole in what was read at once; return how much of it they are, in bytes."""
         at = 0
-        while (record := record_of(block[at : at + HEAD_BYTES])) is not None:
-            body = block[at + HEAD_BYTES : at + record.size]
-            if record.first != self._last + 1 or not self._fits(record, body):
-                break
-            self._take(record, body)
-            at += record.size
-        return at > 0
+        while (found := following(block, at, self._last, self._check)) is not None:
+            self._take(found)
+            at += found.size
+        return at
 
-    def _fits(self, record: Record, body: bytes) -> bool:
-        return check_of(self._check, record, body) == record.check
+    def _take_again(self, head: bytes) -> bool:
+        """Take a record that is longer than what is read at once, or was still being written; tell whether it was."""
+        record = record_of(head)
+        data = b"" if record is None else self._read(self._end, record.size)
+        found = following(data, 0, self._last, self._check)
+        if found is not None:
+            self._take(found)
+        return found is not None
 
     def _pass_damage(self) -> bool:
         """Pass over what was durable once and is damaged, which a later record says; tell whether one does.
@@ -212,17 +212,17 @@ class Journal:
         if self._read(self._end, at) != rest[:at]:
             return True  # it was read while it was written, and what is behind it after that: look again
         if record is not None and check == whole:  # no more than its check is damaged
-            self._take(msgspec.structs.replace(record, check=check), body)
+            self._take(whole_of(record, body, check))
             return True
         tree_bytes = 0 if record is None else record.tree_bytes
         self._tail.rows += damaged_rows(rest[HEAD_BYTES + tree_bytes : at], behind.first - 1 - self._last)
         self._went_on(behind.first - 1, self._end + at, check, b"")
         return True
 
-    def _take(self, record: Record, body: bytes) -> None:
-        self._tail.rows += rows_of(record, body)
-        self.durable = max(self.durable, record.durable)
-        self._went_on(record.last, self._end + record.size, record.check, body[: record.tree_bytes])
+    def _take(self, found: Whole) -> None:
+        self._tail.rows += found.rows
+        self.durable = max(self.durable, found.durable)
+        self._went_on(found.last, self._end + found.size, found.check, found.tree)
 
     def _went_on(self, last: int, end: int, check: bytes, tree: bytes) -> None:
         self._last, self._end, self._check, self._tree = last, end, check, tree
