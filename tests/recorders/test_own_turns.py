@@ -17,7 +17,7 @@ from rightful import limits
 from rightful.errors import BusyError, ClosedError, OutcomeUnknownError, StorageError
 from rightful.recorders import locks
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.writer import Writer, serve_here
+from rightful.recorders.writer import Request, Writer, serve_here
 
 
 @pytest.fixture
@@ -289,3 +289,47 @@ def test_a_fork_during_a_turn_waits_for_it_and_the_child_has_turns_of_its_own(
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert first() == 1
     assert served(lambda: recorder.append([event()])) == 3
+
+
+class Late:
+    """The lock of who is at work: while a caller takes it, others come."""
+
+    def __init__(self, lock: threading.Lock, meanwhile: Callable[[], None]) -> None:
+        self._lock, self._meanwhile = lock, meanwhile
+
+    def acquire(self, *, blocking: bool) -> bool:
+        taken = self._lock.acquire(blocking=blocking)
+        self._meanwhile()
+        return taken
+
+
+def test_who_finds_others_waiting_when_it_could_begin_leaves_them_to_the_writer(
+    tmp_path: Path, recorder: LMDBRecorder
+) -> None:
+    """It lingered for them, took their work, found another process writing, and dropped what was not its own."""
+    writer, turnstile, positions = writer_of(recorder), locks.Turnstile(tmp_path / "s"), list[int]()
+    threads = [threading.Thread(target=lambda: positions.append(recorder.append([event()]))) for _ in range(2)]
+    lock, put, queued = writer._at_work, writer._put, threading.Event()
+
+    def puts(request: Request) -> None:
+        put(request)
+        queued.set()
+
+    def meanwhile() -> None:
+        writer._at_work, writer._company = lock, 2  # as after a commit for both
+        for thread in threads:
+            thread.start()
+        while writer._thread is None or writer._queue.qsize() != 1:  # the writer has the other, and waits for us
+            pass
+        writer._put = puts  # type: ignore[method-assign]
+
+    turnstile.enter()
+    writer._at_work = Late(lock, meanwhile)  # type: ignore[assignment]
+    begun_last = begun(lambda: recorder.append([event()]))
+    assert queued.wait(PATIENCE_S)
+    turnstile.leave()
+    turnstile.close()
+    for thread in threads:
+        thread.join(5)
+
+    assert sorted([begun_last(), *positions]) == [1, 2, 3]

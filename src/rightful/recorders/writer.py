@@ -172,11 +172,13 @@ class Writer:
 
     def _is_served_here(self, request: Request) -> bool:
         """Do the work in the caller's thread, if nobody else writes or waits; tell whether it was done."""
-        if self._company > 1 or not self._queue.empty() or not self._at_work.acquire(blocking=False):
+        if not self._at_work.acquire(blocking=False):
             return False
         batch = [request]
         try:
-            if not self._open or not self._take_turn(batch, self._turnstile.try_enter):
+            if not self._open or self._company > 1 or not self._queue.empty():  # else it would linger for the others
+                return False
+            if not self._take_turn(batch, self._turnstile.try_enter):
                 return False
         finally:
             self._at_work.release()
