@@ -205,3 +205,18 @@ atexit.register(go.set)
 def test_what_was_begun_ends_before_the_interpreter_does() -> None:
     done = subprocess.run([sys.executable, "-c", LEFT], check=False, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "12499997500000\n", "")
+
+
+def test_who_cannot_be_told_of_an_outcome_keeps_no_other_waiting() -> None:
+    line, go, told = Line(), threading.Event(), threading.Event()
+
+    def fails() -> None:
+        raise OSError("a loop that cannot be woken")
+
+    first = line.put(lambda: go.wait(60))
+    first.then(fails)
+    first.then(told.set)
+    go.set()
+
+    assert told.wait(60)
+    assert line.put(lambda: 2).result(60) == 2

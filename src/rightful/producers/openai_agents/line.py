@@ -17,6 +17,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -116,7 +117,10 @@ class Call(Generic[T]):
         with self._lock:
             self.is_done = True
         for tell in self._tells:
-            tell()
+            with contextlib.suppress(
+                Exception
+            ):  # who cannot be told, his loop being closed, keeps nobody waiting
+                tell()
 
     def then(self, tell: Callable[[], object]) -> None:
         """Have a function called once there is an outcome: by the line's thread, or at once."""
@@ -251,9 +255,5 @@ def _told(call: Call[Any]) -> asyncio.Future[None]:
         if not told.done():
             told.set_result(None)
 
-    def from_its_thread() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
-            loop.call_soon_threadsafe(tell)
-
-    call.then(from_its_thread)
+    call.then(partial(loop.call_soon_threadsafe, tell))
     return told
