@@ -12,65 +12,19 @@ from typing import Any
 import pytest
 from tests.contracts.base import event, found
 from tests.contracts.support import PATIENCE_S, together
+from tests.recorders.turns import Held, begun, served, writer_of
 
 from rightful import limits
-from rightful.errors import BusyError, ClosedError, OutcomeUnknownError, StorageError
+from rightful.errors import BusyError, OutcomeUnknownError, StorageError
 from rightful.recorders import locks
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.writer import Request, Writer, serve_here
+from rightful.recorders.writer import Request
 
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> Iterator[LMDBRecorder]:
     with LMDBRecorder(tmp_path / "s", kind="plain", create=True) as recorder:
         yield recorder
-
-
-def writer_of(recorder: LMDBRecorder) -> Writer:
-    assert recorder._store is not None
-    assert recorder._store._writer is not None
-    return recorder._store._writer
-
-
-def begun(work: Callable[[], object]) -> Callable[[], Any]:
-    """Begin work in a thread that has its own turns; return what waits for its outcome."""
-    outcome: list[Any] = []
-
-    def run() -> None:
-        serve_here()
-        try:
-            outcome.append(work())
-        except BaseException as error:  # noqa: BLE001 - it is the outcome
-            outcome.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-
-    def ended() -> Any:
-        thread.join(PATIENCE_S)
-        assert not thread.is_alive()
-        return outcome[0]
-
-    return ended
-
-
-def served(work: Callable[[], object]) -> Any:
-    return begun(work)()
-
-
-class Held:
-    """A decision that is held in its turn."""
-
-    def __init__(self, recorder: LMDBRecorder) -> None:
-        self.reached, self.go, self._recorder = threading.Event(), threading.Event(), recorder
-
-    def append(self) -> int:
-        def decide(_: object) -> list[Any]:
-            self.reached.set()
-            assert self.go.wait(PATIENCE_S)
-            return [event("held")]
-
-        return self._recorder.decide(decide)
 
 
 def has_thread(recorder: LMDBRecorder) -> bool:
@@ -179,41 +133,6 @@ def noting(real: Callable[[locks.Turnstile], bool | None], name: str, turns: lis
         return result
 
     return done
-
-
-@pytest.mark.parametrize("had", [False, True], ids=["no writer was begun", "a writer was begun"])
-def test_who_closes_waits_for_a_turn_that_is_had(tmp_path: Path, had: bool) -> None:
-    recorder = LMDBRecorder(tmp_path / "s", kind="plain", create=True)
-    if had:
-        recorder.append([event()])
-    thread, held = writer_of(recorder)._thread, Held(recorder)
-    first = begun(held.append)
-    assert held.reached.wait(PATIENCE_S)
-    closing = threading.Thread(target=recorder.close)
-    closing.start()
-    closing.join(0.05)
-    assert closing.is_alive()
-    if thread is not None:
-        thread.join(0.05)
-    held.go.set()
-    closing.join(PATIENCE_S)
-
-    assert first() == 1 + had
-    assert isinstance(served(lambda: recorder.append([event()])), ClosedError)
-    with LMDBRecorder(tmp_path / "s", kind="plain") as again:
-        assert found(again) == list(range(1, 2 + had))
-
-
-@pytest.mark.parametrize("had", [False, True], ids=["no writer was begun", "a writer was begun"])
-def test_a_store_that_was_closed_meanwhile_refuses(recorder: LMDBRecorder, had: bool) -> None:
-    if had:
-        recorder.append([event()])
-    writer = writer_of(recorder)
-    writer.stop()
-    if writer._thread is not None:
-        writer._thread.join(PATIENCE_S)
-
-    assert isinstance(served(lambda: writer.submit(lambda _: [event()], 1)), ClosedError)
 
 
 def test_a_decision_that_fails_fails_for_its_caller_alone(recorder: LMDBRecorder) -> None:

@@ -38,12 +38,16 @@ class Store:
         env: The LMDB environment.
         news: Tells this process's threads about its own commits.
         handles: How many hold it.
+        is_closing: Whether the last of them has given it back.
+        is_shut: Set when it is closed.
     """
 
     def __init__(self, env: Environment, make_session: SessionMaker) -> None:
         self.env = env
         self.news = News()
         self.handles = 0
+        self.is_closing = False
+        self.is_shut = threading.Event()
         self._make_session = make_session
         self._writer = None if env.readonly else Writer(env, make_session(env), self.news)
 
@@ -132,21 +136,31 @@ def acquire(
         StorageError: It cannot be opened.
     """
     root = Path(os.path.realpath(path))
-    with _registry.lock:
-        if create and not os.path.exists(root / files.STORE):  # noqa: PTH110 - of a path that is too long it says no
-            from rightful.recorders import creation  # its imports cost every hook 2 ms, and few make a store
+    while True:
+        with _registry.lock:
+            store = _known_or_opened(root, kind, make_session, create=create, readonly=readonly)
+            if not store.is_closing:
+                store.handles += 1
+                return store
+        store.is_shut.wait()
 
-            creation.create(root, kind)
-        key = _identity(root)
-        store = _registry.stores.get(key)
-        if store is None:
-            store = _registry.stores[key] = _open(root, kind, make_session, readonly=readonly)
-        elif store.env.kind.name != kind.name:
-            raise ForeignStoreError(str(root), f"it is a {store.env.kind.name} store, not a {kind.name} store")
-        elif not readonly:
-            store.allow_writing()
-        store.handles += 1
+
+def _known_or_opened(root: Path, kind: Kind, make_session: SessionMaker, *, create: bool, readonly: bool) -> Store:
+    if create and not os.path.exists(root / files.STORE):  # noqa: PTH110 - of a path that is too long it says no
+        from rightful.recorders import creation  # its imports cost every hook 2 ms, and few make a store
+
+        creation.create(root, kind)
+    key = _identity(root)
+    store = _registry.stores.get(key)
+    if store is None:
+        store = _registry.stores[key] = _open(root, kind, make_session, readonly=readonly)
+    elif store.is_closing:
         return store
+    elif store.env.kind.name != kind.name:
+        raise ForeignStoreError(str(root), f"it is a {store.env.kind.name} store, not a {kind.name} store")
+    elif not readonly:
+        store.allow_writing()
+    return store
 
 
 def _open(root: Path, kind: Kind, make_session: SessionMaker, *, readonly: bool) -> Store:
@@ -160,15 +174,24 @@ def _open(root: Path, kind: Kind, make_session: SessionMaker, *, readonly: bool)
 
 
 def release(store: Store) -> None:
-    """Give a store back; the last one closes it."""
+    """Give a store back; the last one closes it.
+
+    It waits for the turn of a thread, so not with the lock of all stores, which that thread may need: a handle
+    of another one may be collected there.
+    """
     if not store.env.is_ours():
         return
     with _registry.lock:
         store.handles -= 1
-        if not store.handles:
-            for key in [key for key, known in _registry.stores.items() if known is store]:
-                del _registry.stores[key]
+        is_last = store.is_closing = not store.handles
+    if is_last:
+        try:
             store.shut()
+        finally:
+            with _registry.lock:
+                for key in [key for key, known in _registry.stores.items() if known is store]:
+                    del _registry.stores[key]
+            store.is_shut.set()
     store.news.announce()  # threads that wait through this handle must see that it is closed
 
 

@@ -87,7 +87,7 @@ class News:
     """Tells waiting threads of this process about commits."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition()  # a handle may be collected, and so given back, within
         self._waiting = 0
         self.count = 0
 

@@ -117,9 +117,7 @@ class Call(Generic[T]):
         with self._lock:
             self.is_done = True
         for tell in self._tells:
-            with contextlib.suppress(
-                Exception
-            ):  # who cannot be told, his loop being closed, keeps nobody waiting
+            with contextlib.suppress(Exception):  # who cannot be told, his loop being closed, keeps nobody waiting
                 tell()
 
     def then(self, tell: Callable[[], object]) -> None:

@@ -1,0 +1,60 @@
+"""What tests of turns share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tests.contracts.base import event
+from tests.contracts.support import PATIENCE_S
+
+from rightful.recorders.recorder import LMDBRecorder
+from rightful.recorders.writer import Writer, serve_here
+
+
+def writer_of(recorder: LMDBRecorder) -> Writer:
+    assert recorder._store is not None
+    assert recorder._store._writer is not None
+    return recorder._store._writer
+
+
+def begun(work: Callable[[], object]) -> Callable[[], Any]:
+    """Begin work in a thread that has its own turns; return what waits for its outcome."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        serve_here()
+        try:
+            outcome.append(work())
+        except BaseException as error:  # noqa: BLE001 - it is the outcome
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def ended() -> Any:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+        return outcome[0]
+
+    return ended
+
+
+def served(work: Callable[[], object]) -> Any:
+    return begun(work)()
+
+
+class Held:
+    """A decision that is held in its turn."""
+
+    def __init__(self, recorder: LMDBRecorder) -> None:
+        self.reached, self.go, self._recorder = threading.Event(), threading.Event(), recorder
+
+    def append(self) -> int:
+        def decide(_: object) -> list[Any]:
+            self.reached.set()
+            assert self.go.wait(PATIENCE_S)
+            return [event("held")]
+
+        return self._recorder.decide(decide)
