@@ -15,6 +15,7 @@ from tests.contracts.support import PATIENCE_S, together
 
 from rightful import limits
 from rightful.errors import ClosedError, ForeignStoreError
+from rightful.recorders import journal as journals
 from rightful.recorders.codec import PlainCodec
 from rightful.recorders.environment import Environment
 from rightful.recorders.journal import Journal
@@ -202,6 +203,26 @@ def test_a_full_journal_is_read_to_its_last_byte(disk: Disk) -> None:
         "the journal does not end with the file"
     )
     assert seen(disk.open()) == seen(journal) == ["x" * (4_096 - RECORD_BYTES - len(body) - 1 - 32)]
+
+
+@pytest.mark.parametrize(
+    "beyond", [-2 * RECORD_BYTES, -RECORD_BYTES - 1, -RECORD_BYTES, -1, 0, 1, RECORD_BYTES, 20_000]
+)
+@pytest.mark.parametrize("known", [0, 1], ids=["all is new", "one is known"])
+def test_records_are_read_wherever_what_is_read_at_once_ends(disk: Disk, known: int, beyond: int) -> None:
+    """Before a record, in its head, at its end, or far before that."""
+    journal, reader = disk.open(), disk.open()
+    write(journal, "one")
+    start = journal._end if known else 0
+    assert not known or seen(reader) == ["one"]
+    long = "x" * (start + journals._BLOCK_BYTES + beyond - journal._end - RECORD_BYTES - len(b"tree of 2") - 6 - 32)
+    write(journal, long)
+    assert journal._end == start + journals._BLOCK_BYTES + beyond
+    assert seen(disk.open()) == ["one", long]
+    write(journal, "three")
+    write(journal, "four")
+
+    assert seen(reader if known else disk.open()) == ["one", long, "three", "four"]
 
 
 # -- what counts -----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import weakref
 
 import pytest
 
+from rightful import limits
 from rightful.producers.openai_agents import line as lines
 from rightful.producers.openai_agents.line import Line, answered
 
@@ -220,3 +221,25 @@ def test_who_cannot_be_told_of_an_outcome_keeps_no_other_waiting() -> None:
 
     assert told.wait(60)
     assert line.put(lambda: 2).result(60) == 2
+
+
+def test_so_many_threads_are_begun_at_most_and_what_is_more_waits_for_one() -> None:
+    threads, go, more = lines._Threads(), threading.Event(), 3
+    begun, ended = threading.Semaphore(0), threading.Semaphore(0)
+
+    def work() -> None:
+        begun.release()
+        go.wait(60)
+        ended.release()
+
+    for _ in range(limits.SESSION_THREADS + more):
+        threads.start(work)
+    for _ in range(limits.SESSION_THREADS):
+        assert begun.acquire(timeout=60)
+
+    assert (len(threads._all), threads._free, threads._work.qsize()) == (limits.SESSION_THREADS, -more, more)
+    go.set()
+    for _ in range(limits.SESSION_THREADS + more):
+        assert ended.acquire(timeout=60)
+    threads.end()
+    assert threads._free == limits.SESSION_THREADS
