@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 import weakref
+from typing import Any
 
 import pytest
 
 from rightful import limits
 from rightful.producers.openai_agents import line as lines
-from rightful.producers.openai_agents.line import Line, answered
+from rightful.producers.openai_agents.line import Line, answered, settled
 
 
 def test_a_call_is_made_at_once_where_none_is_before_it() -> None:
@@ -243,3 +244,23 @@ def test_so_many_threads_are_begun_at_most_and_what_is_more_waits_for_one() -> N
         assert ended.acquire(timeout=60)
     threads.end()
     assert threads._free == limits.SESSION_THREADS
+
+
+def test_who_was_cancelled_is_not_told_of_the_outcome() -> None:
+    line, begun, go, errors = Line(), threading.Event(), threading.Event(), list[dict[str, Any]]()
+
+    async def play() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        first = line.put(lambda: (begun.set(), go.wait(60)))
+        assert begun.wait(60)
+        reading = asyncio.ensure_future(answered(first))
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        go.set()
+        await settled(first)
+        await asyncio.sleep(0)
+
+    asyncio.run(play())
+    assert errors == []
