@@ -249,9 +249,13 @@ def test_so_many_threads_are_begun_at_most_and_what_is_more_waits_for_one() -> N
 def test_who_was_cancelled_is_not_told_of_the_outcome() -> None:
     line, begun, go, errors = Line(), threading.Event(), threading.Event(), list[dict[str, Any]]()
 
+    def work() -> bool:
+        begun.set()
+        return go.wait(60)
+
     async def play() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
-        first = line.put(lambda: (begun.set(), go.wait(60)))
+        first = line.put(work)
         assert begun.wait(60)
         reading = asyncio.ensure_future(answered(first))
         await asyncio.sleep(0)
