@@ -193,6 +193,36 @@ def test_sessions_one_after_the_other_share_one_thread_which_ends_with_the_inter
         threads.start(lambda: None)
 
 
+def test_where_the_system_gives_no_more_threads_those_that_are_there_do_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the event loop of who calls would do it itself, and stand still meanwhile."""
+    threads, go, done = lines._Threads(), threading.Event(), threading.Semaphore(0)
+    made: list[int] = []
+
+    def none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def work() -> None:
+        made.append(threading.get_ident())
+        done.release()
+
+    def first() -> None:
+        go.wait(60)
+        work()
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="can't start new thread"):
+        patch.setattr(threading.Thread, "start", none)
+        threads.start(work)
+    threads.start(first)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none)
+        threads.start(work)
+    go.set()
+    assert all(done.acquire(timeout=60) for _ in range(2))
+    threads.end()
+
+    assert made == [threads._all[0].ident] * 2
+
+
 LEFT = """
 import atexit, threading
 from rightful.producers.openai_agents.line import Line

@@ -47,12 +47,20 @@ class _Threads:
             if not self._is_open:
                 raise RuntimeError("the interpreter ends")
             if self._free <= 0 and len(self._all) < limits.SESSION_THREADS:
-                thread = threading.Thread(target=self._run, name=f"rightful-session-{len(self._all)}", daemon=True)
-                thread.start()
-                self._all.append(thread)
-                self._free += 1
+                self._add()
             self._free -= 1
             self._work.put(work)
+
+    def _add(self) -> None:
+        thread = threading.Thread(target=self._run, name=f"rightful-session-{len(self._all)}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._all:
+                raise
+            return  # one that is there does it after its own
+        self._all.append(thread)
+        self._free += 1
 
     def _run(self) -> None:
         serve_here()
