@@ -209,9 +209,10 @@ def test_where_the_system_gives_no_more_threads_those_that_are_there_do_it(monke
         go.wait(60)
         work()
 
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="can't start new thread"):
+    with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", none)
-        threads.start(work)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            threads.start(work)
     threads.start(first)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", none)
