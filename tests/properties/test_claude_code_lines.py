@@ -51,7 +51,7 @@ def lines(draw: st.DrawFn) -> dict[str, Any]:
         inside: Any = line
         for key in path:
             inside = inside[key]
-        inside[last] = draw(ODD)
+        inside[last] = copy.deepcopy(draw(ODD))  # the next place may be within it
     return line
 
 
