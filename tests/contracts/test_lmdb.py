@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.contracts.suite import RecorderSuite
-from tests.contracts.support import PATIENCE_S, Place
+from tests.contracts.support import Place
+from tests.recorders.turns import served
 
 from rightful import limits
 from rightful.recorders.port import Decision, LedgerRecorder
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.writer import serve_here
 
 
 class TestLMDB(RecorderSuite):
@@ -26,19 +24,7 @@ class ServedHere(LMDBRecorder):
     """Each append is made by a thread that has its own turns, as those of a session do."""
 
     def decide(self, decision: Decision, *, timeout_s: float | None = limits.WAIT_S) -> int:
-        outcome: list[Any] = []
-
-        def work() -> None:
-            serve_here()
-            try:
-                outcome.append(super(ServedHere, self).decide(decision, timeout_s=timeout_s))
-            except BaseException as error:  # noqa: BLE001 - it is the outcome
-                outcome.append(error)
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join(PATIENCE_S)
-        [result] = outcome
+        result = served(lambda: super(ServedHere, self).decide(decision, timeout_s=timeout_s))
         if isinstance(result, BaseException):
             raise result
         position: int = result

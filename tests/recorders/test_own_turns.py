@@ -17,6 +17,7 @@ from tests.recorders.turns import Held, begun, served, writer_of
 from rightful import limits
 from rightful.errors import BusyError, OutcomeUnknownError, StorageError
 from rightful.recorders import locks
+from rightful.recorders.environment import Environment
 from rightful.recorders.recorder import LMDBRecorder
 from rightful.recorders.writer import Request
 
@@ -195,12 +196,17 @@ def test_a_turn_that_cannot_be_given_back_is_told_and_keeps_nobody_waiting(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 def test_a_fork_during_a_turn_waits_for_it_and_the_child_has_turns_of_its_own(
-    tmp_path: Path, recorder: LMDBRecorder
+    tmp_path: Path, recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Held(recorder)
+    held, stands_still = Held(recorder), Environment.before_fork
+
+    def before_fork(env: Environment) -> bool:
+        held.go.set()
+        return stands_still(env)
+
     first = begun(held.append)
     assert held.reached.wait(PATIENCE_S)
-    threading.Timer(0.05, held.go.set).start()
+    monkeypatch.setattr(Environment, "before_fork", before_fork)
     if not (child := os.fork()):
         with LMDBRecorder(tmp_path / "s", kind="plain") as own:
             os._exit(0 if served(lambda: own.append([event("child")])) == 2 else 1)

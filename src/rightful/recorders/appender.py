@@ -29,7 +29,7 @@ Pair = tuple[bytes, bytes]
 
 
 class Appender:
-    """The session of a recorder: one per writer, used by its thread only."""
+    """The session of a recorder: one per writer, used by the thread that has its turn."""
 
     def __init__(self, env: Environment) -> None:
         self._tables = Tables(env)

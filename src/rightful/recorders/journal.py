@@ -24,6 +24,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from rightful import limits
 from rightful.errors import ClosedError, ForeignStoreError
 from rightful.recorders import files
@@ -35,14 +37,14 @@ from rightful.recorders.records import (
     HEAD_BYTES,
     MAGIC,
     TREE_BYTES,
-    Whole,
+    Record,
     check_of,
     damaged_rows,
     following,
     later,
     pack,
     record_of,
-    whole_of,
+    rows_of,
 )
 from rightful.recorders.tail import Kept, Tail
 
@@ -180,8 +182,8 @@ class Journal:
         """Take the records that are whole in what was read at once; return how much of it they are, in bytes."""
         at = 0
         while (found := following(block, at, self._last, self._check)) is not None:
-            self._take(found)
-            at += found.size
+            self._take(*found)
+            at += found[0].size
         return at
 
     def _take_again(self, head: bytes) -> bool:
@@ -190,7 +192,7 @@ class Journal:
         data = b"" if record is None else self._read(self._end, record.size)
         found = following(data, 0, self._last, self._check)
         if found is not None:
-            self._take(found)
+            self._take(*found)
         return found is not None
 
     def _pass_damage(self) -> bool:
@@ -212,17 +214,17 @@ class Journal:
         if self._read(self._end, at) != rest[:at]:
             return True  # it was read while it was written, and what is behind it after that: look again
         if record is not None and check == whole:  # no more than its check is damaged
-            self._take(whole_of(record, body, check))
+            self._take(msgspec.structs.replace(record, check=check), body)
             return True
         tree_bytes = 0 if record is None else record.tree_bytes
         self._tail.rows += damaged_rows(rest[HEAD_BYTES + tree_bytes : at], behind.first - 1 - self._last)
         self._went_on(behind.first - 1, self._end + at, check, b"")
         return True
 
-    def _take(self, found: Whole) -> None:
-        self._tail.rows += found.rows
-        self.durable = max(self.durable, found.durable)
-        self._went_on(found.last, self._end + found.size, found.check, found.tree)
+    def _take(self, record: Record, body: bytes) -> None:
+        self._tail.rows += rows_of(record, body)
+        self.durable = max(self.durable, record.durable)
+        self._went_on(record.last, self._end + record.size, record.check, body[: record.tree_bytes])
 
     def _went_on(self, last: int, end: int, check: bytes, tree: bytes) -> None:
         self._last, self._end, self._check, self._tree = last, end, check, tree

@@ -79,26 +79,6 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return self.first + self.row_count - 1
 
 
-class Whole(msgspec.Struct, frozen=True, gc=False):
-    """A record that continues what stands before it.
-
-    Attributes:
-        size: How long it is; bytes.
-        last: The position of its last row.
-        durable: The position through which all was durable when it was written.
-        check: Its check.
-        tree: The tree with its rows.
-        rows: Its rows.
-    """
-
-    size: int
-    last: int
-    durable: int
-    check: bytes
-    tree: bytes
-    rows: list[Kept]
-
-
 def pack(rows: Sequence[Kept], tree: bytes, first: int, durable: int, before: bytes) -> tuple[Record, bytes]:
     """Return a record of rows and its body.
 
@@ -134,14 +114,13 @@ def _check_of(before: bytes, head: bytes, body: bytes) -> bytes:
     return check.digest()
 
 
-def whole_of(record: Record, body: bytes, check: bytes) -> Whole:
-    """Return what a record has that fits its check."""
-    tree, rows = body[: record.tree_bytes], body[record.tree_bytes :]
-    return Whole(record.size, record.last, record.durable, check, tree, _rows.decode(rows))
+def rows_of(record: Record, body: bytes) -> list[Kept]:
+    """Return the rows of a record that fits its check."""
+    return _rows.decode(body[record.tree_bytes :])
 
 
-def following(data: bytes, at: int, last: int, before: bytes) -> Whole | None:
-    """Return the record that stands whole at a place and continues what stands before it; None if none does.
+def following(data: bytes, at: int, last: int, before: bytes) -> tuple[Record, bytes] | None:
+    """Return the record, and its body, that stands whole at a place and continues what is before it; None if none does.
 
     Args:
         data: What was read of the journal.
@@ -149,17 +128,11 @@ def following(data: bytes, at: int, last: int, before: bytes) -> Whole | None:
         last: The position before the record's first row.
         before: The check of the record before.
     """
-    start = at + HEAD_BYTES
-    if len(data) < start:
+    record = record_of(data[at : at + HEAD_BYTES])
+    if record is None or record.first != last + 1:
         return None
-    magic, body_bytes, first, durable, count, tree_bytes = _HEAD.unpack_from(data, at)
-    end = start + body_bytes
-    if magic != MAGIC or first != last + 1 or len(data) < end:
-        return None
-    check, body = data[at + _HEAD.size : start], data[start:end]
-    if _check_of(before, data[at : at + _HEAD.size], body) != check:
-        return None
-    return Whole(end - at, last + count, durable, check, body[:tree_bytes], _rows.decode(body[tree_bytes:]))
+    body = data[at + HEAD_BYTES : at + record.size]
+    return (record, body) if check_of(before, record, body) == record.check else None
 
 
 def later(rest: bytes, last: int, whole: bytes | None) -> Link | None:

@@ -38,15 +38,13 @@ class Store:
         env: The LMDB environment.
         news: Tells this process's threads about its own commits.
         handles: How many hold it.
-        is_closing: Whether the last of them has given it back.
-        is_shut: Set when it is closed.
+        is_shut: Set when it is closed, some time after the last of them has given it back.
     """
 
     def __init__(self, env: Environment, make_session: SessionMaker) -> None:
         self.env = env
         self.news = News()
-        self.handles = 0
-        self.is_closing = False
+        self.handles = 1
         self.is_shut = threading.Event()
         self._make_session = make_session
         self._writer = None if env.readonly else Writer(env, make_session(env), self.news)
@@ -138,29 +136,28 @@ def acquire(
     root = Path(os.path.realpath(path))
     while True:
         with _registry.lock:
-            store = _known_or_opened(root, kind, make_session, create=create, readonly=readonly)
-            if not store.is_closing:
-                store.handles += 1
+            if create and not os.path.exists(root / files.STORE):  # noqa: PTH110 - of a path that is too long it says no
+                from rightful.recorders import creation  # its imports cost every hook 2 ms, and few make a store
+
+                creation.create(root, kind)
+            key = _identity(root)
+            store = _registry.stores.get(key)
+            if store is None:
+                store = _registry.stores[key] = _open(root, kind, make_session, readonly=readonly)
+                return store
+            if store.handles:
+                _share(store, kind, readonly=readonly)
                 return store
         store.is_shut.wait()
 
 
-def _known_or_opened(root: Path, kind: Kind, make_session: SessionMaker, *, create: bool, readonly: bool) -> Store:
-    if create and not os.path.exists(root / files.STORE):  # noqa: PTH110 - of a path that is too long it says no
-        from rightful.recorders import creation  # its imports cost every hook 2 ms, and few make a store
-
-        creation.create(root, kind)
-    key = _identity(root)
-    store = _registry.stores.get(key)
-    if store is None:
-        store = _registry.stores[key] = _open(root, kind, make_session, readonly=readonly)
-    elif store.is_closing:
-        return store
-    elif store.env.kind.name != kind.name:
-        raise ForeignStoreError(str(root), f"it is a {store.env.kind.name} store, not a {kind.name} store")
-    elif not readonly:
+def _share(store: Store, kind: Kind, *, readonly: bool) -> None:
+    """Give one more handle on a store that is open."""
+    if store.env.kind.name != kind.name:
+        raise ForeignStoreError(str(store.env.root), f"it is a {store.env.kind.name} store, not a {kind.name} store")
+    if not readonly:
         store.allow_writing()
-    return store
+    store.handles += 1
 
 
 def _open(root: Path, kind: Kind, make_session: SessionMaker, *, readonly: bool) -> Store:
@@ -183,7 +180,7 @@ def release(store: Store) -> None:
         return
     with _registry.lock:
         store.handles -= 1
-        is_last = store.is_closing = not store.handles
+        is_last = not store.handles
     if is_last:
         try:
             store.shut()

@@ -151,12 +151,9 @@ class Call(Generic[T]):
             self.then(told.release)
             if not told.acquire(timeout=timeout_s):
                 raise TimeoutError
-        if self._error is None:
-            return self._result
-        try:
+        if self._error is not None:
             raise self._error
-        finally:
-            del self  # what was raised knows this frame
+        return self._result
 
 
 class Line:
