@@ -149,6 +149,8 @@ def _checked(asked: Mapping[str, Any]) -> Policy:
         policy = msgspec.convert(wire, Policy)
     except msgspec.ValidationError as error:
         raise PolicyError(explained(str(error), Policy)) from None
+    except UnicodeEncodeError as error:
+        raise PolicyError(f"a lone surrogate stands in it ({error})") from None
     if policy.arithmetic == "sequential" and not (policy.decay is None or isinstance(policy.decay, EventDecay)):
         raise PolicyError("`sequential` arithmetic takes no decay but `events` - at `$.decay`")
     if isinstance(policy.decay, EventDecay) and policy.arithmetic != "sequential":

@@ -24,7 +24,7 @@ def names_of(named: Iterable[Any]) -> Covers:
     """
     try:
         return msgspec.convert(list(named), Covers)
-    except (msgspec.ValidationError, TypeError) as error:
+    except (msgspec.ValidationError, UnicodeEncodeError, TypeError) as error:
         raise UsageError(
             f"these are no items of a history ({error}); nothing was written. Name each by its id, or by a range."
         ) from None

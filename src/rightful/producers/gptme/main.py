@@ -168,6 +168,6 @@ class MainReader(GrowingReader):
 def _model_of(value: Mapping[str, Any]) -> str | None:
     try:
         metadata = msgspec.convert(value.get("metadata"), _Metadata | None)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):  # the second: a lone surrogate
         return None
     return None if metadata is None else metadata.model or metadata.resolved_model

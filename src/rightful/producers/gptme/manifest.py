@@ -200,6 +200,6 @@ def _links(folder: Path) -> Iterator[tuple[str, _Link]]:
                 continue
             value = content.parse_json(data.decode("utf-8", "surrogateescape"))
             record = msgspec.convert(value, _Record)
-        except (OSError, InvalidEventError, msgspec.ValidationError):
+        except (OSError, InvalidEventError, msgspec.ValidationError, UnicodeEncodeError):  # the last: a lone surrogate
             continue
         yield record.hash, _Link(record.session_id, record.prev_hash, record.timestamp, value)

@@ -1,0 +1,24 @@
+"""A lone surrogate where a thing of another shape was expected is refused like any other wrong value."""
+
+from __future__ import annotations
+
+import pytest
+
+from rightful.errors import PolicyError, UsageError
+from rightful.histories.covering import names_of
+from rightful.policies import _checked
+from rightful.producers.gptme.main import _model_of
+
+
+def test_a_lone_surrogate_is_no_policy() -> None:
+    with pytest.raises(PolicyError, match="a lone surrogate stands in it"):
+        _checked({"decay": "\ud800"})
+
+
+def test_a_lone_surrogate_is_no_item_of_a_history() -> None:
+    with pytest.raises(UsageError, match="these are no items of a history"):
+        names_of(["\ud800"])
+
+
+def test_a_message_whose_metadata_is_a_lone_surrogate_names_no_model() -> None:
+    assert _model_of({"metadata": "\ud800"}) is None
