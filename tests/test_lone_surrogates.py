@@ -7,6 +7,7 @@ import pytest
 from rightful.errors import PolicyError, UsageError
 from rightful.histories.covering import names_of
 from rightful.policies import _checked
+from rightful.producers.bandits.documents import _count
 from rightful.producers.gptme.main import _model_of
 
 
@@ -22,3 +23,7 @@ def test_a_lone_surrogate_is_no_item_of_a_history() -> None:
 
 def test_a_message_whose_metadata_is_a_lone_surrogate_names_no_model() -> None:
     assert _model_of({"metadata": "\ud800"}) is None
+
+
+def test_a_lone_surrogate_is_no_count() -> None:
+    assert _count("\ud800") is None

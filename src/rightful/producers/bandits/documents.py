@@ -297,7 +297,7 @@ def _whole(value: Json) -> Json:
 def _count(value: Json) -> int | None:
     try:
         return msgspec.convert(_whole(value), Count)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):  # the second: a lone surrogate
         return None
 
 
