@@ -21,7 +21,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 PYTHON = sorted(path for room in ("src", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py"))
 TEXTS = [*PYTHON, *sorted((ROOT / "docs").rglob("*.md")), *(ROOT / name for name in ("README.md", "run", ".ci/run"))]
 
-MODULE_LINES = 400
+MODULE_LINES = 600
 FUNCTION_LINES = 45  # without its docstring; ruff counts statements and branches
 PUBLIC_NAMES = 25
 HEAVY = ("numpy", "rich", "structlog")
@@ -48,7 +48,7 @@ def body_lines(function: Function) -> int:
     return (function.end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
-def test_no_module_is_longer_than_one_can_hold_in_mind() -> None:
+def test_no_module_is_longer_than_600_lines() -> None:
     lengths = {named(path): len(path.read_text("utf-8").splitlines()) for path in PYTHON}
 
     assert {path: lines for path, lines in lengths.items() if lines > MODULE_LINES} == {}
