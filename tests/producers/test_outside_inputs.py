@@ -1,0 +1,136 @@
+"""Inputs that outside use found: each folder of `tests/outside` that has an `expect.json` gives exactly that.
+
+An `expect.json` names the `kind` to import the `steps` (folders below it, one after the other) as, and of each session
+what is to be read back. A row that is not fixed yet is in `OPEN`, with the id of its fault; the fix removes it there.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.producers.conftest import Importer
+
+from rightful.app import Ledger
+from rightful.events import SessionStarted
+from rightful.projections.transcripts.entries import Entry, Transcript
+
+OUTSIDE = Path(__file__).parents[1] / "outside"
+OPEN: dict[str, str] = {
+    "claude-lineage-first-name": "B12",
+    "claude-phantom-parent": "B4",
+    "claude-preserved-messages": "B8",
+    "claude-queued-prompt": "B5",
+    "claude-replay-boundary-no-logical": "B7",
+    "claude-replay-then-rewind": "B7",
+    "claude-rewritten-to-boundary": "B9",
+    "claude-second-compact-replay": "B7",
+    "claude-torn-parent": "B4",
+    "claude-two-results-in-one-log": "B10",
+    "claude-two-runs-of-one-session": "B10",
+    "codex-last-turn-fork": "B11",
+    "codex-rewritten-by-compaction": "B9",
+    "codex-rollback-behind-compaction": "B6",
+    "codex-rollback-encrypted-compaction": "B6",
+    "codex-rollback-midturn-compaction": "B6",
+    "codex-total-reset": "B10",
+    "copilot-rewind-behind-compaction": "B6",
+    "copilot-two-shutdowns": "B10",
+    "gptme-view-over-conversation": "B16",
+}
+"""Rows that are not fixed yet: the folder, and the fault's id in the list of faults."""
+
+ROWS = [
+    pytest.param(path.parent, marks=[pytest.mark.xfail(strict=True, reason=OPEN[path.parent.name])])
+    if path.parent.name in OPEN
+    else pytest.param(path.parent)
+    for path in sorted(OUTSIDE.glob("*/expect.json"))
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_outside_input_gives_what_it_must(row: Path, ledger: Ledger, imported: Importer, tmp_path: Path) -> None:
+    expected = json.loads((row / "expect.json").read_text())
+    import_steps(row, expected, imported, tmp_path)
+
+    found = {session: read_back(ledger, session, wanted) for session, wanted in expected["sessions"].items()}
+
+    assert found == expected["sessions"]
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if not row.marks], ids=lambda row: row.name)
+def test_outside_input_imported_again_adds_nothing(
+    row: Path, ledger: Ledger, imported: Importer, tmp_path: Path
+) -> None:
+    expected = json.loads((row / "expect.json").read_text())
+    import_steps(row, expected, imported, tmp_path)
+    before = ledger.log.head()
+
+    imported(expected["kind"], tmp_path / "in")
+
+    assert ledger.log.head() == before
+
+
+def import_steps(row: Path, expected: dict[str, Any], imported: Importer, tmp_path: Path) -> None:
+    """Import each step from the same place, as a tool that writes its files over would leave them."""
+    for step in expected["steps"]:
+        shutil.copytree(row / step, tmp_path / "in", dirs_exist_ok=True)
+        imported(expected["kind"], tmp_path / "in")
+
+
+def read_back(ledger: Ledger, session: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return what a session holds, under the keys that are wanted."""
+    transcript = ledger.transcript(session)
+    found: dict[str, Any] = {}
+    for key in wanted:
+        match key:
+            case "history":
+                found[key] = [_item_text(item) for item in ledger.history(session).items]
+            case "messages":
+                found[key] = [_text(entry) for entry in _messages(transcript)]
+            case "taken":
+                found[key] = [_text(entry) for entry in transcript.entries if entry.taken_back is True]
+            case "cumulative_input" | "cumulative_output":
+                found[key] = _count(
+                    transcript.as_dict()["usage"].get("cumulative", {}), key.removeprefix("cumulative_")
+                )
+            case "input" | "output":
+                found[key] = _count(transcript.as_dict()["usage"].get("total", {}), key)
+            case "resumes":
+                found[key] = next(_resumed(ledger, session), None)
+            case _:
+                raise AssertionError(key)
+    return found
+
+
+def _messages(transcript: Transcript) -> Iterator[Entry]:
+    return (
+        entry
+        for entry in transcript.entries
+        if entry.kind == "message" and entry.hidden is not True and entry.meta is not True
+    )
+
+
+def _text(entry: Entry) -> str:
+    return entry.text if isinstance(entry.text, str) else entry.kind
+
+
+def _item_text(item: Any) -> str:
+    said = item.get("content")
+    if isinstance(said, list):
+        return "\n".join(part["text"] for part in said if isinstance(part.get("text"), str))
+    return str(said if isinstance(said, str) else item["type"])
+
+
+def _count(counts: dict[str, int], what: str) -> int | None:
+    return next((counts[name] for name in (f"{what}_tokens", f"{what}Tokens") if name in counts), None)
+
+
+def _resumed(ledger: Ledger, session: str) -> Iterator[Any]:
+    for row in ledger.read(session=session, types=["session.started"]):
+        if isinstance(row.event, SessionStarted) and isinstance(row.event.extra, dict) and "resumes" in row.event.extra:
+            yield row.event.extra["resumes"]
