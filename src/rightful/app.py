@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -335,14 +335,19 @@ class Ledger(WithHistories):
         *,
         as_of: int | str | datetime | None = None,
         decay_at: datetime | str | float | None = None,
+        balances: Sequence[str] = (),
     ) -> Audit:
         """Return what a policy does with the credit that another one gives on the same log.
+
+        Opening balances count on neither side unless `balances` names them; the policies' own field
+        `balances` decides nothing here.
 
         Args:
             policy: What to audit: a preset's name, a JSON object or a policy.
             against: The reference, in the same forms.
             as_of: As of `posteriors`.
             decay_at: As of `posteriors`.
+            balances: Patterns of the sources whose opening balances count on both sides.
 
         Raises:
             PolicyError: One of the two is no policy.
@@ -351,7 +356,8 @@ class Ledger(WithHistories):
         """
         from rightful.reports.audit import audit
 
-        return audit(self.projected(), _named(policy), _named(against), as_of=as_of, decay_at=decay_at)
+        projected, sides = self.projected(), (_named(policy), _named(against))
+        return audit(projected, *sides, as_of=as_of, decay_at=decay_at, balances=balances)
 
     def transcript(self, session: str, *, require_complete: bool = False, revisions: bool = False) -> Transcript:
         """Return everything that a session said and did, each thing once and in order.

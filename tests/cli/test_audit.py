@@ -136,8 +136,8 @@ def test_an_empty_ledger_has_no_part_of_nothing(run: Run, ledger: Path) -> None:
     assert "reward gone astray" not in out
 
 
-def test_grades_that_a_file_holds_already_are_said_with_how_to_audit_them(run: Run, ledger: Path) -> None:
-    fill(ledger)
+def open_balance(ledger: Path) -> None:
+    """Open a bandit's file that contains both grades of `fill`, as `import auto` does with an updater's own state."""
     import rightful
 
     with rightful.open(ledger) as opened:
@@ -149,11 +149,75 @@ def test_grades_that_a_file_holds_already_are_said_with_how_to_audit_them(run: R
             }]
         )  # fmt: skip
 
-    told = "2 grades are in-balance. A bandit's file holds them already, right or wrong."
-    assert told in run("audit").out
-    assert told not in run("audit", "historical-newest", "--balances", "none", "--against", '{"balances": []}').out
+
+def test_audit_leaves_opening_balances_out_of_both_sides(run: Run, ledger: Path) -> None:
+    """The documented first path, `import auto` and `audit`, used to say: credits none of 2 grades."""
+    fill(ledger)
+    before = run("audit", "--json").document
+    open_balance(ledger)
+
+    done = run("audit")
+    document = run("audit", "--json").document
+
+    assert done.out.splitlines()[0] == (
+        "2 of 2 credited grades (100%) went to another session's lessons. "
+        "The best lesson changes from lessons/a.md to lessons/b\\u202e.md."
+    )
+    assert "left out of both sides (1 source); --balances '*' counts them" in " ".join(done.out.split())
+    assert (document["balances"], document["balances_left_out"]) == ([], ["/b.json"])
+    ignored = {"through", "policy_hash", "reference_hash", "balances_left_out"}
+    assert {key: value for key, value in document.items() if key not in ignored} == {
+        key: value for key, value in before.items() if key not in ignored
+    }
+    assert "in-balance" not in done.out
+
+
+def test_one_option_counts_balances_on_both_sides_of_an_audit(run: Run, ledger: Path) -> None:
+    fill(ledger)
+    open_balance(ledger)
+
+    counted = run("audit", "--balances", "*", "--json").document
+    without = run("audit", "--balances", "none", "--json")
+
+    assert (counted["bins_policy"]["in_balance"], counted["bins_bound"]["in_balance"]) == (2, 2)
+    assert (counted["balances"], counted["balances_left_out"]) == (["*"], [])
+    assert without.out == run("audit", "--json").out
+    assert run("audit", "--balances", "/b.json", "--json").document["bins_bound"] == counted["bins_bound"]
+    assert "those of * count on both sides, and contain" in " ".join(run("audit", "--balances", "*").out.split())
+    assert "no opening balance has such a source" in run("audit", "--balances", "/other.json").err
+
+
+def test_balances_of_a_policy_decide_nothing_in_an_audit(run: Run, ledger: Path) -> None:
+    """A balance on one side only compares an updater with its own result."""
+    fill(ledger)
+    open_balance(ledger)
+    own = '{"join": "newest", "revision": "additive", "balances": ["/b.json"]}'
+
+    done = run("audit", own, "--json")
+
+    assert done.document["bins_policy"] == run("audit", "--json").document["bins_policy"]
+    assert "decides nothing in an audit" in done.err
+
+
+def test_posteriors_say_which_grades_a_balance_contains(run: Run, ledger: Path) -> None:
+    fill(ledger)
+    open_balance(ledger)
+
     counted = (
         "0 of 2 grades are credited (2 in-balance). What is in-balance stands already in the numbers of a bandit's"
     )
     assert run("posteriors").out.startswith(counted)
     assert "in-balance" not in run("posteriors", "--balances", "none").out
+
+
+def test_reference_that_credits_nothing_gives_nothing_to_compare(run: Run, ledger: Path) -> None:
+    """All arms at the prior are equally good: that is not a best lesson, and not 100% misassigned evidence."""
+    fill(ledger)
+
+    done = run("audit", "historical-newest", "--against", '{"graders": ["nobody/*"]}')
+    document = run("audit", "historical-newest", "--against", '{"graders": ["nobody/*"]}', "--json").document
+
+    assert ", so there are no beliefs to compare." in done.out.splitlines()[0]
+    assert "The best lesson" not in done.out
+    assert "misassigned" not in done.out
+    assert (document["best_bound"], document["best_changes"]) == ([], False)

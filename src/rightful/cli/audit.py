@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from rightful.cli.asking import Named
     from rightful.reports.audit import Audit
 
-_BOTH_WITHOUT = (
-    "A bandit's file holds them already, right or wrong. To audit them as well, hold both rules without balances: "
-    """--balances none --against '{"balances": []}'"""
-)
+_BALANCES = "balances"
+_BALANCES_HELP = "opening balances to count on both sides, a pattern of sources (default: none; repeatable)"
 _BAR_CHARS = 40
 _BIN_CHARS = 12  # the longest name of a bin
 _COUNT_CHARS = 7
@@ -46,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="a bandit's state file: say which rule wrote it and what the log lacks; `-` is stdin",
     )  # fmt: skip
     asking.add_position(parser)
-    what_if.add(parser)
+    what_if.add(parser, **{_BALANCES: _BALANCES_HELP})
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,13 +53,15 @@ def run(args: argparse.Namespace) -> int:
         return recorded.run(args)
     (policy, against), as_of = _asked(args), asking.as_of(args)
     with asking.folded(args) as ledger:
-        policy = what_if.changed(args, policy, ledger)
+        policy = what_if.changed(args, policy, ledger, but=_BALANCES)
         decay_at = asking.decay_at(args, policy.policy, against.policy)
-        found = ledger.audit(policy.ask, against.ask, as_of=as_of, decay_at=decay_at)
+        counted = what_if.balances(args.balances)
+        found = ledger.audit(policy.ask, against.ask, as_of=as_of, decay_at=decay_at, balances=counted)
         by_then = asking.before_all(args, found.through, ledger)
         decaying.note_far(args, ledger, found.through, policy.policy, against.policy)
     if by_then:
         common.note(by_then)
+    _note_own_balances(policy, against)
     if args.json:
         common.print_json(found.as_dict())
     else:
@@ -69,14 +69,34 @@ def run(args: argparse.Namespace) -> int:
     return common.DONE
 
 
+def _note_own_balances(*sides: Named) -> None:
+    for named in sides:
+        if named.policy.balances:
+            common.note(
+                f"the field `balances` of {named.label} decides nothing in an audit, which counts the same opening "
+                f"balances on both sides; --balances SOURCE counts some."
+            )
+
+
 def _asked(args: argparse.Namespace) -> tuple[Named, Named]:
     """Return what is audited and what it is held against: `--against P` alone holds P against bound.
 
     With a what-if option and no policy, the reference itself is what is changed.
     """
-    default = "bound" if what_if.asked(args) else "historical-newest"
+    default = "bound" if what_if.asked(args, but=_BALANCES) else "historical-newest"
     audited = asking.policy_named(args.policy or args.against or default, "POLICY" if args.policy else "--against")
     return audited, asking.policy_named(args.against or "bound" if args.policy else "bound", "--against")
+
+
+def _balances(found: Audit) -> str | None:
+    """Return which opening balances both sides count, in words; None in a ledger without any."""
+    left_out = common.many(len(found.balances_left_out), "source")
+    if not found.balances:
+        return f"left out of both sides ({left_out}); --balances '*' counts them" if found.balances_left_out else None
+    counted = f"those of {' and '.join(found.balances)} count on both sides"
+    held = max(found.bins_policy.get("in_balance", 0), found.bins_bound.get("in_balance", 0))
+    inside = f", and contain {common.many(held, 'grade')}" if held else ""
+    return f"{counted}{inside}; {left_out} left out" if found.balances_left_out else f"{counted}{inside}"
 
 
 class _Roles(NamedTuple):
@@ -100,17 +120,21 @@ def _show(found: Audit, policy: Named, against: Named) -> None:
 
     named = structs.replace(found, policy=common.safe(policy.label), reference=common.safe(against.label))
     common.tell(named.verdict())
-    if held := max(found.bins_policy.get("in_balance", 0), found.bins_bound.get("in_balance", 0)):
-        common.tell(f"{common.many(held, 'grade')} {'is' if held == 1 else 'are'} in-balance. {_BOTH_WITHOUT}")
     given, owed = asking.number(found.policy_mass), asking.number(found.bound_mass)
+    compared = bool(found.bound_credited_grades)
     facts = {
         "audited": policy.shown,
         "against": against.shown,
         "through": f"position {found.through:,}",
+        "opening balances": _balances(found),
         "reward gone astray": _part(found.foreign_reward, "of all credited reward", found.foreign_reward_share),
-        "evidence misassigned": _part(found.spurious_mass, f"of a weight of {given}", found.misassigned_fraction),
+        "evidence misassigned": _part(
+            found.spurious_mass, f"of a weight of {given}", found.misassigned_fraction if compared else None
+        ),
         "evidence lost": _part(found.missing_mass, f"of a weight of {owed}", found.lost_fraction),
-        "selection shift": f"{found.selection_shift:.1%} of Thompson picks would differ" if found.per_arm else None,
+        "selection shift": f"{found.selection_shift:.1%} of Thompson picks would differ"
+        if found.per_arm and compared
+        else None,
     }
     tables.show_facts({name: fact for name, fact in facts.items() if fact is not None})
     roles = _roles(policy, against)

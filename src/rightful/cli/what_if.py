@@ -55,10 +55,15 @@ _METAVARS = {
 _ONCE = {"join", "revision", "credit", "decay", "causal_order"}
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+def add(parser: argparse.ArgumentParser, **others: str) -> None:
+    """Declare the options.
+
+    Args:
+        parser: Where to.
+        others: Help of options that the command reads in its own way, by name.
+    """
     group = parser.add_argument_group("what if", "each changes the policy in one thing")
-    for name, text in _HELP.items():
+    for name, text in (_HELP | others).items():
         option = f"--{name.replace('_', '-')}"
         if name in _VALUES:
             group.add_argument(option, choices=_VALUES[name], metavar=_METAVARS[name], help=text)
@@ -68,18 +73,19 @@ def add(parser: argparse.ArgumentParser) -> None:
             group.add_argument(option, action="append", metavar=_METAVARS[name], help=text)
 
 
-def asked(args: argparse.Namespace) -> bool:
-    """Say whether any of the options was given."""
-    return any(getattr(args, name) is not None for name in _HELP)
+def asked(args: argparse.Namespace, *, but: str = "") -> bool:
+    """Return whether any of the options was given, except the option `but`."""
+    return any(getattr(args, name) is not None for name in _HELP if name != but)
 
 
-def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None) -> Named:
+def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None, *, but: str = "") -> Named:
     """Return a policy with what the options change, and a name that says so.
 
     Args:
         args: The options.
         named: The policy to change.
         ledger: Where sessions are sought by a part of their name; a command without one takes full names.
+        but: An option that changes no policy here, because the command reads it itself.
 
     Raises:
         PolicyError: What comes out is no policy.
@@ -88,7 +94,7 @@ def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None
     wire, words = named.policy.as_dict(), []
     for name in _HELP:
         given = getattr(args, name)
-        if given is None:
+        if given is None or name == but:
             continue
         if name == "without_session" and ledger is not None:
             given = [asking.session_named(ledger, one) for one in given]
@@ -104,7 +110,7 @@ def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None
         _note_idle(args, ledger.projected().facts)
         _note_time(args, policy, ledger)
     if policy == named.policy:
-        if asked(args):
+        if asked(args, but=but):
             common.note(f"the options change nothing: {named.label} has these values already.")
         return named
     return Named(", ".join([named.label, *words]), None, policy)
@@ -127,17 +133,24 @@ def _change(name: str, given: Any, wire: dict[str, Any]) -> tuple[str, Any, str]
             said = _listed(f"{alias} as {arm}" for alias, arm in pairs.items())
             return "arm_aliases", {**wire["arm_aliases"], **pairs}, f"with {said}"
         case "balances":
-            return _balances(given)
+            sources = balances(given)
+            said = f"with the opening balances of {_listed(sources)}" if sources else "without opening balances"
+            return "balances", sources, said
         case _:
             return name, given, f"{name.replace('_', ' ')} {given}"
 
 
-def _balances(given: list[str]) -> tuple[str, list[str], str]:
-    if _NONE not in given:
-        return "balances", given, f"with the opening balances of {_listed(given)}"
-    if given != [_NONE]:
+def balances(given: list[str] | None) -> list[str]:
+    """Return the patterns that `--balances` gives; none where it was left out.
+
+    Raises:
+        UsageError: It gives `none` and patterns.
+    """
+    if given is None or given == [_NONE]:
+        return []
+    if _NONE in given:
         raise UsageError("--balances takes `none` alone, or sources; nothing was computed. Leave one of them out.")
-    return "balances", [], "without opening balances"
+    return given
 
 
 def _listed(words: Iterable[str]) -> str:

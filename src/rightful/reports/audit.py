@@ -7,13 +7,16 @@ told, and the rate is a pair of bounds instead of a guess.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import structs
 
-from rightful.policies import Policy
+from rightful.policies import PRESETS, Policy
 from rightful.projections.columns import Floats, Ints
 from rightful.projections.facts import Facts
 from rightful.projections.joins import FOREIGN, UNVERIFIABLE
@@ -21,6 +24,7 @@ from rightful.projections.paying import Settlement
 from rightful.projections.posteriors import Posteriors
 from rightful.projections.projected import Projected
 from rightful.projections.scene import BINS, CREDITED
+from rightful.projections.scene import balances as in_force
 from rightful.reports.best import p_best, selection_shift
 from rightful.reports.beta import Comparison, compare
 from rightful.reports.estimators import bounds_with_unverifiable
@@ -83,11 +87,14 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         selection_shift: Least share of Thompson picks that differ.
         rank_bound: Arms by mean under the reference, best first.
         rank_policy: Arms by mean under the policy, best first.
-        best_bound: The arms with the highest mean under the reference; several where they are equal.
-        best_policy: The arms with the highest mean under the policy.
-        best_changes: Whether those are others.
+        best_bound: The arms with the highest mean under the reference; several where they are equal, none
+            where the reference believes nothing of any arm.
+        best_policy: The same under the policy.
+        best_changes: Whether both sides have best arms, and those differ.
         bins_policy: How many grades ended in each bin under the policy.
         bins_bound: How many under the reference.
+        balances: Patterns of the sources whose opening balances both sides count; none by default.
+        balances_left_out: Sources of opening balances that neither side counts; sorted.
     """
 
     policy: str
@@ -122,6 +129,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     best_changes: bool
     bins_policy: dict[str, int]
     bins_bound: dict[str, int]
+    balances: tuple[str, ...] = ()
+    balances_left_out: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON values."""
@@ -131,6 +140,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         """Return the first words: what went where, in words."""
         if not self.policy_credited_grades:
             return f"{short(self.policy)} credits none of {self.grades} grades."
+        if not self.bound_credited_grades:
+            return f"{self._went()}. {short(self.reference)} credits no grade, so there are no beliefs to compare."
         return f"{self._went()}. {self._best()}."
 
     def _went(self) -> str:
@@ -178,8 +189,12 @@ def audit(
     *,
     as_of: int | str | datetime | None = None,
     decay_at: datetime | str | float | None = None,
+    balances: Sequence[str] = (),
 ) -> Audit:
     """Compare two policies on one log.
+
+    Both sides count the same opening balances, whatever the policies say of them. A balance is a sum
+    that some updater wrote, so a rule replayed on top of it would be compared with its own result.
 
     Args:
         projected: The projections of the ledger.
@@ -187,8 +202,11 @@ def audit(
         reference: Name and rule to hold it against.
         as_of: A position, or a time: the prefix recorded by then. All of the log if None.
         decay_at: The time of the decay; the largest event time up to the position if None.
+        balances: Patterns of the sources whose opening balances both sides count.
     """
     through = projected.prefix(as_of)
+    sources = {one.source for one in in_force(projected.facts, PRESETS["bound"], through)}
+    counted = tuple(balances)
     audited, held_against = (
         _Side(
             name,
@@ -196,9 +214,19 @@ def audit(
             projected.settle(rule, through),
             projected.posteriors(rule, as_of=through, decay_at=decay_at),
         )
-        for name, rule in (policy, reference)
+        for name, rule in ((name, _counting(rule, counted, sources)) for name, rule in (policy, reference))
     )
-    return _compared(projected.facts, audited, held_against, through)
+    left_out = sorted(source for source in sources if not any(fnmatchcase(source, one) for one in counted))
+    compared = _compared(projected.facts, audited, held_against, through)
+    return structs.replace(compared, balances=counted, balances_left_out=tuple(left_out))
+
+
+def _counting(rule: Policy, balances: tuple[str, ...], sources: Collection[str]) -> Policy:
+    """Return a rule with the opening balances that the audit counts; in a ledger without any, the rule itself."""
+    if not sources:
+        return rule
+    whole = all(any(fnmatchcase(source, one) for one in balances) for source in sources)
+    return structs.replace(rule, balances=None if whole else balances)
 
 
 def _compared(facts: Facts, policy: _Side, bound: _Side, through: int) -> Audit:
@@ -212,6 +240,9 @@ def _compared(facts: Facts, policy: _Side, bound: _Side, through: int) -> Audit:
     shifts, beliefs = _shifts(policy, bound)
     best_policy, best_bound = p_best(beliefs[0]), p_best(beliefs[1])
     ranks = [_rank(belief) for belief in beliefs]
+    bests = [
+        _best(belief) if side.posteriors.arms else () for belief, side in zip(beliefs, (policy, bound), strict=True)
+    ]
     return Audit(
         policy=policy.name,
         reference=bound.name,
@@ -233,9 +264,9 @@ def _compared(facts: Facts, policy: _Side, bound: _Side, through: int) -> Audit:
         selection_shift=selection_shift(best_policy, best_bound),
         rank_bound=ranks[1],
         rank_policy=ranks[0],
-        best_bound=_best(beliefs[1]),
-        best_policy=_best(beliefs[0]),
-        best_changes=_best(beliefs[0]) != _best(beliefs[1]),
+        best_bound=bests[1],
+        best_policy=bests[0],
+        best_changes=() not in bests and bests[0] != bests[1],
         bins_policy=_bins(policy.settlement),
         bins_bound=_bins(bound.settlement),
         **masses,
