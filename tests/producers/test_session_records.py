@@ -82,7 +82,7 @@ def test_a_row_says_when_it_began_and_ended_and_who_ran_it(ledger: Ledger, impor
     assert isinstance(ended, SessionEnded)
     assert (ended.exit_code, ended.extra) == (0, {"category": "code"})
     assert isinstance(grade, GradeRecorded)
-    assert grade.at == datetime(2026, 8, 1, 10, 30, tzinfo=UTC)
+    assert grade.at == ended.at == datetime(2026, 8, 1, 10, 29, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

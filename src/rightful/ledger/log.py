@@ -85,6 +85,10 @@ class Log:
         self._clock = clock
         self._entropy = entropy
 
+    def now_us(self) -> int:
+        """Return the time by the log's clock; microseconds since 1970, UTC."""
+        return self._clock()
+
     def append(
         self,
         events: Iterable[Event | Mapping[str, Any]],

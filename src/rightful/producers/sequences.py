@@ -7,8 +7,8 @@ a regrade with the next `seq`, appended on condition that nobody graded the sess
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 GRADES = ("grade.recorded", "grade.retracted")
 """The types that have a `seq`."""
+
+ROW_AT = "row_at"
+"""In `extra` of a grade: the time of the row it was read from, where that is not the grade's own."""
+
+CORRECTS = "corrects"
+"""In `extra` of a grade: the `seq` of the same grade with a wrong time, which this one replaces."""
 
 
 class Said(NamedTuple):
@@ -44,13 +50,21 @@ class Grade(NamedTuple):
         seq: The grader's number.
         said: What it says; None for a retraction.
         at_us: When it was given, by its own account; microseconds since 1970, UTC; None where only
-            a file's time is known.
+            an upper bound is known.
+        extra: What it says besides.
     """
 
     id: str
     seq: int
     said: Said | None
     at_us: int | None = None
+    extra: Mapping[str, Any] | None = None
+
+    @property
+    def row_us(self) -> int | None:
+        """The time of the row it was read from, by which copies of a row are ordered; None where there is none."""
+        at = (self.extra or {}).get(ROW_AT)
+        return times.us_from(at) if isinstance(at, str) else self.at_us
 
 
 class Grader:
@@ -79,8 +93,8 @@ class Grader:
         return max(of, key=lambda grade: grade.seq, default=None)
 
     def newest_us(self) -> int | None:
-        """Return the latest time of any grade that says its own; microseconds since 1970, UTC."""
-        return max((one.at_us for one in self._grades if one.at_us is not None), default=None)
+        """Return the latest time of the rows that its grades were read from; microseconds since 1970, UTC."""
+        return max((row_us for grade in self._grades if (row_us := grade.row_us) is not None), default=None)
 
     @property
     def next_seq(self) -> int:
@@ -103,7 +117,8 @@ def graders_of(log: Log, session: str, producer: str, *, until: int) -> dict[str
         match row.event:
             case GradeRecorded(producer=wrote) as event if wrote == producer:
                 said = Said(event.reward, event.outcome, event.exposure_session)
-                graders.setdefault(event.rubric, Grader()).add(Grade(row.id, event.seq, said, _own_us(event)))
+                grade = Grade(row.id, event.seq, said, _own_us(event), event.extra)
+                graders.setdefault(event.rubric, Grader()).add(grade)
             case GradeRetracted(producer=wrote) as event if wrote == producer:
                 graders.setdefault(event.rubric, Grader()).add(Grade(row.id, event.seq, None, _own_us(event)))
             case _:

@@ -19,8 +19,14 @@ that give none, the order of arrival decides. A grade that goes back to an earli
 new time cannot be told from an older copy, and stays a duplicate. A later row that only says the
 same again leaves the grade its first time.
 
-What is no time is noted, and is no part of a name. A time without offset is read as UTC. A
-grade's time is the latest that the row gives, since it was given after all the row tells of.
+What is no time is noted, and is no part of a name. A time without offset is one of gptme's, in the
+local time of its machine, and is read as this machine's (`gptme.times`).
+
+A grade is given at the end of its session: `end_time`, else the start and `duration_seconds`,
+rounded up to a second. A row without both may have been written when the session began or when it
+ended. Then only an upper bound is known: the time of the file, or of the reading of a pipe
+(`at_basis: file`). Earlier versions took the latest time of the row, by UTC. A grade with such a
+time is imported again, once, and says which one it corrects.
 """
 
 from __future__ import annotations
@@ -37,11 +43,12 @@ from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.ledger.recorded import Receipt
 from rightful.producers.fields import digest, doubt_of, key_of, moment_us, session_of, shaped
+from rightful.producers.gptme.times import local_us
 from rightful.producers.importing.files import Problem
 from rightful.producers.importing.readers import Origin, Plan, Reader, Wire
 from rightful.producers.lesson_hook import lines as lesson_events
 from rightful.producers.native_names import native_name
-from rightful.producers.sequences import Grade, Grader, Said, graded_again, graders_of
+from rightful.producers.sequences import CORRECTS, ROW_AT, Grade, Grader, Said, graded_again, graders_of
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
@@ -59,8 +66,13 @@ _OLDER = (
     "grades of an older copy, which were not imported, since the ledger has a later grade of the same session and "
     "rubric, by the times of their rows"
 )
+_CORRECTED = (
+    "grades that an earlier version imported with a wrong time (not that of the session's end, or local time read as "
+    "UTC), which were imported again"
+)
 _UNNAMED = ", and is no part of the session's name"
 _TIMES = ("start_time", "timestamp", "end_time")
+_SECOND_US = 1_000_000  # durations are counted in whole seconds, and a row is written within one of its end
 _TAKEN = frozenset(
     {
         "session_id",
@@ -83,17 +95,35 @@ class _Row(msgspec.Struct):
 
 
 class _When(NamedTuple):
-    """The times of a row; microseconds since 1970, UTC."""
+    """The times of a row; microseconds since 1970, UTC.
 
-    first_us: int
-    last_us: int
-    basis: str | None
+    Attributes:
+        first_us: When the session began; None where the row gives no time.
+        end_us: When it ended; None where the row gives no end.
+        bound_us: An upper bound of all that the row says.
+        row_us: The row's latest time, one without an offset read as UTC; copies of a row are ordered by it.
+        name: What makes the session's name unique; "" for nothing.
+        last: The row's latest time, as it is written.
+    """
+
+    first_us: int | None
+    end_us: int | None
+    bound_us: int
+    row_us: int | None
     name: str
     last: str
 
-    def stamp(self, at_us: int) -> Wire:
-        stamp: Wire = {"at": times.text_of(at_us)}
-        return stamp if self.basis is None else stamp | {"at_basis": self.basis}
+    def stamp(self, at_us: int | None) -> Wire:
+        """Return the fields of a time, or of the upper bound where it is not known."""
+        if at_us is None:
+            return {"at": times.text_of(self.bound_us), "at_basis": "file"}
+        return {"at": times.text_of(at_us)}
+
+    def beside(self) -> Wire:
+        """Return what a grade has to say of the row's time, where its own is another."""
+        if self.row_us is None or (self.end_us is not None and abs(self.end_us - self.row_us) <= _SECOND_US):
+            return {}
+        return {"extra": {ROW_AT: times.text_of(self.row_us)}}
 
 
 class SessionRecords:
@@ -144,40 +174,50 @@ class SessionRecordsReader(Reader):
 
     def _when(self, row: Mapping[str, Any]) -> tuple[_When, list[str]]:
         """Return a row's times, and what was odd about them."""
-        read: list[int] = []
+        read: dict[str, int] = {}
+        by_utc: list[int] = []
         notes: list[str] = []
         started = started_text(row)
         for field in _TIMES:
             if row.get(field) is None:
                 continue
+            text, place = str(row[field]), f"$.{field}"
             try:
-                at_us, aware = moment_us(str(row[field]), f"$.{field}")
+                (by_utc_us, _), (at_us, zone) = moment_us(text, place), local_us(text, place)
             except InvalidEventError as error:
-                is_unnamed = field != "end_time" and str(row[field]) != started
+                is_unnamed = field != "end_time" and text != started
                 notes.append(f"{error}; it was not used{_UNNAMED * is_unnamed}")
                 continue
-            read.append(at_us)
-            if not aware and not self._told_of_naive:
+            read[field] = at_us
+            by_utc.append(by_utc_us)
+            if zone is not None and not self._told_of_naive:
                 self._told_of_naive = True
-                notes.append(f"`{field}` has no offset; such times of this file were read as UTC")
+                what = f"such times of this file were read as the local time of this machine ({zone})"
+                notes.append(f"`{field}` has no offset; {what}")
+        mtime_us = self._origin.mtime_us
         if read:
             if not started:
                 notes.append("the row gives no start: the session's name has none in it")
             latest = max(str(row.get(field) or "") for field in _TIMES)
-            return _When(read[0], max(read), None, started, latest), notes
-        if self._origin.mtime_us is None:
+            bound_us = max(mtime_us or 0, *read.values())
+            first_us, end_us = next(iter(read.values())), read.get("end_time", _ended_us(row, read, notes))
+            return _When(first_us, end_us, bound_us, max(by_utc), started, latest), notes
+        if mtime_us is None:
             raise InvalidEventError("Expected `timestamp`: the row gives no time, and a pipe has none", "$.timestamp")
         notes.append("the row gives no time: the file's was taken, and the session's name has no start in it")
-        return _When(self._origin.mtime_us, self._origin.mtime_us, "file", started, ""), notes
+        return _When(None, None, mtime_us, None, started, ""), notes
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
         """Return the events with the `seq` of each grade, and the condition that they rest on."""
         head = log.head()
         graders: dict[str, dict[str, Grader]] = {}
         planned: list[Wire] = []
-        new: list[str] = []
+        found: dict[_Numbered, list[str]] = {what: [] for what in _Numbered}
         older: dict[int, Receipt] = {}
+        read_at = {"at": times.text_of(log.now_us())} if self._origin.mtime_us is None else {}
         for place, event in enumerate(events):
+            if "at_basis" in event:
+                event |= read_at  # noqa: PLW2901 - a pipe's rows are older than this moment, and no more is known
             if event["type"] != "grade.recorded":
                 planned.append(event)
                 continue
@@ -186,16 +226,39 @@ class SessionRecordsReader(Reader):
                 graders[session] = graders_of(log, session, PRODUCER, until=head)
             grade, outcome = _numbered(event, graders[session].setdefault(event["rubric"], Grader()))
             planned.append(grade)
-            if outcome is _Numbered.NEW:
-                new.append(session)
-            elif outcome is _Numbered.OLDER:
+            found[outcome].append(session)
+            if outcome is _Numbered.OLDER:
                 older[place] = Receipt(grade["id"], "stale", None, None)
-        notes = (Problem(None, f"{_OLDER}: {len(older)}", lost=False),) if older else ()
-        return Plan(planned, graded_again(new) if new else None, head, older, notes)
+        notes = [Problem(None, f"{_OLDER}: {len(older)}", lost=False)] if older else []
+        if corrected := found[_Numbered.CORRECTED]:
+            notes.append(Problem(None, f"{_CORRECTED}: {len(corrected)}", lost=False))
+        new = found[_Numbered.NEW] + corrected
+        return Plan(planned, graded_again(new) if new else None, head, older, tuple(notes))
+
+
+def _ended_us(row: Mapping[str, Any], read: Mapping[str, int], notes: list[str]) -> int | None:
+    """Return when a session ended, by its start and how long it lasted; None where the row does not say both."""
+    lasted_s = row.get("duration_seconds")
+    field = next((field for field in ("start_time", "timestamp") if field in read), None)
+    if field is None or lasted_s is None or lasted_s == 0:
+        return None
+    is_number = isinstance(lasted_s, int | float) and not isinstance(lasted_s, bool)
+    if not is_number or not 0 < lasted_s <= limits.AT_MAX_US / _SECOND_US:
+        notes.append(
+            f"Expected a duration in seconds, got {str(lasted_s)[:32]!r} - at `$.duration_seconds`; it was not used"
+        )
+        return None
+    try:
+        end_us, _ = local_us(str(row[field]), f"$.{field}", plus_s=lasted_s)
+    except InvalidEventError as error:
+        notes.append(f"{error}; with `duration_seconds` it gives no end that an event may have")
+        return None
+    return -(-end_us // _SECOND_US) * _SECOND_US
 
 
 class _Numbered(Enum):
     NEW = "new"
+    CORRECTED = "corrected"
     KNOWN = "known"
     OLDER = "older"
 
@@ -203,26 +266,38 @@ class _Numbered(Enum):
 def _numbered(event: Wire, grader: Grader) -> tuple[Wire, _Numbered]:
     """Return a grade with its seq, and what is so of it.
 
-    One that is older than another of its grader, by the times that both give, is never effective:
-    it stands in an older copy of the file, whichever was imported first.
+    One that is older than another of its grader, by the times of their rows, is never effective:
+    it stands in an older copy of the file, whichever was imported first. One that counts, and has
+    a wrong time in the ledger, is said again with the next seq.
     """
     said = Said(event.get("reward"), event.get("outcome"))
     at_us = None if "at_basis" in event else times.us_from(event["at"])
     own_id = event_id(PRODUCER, event["key"])
-    last, newest_us = grader.last(), grader.newest_us()
-    before = grader.known(own_id) or (last if last is not None and last.said == said else None)
-    grade = before or Grade(own_id, grader.next_seq, said, at_us)
-    rest = {name: item for name, item in event.items() if name != "key"}
-    numbered = rest | {"id": grade.id, "seq": grade.seq}
-    if before is not None:
-        return numbered, _Numbered.KNOWN
-    if at_us is not None and newest_us is not None and at_us < newest_us:
-        return numbered, _Numbered.OLDER
-    grader.add(grade)
-    return numbered, _Numbered.NEW
+    last, newest_us, own = grader.last(), grader.newest_us(), grader.known(own_id)
+    before = own or (last if last is not None and last.said == said else None)
+    grade = before or Grade(own_id, grader.next_seq, said, at_us, event.get("extra"))
+    outcome = _Numbered.NEW if before is None else _Numbered.KNOWN
+    if own is not None and own is last and own.said == said and _is_wrong(own.at_us, at_us):
+        extra = {**event.get("extra", {}), CORRECTS: own.seq}
+        again_id = event_id(PRODUCER, key_of(event["key"], "again"))
+        grade, outcome = Grade(again_id, grader.next_seq, said, at_us, extra), _Numbered.CORRECTED
+    elif before is None and None not in (grade.row_us, newest_us) and grade.row_us < newest_us:  # type: ignore[operator]
+        outcome = _Numbered.OLDER
+    if outcome in {_Numbered.NEW, _Numbered.CORRECTED}:
+        grader.add(grade)
+    rest = {name: item for name, item in event.items() if name not in ("key", "extra")}
+    beside = {} if grade.extra is None else {"extra": dict(grade.extra)}
+    return rest | {"id": grade.id, "seq": grade.seq} | beside, outcome
 
 
-def _event(kind: str, session: str, when: _When, at_us: int, *key: str) -> Wire:
+def _is_wrong(stored_us: int | None, at_us: int | None) -> bool:
+    """Return whether the time of a stored grade is not what the row says; None is an upper bound."""
+    if stored_us is None or at_us is None:
+        return stored_us is not at_us
+    return abs(stored_us - at_us) > _SECOND_US
+
+
+def _event(kind: str, session: str, when: _When, at_us: int | None, *key: str) -> Wire:
     stamp = when.stamp(at_us)
     return {"type": kind, "producer": PRODUCER, "key": key_of(session, kind, *key), "session": session} | stamp
 
@@ -247,7 +322,7 @@ def _ended(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire]:
     facts: Wire = {} if exit_code is None else {"exit_code": exit_code}
     if rest:
         facts["extra"] = rest
-    yield _event("session.ended", session, when, when.last_us, digest(facts)) | facts
+    yield _event("session.ended", session, when, when.end_us, digest(facts)) | facts
 
 
 def _graded(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire | InvalidEventError]:
@@ -320,8 +395,8 @@ def _grade(
     reward = float(reward) if reward in (0, 1) and not isinstance(reward, bool) else reward
     said = {name: value for name, value in (("reward", reward), ("outcome", outcome)) if value is not None}
     try:
-        key = _event("grade.recorded", session, when, when.last_us, rubric, digest([said, when.last]))
-        grade = key | {"rubric": rubric} | said
+        key = _event("grade.recorded", session, when, when.end_us, rubric, digest([said, when.last]))
+        grade = key | {"rubric": rubric} | said | when.beside()
         wire.check(grade | {"seq": 1})
     except InvalidEventError as error:
         if error.place == "$.rubric":

@@ -91,9 +91,13 @@ def add_grades(facts: Facts, batch: Batch) -> None:
         positions = positions[kept]
         names = [names[place] for place in kept]
         envelopes, bodies = [envelopes[place] for place in kept], [bodies[place] for place in kept]
+    graders = [grader((one.producer, body.rubric)) for one, body in zip(envelopes, bodies, strict=True)]
+    for name, number, body, position in zip(names, graders, bodies, positions.tolist(), strict=True):
+        if body.extra is not None:
+            facts.correct(name, number, body, position)
     facts.grades.extend_columns(
         name=names,
-        grader=[grader((one.producer, body.rubric)) for one, body in zip(envelopes, bodies, strict=True)],
+        grader=graders,
         at=[envelope.at_us for envelope in envelopes],
         pos=positions,
         seq=[body.seq for body in bodies],

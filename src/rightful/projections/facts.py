@@ -60,6 +60,22 @@ class Aside(msgspec.Struct, frozen=True, omit_defaults=True):
     decay_rate: float | None = None
 
 
+class Corrected(NamedTuple):
+    """A grade that another one of the same grader and session replaces, since its time was wrong.
+
+    Attributes:
+        position: The position of the grade that says so.
+        name: The session's number.
+        grader: The grader's number.
+        seq: The `seq` of the grade that was wrong.
+    """
+
+    position: int
+    name: int
+    grader: int
+    seq: int
+
+
 class Start(NamedTuple):
     """A `session.started` with a nonce."""
 
@@ -128,6 +144,7 @@ class Facts:
         shown_of: Finds a name's rows of `shown`.
         grades: One row a grade or retraction.
         grades_of: Finds a name's rows of `grades`.
+        corrected: Which grades were said again with another time.
         links: One row a link or unlink: position, session, other, relation, evidence, unlink.
         quarantine: For each id in conflict, {revision: position} of its rows.
         withdrawn: For each id, the (position, revision) that were withdrawn.
@@ -155,6 +172,7 @@ class Facts:
         self.links = Table(pos="u4", session="i4", other="i4", relation="u1", evidence="u1", unlink="u1")
         self.turns = turn_rows.table()
         self.asides: list[Aside] = []
+        self.corrected: list[Corrected] = []
         self.starts: list[Start] = []
         self.decayed: list[Decayed] = []
         self.pruned: list[Pruned] = []
@@ -240,8 +258,15 @@ class Facts:
         outcome = -1 if word is None else self.outcomes.number(word)
         said = (position, body.seq, reward, outcome, target, aside, GRADE)
         name = self._add_grade(envelope, body.rubric, said, alias=body.alias)
+        self.correct(name, self.graders.number((envelope.producer, body.rubric)), body, position)
         if target >= 0:
             self.names.couple(name, target)
+
+    def correct(self, name: int, grader: int, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
+        """Note which earlier grade of the same grader and session a grade replaces, if it says so."""
+        seq = None if body.extra is None else body.extra.get("corrects")
+        if isinstance(seq, int) and seq < body.seq:
+            self.corrected.append(Corrected(position, name, grader, seq))
 
     def retraction(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """A grade taken back."""

@@ -119,7 +119,7 @@ def scene_of(
         policy,
         runs,
         _shown(facts, shown_rows[facts.shown["pos"][shown_rows] <= through], quarantine, through),
-        _grades(facts, policy, grade_rows[facts.grades["pos"][grade_rows] <= through], quarantine),
+        _grades(facts, policy, grade_rows[facts.grades["pos"][grade_rows] <= through], quarantine, through),
         max((one.through_us for one in balances(facts, policy, through, quarantine)), default=-1),
     )
 
@@ -211,8 +211,29 @@ def _session_of(facts: Facts, name: Ints, through: int) -> Ints:
     return session[name]
 
 
-def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantined) -> Grades:
+def corrected(facts: Facts, rows: Ints, void: Container[int], through: int) -> Mask:
+    """Return which rows of `facts.grades` were said again by the same grader with another time.
+
+    Args:
+        facts: The columns.
+        rows: The rows in question.
+        void: Positions of rows that do not count.
+        through: The last position that counts.
+    """
     table = facts.grades
+    counted = (one for one in facts.corrected if one.position <= through and one.position not in void)
+    wrong = {(one.name, one.grader, one.seq) for one in counted}
+    found: Mask = np.isin(table["name"][rows], [name for name, _, _ in wrong])
+    keys = ("name", "grader", "seq")
+    for place in np.flatnonzero(found).tolist():
+        found[place] = tuple(int(table[key][rows[place]]) for key in keys) in wrong
+    return found
+
+
+def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantined, through: int) -> Grades:
+    table = facts.grades
+    if facts.corrected:
+        rows = rows[~corrected(facts, rows, set(quarantine.void.tolist()), through)]
     ranks = np.array([_rank("/".join(grader), policy) for grader in facts.graders.values] or [0], np.int64)
     pos = _gather(table["pos"], rows)
     grader = _gather(table["grader"], rows)

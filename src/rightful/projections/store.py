@@ -25,12 +25,12 @@ from rightful import limits
 from rightful.errors import StorageError
 from rightful.projections.columns import Table
 from rightful.projections.environment import HeldError, UnfitError, delete, make, opened
-from rightful.projections.facts import Aside, Balance, Decayed, Facts, Pruned, Retired, Start
+from rightful.projections.facts import Aside, Balance, Corrected, Decayed, Facts, Pruned, Retired, Start
 from rightful.projections.kept import Kept, from_values, to_values
 from rightful.projections.names import Names
 from rightful.recorders import files
 
-VERSION = 3
+VERSION = 4
 """Version of this form; raised by any change of what is folded or how it is stored."""
 
 CHUNK_ROWS = 65_536
@@ -41,6 +41,7 @@ _SAVE_BYTES = 16
 _TABLES = ("shown", "arms_shown", "withheld", "grades", "links", "turns")
 _LISTS: dict[str, Any] = {
     "asides": list[Aside],
+    "corrected": list[Corrected],
     "starts": list[Start],
     "decayed": list[Decayed],
     "pruned": list[Pruned],

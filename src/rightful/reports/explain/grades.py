@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rightful.projections.facts import ERASED, RETRACTION
-from rightful.projections.scene import CONFLICTING
+from rightful.projections.scene import CONFLICTING, corrected
 from rightful.reports.explain.bins import bin_reason, conflict_text
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.words import bin_name, listed
@@ -52,8 +52,11 @@ def _left_out(case: Case, row: int) -> Verdict:
     """A grade that never came into the scene."""
     table, policy = case.facts.grades, case.policy
     grader = "/".join(case.grader(row))
-    if int(table["pos"][row]) in set(case.quarantine.void.tolist()):
+    void = set(case.quarantine.void.tolist())
+    if int(table["pos"][row]) in void:
         return Verdict("withdrawn", "This revision was withdrawn by an `event.withdrawn`, so it says nothing any more.")
+    if case.facts.corrected and corrected(case.facts, np.array([row]), void, case.through)[0]:
+        return Verdict("superseded", "The same grader gave it again with the right time (`extra.corrects`).")
     if policy.without_sessions and _session_gone(case, row):
         return Verdict("left-out", "The policy leaves its session out (`without_sessions`), with its whole run.")
     if table["kind"][row] == RETRACTION and policy.revision == "additive":

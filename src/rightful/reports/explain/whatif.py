@@ -153,6 +153,8 @@ def excerpt(case: Case) -> Facts:
     mine = [one for one in old.starts if number[one.name] >= 0 and one.position <= case.through]
     facts.starts = [one._replace(name=int(number[one.name])) for one in mine]
     facts.balances = [one for one in old.balances if one.position <= case.through]
+    known = [one for one in old.corrected if number[one.name] >= 0 and one.position <= case.through]
+    facts.corrected = [one._replace(name=int(number[one.name])) for one in known]
     facts.retired = [one for one in old.retired if one.position <= case.through]
     facts.published = [one for one in old.published if one[0] <= case.through]
     facts.taken_back = [one for one in old.taken_back if one[0] <= case.through]
