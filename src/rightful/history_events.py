@@ -43,6 +43,7 @@ class HistoryCompacted(SessionEvent, frozen=True, kw_only=True, tag="history.com
         response_id: The provider's response that they were compacted from.
         mode: How it was done, in the producer's word (`input`, `previous_response_id`, `auto` …).
         run: Which run of a program did it.
+        ordinal: How many calls that run had made before. A repeated run sees the compaction once it has made as many.
         items: What stands for them, in order; content.
         usage: What the compaction itself used; content.
     """
@@ -56,6 +57,7 @@ class HistoryCompacted(SessionEvent, frozen=True, kw_only=True, tag="history.com
     items: list[Any] = field(default_factory=list)
     run: Word | None = None
     usage: dict[str, Any] | None = None
+    ordinal: Count | None = None
 
 
 class HistoryPopped(SessionEvent, frozen=True, kw_only=True, tag="history.popped"):

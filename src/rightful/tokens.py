@@ -6,7 +6,7 @@ while it is kept: whoever uses it is told if the history has changed in a way th
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 from msgspec import Meta, Struct
@@ -31,6 +31,20 @@ class Wrote(Struct, frozen=True, array_like=True, gc=False):
     count: Annotated[int, Meta(ge=1, le=limits.SEQ_MAX)]
 
 
+class Without(NamedTuple):
+    """What counts as never done: the calls of a run from an ordinal on, and its compactions after a number of them.
+
+    Attributes:
+        run: The key of the run.
+        ordinal: The first call that counts as never done.
+        compactions: How many compactions count that the run made after the call before that one.
+    """
+
+    run: str
+    ordinal: int
+    compactions: int = 0
+
+
 class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a view of a history showed: all of it, or its last items, and what its holder has appended since.
 
@@ -42,6 +56,7 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         wrote: What its holder has appended since, in order.
         void: Why nothing can be compacted with it; None if it can.
         without: A run and an ordinal: what that run did from there on was not in the view.
+        compactions: How many compactions at that ordinal the view counted.
         v: The version of the written form.
     """
 
@@ -52,6 +67,7 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     wrote: tuple[Wrote, ...] = ()
     void: Word | None = None
     without: tuple[Word, Count] | None = None
+    compactions: Count = 0
     v: Annotated[int, Meta(ge=1, le=VERSION)] = VERSION
 
     def text(self) -> str:

@@ -27,11 +27,11 @@ from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Clock, Log, now_us
 from rightful.ledger.recorded import Receipt, Stored
 from rightful.parts import Covers, HistoryRead
-from rightful.projections.histories.fold import CHANGES, HISTORY, Without
-from rightful.projections.histories.items import objects
+from rightful.projections.histories.fold import CHANGES, HISTORY
+from rightful.projections.histories.items import ItemKey, objects
 from rightful.projections.histories.telling import TOLD
 from rightful.session_errors import RunDiffersError, StaleTokenError, VoidTokenError
-from rightful.tokens import Batch, Token, Wrote
+from rightful.tokens import Batch, Token, Without, Wrote
 
 PRODUCER = "history"
 """Who writes what a caller of the API does."""
@@ -55,7 +55,9 @@ class Histories:
         self._views = Views(log)
         self._send = partial(send, log)
 
-    def history(self, session: str, limit: int | None = None, *, without: Without | None = None) -> History:
+    def history(
+        self, session: str, limit: int | None = None, *, without: tuple[str, int] | Without | None = None
+    ) -> History:
         """Return what the model would see next.
 
         Args:
@@ -72,14 +74,20 @@ class Histories:
         with kept.lock:
             fold = self._views.catch_up(session, kept)
             head = kept.position
-            if affects(fold, without):
-                fold = folded(self.log, session, head, without=without)
-            else:
-                without = None
-            return showing(fold, Token(session, head, self._ledger_id, limit, without=without))
+            token = Token(session, head, self._ledger_id, limit)
+            undone = None if without is None else Without(*without)
+            if undone is not None and affects(fold, undone):
+                fold = folded(self.log, session, head, without=undone)
+                token = structs.replace(token, without=undone[:2], compactions=undone.compactions)
+            return showing(fold, token)
 
     def ready(
-        self, session: str, limit: int | None = None, *, without: Without | None = None, go_on: bool = False
+        self,
+        session: str,
+        limit: int | None = None,
+        *,
+        without: tuple[str, int] | Without | None = None,
+        go_on: bool = False,
     ) -> History | None:
         """Return what `history` does, where nothing has to be folded or waited for and little be read; else None.
 
@@ -101,7 +109,7 @@ class Histories:
             fold = kept.fold
             if fold is None or kept.position != head:
                 return None
-            if affects(fold, without) or not is_little(fold, limit):
+            if (without is not None and affects(fold, Without(*without))) or not is_little(fold, limit):
                 return None
             return showing(fold, Token(session, kept.position, self._ledger_id, limit))
         finally:
@@ -184,6 +192,12 @@ class Histories:
         }
         return {what: rows[0].position for what, rows in found.items() if rows}
 
+    def compactions(self, session: str, run: str, ordinal: int) -> list[list[ItemKey]]:
+        """Return the compactions that a run made after so many calls: of each the ids of the items it left."""
+        kept = self._views.of(session)
+        with kept.lock:
+            return list(self._views.catch_up(session, kept).compactions.get(run, {}).get(ordinal, ()))
+
     def pop(self, session: str, *, key: str | None = None) -> Any:  # noqa: ANN401 - content
         """Take the last item of a history back; it remains in the log.
 
@@ -244,7 +258,7 @@ class Histories:
         )
         return self._send([event])[0]
 
-    def compact(
+    def compact(  # noqa: PLR0913 - as many facts as the event has
         self,
         token: Token,
         items: Iterable[Any],
@@ -254,6 +268,7 @@ class Histories:
         response_id: str | None = None,
         run: str | None = None,
         usage: Mapping[str, Any] | None = None,
+        ordinal: int | None = None,
     ) -> Receipt:
         """Let items give way to others that stand for them, in one append. All remain in the log.
 
@@ -268,6 +283,7 @@ class Histories:
             response_id: The provider's response that it was made from.
             run: The key of the run that does it.
             usage: What the compaction itself used.
+            ordinal: How many calls that run has made before, so that a repeated run sees it from there on.
 
         Raises:
             StaleTokenError: The history was cleared, popped or compacted since. Nothing was written.
@@ -296,6 +312,7 @@ class Histories:
                 items=put,
                 run=run,
                 usage=dict(usage) if usage is not None else None,
+                ordinal=ordinal,
             )
             return self._send([event], unless=any_of(token.session, CHANGES), after=token.position)[0]
         except (ConditionFailedError, StaleTokenError):
@@ -321,7 +338,8 @@ class Histories:
             if fold.changed_at > token.position:
                 raise StaleTokenError(token.session, token.position, self._changed(token))
             if token.without is not None:
-                fold = folded(self.log, token.session, head, without=token.without)
+                undone = Without(*token.without, token.compactions)
+                fold = folded(self.log, token.session, head, without=undone)
             self._check_wrote(token, {item.id[0] for item in seen(token, fold)})
             return covers_of(token, fold, named)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rightful.histories.history import FullHistory, History
     from rightful.ledger.log import Clock, Log
     from rightful.ledger.recorded import Receipt
-    from rightful.tokens import Batch, Token
+    from rightful.tokens import Batch, Token, Without
 
 
 class WithHistories:
@@ -29,7 +29,9 @@ class WithHistories:
             self._histories = Histories(self.log, ledger_id=self.id, clock=self._clock)
         return self._histories
 
-    def history(self, session: str, limit: int | None = None, *, without: tuple[str, int] | None = None) -> History:
+    def history(
+        self, session: str, limit: int | None = None, *, without: tuple[str, int] | Without | None = None
+    ) -> History:
         """Return what the model would see next: its items and a token; see `Histories.history`."""
         return self.histories().history(session, limit, without=without)
 
@@ -49,7 +51,7 @@ class WithHistories:
         """Take all that a history shows out of it; see `Histories.clear`."""
         return self.histories().clear(session, key=key)
 
-    def compact(
+    def compact(  # noqa: PLR0913 - as many facts as the event has
         self,
         token: Token,
         items: Iterable[Any],
@@ -59,9 +61,12 @@ class WithHistories:
         response_id: str | None = None,
         run: str | None = None,
         usage: Mapping[str, Any] | None = None,
+        ordinal: int | None = None,
     ) -> Receipt:
         """Let items give way to others that stand for them; see `Histories.compact`."""
-        return self.histories().compact(token, items, covers, mode=mode, response_id=response_id, run=run, usage=usage)
+        return self.histories().compact(
+            token, items, covers, mode=mode, response_id=response_id, run=run, usage=usage, ordinal=ordinal
+        )
 
     def fork(self, session: str, into: str, *, at: int | None = None) -> Token:
         """Let a new history begin with what another one showed; see `Histories.fork`."""

@@ -12,8 +12,9 @@ from rightful.events import TYPES
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
-from rightful.projections.histories.fold import ASIDE, HISTORY, Fold, Shown, Without
+from rightful.projections.histories.fold import ASIDE, HISTORY, Fold, Shown
 from rightful.projections.histories.telling import TOLD
+from rightful.tokens import Without
 
 _FOLDED = HISTORY | ASIDE | TOLD
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rightful import limits
 from rightful.errors import UsageError
 from rightful.histories.history import History
-from rightful.projections.histories.fold import Fold, Without
+from rightful.projections.histories.fold import Fold
 from rightful.projections.histories.items import objects
-from rightful.tokens import Token
+from rightful.tokens import Token, Without
 
 
 def showing(fold: Fold, token: Token) -> History:
@@ -39,8 +39,9 @@ def is_little(fold: Fold, limit: int | None) -> bool:
     return size_bytes <= limits.HISTORY_READY_BYTES
 
 
-def affects(fold: Fold, without: Without | None) -> bool:
+def affects(fold: Fold, without: Without) -> bool:
     """Whether a history is another one without what a run did from an ordinal on."""
-    if without is None:
-        return False
-    return fold.runs.get(without[0], -1) >= without[1] or without[0] in fold.compacting
+    run, ordinal, seen = without
+    compactions = fold.compactions.get(run, {})
+    compacted_later = any(at is None or at > ordinal for at in compactions) or len(compactions.get(ordinal, ())) > seen
+    return fold.runs.get(run, -1) >= ordinal or compacted_later

@@ -19,6 +19,7 @@ from tests.producers.openai_agents.providers import (
     calls,
     compacted,
     everything,
+    kinds,
     says,
     shown,
     summary,
@@ -333,5 +334,19 @@ def test_the_retry_of_a_run_does_not_see_its_own_compaction(ledger: Ledger, by_h
 
         assert shown(session) == ["cmp-1"]
         assert (await snapshot(again, 5)).items == [user("before")]
+
+    asyncio.run(play())
+
+
+def test_compaction_by_the_sdks_wrapper_is_seen_under_a_run_key(ledger: Ledger, offered: bool) -> None:
+    """The neighbour of row D1: the wrapper's own compaction left `[u1, a1]` in the view of the key, too."""
+
+    async def play() -> None:
+        session = LedgerSession("chat", ledger, run_key="k")
+        wrapper = wrapped(session, Provider())
+        await wrapper.add_items([user("u1"), user("a1")])
+        await wrapper.run_compaction(FORCED)
+
+        assert kinds(await session.get_items()) == ["cmp-1"]
 
     asyncio.run(play())

@@ -110,8 +110,10 @@ class Compacting:
         by_hand = wrapper is None or (asked.force and run.token is None)
         if not (by_hand or asked.force or self._automatic()):
             return
+        if run.calls.given and await answered(self._line.put(lambda: self._is_repeated(run))):
+            return
         mode = self._mode(asked, by_hand=by_hand)
-        window = await answered(self._line.put(self._window))
+        window = await answered(self._line.put(lambda: self._window(run)))
         forced, shown = asked.force or window.owed is not None, window.items
         if not (forced or is_encrypted(shown) or self._due(asked, mode, shown)):
             return
@@ -173,13 +175,28 @@ class Compacting:
             )
         return bool(said)
 
-    def _window(self) -> History:
+    def _is_repeated(self, run: Run) -> bool:
+        """Return whether an earlier attempt of the run key already came past this call.
+
+        Its compaction is found again: the provider is not paid twice. Where that attempt went on without
+        one, this one does too, so that both make the same calls in the same order.
+        """
+        calls, histories = run.calls, self._ledger.histories()
+        made = histories.compactions(self._name, calls.run, calls.next)
+        if calls.compactions < len(made):
+            run.knows(made[calls.compactions])
+            calls.compactions += 1
+            return True
+        return bool(histories.done(self._name, calls.run, calls.next))
+
+    def _window(self, run: Run) -> History:
         """Return what the hook is shown; no more of the history is read before something is due."""
-        return self._ledger.history(self._name, count_of(None, self.session_settings))
+        return self._ledger.history(self._name, count_of(None, self.session_settings), without=run.without())
 
     def _look(self, run: Run, *, near: bool = False) -> Look:
         """Look at all of the history; or near its end, at as many items as the run knows and the one before them."""
-        view = self._ledger.history(self._name, len(run.known or ()) + 1 if near else None)
+        shown = len(run.known or ()) + 1 if near else None
+        view = self._ledger.history(self._name, shown, without=run.without())
         read = run.token if run.known is not None else None
         since = view.token.position if read is None or read.void else read.position
         known = frozenset(at for at, one in enumerate(view.ids) if run.known is not None and one in run.known)
@@ -325,7 +342,9 @@ class Compacting:
             response_id=response_id,
             run=run.calls.run,
             usage=usage,
+            ordinal=run.calls.next,
         )
+        run.calls.compactions += 1
         if run.known is not None:
             run.known.difference_update(look.view.ids[at] for at in plan.covered)
             run.knows((str(receipt.id), at) for at in range(len(items)))
@@ -368,7 +387,7 @@ class Compacting:
             args["store"] = store
         asked = self._asked(args)
         run = self._runs.of(wrapper)
-        window = await answered(self._line.put(self._window))
+        window = await answered(self._line.put(lambda: self._window(run)))
         if window.owed is not None or is_encrypted(window.items):
             return
         if self._due(asked, self._mode(asked, by_hand=False), window.items):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from rightful.identity import composite_key
+from rightful.tokens import Without
 
 if TYPE_CHECKING:
     from agents import RunContextWrapper
@@ -33,14 +34,21 @@ class Calls:
         run: The key under which they are made.
         given: Whether the caller gave that key, so that the same calls may have been made before.
         next: How many there were.
+        compactions: How many compactions were made, or found again, since the last of them.
     """
 
-    __slots__ = ("given", "next", "run")
+    __slots__ = ("compactions", "given", "next", "run")
 
     def __init__(self, run: str | None = None) -> None:
         self.given = run is not None
         self.run = uuid.uuid4().hex if run is None else run
         self.next = 0
+        self.compactions = 0
+
+    def count(self) -> None:
+        """Count a call that changed the history."""
+        self.next += 1
+        self.compactions = 0
 
     def key(self) -> str:
         """Return the key of the call to come."""
@@ -115,9 +123,10 @@ class Run:
         self.token = token
         self.knows((one.id, at) for one in token.wrote[before:] for at in range(one.count))
 
-    def without(self) -> tuple[str, int] | None:
-        """Return what the run's view leaves out: what an earlier attempt did after this point; None if nothing."""
-        return (self.calls.run, self.calls.next) if self.calls.given else None
+    def without(self) -> Without | None:
+        """Return what the run's view omits: what an earlier attempt did after this point; None if nothing."""
+        calls = self.calls
+        return Without(calls.run, calls.next, calls.compactions) if calls.given else None
 
 
 class Runs:

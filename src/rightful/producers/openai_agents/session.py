@@ -231,9 +231,9 @@ class LedgerSession(Shims, Compacting):
         except RunDiffersError:
             if calls.given:
                 raise
-            calls.next += 1  # an append whose outcome stayed unknown was written after all: it keeps its place
+            calls.count()  # an append whose outcome stayed unknown was written after all: it keeps its place
             write()
-        calls.next += 1
+        calls.count()
 
     def _pop(self, run: Run) -> Any:  # noqa: ANN401 - content
         calls = run.calls
@@ -241,13 +241,13 @@ class LedgerSession(Shims, Compacting):
         if not calls.given and not self._ledger.history(self._name, 1).items:
             return None  # nothing to write down: nobody will ask again what this call did
         item = self._ledger.pop(self._name, key=calls.key())
-        calls.next += 1
+        calls.count()
         return item
 
     def _clear(self, run: Run) -> None:
         self._check_same(run.calls, "clear")
         self._ledger.clear(self._name, key=run.calls.key())
-        run.calls.next += 1
+        run.calls.count()
 
     def _fork(self, run: Run, at: int | ItemId | None, session_id: str | None) -> LedgerSession:
         calls = run.calls
@@ -263,7 +263,7 @@ class LedgerSession(Shims, Compacting):
                 if self._owned:  # so the branch has a handle of its own
                     branch.ledger.close()
                 raise
-        calls.next += 1
+        calls.count()
         return branch
 
     def _check_same(self, calls: Calls, does: str) -> None:

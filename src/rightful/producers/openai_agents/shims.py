@@ -137,15 +137,18 @@ class _Shims:
         return self._ledger.history(self._name, limit, without=self._runs.of(None).without())
 
     def _replace_read(self, token: Token | None, put: list[Any]) -> None:
-        read = token or self._view(None).token
-        self._ledger.compact(read, put, mode=MODE, run=self._runs.of(None).calls.run)
+        self._compact_read(token or self._view(None).token, put, None)
+
+    def _compact_read(self, token: Token, put: list[Any], covers: list[ItemId] | None) -> None:
+        calls = self._runs.of(None).calls
+        self._ledger.compact(token, put, covers, mode=MODE, run=calls.run, ordinal=calls.next)
+        calls.compactions += 1
 
     def _replace_end(self, expected: list[ItemId], put: list[Any], expired: Prune | None) -> bool:
         """Replace items if they still are the last ones: the wrapper asks for nothing less."""
         token = self._view(len(expected)).token  # of as many items: whatever else is last now, one of them is not in it
-        run = self._runs.of(None).calls.run
         try:
-            self._ledger.compact(token, put, expected, mode=MODE, run=run)
+            self._compact_read(token, put, expected)
         except (StaleTokenError, UsageError):  # not the last any more, or a call would part from its output
             return False
         if expired is not None:

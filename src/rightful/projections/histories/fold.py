@@ -11,10 +11,11 @@ from msgspec import Struct
 from rightful.envelope import SCHEMAS, VERSION, body_of
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.recorded import Stored
-from rightful.projections.histories.items import ERASED, Item, ghost, item_of
+from rightful.projections.histories.items import ERASED, Item, ItemKey, ghost, item_of
 from rightful.projections.histories.telling import TOLD, Telling
 from rightful.projections.histories.view import View
 from rightful.projections.histories.whole import Chronicle, Compaction
+from rightful.tokens import Without
 
 HISTORY = frozenset({"history.appended", "history.compacted", "history.popped", "history.cleared", "history.forked"})
 """The event types that make a history."""
@@ -24,9 +25,6 @@ CHANGES = (HISTORY - {"history.appended"}) | {"event.withdrawn"}
 
 ASIDE = frozenset({"compaction.deferred", "event.withdrawn"})
 """The event types that say something about a history."""
-
-Without = tuple[str, int]
-"""A run and an ordinal: what that run did from there on counts as never done."""
 
 
 class Shown(Struct, frozen=True):
@@ -75,7 +73,8 @@ class Fold:
         changed_at: The position of the last change after which a token is stale; 0 if there was none.
         telling: Makes items of what a transcript tells, where nobody appended any.
         runs: The highest ordinal of each run that appended.
-        compacting: The runs that compacted.
+        compactions: Per run, the ids of the items that each of its compactions left, by its ordinal (None in rows of
+            before it was noted).
         ignored: Events that could not be followed: the position and why.
         chronicle: Everything it ever held; None where nobody asked.
 
@@ -95,7 +94,7 @@ class Fold:
         self.owed: str | None = None
         self.changed_at = 0
         self.runs: dict[str, int] = {}
-        self.compacting: set[str] = set()
+        self.compactions: dict[str, dict[int | None, list[list[ItemKey]]]] = {}
         self.telling = Telling()
         self._boundaries: set[tuple[str, str]] = set()
 
@@ -181,9 +180,18 @@ class Fold:
         for at, raw in enumerate(raws):
             yield item_of((id_, at), position, bytes(raw), escaped=escaped)
 
-    def _is_undone(self, run: str, ordinal: int | None) -> bool:
+    def _is_undone(self, run: str, ordinal: int) -> bool:
         without = self.shown.without
-        return without is not None and run == without[0] and (ordinal is None or ordinal >= without[1])
+        return without is not None and run == without.run and ordinal >= without.ordinal
+
+    def _is_later(self, run: str, ordinal: int | None) -> bool:
+        """Return whether a compaction came later in its run than this view; `None` is a row without its ordinal."""
+        without = self.shown.without
+        if without is None or run != without.run:
+            return False
+        if ordinal != without.ordinal:
+            return ordinal is None or ordinal > without.ordinal
+        return len(self.compactions.get(run, {}).get(ordinal, ())) >= without.compactions
 
     def _compacted(self, row: Stored) -> None:
         self.owed = None
@@ -191,16 +199,17 @@ class Fold:
             self.ignored.append((row.position, "what it covers was erased"))
             return
         said = body_of(row.envelope, row.body, row.position)
+        put = list(self._items(row, self._read(row).items))
         if said.run is not None:
-            if self._is_undone(said.run, None):
+            if self._is_later(said.run, said.ordinal):
                 return
-            self.compacting.add(said.run)
+            of_run = self.compactions.setdefault(said.run, {})
+            of_run.setdefault(said.ordinal, []).append([item.id for item in put])
         boundary = (said.extra or {}).get("boundary")
         if isinstance(boundary, str):
             if (row.envelope.producer, boundary) in self._boundaries:
                 return
             self._boundaries.add((row.envelope.producer, boundary))
-        put = list(self._items(row, self._read(row).items))
         record = Compaction(
             position=row.position,
             covered=[],
