@@ -21,6 +21,16 @@ def test_a_token_that_was_written_down_is_the_same() -> None:
     )
 
 
+def test_version_2_names_the_commitment_and_version_1_is_still_read() -> None:
+    token = Token("t:a", 7, "l", commitment="ab" * 32)
+    first = '{"session":"t:a","position":7,"ledger":"l"}'
+
+    assert token.text() == f'{{"session":"t:a","position":7,"ledger":"l","commitment":"{"ab" * 32}","v":2}}'
+    assert Token.of(token.text()) == token
+    assert (Token.of(first).commitment, Token.of(first).v) == ("", 1)
+    assert token.key() == first == Token.of(first).key()
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -48,5 +58,5 @@ def test_what_is_no_token_is_refused_in_one_sentence(text: Any) -> None:
 
 def test_a_token_of_a_newer_version_is_refused() -> None:
     for more in ("", ',"new":1', ',"wrote":{}'):
-        with pytest.raises(UsageError, match="this token has version 2, newer than this program; upgrade"):
-            Token.of(f'{{"session":"t:a","position":1,"v":2{more}}}')
+        with pytest.raises(UsageError, match="this token has version 3, newer than this program; upgrade"):
+            Token.of(f'{{"session":"t:a","position":1,"v":3{more}}}')

@@ -15,8 +15,8 @@ from rightful import limits
 from rightful.errors import UsageError
 from rightful.parts import Count, Covers, Session, Uuid, Word
 
-VERSION = 1
-"""Version of the written form."""
+VERSION = 2
+"""Newest version of the written form. Version 1 has no commitment."""
 
 
 class Wrote(Struct, frozen=True, array_like=True, gc=False):
@@ -57,7 +57,9 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         void: Why nothing can be compacted with it; None if it can.
         without: A run and an ordinal: what that run did from there on was not in the view.
         compactions: How many compactions at that ordinal the view counted.
-        v: The version of the written form.
+        commitment: That of the row at `position`, in hexadecimal; empty at position 0, and in tokens of version 1.
+            Another row at that position (after a power cut, or a restored backup) makes the token stale.
+        v: The version of the written form: 2 with a commitment, else 1.
     """
 
     session: Session
@@ -68,7 +70,16 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     void: Word | None = None
     without: tuple[Word, Count] | None = None
     compactions: Count = 0
-    v: Annotated[int, Meta(ge=1, le=VERSION)] = VERSION
+    commitment: str = ""
+    v: Annotated[int, Meta(ge=1, le=VERSION)] = 1
+
+    def __post_init__(self) -> None:
+        """Set the version of the written form by what the token holds."""
+        msgspec.structs.force_setattr(self, "v", 2 if self.commitment else 1)
+
+    def key(self) -> str:
+        """Return the text from which event ids are derived: the same for one read, with its commitment or without."""
+        return msgspec.structs.replace(self, commitment="").text()
 
     def text(self) -> str:
         """Return the token written down: JSON on one line, which `of` reads."""
@@ -94,15 +105,15 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class _Versioned(Struct):
-    v: int = VERSION
+    v: int = 1
 
 
 def _version(text: str) -> int:
-    """Return the version that a token says it has, whatever else it holds; ours if it says none."""
+    """Return the version that a token says it has, whatever else it holds; 1 if it says none."""
     try:
         return msgspec.json.decode(text, type=_Versioned).v
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, TypeError):
-        return VERSION
+        return 1
 
 
 class Batch(Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ class Seen(NamedTuple):
         session: Whose.
         position: The position.
         ledger: The ledger's id.
+        commitment: That of the row at the position.
         shown: The ids of the items that the model would see next, in order.
         left_out: The ids of the outputs that it would not, since their call is gone.
         whole: Everything that was ever in it, in the order of the log, and its compactions.
@@ -40,6 +41,7 @@ class Seen(NamedTuple):
     session: str
     position: int
     ledger: str
+    commitment: str
     shown: list[ItemKey]
     left_out: list[ItemKey]
     whole: FullHistory
@@ -66,7 +68,7 @@ class Seen(NamedTuple):
 
     def token(self, limit: int) -> Token:
         """Return a token of the view, or of its last items; of all if 0."""
-        return Token(session=self.session, position=self.position, ledger=self.ledger, limit=limit or None)
+        return Token(self.session, self.position, self.ledger, limit or None, commitment=self.commitment)
 
     def size(self, ids: Iterable[ItemKey]) -> int:
         """Return how long items are together: the characters of their JSON."""
@@ -92,6 +94,7 @@ def seen(ledger: Ledger, session: str, at: int | None) -> Seen:
         session=session,
         position=position,
         ledger=ledger.id,
+        commitment=ledger.log.commitment(position),
         shown=[one.id for one in items],
         left_out=left_out,
         whole=whole,

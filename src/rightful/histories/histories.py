@@ -74,7 +74,7 @@ class Histories:
         with kept.lock:
             fold = self._views.catch_up(session, kept)
             head = kept.position
-            token = Token(session, head, self._ledger_id, limit)
+            token = Token(session, head, self._ledger_id, limit, commitment=self._views.commitment(head))
             undone = None if without is None else Without(*without)
             if undone is not None and affects(fold, undone):
                 fold = folded(self.log, session, head, without=undone)
@@ -107,11 +107,12 @@ class Histories:
             if go_on:
                 self._views.go_on(session, kept, head)
             fold = kept.fold
-            if fold is None or kept.position != head:
+            commitment = self._views.known_commitment(head)
+            if fold is None or kept.position != head or commitment is None:
                 return None
             if (without is not None and affects(fold, Without(*without))) or not is_little(fold, limit):
                 return None
-            return showing(fold, Token(session, kept.position, self._ledger_id, limit))
+            return showing(fold, Token(session, head, self._ledger_id, limit, commitment=commitment))
         finally:
             kept.lock.release()
 
@@ -295,7 +296,7 @@ class Histories:
             raise VoidTokenError(token.session, token.void)
         self._check_ledger(token)
         put, named = listed(items), None if covers is None else names_of(covers)
-        digest = hashlib.sha256(_deterministic([token.text(), named]) + stored(put)).hexdigest()
+        digest = hashlib.sha256(_deterministic([token.key(), named]) + stored(put)).hexdigest()
         key = composite_key(token.session, "compact", token.position, digest)
         if (before := self._receipt(key)) is not None:
             return before
@@ -335,6 +336,8 @@ class Histories:
                     f"this token is of position {token.position}, and the ledger ends at {head}; nothing was written. "
                     "It is of another ledger, or of what was written after a backup. Read the history again."
                 )
+            if token.commitment and token.commitment != self.log.commitment(token.position):
+                raise StaleTokenError(token.session, token.position)
             if fold.changed_at > token.position:
                 raise StaleTokenError(token.session, token.position, self._changed(token))
             if token.without is not None:
@@ -404,7 +407,8 @@ class Histories:
             raise UsageError(
                 f"the history of {into} holds something already; nothing was written. Give the branch another name."
             ) from None
-        return Token(session=into, position=receipt.position or 0, ledger=self._ledger_id)
+        position = receipt.position or 0
+        return Token(into, position, self._ledger_id, commitment=self.log.commitment(position))
 
 
 def _deterministic(value: object) -> bytes:

@@ -53,6 +53,11 @@ class Written:
             while self._bytes > limits.HISTORY_WRITTEN_BYTES:
                 self._bytes -= len(self._rows.pop(next(iter(self._rows))).payload or b"")
 
+    def commitment(self, position: int) -> str | None:
+        """Return the commitment of a row; None if it is not known."""
+        row = self._rows.get(position)
+        return None if row is None else row.envelope.commitment
+
     def between(self, after: int, until: int) -> list[Stored] | None:
         """Return all rows behind a position through another; None if one of them is not known."""
         try:
@@ -79,6 +84,20 @@ class Views:
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, Kept] = OrderedDict()
         self._written = Written()
+        self._last = (0, "")
+
+    def known_commitment(self, position: int) -> str | None:
+        """Return the commitment of the row at a position; None if it would have to be read."""
+        at, commitment = self._last
+        return commitment if at == position else self._written.commitment(position)
+
+    def commitment(self, position: int) -> str:
+        """Return the commitment of the row at a position, in hexadecimal; empty at 0. Tokens name it."""
+        commitment = self.known_commitment(position)
+        if commitment is None:
+            commitment = self._log.commitment(position)
+            self._last = (position, commitment)
+        return commitment
 
     def of(self, session: str) -> Kept:
         """Return the kept view of a session; take its `lock`, then `catch_up`."""

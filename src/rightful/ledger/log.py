@@ -156,6 +156,15 @@ class Log:
         """Return the last position; 0 when there is none."""
         return self.recorder.head()
 
+    def commitment(self, position: int) -> str:
+        """Return the commitment of the row at a position, in hexadecimal; empty where no row is.
+
+        Raises:
+            DamagedRowError: The row does not fit its checksum or its commitment.
+        """
+        page = next(self.pages(position - 1, position), None) if position > 0 else None
+        return "" if page is None else page.envelopes[0].commitment
+
     def scan(self, after: int = 0, until: int | None = None) -> Iterator[list[Stored]]:
         """Yield pages of rows, each in a short read transaction.
 

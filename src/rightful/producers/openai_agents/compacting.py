@@ -348,7 +348,9 @@ class Compacting:
         if run.known is not None:
             run.known.difference_update(look.view.ids[at] for at in plan.covered)
             run.knows((str(receipt.id), at) for at in range(len(items)))
-            run.token = structs.replace(look.view.token, position=receipt.position or 0, wrote=(), limit=None)
+            run.token = structs.replace(
+                look.view.token, position=receipt.position or 0, commitment="", wrote=(), limit=None
+            )
 
     # -- what is owed ----------------------------------------------------------------------
 
