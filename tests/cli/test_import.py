@@ -100,10 +100,12 @@ def test_a_foreign_file_is_a_problem_where_it_is_named_and_passed_over_in_a_fold
 
     named, found = run("import", kind, path), run("import", kind, here / "ws")
 
-    assert (named.code, found.code) == (2, 0)
+    assert (named.code, found.code) == (2, 1)
     assert named.out.endswith("nothing; 1 problem.\n")
-    assert found.out == "0 files: nothing; 0 problems, 1 passed over.\n"
-    assert found.err.startswith(f"rightful: {path}:1: passed over: an object with `cookies` is not of ")
+    assert named.err.startswith(f"rightful: {path}:1: problem: an object with `cookies` is not of ")
+    why = "an object that is not of a kind asked for"
+    assert found.out == f"{here}/ws: nothing was recognised and imported: {why}. --json lists each file.\n"
+    assert found.err == ""
 
 
 def test_a_path_that_is_not_there_is_a_problem_and_no_file(ledger: Path, run: Run, here: Path) -> None:
@@ -136,18 +138,28 @@ def test_each_count_of_the_last_line_is_that_of_the_document_and_of_the_exit_cod
 
 
 def test_lines_that_are_wrong_alike_are_told_a_few_times_and_listed_all(ledger: Path, run: Run, here: Path) -> None:
-    (here / "a.toml").write_text("x = 1\n" * 103)
+    (here / "a.jsonl").write_text(json.dumps(shown("a", "x.md", TEN)) + "\n" + "x = 1\n" * 103)
 
-    done = run("import", "lesson-hook", here / "a.toml")
+    done = run("import", "lesson-hook", here / "a.jsonl")
 
     assert [line.partition(": Expected")[0] for line in done.err.splitlines()] == [
-        f"rightful: {here}/a.toml:1: problem",
-        f"rightful: {here}/a.toml:2: problem",
-        f"rightful: {here}/a.toml:3: problem",
-        f"rightful: {here}/a.toml: problem: 100 more like these; --json lists them.",
+        f"rightful: {here}/a.jsonl:2: problem",
+        f"rightful: {here}/a.jsonl:3: problem",
+        f"rightful: {here}/a.jsonl:4: problem",
+        f"rightful: {here}/a.jsonl: problem: 100 more like these; --json lists them.",
     ]
     assert done.out.endswith("103 problems.\n")
-    assert len(run("import", "lesson-hook", here / "a.toml", "--json").document[0]["problems"]) == 103
+    assert len(run("import", "lesson-hook", here / "a.jsonl", "--json").document[0]["problems"]) == 103
+
+
+def test_a_named_file_without_any_object_is_one_problem(ledger: Path, run: Run, here: Path) -> None:
+    (here / "notes.md").write_text("# A heading\n" * 9_994)
+
+    done = run("import", "auto", here / "notes.md")
+
+    what = "Expected JSON: Expecting value, column 1; none of its 9,994 lines holds a JSON object"
+    assert done.err == f"rightful: {here}/notes.md:1: problem: {what}. Nothing of the file was imported\n"
+    assert (done.code, done.out) == (2, "0 files: nothing; 1 problem.\n")
 
 
 def test_notes_that_are_alike_are_told_a_few_times_over_all_files(ledger: Path, run: Run, here: Path) -> None:
@@ -161,9 +173,9 @@ def test_notes_that_are_alike_are_told_a_few_times_over_all_files(ledger: Path, 
     stats = "passed over: the statistics of gptme's lesson tracker; not imported by this version"
     assert done.err.splitlines() == [
         *(f"rightful: {here}/ws/{at}.jsonl:1: {timeless}" for at in range(3)),
-        *(f"rightful: {here}/ws/in/{at}.jsonl:1: {stats}" for at in range(3)),
+        f"rightful: {here}/ws/in/0.jsonl:1: {stats}",
         f"rightful: 2 more like this: {timeless}; --json lists them.",
-        f"rightful: 2 more like this: {stats}; --json lists them.",
+        f"rightful: 4 more like this: {stats}; --json lists them.",
     ]
     assert done.out.splitlines()[-1] == "5 files: 5 appended (5 starts); 0 problems, 5 notes, 5 passed over."
     assert len(run("import", "auto", here / "ws", "--json").document) == 10
@@ -175,15 +187,22 @@ def test_files_that_nobody_looked_at_are_counted_with_those_passed_over(ledger: 
 
     done = run("import", "auto", here / "ws")
 
-    assert (done.code, done.out) == (0, "0 files: nothing; 0 problems, 3 passed over.\n")
+    why = "an object that is not of a kind asked for; 2 files with other suffixes were not looked at: 2 .md"
+    assert done.out == f"{here}/ws: nothing was recognised and imported: {why}. --json lists each file.\n"
+    assert (done.code, done.err) == (1, "")
+
+    write(here / "ws" / "d.jsonl", {"session_id": "g", "start_time": "2026-08-01T10:00:00Z", "harness": "x"})
+    done = run("import", "auto", here / "ws")
+
     what = "passed over: 2 files with other suffixes were not looked at: 2 .md"
-    assert done.err.splitlines()[-1] == f"rightful: {here}/ws: {what}"
+    assert (done.code, done.err.splitlines()[-1]) == (0, f"rightful: {here}/ws: {what}")
+    assert done.out.endswith("0 problems, 3 passed over.\n")
 
 
 def test_a_suffix_cannot_steer_the_terminal(ledger: Path, run: Run, here: Path) -> None:
     write(here / "ws" / "a.\x1b[2Jb")
 
-    assert run("import", "auto", here / "ws").err.endswith("not looked at: 1 .\\x1b[2Jb\n")
+    assert run("import", "auto", here / "ws").out.endswith("not looked at: 1 .\\x1b[2Jb. --json lists each file.\n")
 
 
 def test_a_balance_is_counted_by_its_name(ledger: Path, run: Run, here: Path) -> None:

@@ -214,3 +214,17 @@ def test_the_hash_is_of_the_first_bytes(tmp_path: Path) -> None:
     assert hashed(tmp_path / "x", 3) == (3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
     assert hashed(tmp_path / "x").bytes == 6
     assert hashed(tmp_path / "x", 9).bytes == 6
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "01-qwen-code-taken-for-claude/qwen-code.jsonl",
+        "02-droid-stream-taken-for-claude/droid-stream.jsonl",
+        "11-unsupported/pi-session.jsonl",
+        "11-unsupported/droid-session.jsonl",
+        "other-tools/qwen-stream.jsonl",
+    ],
+)
+def test_a_transcript_of_a_tool_that_is_not_imported_is_no_evidence(name: str) -> None:
+    assert evidence_of(str(Path(__file__).parents[1] / "outside" / name)) is None

@@ -38,7 +38,7 @@ def test_a_database_is_told_by_its_content_in_a_folder_and_by_name(
 
     assert (shown(ledger), shown(ledger, "openai-agents:t")) == ([user("a")], [user("b")])
     assert [Path(one.path).name for one in found if one.is_read] == ["a.sqlite3"]
-    assert "passed over: a SQLite database with `cookies` is not of lesson-hook" in " ".join(words(list(found)))
+    assert "passed over: a SQLite database with `cookies` is not of a known kind" in " ".join(words(list(found)))
     assert words(list(named)) == []
 
 

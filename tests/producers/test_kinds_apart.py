@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 from tests.producers.reading_lines import SAMPLES
+from tests.producers.test_outside_inputs import OUTSIDE
 
+from rightful.app import Ledger
 from rightful.cli.import_ import AUTO, KINDS, kinds
 from rightful.producers.importing.files import Found, objects_of
+from rightful.producers.importing.loop import Import
+from rightful.producers.importing.reports import FileReport
 
 EXPECTED = {
     "claude": "claude-code",
@@ -63,3 +70,95 @@ def test_every_sample_file_is_told_by_exactly_one_kind(path: Path) -> None:
     else:
         assert told
         assert all(names == {wanted} for names in told), told
+
+
+FOREIGN = {
+    "01-qwen-code-taken-for-claude": "a session of Qwen Code",
+    "02-droid-stream-taken-for-claude": "a session of Droid",
+    "07-opencode-part-taken-for-grok": "a part of a session of OpenCode",
+    "11-unsupported/cursor-agent-transcript.jsonl": "a transcript of Cursor",
+    "11-unsupported/droid-session.jsonl": "a session of Droid",
+    "11-unsupported/gemini-session.json": "a session of Gemini CLI",
+    "11-unsupported/kiro.json": "a conversation of Kiro",
+    "11-unsupported/pi-session.jsonl": "a session of Pi",
+    "other-tools/cursor-stream.jsonl": "an object with",
+    "other-tools/gemini-stream.jsonl": "an object with",
+    "other-tools/heartbeat.json": "an object with",
+    "other-tools/hook-input.jsonl": "what a hook is given on stdin",
+    "other-tools/qwen-stream.jsonl": "a session of Qwen Code",
+}
+"""Inputs of tools that are not imported, and how their description begins."""
+
+FOREIGN_FILES = {
+    path: what
+    for name, what in FOREIGN.items()
+    for path in ([OUTSIDE / name] if (OUTSIDE / name).is_file() else sorted((OUTSIDE / name).rglob("*.json*")))
+}
+OWN_FILES = {path: kind for path in FILES if (kind := expected(path)) is not None}
+
+
+def imported(ledger: Ledger, kind: str, path: Path) -> FileReport:
+    """Import one file as the command line does."""
+    importing = Import(ledger.log, kinds(kind), 0, None, None, False, lambda: kinds(AUTO))
+    [report] = [one for one in importing.reports(str(path), io.BytesIO()) if one.path != str(path.parent)]
+    return report
+
+
+@pytest.mark.parametrize("kind", [*KINDS, AUTO])
+def test_no_importer_reads_a_file_of_a_tool_that_is_not_imported(ledger: Ledger, kind: str) -> None:
+    for path, what in FOREIGN_FILES.items():
+        report = imported(ledger, kind, path)
+
+        [problem] = report.problems
+        if kind != "openai-agents":
+            assert problem.what.startswith(what), path
+            assert problem.what.endswith(("; not imported by this version", "; nothing of it was imported")), path
+        assert (report.appended, report.exit_code, report.is_read) == (0, 2, False), path
+    assert ledger.log.head() == 0
+
+
+@pytest.mark.parametrize("kind", [*KINDS, AUTO])
+def test_a_file_of_a_tool_that_is_not_imported_is_passed_over_in_a_folder(
+    ledger: Ledger, kind: str, tmp_path: Path
+) -> None:
+    for path, what in FOREIGN_FILES.items():
+        folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        shutil.copy(path, folder)
+        report = imported(ledger, kind, folder)
+
+        [problem] = report.problems
+        assert problem.what.startswith(f"passed over: {what}"), path
+        assert (report.appended, report.exit_code, report.passed) == (0, 0, 1), path
+    assert ledger.log.head() == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_importer_reads_a_file_of_another_kind(ledger: Ledger, kind: str) -> None:
+    for path, own in OWN_FILES.items():
+        if own == kind:
+            continue
+        report = imported(ledger, kind, path)
+
+        [problem] = report.problems
+        if kind != "openai-agents":
+            assert problem.what == (
+                f"this looks like a file of the kind {own}, and not of {kind}; nothing of it was imported. "
+                f"Import it as {own}, or as auto"
+            ), path
+        assert (report.appended, report.exit_code, report.is_read) == (0, 2, False), path
+    assert ledger.log.head() == 0
+
+
+def test_a_hook_input_amid_unknown_objects_is_still_not_a_session(ledger: Ledger, tmp_path: Path) -> None:
+    """The search ends at the first object that another tool proves its own, also behind many that prove nothing."""
+    rows = [{"type": "event", "session_id": "s"}] * 40 + [{"session_id": "s", "hook_event_name": "Stop"}]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    report = imported(ledger, "claude-code", path)
+
+    assert [problem.what for problem in report.problems] == [
+        "what a hook is given on stdin (`rightful hook run` takes it); not imported by this version"
+    ]
+    assert ledger.log.head() == 0

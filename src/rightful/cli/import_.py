@@ -62,6 +62,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Import all paths and answer for each file."""
+    from functools import cache
+
     from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
     from rightful.producers.importing.loop import STDIN, Import
 
@@ -72,7 +74,9 @@ def run(args: argparse.Namespace) -> int:
     wanted = kinds(args.kind)
     with common.opened(args) as ledger:
         checkpoints = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log, again=args.again)
-        importing = Import(ledger.log, wanted, ledger.log.head(), None, checkpoints, args.json, lambda: kinds(AUTO))
+        importing = Import(
+            ledger.log, wanted, ledger.log.head(), None, checkpoints, args.json, cache(lambda: kinds(AUTO))
+        )
         if args.watch:
             from rightful.cli.import_watch import watch
 
@@ -90,11 +94,13 @@ def _once(args: argparse.Namespace, importing: Import) -> int:
     reports: list[FileReport] = []
     with progress(args.paths) as told:
         shown = importing._replace(progress=told.step)
-        for report in (report for path in args.paths for report in shown.reports(path, stdin)):
-            told.done(report.path)
-            log.step("imported", **{key: value for key, value in report.as_dict().items() if key != "receipts"})
-            teller.file(report)
-            reports += [report] * args.json
+        for path in args.paths:
+            for report in shown.reports(path, stdin):
+                told.done(report.path)
+                log.step("imported", **{key: value for key, value in report.as_dict().items() if key != "receipts"})
+                teller.file(report)
+                reports += [report] * args.json
+            teller.folder_done(path)
     if args.json:
         common.print_json([report.as_dict() for report in reports])
     teller.end()

@@ -37,6 +37,7 @@ def watch(args: argparse.Namespace, importing: Import) -> int:
             _say_failures(watcher)
             log.step("imported", **{key: value for key, value in report.as_dict().items() if key != "receipts"})
             teller.file(report)
+            teller.passed_over()
             if args.json:
                 common.put(common.json_text(report.as_dict()) + "\n", flush=True)
             if teller.broken is not None:

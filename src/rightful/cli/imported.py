@@ -45,14 +45,20 @@ _NOUNS = {
 }
 
 
+_REASONS = 5  # reasons for passing over files that the line for a folder lists
 _OUTCOMES = ("refined", "reemitted", "stale")
 """What is stored beside what is appended; told apart for kinds that answer for each record."""
 
 
 class Alike:
-    """Counts what is said in one form, and says it a few times only."""
+    """Counts what is said in one form, and says it a few times only.
 
-    def __init__(self) -> None:
+    Args:
+        limit: How often a form is said in full.
+    """
+
+    def __init__(self, limit: int = _ALIKE_COUNT) -> None:
+        self._limit = limit
         self._counts: Counter[str] = Counter()
         self._first: dict[str, str] = {}
 
@@ -61,13 +67,13 @@ class Alike:
         form = _VARYING.sub("", what)
         self._counts[form] += 1
         self._first.setdefault(form, what)
-        if self._counts[form] <= _ALIKE_COUNT:
+        if self._counts[form] <= self._limit:
             common.complain(f"{place}: {what}")
 
     @property
     def rest(self) -> dict[str, int]:
         """How often each was not said any more, by how it was said first."""
-        return {self._first[form]: over for form, count in self._counts.items() if (over := count - _ALIKE_COUNT) > 0}
+        return {self._first[form]: over for form, count in self._counts.items() if (over := count - self._limit) > 0}
 
     def complain_of_rest(self) -> None:
         """Say of each form how often it was not said."""
@@ -89,17 +95,25 @@ class Teller:
         self._quiet = quiet
         self.broken: BrokenPipeError | StorageError | None = None
         self._notes = Alike()
+        self._passes = Alike(limit=1)
+        self._waiting: list[tuple[str, str]] = []
+        self._unrecognised: list[str] = []
+        self._read = self._reported = 0
         self._totals = Totals()
         self._old: dict[str, FileReport] = {}
 
     @property
     def exit_code(self) -> int:
-        """The highest of all files."""
-        return self._totals.exit_code
+        """The highest of all files; 1 where of all files of a folder none was recognised, and nothing is worse."""
+        return max(self._totals.exit_code, common.CHECK_SAID_NO if self._unrecognised else common.DONE)
 
     def file(self, report: FileReport) -> None:
         """Answer for a file."""
         self._totals.add(report)
+        self._reported += 1
+        self._read += report.is_read or bool(report.lost)
+        passes = [problem for problem in report.problems if problem.what.startswith(PASSED_OVER)]
+        self._waiting += [(_place(report, problem), problem.what) for problem in passes]
         if self._quiet or self.broken is not None:
             return
         try:
@@ -110,6 +124,20 @@ class Teller:
                 _tell(report, self._notes)
         except (BrokenPipeError, StorageError) as error:
             self.broken = error
+
+    def folder_done(self, folder: str) -> None:
+        """Answer for the files of a folder that were passed over: one by one, or in one line if none was recognised."""
+        if self._reported and not self._read:
+            self._unrecognised.append(_unrecognised(folder, self._waiting))
+            self._waiting.clear()
+        self.passed_over()
+        self._read = self._reported = 0
+
+    def passed_over(self) -> None:
+        """Answer for the files that were passed over since the last call, each reason once."""
+        waiting, self._waiting = self._waiting, []
+        for place, what in [] if self._quiet or self.broken is not None else waiting:
+            self._passes.complain(place, what)
 
     def end(self) -> None:
         """Answer for all of them.
@@ -127,8 +155,11 @@ class Teller:
         elif self._old:
             common.say(f"{len(self._old):,} files: nothing new.")
         self._notes.complain_of_rest()
+        self._passes.complain_of_rest()
         self._say_untold()
-        common.say(self._totals.line())
+        common.say(*self._unrecognised)
+        if not self._unrecognised or self._totals.has_more:
+            common.say(self._totals.line())
 
     def _say_untold(self) -> None:
         """Say how much is not told again."""
@@ -164,6 +195,11 @@ class Totals:
         self._lost_in_old += report.lost if report.is_old else 0
         self._passed[report.path] = report.passed
 
+    @property
+    def has_more(self) -> bool:
+        """Whether there is more to report than files that were passed over."""
+        return bool(self._files or self._counts["lost"])
+
     def line(self) -> str:
         """Return the last line of an import."""
         passed = sum(self._passed.values())
@@ -175,6 +211,20 @@ class Totals:
         listed = ", ".join(common.many(self._kinds[kind], noun) for kind, noun in _NOUNS.items() if self._kinds[kind])
         words = words.replace("appended", f"appended ({listed})", 1) if listed else words
         return f"{common.many(len(self._files), 'file')}: {words}; {', '.join(found)}."
+
+
+def _unrecognised(folder: str, passed: list[tuple[str, str]]) -> str:
+    """Return the line for a folder of which nothing was recognised, with the most frequent reasons."""
+    counts = Counter(_reason(what) for _, what in passed)
+    reasons = [what if count == 1 else f"{count:,} times {what}" for what, count in counts.most_common(_REASONS)]
+    reasons += [f"and {len(counts) - _REASONS} other reasons"] * (len(counts) > _REASONS)
+    return f"{folder}: nothing was recognised and imported: {'; '.join(reasons)}. --json lists each file."
+
+
+def _reason(what: str) -> str:
+    """Return why a file was passed over, without what only concerns this file."""
+    short = what.removeprefix(PASSED_OVER).partition(";")[0]
+    return "an object that is not of a kind asked for" if short.startswith("an object with") else short
 
 
 def _tell(report: FileReport, notes: Alike) -> None:
@@ -191,11 +241,10 @@ def _say(report: FileReport) -> None:
 def _tell_problems(report: FileReport, notes: Alike) -> None:
     """Say notes, alike with those of all files, and then problems, with those of the file."""
     problems = Alike()
-    marked = [problem.what.startswith((NOTE, PASSED_OVER)) for problem in report.problems]
-    for problem in (one for one, mark in zip(report.problems, marked, strict=True) if mark):
-        if not problem.what.endswith(BEFORE):  # counted over all files
+    for problem in report.problems:
+        if problem.what.startswith(NOTE) and not problem.what.endswith(BEFORE):  # those are counted over all files
             notes.complain(_place(report, problem), problem.what)
-    for problem in (one for one, mark in zip(report.problems, marked, strict=True) if not mark):
+    for problem in (one for one in report.problems if not one.what.startswith((NOTE, PASSED_OVER))):
         problems.complain(_place(report, problem), f"{_PROBLEM}{problem.what}")
     if more := sum(problems.rest.values()):
         common.complain(f"{report.path}: {_PROBLEM}{more:,} more like these; --json lists them.")

@@ -49,6 +49,9 @@ _CLOSING = frozenset({"tool_call", "tool_call_update", "error", "end"})
 _FAILED = ("failed", "error", "cancelled", "canceled")  # no set: what stands in a file may have no hash
 _SETTLED = (*_FAILED, "completed", "success", "succeeded", "done")
 _NOTHING: tuple[object, ...] = (None, "", {})
+_OF_TEXT = frozenset({"type", "data", "content", "text", "timestamp"})  # no other key: many tools have such a type
+_OF_CALL = frozenset({"toolName", "rawInput", "title", "status", "kind"})
+_OTHERS = frozenset({"role", "session_id", "sessionID", "messageID", "uuid", "message"})  # what no line of a stream has
 _NOBODYS = (
     "a stream of Grok says neither whose it is nor when, and this one stands in no folder `grok-trajectories`: "
     "nothing of it was imported. Put it there as <session id>.jsonl and import that file"
@@ -97,13 +100,17 @@ class Grok:
     GROWS: Grows = APPENDED
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say whether an object is a line of a stream."""
+        """Return whether an object is a line that only Grok streams."""
+        if not _OTHERS.isdisjoint(value):
+            return False
         match value.get("type"):
             case "available_commands":
                 return "commands" in value
             case "thought" | "text":
-                return _piece_of(value) is not None and not value.keys() & {"role", "session_id", "sessionId", "uuid"}
-            case "tool_call" | "tool_call_update":
+                return _piece_of(value) is not None and value.keys() <= _OF_TEXT
+            case "tool_call":
+                return isinstance(value.get("toolCallId"), str) and not _OF_CALL.isdisjoint(value)
+            case "tool_call_update":
                 return isinstance(value.get("toolCallId"), str)
             case "end":
                 return "modelUsage" in value or "stopReason" in value

@@ -23,7 +23,6 @@ only a line that says why the answer stopped counts.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -42,12 +41,12 @@ from rightful.producers.claude_code.blocks import (
 from rightful.producers.claude_code.chain import Chain
 from rightful.producers.claude_code.facts import Facts, described, error_of, result_of, usage_of
 from rightful.producers.claude_code.files import NAMESPACE, Owner, Owners, Place, place_of
+from rightful.producers.claude_code.recognition import is_claude_code
 from rightful.producers.fields import digest, key_of, moment_us
 from rightful.producers.importing.files import Found, Problem
 from rightful.producers.importing.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
 from rightful.producers.telling.parts import ITEMS
 
-_TYPE = re.compile(r"[a-z][a-z0-9_-]*\Z")
 _ENVELOPE = frozenset(
     {
         "type",
@@ -72,15 +71,8 @@ class ClaudeCode:
     GROWS: Grows = APPENDED
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say whether an object is a line of a transcript or of a stream log, or describes a subagent."""
-        kind = value.get("type")
-        if not isinstance(kind, str):
-            return "agentType" in value and ("spawnDepth" in value or "toolUseId" in value)
-        if _TYPE.match(kind) is None:
-            return False
-        if isinstance(value.get("sessionId"), str) or isinstance(value.get("session_id"), str):
-            return True
-        return "leafUuid" in value or "isSnapshotUpdate" in value
+        """Return whether an object holds what only a transcript, a stream log or a subagent's description holds."""
+        return is_claude_code(value)
 
     def reader(self, origin: Origin) -> ClaudeCodeReader:
         """Return the reader of one file."""

@@ -51,7 +51,15 @@ NAMESPACE = "codex"
 """The namespace of the sessions it names."""
 
 _NAME = re.compile(r"rollout-.*-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl\Z")
-_KIND = re.compile(r"[a-z_]+\Z")
+_MARKS = {
+    "session_meta": frozenset({"id"}),
+    "turn_context": frozenset({"turn_id", "cwd", "approval_policy", "sandbox_policy", "model"}),
+    "response_item": frozenset({"type"}),
+    "event_msg": frozenset({"type"}),
+    "compacted": frozenset({"message", "replacement_history"}),
+}
+"""Of the types that prove a rollout, what the payload holds: at least one of these."""
+
 _TOLD = (
     "originator",
     "cli_version",
@@ -89,9 +97,11 @@ class Codex:
     GROWS: Grows = APPENDED
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say whether an object is a line of a rollout."""
-        kind = value.get("type")
-        return isinstance(kind, str) and bool(_KIND.match(kind)) and {"timestamp", "payload"} <= value.keys()
+        """Return whether an object is a line that only Codex writes."""
+        kind, payload = value.get("type"), value.get("payload")
+        if not isinstance(payload, dict) or "timestamp" not in value or not isinstance(kind, str):
+            return False
+        return not _MARKS.get(kind, frozenset()).isdisjoint(payload)
 
     def reader(self, origin: Origin) -> GrowingReader:
         """Return the reader of one file."""

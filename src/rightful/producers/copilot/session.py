@@ -58,7 +58,7 @@ from rightful.producers.telling.times import LineTimes
 NAMESPACE = "copilot"
 """The namespace of the sessions it names."""
 
-_KIND = re.compile(r"[a-z_]+(?:\.[a-z_]+)+\Z|abort\Z")
+_KIND = re.compile(r"(?:session|user|assistant|tool|subagent|hook|skill|system|permission)(?:\.[a-z_]+)+\Z|abort\Z")
 _TIMELESS = frozenset({"session.started", "session.ended", "session.linked", "history.cleared"})  # of no turn
 
 
@@ -93,9 +93,9 @@ class Copilot:
     GROWS: Grows = APPENDED
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say whether an object is a record of a session."""
+        """Return whether an object is a record that only Copilot CLI writes."""
         kind = value.get("type")
-        is_record = isinstance(value.get("data"), dict) and {"id", "parentId"} <= value.keys()
+        is_record = isinstance(value.get("data"), dict) and {"id", "parentId", "timestamp"} <= value.keys()
         return isinstance(kind, str) and bool(_KIND.match(kind)) and is_record
 
     def reader(self, origin: Origin) -> GrowingReader:

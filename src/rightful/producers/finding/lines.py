@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from rightful import limits, times
+from rightful.producers.importing.foreign import shape_of
 
 Line = Mapping[str, Any]
 
@@ -34,6 +35,7 @@ class Seen:
         has_spoken: Somebody said or did something.
         forked_from: The session that it says it was forked from.
         is_sidechain: It begins as a subagent's.
+        is_unsupported: It begins as a file of a tool that is not imported, whatever follows.
     """
 
     def __init__(self) -> None:
@@ -47,6 +49,7 @@ class Seen:
         self.has_spoken = False
         self.forked_from: str | None = None
         self.is_sidechain = False
+        self.is_unsupported = False
 
     @property
     def is_known(self) -> bool:
@@ -84,7 +87,9 @@ class Seen:
 
 def look(seen: Seen, line: Line) -> None:
     """Take one object of a file; those of another tool than the first are passed over."""
-    tool = _tool_of(line)
+    if seen.tool is None and shape_of(line) is not None:
+        seen.is_unsupported = True
+    tool = None if seen.is_unsupported else _tool_of(line)
     if tool is None or seen.tool not in {None, tool}:
         return
     seen.tool = tool

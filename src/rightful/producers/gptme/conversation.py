@@ -39,7 +39,9 @@ from rightful.producers.importing.reports import PASSED_OVER
 
 _KINDS = {MAIN: "main", EVENTS: "events", "conv-checkpoints.jsonl": "checkpoints"}
 _COPIES = frozenset({"branches", "views"})
-_ROLES = frozenset({"system", "user", "assistant", "tool"})
+_ROLES = ("system", "user", "assistant", "tool")  # no set: what stands in a file may have no hash
+_CHANGES = ("message_append", "message_edit", "undo", "checkpoint")
+_OTHERS = frozenset({"type", "session_id", "sessionId", "sessionID", "uuid", "parts", "message"})
 _EVENT = frozenset({"seq", "ts", "type", "payload"})
 _CHECKPOINT = frozenset({"index", "label", "timestamp"})
 
@@ -54,10 +56,8 @@ class Gptme:
         self._beside: Main | None = None
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Say whether an object is a message of a conversation, a change to one, or a label in one."""
-        role = value.get("role")
-        is_message = "content" in value and "timestamp" in value and isinstance(role, str) and role in _ROLES
-        return is_message or value.keys() >= _EVENT or value.keys() == _CHECKPOINT
+        """Return whether an object is a message of a conversation, a change to one, or a label in one."""
+        return _is_message(value) or _is_event(value) or value.keys() == _CHECKPOINT
 
     def reader(self, origin: Origin) -> GrowingReader:
         """Return the reader of one file.
@@ -85,6 +85,16 @@ class Gptme:
         if self._beside is None or not self._beside.still_is(place.path):
             self._beside = Main(place.path, place.folder)
         return self._beside
+
+
+def _is_message(value: Mapping[str, Any]) -> bool:
+    """Return whether an object is a message with a time of text, and without what other tools add."""
+    is_timed = "content" in value and isinstance(value.get("timestamp"), str)
+    return is_timed and value.get("role") in _ROLES and _OTHERS.isdisjoint(value)
+
+
+def _is_event(value: Mapping[str, Any]) -> bool:
+    return value.keys() >= _EVENT and value["type"] in _CHANGES
 
 
 def _is_held(place: Place) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
 from rightful.producers.importing.files import Problem
 from rightful.producers.importing.readers import Kind, NotYetError, Origin
+from rightful.producers.importing.recognising import among
 from rightful.producers.importing.reports import FileReport
 from rightful.producers.importing.run import Run
 from rightful.producers.importing.sqlite import HEADER, copied, peeked
@@ -145,10 +146,9 @@ def _foreign(importing: Import, origin: Origin, connection: Connection) -> FileR
     if (other := _kind(importing.all_kinds(), connection)) is not None:
         what = f"this looks like a database of the kind {other.NAME}"
         return _passed(origin, f"{what}; nothing of it was imported. Import it as {other.NAME}, or as auto")
-    names = ", ".join(kind.NAME for kind in importing.kinds)
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name LIMIT 5").fetchall()
     said = ", ".join(f"`{name[:32].decode('utf-8', 'replace')}`" for (name,) in tables) or "no tables"
-    return _passed(origin, f"a SQLite database with {said} is not of {names}")
+    return _passed(origin, f"a SQLite database with {said} is not of {among(importing.kinds)}")
 
 
 def _passed(origin: Origin, what: str) -> FileReport:

@@ -20,11 +20,12 @@ def described(name: str, values: Iterable[Mapping[str, Any]]) -> str | None:
         name: The file's own name.
         values: Its first objects.
     """
-    for value in values:
-        for what, fits in _SHAPES:
-            if fits(value):
-                return what
-    return _NAMES.get(name)
+    return next((what for value in values if (what := shape_of(value)) is not None), _NAMES.get(name))
+
+
+def shape_of(value: Mapping[str, Any]) -> str | None:
+    """Return what an object is of, with its article, if it shows that it was written by a tool that is not imported."""
+    return next((what for what, fits in _SHAPES if fits(value)), None)
 
 
 def _has(*keys: str) -> Shape:
@@ -43,11 +44,42 @@ def _typed(types: str, *keys: str) -> Shape:
     return fits
 
 
+def _with_message(key: str, *beside: str) -> Shape:
+    """Return whether an object has a message with this key, and these keys."""
+
+    def fits(value: Mapping[str, Any]) -> bool:
+        message = value.get("message")
+        return isinstance(message, dict) and key in message and value.keys() >= set(beside)
+
+    return fits
+
+
+def _is_of_cursor(value: Mapping[str, Any]) -> bool:
+    return value.keys() == {"role", "message"} and _with_message("content")(value)
+
+
+_QWEN, _DROID, _PI = "a session of Qwen Code", "a session of Droid", "a session of Pi"
+_GEMINI, _OPENCODE = "a session of Gemini CLI", "a part of a session of OpenCode"
+
 _SHAPES: tuple[tuple[str, Shape], ...] = (
     ("a prediction model of the lesson hook", _has("model_version", "co_occurrence")),
     ("results of leaving lessons out one by one", lambda value: _is_loo(value.get("results"))),
     ("a log of credited sessions (lesson-thompson)", _has("session_id", "base_reward", "lessons")),
     ("the statistics of gptme's lesson tracker", _has("lesson_stats")),
+    (_QWEN, _with_message("parts", "sessionId", "uuid")),
+    (_QWEN, _has("sessionId", "systemPayload")),
+    (_QWEN, _has("session_id", "qwen_code_version")),
+    (_DROID, lambda value: _typed("session_start", "sessionTitle", "owner")(value) and "id" in value),
+    (_DROID, lambda value: _typed("tool_call|tool_result", "toolCallId")(value) and "session_id" in value),
+    (_DROID, lambda value: _typed("message|completion", "text", "finalText")(value) and "session_id" in value),
+    (_PI, lambda value: _typed("session", "cwd")(value) and value.keys() >= {"version", "id", "timestamp"}),
+    (_GEMINI, _has("sessionId", "projectHash")),
+    (_OPENCODE, _has("id", "sessionID")),
+    (_OPENCODE, _has("id", "projectID", "directory")),
+    ("a conversation of Kiro", _has("conversation_id", "history")),
+    ("a transcript of Cursor", _is_of_cursor),
+    ("what a hook is given on stdin (`rightful hook run` takes it)", _has("session_id", "hook_event_name")),
+    ("a status line's input of Claude Code", _has("session_id", "transcript_path", "workspace")),
     ("events of a ledger, for `rightful ingest`", lambda value: _typed(r"\w+\.\w+")(value) and "producer" in value),
 )
 

@@ -35,7 +35,7 @@ from rightful.producers.importing.readers import (
     Wire,
     is_growing,
 )
-from rightful.producers.importing.recognising import misnamed, recognised
+from rightful.producers.importing.recognising import recognised
 from rightful.producers.importing.reports import FileReport
 from rightful.producers.importing.run import Run
 from rightful.producers.importing.sqlite import HEADER, SUFFIXES
@@ -204,27 +204,23 @@ class Import(NamedTuple):
         self, run: Run, origin: Origin, items: Iterator[Found | Problem]
     ) -> tuple[Kind, Iterator[Found | Problem]] | None:
         """Return the kind of a file and all its items; None, with the reason in the report, where it is of none."""
-        kind: Kind | None
-        why = None
+        if origin.is_named and len(self.kinds) == 1 and reads_databases(self.kinds[0]):
+            return self.kinds[0], items  # its reader refuses what is not a database
         try:
-            if len(self.kinds) == 1 and origin.is_named:
-                kind = self.kinds[0]
-                why, items = misnamed(kind, origin, items, self.all_kinds)
-            else:
-                kind, items = recognised(self.kinds, origin, items)
+            found = recognised(self.kinds, origin, items, self.all_kinds)
         except (RightfulError, OSError, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001 - as in `Run`
             run.mistake(None, error)
             return None
-        if why is not None:
+        if found.refusal is not None:
             run.report.is_read = False
-            run.tell(why)
+            run.tell(found.refusal)
             return None
-        if kind is None:
-            run.pass_over(items, self.kinds, named=origin.is_named)
+        if found.kind is None:
+            run.pass_over(found.items, self.kinds, named=origin.is_named)
             return None
-        return kind, items
+        return found.kind, found.items
 
     def stream(self, origin: Origin, stream: BinaryIO, *, file: OpenFile | None = None) -> FileReport:
         """Import what a stream holds, from its beginning to its end."""

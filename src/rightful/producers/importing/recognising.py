@@ -1,95 +1,94 @@
-"""Which kind a file is of: told by its first object that any kind recognises, however late it comes."""
+"""Which kind a file is of: that of its first object that only one tool writes, however late it comes.
+
+A kind recognises an object only by what no other tool writes (`Kind.recognises`). A file without such an object is of
+no kind, whatever it was named to be, so that nobody else's sessions get into the ledger under a wrong name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice, product
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from rightful import limits
 from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.foreign import described
+from rightful.producers.importing.foreign import shape_of
 from rightful.producers.importing.readers import is_placed
 
 if TYPE_CHECKING:
     from rightful.producers.importing.readers import Kind, Origin
 
 ONLY = "only its first"
-"""How it begins to be said that the rest of a file was not read."""
+"""How the sentence begins that the rest of a file was not read."""
 
-_PEEK = 32  # objects that are looked at before a file is known by its shape to be another tool's
+_KEPT = 32  # objects that are kept until one is recognised; of later ones only a problem is kept
+
+
+class Recognition(NamedTuple):
+    """What the beginning of a file showed.
+
+    Attributes:
+        kind: The kind of the file; None where no object proves one.
+        items: All items of the file, those that were looked at included.
+        refusal: Why a file is not of the kind that it was named to be, where that is known.
+    """
+
+    kind: Kind | None
+    items: Iterator[Found | Problem]
+    refusal: Problem | None = None
 
 
 def recognised(
-    kinds: list[Kind], origin: Origin, items: Iterator[Found | Problem]
-) -> tuple[Kind | None, Iterator[Found | Problem]]:
-    """Return the kind of the file's place, or of the first object that any kind recognises, and all items.
+    kinds: list[Kind], origin: Origin, items: Iterator[Found | Problem], others: Callable[[], Iterable[Kind]]
+) -> Recognition:
+    """Return the kind of the file's place, or of the first object that proves one.
 
-    A file that is known by its shape to be another tool's is looked at no further than that takes.
-    Elsewhere its first objects may be foreign or torn; of those beyond the first few only what is
-    wrong with them is kept, so that the file is never in memory.
+    The search ends at the first object that another kind, or a tool that this version does not import, proves its own.
+    An object beyond the first few is kept as a problem only, so that the file is never in memory.
 
     Args:
         kinds: The kinds that may come.
         origin: Where the file is; its place may show its kind.
         items: What it holds.
+        others: Returns all kinds; called for each object of a file that was named to be of one kind and is not yet.
     """
     for kind in kinds:
         if is_placed(kind) and kind.knows(origin.path):
-            return kind, items
+            return Recognition(kind, items)
+    rivals = others if origin.is_named and len(kinds) == 1 else list
     head: list[Found | Problem] = []
     for count, item in enumerate(items, 1):
         head.append(item)
         if isinstance(item, Found):
-            for kind in kinds:
-                if kind.recognises(item.value):
-                    return kind, chain(head, items)
-            if count > _PEEK:
+            if (proven := _first(kinds, item)) is not None:
+                return Recognition(proven, chain(head, items))
+            if shape_of(item.value) is not None:
+                return Recognition(None, iter([item]))
+            if (rival := _first(rivals(), item)) is not None:
+                return Recognition(None, iter(()), _of_another(item, kinds[0], rival))
+            if count > _KEPT:
                 head[-1] = Problem(item.line, foreign(item, kinds))
-        if count == _PEEK and described(origin.name, _values(head)) is not None:
-            return None, iter(head)
         if count == limits.FOREIGN_OBJECTS:
             what = f"{ONLY} {count:,} objects were looked at"
-            return None, chain(head, [Problem(None, what, lost=False)] * any(True for _ in items))
-    return None, iter(head)
+            return Recognition(None, chain(head, [Problem(None, what, lost=False)] * any(True for _ in items)))
+    return Recognition(None, iter(head))
 
 
-def misnamed(
-    kind: Kind, origin: Origin, items: Iterator[Found | Problem], others: Callable[[], Iterable[Kind]]
-) -> tuple[Problem | None, Iterator[Found | Problem]]:
-    """Return why a file is not of the kind that it was named to be, where it looks like another, and all items.
-
-    A file whose first objects look like nothing that is known is taken for what it was named to be.
-
-    Args:
-        kind: What it was named to be.
-        origin: Where the file is.
-        items: What it holds.
-        others: Returns all kinds; called only where the first objects are not of this one.
-    """
-    if is_placed(kind) and kind.knows(origin.path):
-        return None, items
-    head: list[Found | Problem] = []
-    for item in islice(items, _PEEK):
-        head.append(item)
-        if isinstance(item, Found) and kind.recognises(item.value):
-            return None, chain(head, items)
-    found = [item for item in head if isinstance(item, Found)]
-    for item, other in product(found, others() if found else ()):
-        if other.recognises(item.value):
-            what = (
-                f"this looks like a file of the kind {other.NAME}, and not of {kind.NAME}; nothing of it was imported"
-            )
-            return Problem(item.line, f"{what}. Import it as {other.NAME}, or as auto"), iter(())
-    return None, chain(head, items)
+def _first(kinds: Iterable[Kind], found: Found) -> Kind | None:
+    return next((kind for kind in kinds if kind.recognises(found.value)), None)
 
 
-def _values(items: Iterable[Found | Problem]) -> list[Mapping[str, Any]]:
-    return [item.value for item in items if isinstance(item, Found)]
+def _of_another(found: Found, kind: Kind, other: Kind) -> Problem:
+    what = f"this looks like a file of the kind {other.NAME}, and not of {kind.NAME}; nothing of it was imported"
+    return Problem(found.line, f"{what}. Import it as {other.NAME}, or as auto")
+
+
+def among(kinds: list[Kind]) -> str:
+    """Return the name of the only kind that may come, or words for several."""
+    return kinds[0].NAME if len(kinds) == 1 else "a known kind"
 
 
 def foreign(found: Found, kinds: list[Kind]) -> str:
     """Return why an object is of none of these kinds."""
-    names = ", ".join(kind.NAME for kind in kinds)
     keys = ", ".join(f"`{key[:32]}`" for key in islice(found.value, 5)) or "no keys"
-    return f"an object with {keys} is not of {names}"
+    return f"an object with {keys} is not of {among(kinds)}"

@@ -130,28 +130,39 @@ class Run:
             self._count(part[0][0], event["type"], receipt)
 
     def pass_over(self, items: Iterator[Found | Problem], kinds: list[Kind], *, named: bool) -> None:
-        """Say why a file is not imported: what is wrong with it, or that nobody knows its form.
+        """Report in one problem or note why a file is not imported: it is broken, or of no kind that may come.
 
         Args:
-            items: What it holds.
+            items: What was looked at of it.
             kinds: What it could have been.
-            named: Whether somebody named it; that it is foreign is a problem then.
+            named: Whether a person named it; that it is foreign is a problem then.
         """
         head = list(items)
         found = [item for item in head if isinstance(item, Found)]
-        told = described(os.path.basename(self.report.path), [one.value for one in found])  # noqa: PTH119 - a name is compared, no path is built
         problems = [item for item in head if isinstance(item, Problem)]
+        shape = described(os.path.basename(self.report.path), [item.value for item in found])  # noqa: PTH119 - a name is compared, no path is built
+        unread = "".join(f"; {item.what}" for item in problems if item.what.startswith(ONLY))
         if found:
-            unread = "".join(f"; {item.what}" for item in problems if item.what.startswith(ONLY))
-            problems = [Problem(found[0].line, foreign(found[0], kinds) + unread)]
-        for item in problems:
-            if found or item.what.startswith(NO_OBJECT):
-                self.report.is_read = False
-                self.report.passed = int(not named)
-                what = item.what if told is None else f"{told}; not imported by this version"
-                self.tell(item._replace(what=what) if named else Problem(item.line, PASSED_OVER + what, lost=False))
-            else:
+            self._pass(Problem(found[0].line, foreign(found[0], kinds) + unread), shape, named=named)
+        elif problems and problems[0].what.startswith(NO_OBJECT):
+            self._pass(problems[0], shape, named=named)
+        elif sum(item.lost for item in problems) > 1:
+            lines = f"its {len(problems):,} lines" if not unread else "the lines that were looked at"
+            what = f"{problems[0].what}; none of {lines} holds a JSON object"
+            self.report.is_read = False
+            self.tell(problems[0]._replace(what=f"{what}. Nothing of the file was imported{unread}"))
+        else:
+            for item in problems:
                 self.tell(item)
+
+    def _pass(self, problem: Problem, shape: str | None, *, named: bool) -> None:
+        self.report.is_read = False
+        self.report.passed = int(not named)
+        what = problem.what if shape is None else f"{shape}; not imported by this version"
+        if named:
+            self.tell(problem._replace(what=what if shape is not None else f"{what}; nothing of it was imported"))
+        else:
+            self.tell(Problem(problem.line, PASSED_OVER + what, lost=False))
 
     def _count(self, line: int, kind: str, receipt: Receipt) -> None:
         match receipt.outcome:
