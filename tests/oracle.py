@@ -4,7 +4,12 @@ It knows nothing of columns, closures or sums kept up: it takes the rows as thei
 goes through dicts and lists, and counts in `fractions.Fraction`. Where the design leaves a choice
 open, the code's is taken over, since it is a reasonable one:
 
-- A grade whose `exposure_session` is linked into a run speaks of that run; its graders outrank each other there.
+- A grade without `exposure_session` competes in its own run whether or not that was shown anything; one whose
+  `exposure_session` shows nothing, or fits several names, competes nowhere.
+- What is retracted or in conflict is of its own run; what is retracted is a unit only where no other grader's
+  grade of that run stands.
+- Of a name whose links disagree only the grades under that very name meet.
+- Under `newest` a grader that grades one run under two runs' names pays for each: that rule has no target.
 - A sanitised form that fits one session is that session for `newest`, for pending and for crossovers.
 - An alias is sought too where a grade's `exposure_session` shows nothing under its exact name.
 - A name is *in the ledger* once a row carries it as its session or a link as its `other`.
@@ -80,9 +85,11 @@ class _Oracle:
         self.unexposed = 0
 
     def answer(self) -> Answer:
-        units = [*(self._additive() if self.policy.revision == "additive" else self._effective()), *self._erased()]
+        claims = [*(self._additive() if self.policy.revision == "additive" else self._streams()), *self._erased()]
+        for claim in claims:
+            self._aim(claim)
+        units = claims if self.policy.revision == "additive" else self._ranked(claims)
         for unit in units:
-            self._aim(unit)
             if self.newest:
                 self._aim_newest(unit)
             if unit.effective:
@@ -112,53 +119,67 @@ class _Oracle:
             units.append(Unit(grade, grade.name, row.position, "erased", grade.name, since=line.at))
         return units
 
-    def _effective(self) -> list[Unit]:
-        runs: dict[Name, dict[str, list[Grade]]] = {}
+    def _streams(self) -> list[Unit]:
+        """The grade in force of each grader under each run's own names."""
+        streams: dict[tuple[Name, str], list[Grade]] = {}
         for grade in self.told.grades:
-            runs.setdefault(self.told.run(grade.name), {}).setdefault(grade.grader, []).append(grade)
-        return self._unrivalled([self._of_run(run, streams) for run, streams in runs.items()])
+            streams.setdefault((self.told.run(grade.name), grade.grader), []).append(grade)
+        claims = []
+        for (run, _), stream in streams.items():
+            highest = [one for one in stream if one.seq == max(other.seq for other in stream)]
+            chosen = max(highest, key=lambda one: (one.at, one.position))
+            state = "retracted" if chosen.retraction else None
+            if len({one.says for one in highest}) > 1 or any(one.quarantined for one in highest):
+                state = "conflicting"
+            since = min(one.at for one in stream)
+            slot = min((one.retraction, one.position) for one in stream)
+            claims.append(Unit(chosen, run, 0, state, run, since, first=slot))
+        return claims
 
-    def _home(self, unit: Unit) -> Name:
-        """The run that a grade speaks of: the session it names may be linked into another one."""
-        told, named = self.told, getattr(unit.grade.event, "exposure_session", None)
-        wanted = (str(named), False)
-        if named is None or wanted in told.ambiguous:
-            return unit.run
-        joined = any(name != wanted and told.run(name) == told.run(wanted) for name in told.known)
-        return told.run(wanted) if joined else unit.run
+    @staticmethod
+    def _named(grade: Grade) -> str | None:
+        named = getattr(grade.event, "exposure_session", None)
+        return None if named is None else str(named)
 
-    def _unrivalled(self, units: list[Unit]) -> list[Unit]:
-        """Without those that a better grader of the run they speak of outranks."""
-        best: dict[Name, int] = {}
-        ranks = {id(unit): self.told.rank(unit.grade.grader) or 0 for unit in units}
-        standing = [unit for unit in units if unit.bin != "retracted"]
-        for unit in standing:
-            home = self._home(unit)
-            best[home] = min(best.get(home, ranks[id(unit)]), ranks[id(unit)])
-        return [one for one in units if one not in standing or ranks[id(one)] == best[self._home(one)]]
+    def _place(self, claim: Unit) -> tuple[Any, ...]:
+        """The run that a grade speaks of; a place of its own where that is unmatched or ambiguous."""
+        named = None if claim.bin else self._named(claim.grade)
+        if claim.bin == "erased" or (named is not None and (claim.unclear or not claim.reached)):
+            return "alone", id(claim)
+        if named is not None:
+            return "run", self.told.run((named, False))
+        return "doubtful" if claim.grade.name in self.told.ambiguous else "run", claim.run
+
+    def _ranked(self, claims: list[Unit]) -> list[Unit]:
+        places: dict[tuple[Any, ...], list[Unit]] = {}
+        for claim in claims:
+            claim.place = self._place(claim)
+            places.setdefault(claim.place, []).append(claim)
+        units: list[Unit] = []
+        for mine in places.values():
+            for claim in mine:
+                claim.since = min(one.since for one in mine)
+                claim.slot = min(one.first for one in mine)[1]
+            standing = [one for one in mine if one.bin != "retracted"]
+            rank = min(self.told.rank(one.grade.grader) or 0 for one in standing or mine)
+            best = [one for one in standing or mine if (self.told.rank(one.grade.grader) or 0) == rank]
+            if not standing:
+                best = best[:1]
+            elif len({one.grade.grader for one in best}) > 1:
+                best = best[:1]
+                best[0].bin = "conflicting"
+            elif len(best) > 1:
+                for one in best:
+                    one.shared = one.bin is None
+            units += best
+        for unit in units:
+            unit.effective = unit.bin is None
+        return units
 
     def _session(self, name: Name) -> Name:
         """The one session that a sanitised form fits."""
         fits = self.told.fitting(name) if name[1] else []
         return fits[0] if len(fits) == 1 and not fits[0][1] else name
-
-    def _of_run(self, run: Name, streams: dict[str, list[Grade]]) -> Unit:
-        grades = [grade for stream in streams.values() for grade in stream]
-        slots = [one.position for one in grades if not one.retraction] or [one.position for one in grades]
-        tops = [(self.told.rank(grader) or 0, *self._top(stream)) for grader, stream in streams.items()]
-        standing = [one for one in tops if one[2] != "retracted"]
-        rank, grade, state = min(standing or tops, key=lambda one: one[0])
-        rivals = sum(one[0] == rank for one in standing) > 1
-        since = min(one.at for one in grades)
-        return Unit(grade, run, min(slots), "conflicting" if rivals else state, run, since=since)
-
-    @staticmethod
-    def _top(stream: list[Grade]) -> tuple[Grade, str | None]:
-        highest = [one for one in stream if one.seq == max(other.seq for other in stream)]
-        chosen = max(highest, key=lambda one: (one.at, one.position))
-        if len({one.says for one in highest}) > 1 or any(one.quarantined for one in highest):
-            return chosen, "conflicting"
-        return chosen, "retracted" if chosen.retraction else None
 
     # Joins.
 
@@ -213,14 +234,14 @@ class _Oracle:
     # Bins.
 
     @staticmethod
-    def _payers(units: list[Unit]) -> dict[int, set[Name]]:
-        payers: dict[int, set[Name]] = {}
+    def _payers(units: list[Unit]) -> dict[int, set[Any]]:
+        payers: dict[int, set[Any]] = {}
         for unit in units:
             for one in unit.live:
-                payers.setdefault(one.position, set()).add(unit.run)
+                payers.setdefault(one.position, set()).add(unit.place)
         return payers
 
-    def _bin(self, unit: Unit, payers: dict[int, set[Name]]) -> str:
+    def _bin(self, unit: Unit, payers: dict[int, set[Any]]) -> str:
         if unit.since <= self.told.balanced_until():
             return "in_balance"
         if self._reward(unit) is None:
@@ -229,7 +250,7 @@ class _Oracle:
             return "ambiguous"
         if not unit.reached:
             return "unmatched"
-        if not self.newest and any(len(payers[one.position]) > 1 for one in unit.live):
+        if not self.newest and (unit.shared or any(len(payers[one.position]) > 1 for one in unit.live)):
             return "ambiguous"
         if unit.live:
             return "credited" if any(one.arms for one in unit.live) else "empty"

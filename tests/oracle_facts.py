@@ -324,11 +324,15 @@ class Unit:
     unclear: bool = False
     tied: bool = False
     source: Name | None = None
+    first: tuple[bool, int] = (False, 0)
+    place: Any = None
+    shared: bool = False
     reached: list[Shown] = dataclasses.field(default_factory=list)
     live: list[Shown] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.effective = self.bin is None  # and so it reaches exposures
+        self.place = self.run
 
 
 @dataclasses.dataclass

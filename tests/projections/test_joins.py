@@ -47,8 +47,8 @@ def test_an_exposure_that_two_runs_reach_spoils_the_others_they_reach() -> None:
 
 
 def test_a_late_exposure_is_reached_by_nobody() -> None:
-    """Only the second grade comes after the exposure, so it alone reaches it."""
-    got = ask(*TWO, graded("t:a", 0.8, at=99), graded("t:c", 0.3, exposure_session="t:a"))
+    """Only the second grade comes after the exposure, so it alone reaches it: `t:a_b` is placed in a run of its own."""
+    got = ask(exposed("t:a/b", "x", at=100), graded("t:a/b", 0.8, at=99), graded("t:a_b", 0.3))
 
     assert (alphas(got), bins(got)) == ({"x": 1.3}, {"credited": 1, "late_only": 1})
 

@@ -271,3 +271,91 @@ def test_a_withdrawal_changes_nothing_before_the_conflict_that_it_settles() -> N
 
     assert alphas(asked.posteriors(Policy(), as_of=3)) == {"x": 1.9}
     assert alphas(asked.posteriors(Policy())) == {"x": 1.1}
+
+
+STEPS = {"graders": ["judge/*", "*/overall"]}
+FIVE = [
+    linked("w:run", "t:n"),
+    exposed("t:n", "L"),
+    graded("w:run", 1.0, by="human"),
+    graded("t:other", 0.2),
+    graded("t:other", 0.3, rubric="style", exposure_session="t:n"),
+]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(5))))
+def test_graders_are_ranked_in_the_run_that_they_speak_of(order: tuple[int, ...]) -> None:
+    """judge/style of another session outranks the human: 60 of the 120 orders used to pay the human's 1.0."""
+    got = ask(*(FIVE[place] for place in order), **STEPS)
+
+    assert (got.arms["L"].alpha, got.arms["L"].beta) == (1.3, 1.7)
+    assert bins(got) == {"credited": 1, "unmatched": 1}
+
+
+def test_grade_that_names_session_without_exposures_outranks_nobody() -> None:
+    """It competes nowhere, though its own run and the run of the name have other graders."""
+    grades = [graded("t:a", 0.8), graded("t:a", 0.2, by="human", exposure_session="t:missing")]
+
+    got = ask(SHOWN, *grades)
+
+    assert (alphas(got), bins(got)) == ({"x": 1.8}, {"credited": 1, "unmatched": 1})
+
+
+def test_grade_that_names_ambiguous_session_outranks_nobody() -> None:
+    two = [exposed("t:b/c", "y"), exposed("t:b.c", "z")]
+    grades = [graded("t:a", 0.8), graded("t:a", 0.2, by="human", exposure_session="t:b_c")]
+
+    got = ask(SHOWN, *two, *grades)
+
+    assert (alphas(got), bins(got)) == ({"x": 1.8}, {"credited": 1, "ambiguous": 1})
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_grader_that_grades_run_from_two_runs_is_ambiguous_for_both(order: tuple[int, ...]) -> None:
+    """It blocks the graders behind it: which of its two verdicts counts is unknown."""
+    grades = [
+        graded("t:a", 0.8, by="human"),
+        graded("t:c", 0.3, by="human", exposure_session="t:a"),
+        graded("t:a", 0.5),
+    ]
+
+    got = ask(SHOWN, *(grades[place] for place in order))
+
+    assert (got.arms, bins(got)) == ({}, {"ambiguous": 2})
+
+
+def test_grader_is_ambiguous_though_its_grades_name_two_names_of_the_run() -> None:
+    linked_names = [exposed("t:a", "x"), exposed("u:n", "y"), linked("t:a", "u:n")]
+    grades = [graded("t:c", 0.8, exposure_session="t:a"), graded("t:d", 0.3, exposure_session="u:n")]
+
+    assert bins(ask(*linked_names, *grades)) == {"ambiguous": 2}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_two_graders_of_one_rank_conflict_though_they_grade_under_two_runs(order: tuple[int, ...]) -> None:
+    grades = [graded("t:a", 0.8, by="one"), graded("t:c", 0.3, by="two", exposure_session="t:a")]
+
+    assert bins(ask(SHOWN, *(grades[place] for place in order))) == {"conflicting": 1}
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
+def test_conflict_stays_in_its_own_run_whatever_session_it_names(order: tuple[int, ...]) -> None:
+    """One `seq` says two things of two runs: no grade of it is in force, so it is placed in neither."""
+    other = exposed("t:b", "y")
+    grades = [
+        graded("t:w", 0.8, by="human", exposure_session="t:a"),
+        graded("t:w", 0.8, by="human", exposure_session="t:b"),
+        graded("t:w", 0.5),
+    ]
+
+    got = ask(SHOWN, other, graded("t:b", 0.5), *(grades[place] for place in order))
+
+    assert (alphas(got), bins(got)) == ({"y": 1.5}, {"credited": 1, "conflicting": 1})
+
+
+def test_retracted_grade_of_another_run_leaves_the_named_run_to_others() -> None:
+    grades = [graded("t:w", 0.8, by="human", exposure_session="t:a"), retracted("t:w", 2, by="human")]
+
+    got = ask(SHOWN, graded("t:a", 0.5), *grades)
+
+    assert (alphas(got), bins(got)) == ({"x": 1.5}, {"credited": 1, "retracted": 1})

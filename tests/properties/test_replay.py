@@ -146,6 +146,32 @@ def test_the_order_of_arrival_decides_nothing_by_default(events: list[Wire], cha
     assert answers(projected(other), [{}]) == answers(projected(log), [{}])
 
 
+crowded = strategies.weighed(
+    (4, strategies.exposures),
+    (3, strategies.grades),
+    (6, strategies.merged(strategies.grades, st.fixed_dictionaries({"exposure_session": strategies.sessions}))),
+    (2, strategies.links),
+    (1, strategies.retractions),
+)
+"""Graders that speak of each other's runs."""
+
+RANKS: list[Wire] = [{}, {"graders": ["judge/*", "*/overall"]}, {"graders": ["*/*"]}]
+
+
+@MANY
+@given(strategies.logs(crowded), st.randoms(use_true_random=False), st.sampled_from(RANKS))
+def test_graders_are_ranked_alike_in_every_order(events: list[Wire], chance: random.Random, wire: Wire) -> None:
+    """Row A7: what each grader says is settled in its own run first, and then ranked in the run that it names."""
+    events = apart(events)
+    shuffled = events.copy()
+    chance.shuffle(shuffled)
+    log = log_of(events)
+    got = projected(log).posteriors(policy_of(wire))
+
+    assert_agree(got, replay(log.lines, policy_of(wire)), policy_of(wire))
+    assert answers(projected(log_of(shuffled)), [wire]) == [said(got)]
+
+
 @MANY
 @given(strategies.logs(), strategies.policies)
 def test_a_position_in_the_past_is_a_ledger_with_just_that_prefix(events: list[Wire], wire: Wire) -> None:

@@ -70,8 +70,8 @@ GRADES: list[tuple[str, list[Wire], str, str]] = [
         [A, GRADE, graded("w:a", 0.4, exposure_session="t:a")],
         "ambiguous",
         (
-            "Exposure #1 is reached by the grade of another run too: judge/overall seq 1 (#3) of w:a. One "
-            "exposure is paid by one run, and nothing says which."
+            "Its grader grades the same run under the name of another one too: judge/overall seq 1 (#3) of w:a. "
+            "Nothing says which counts."
         ),
     ),
     (

@@ -28,7 +28,7 @@ class Reach(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What each unit reaches by the bound rule.
+    """What each grade reaches by the bound rule.
 
     Attributes:
         reach: The sorted exposures.
@@ -45,6 +45,12 @@ class Targets(NamedTuple):
     run: Ints
     bin: Ints
     unclear: Mask
+
+    def of(self, kept: Ints) -> Targets:
+        """Return the targets of some of the grades."""
+        if len(kept) == len(self.low):
+            return self
+        return Targets(self.reach, *(column[kept] for column in self[1:]))
 
 
 class Sources(NamedTuple):
@@ -79,21 +85,25 @@ def _range_of_name(reach: Reach, scene: Scene, name: Ints) -> tuple[Ints, Ints]:
     return np.searchsorted(reach.key, key, "left"), np.searchsorted(reach.key, key, "right")
 
 
-def bound_targets(scene: Scene, units: Units) -> Targets:
-    """Return what each unit reaches: the session it names, else its own run, else a unique alias.
+def bound_targets(scene: Scene, grade: Ints) -> Targets:
+    """Return what each grade reaches: the session it names, else its own run, else a unique alias.
 
     There is no other fallback. A name read from a sanitised form never matches exactly, and no
     alias goes through a link.
+
+    Args:
+        scene: The scene.
+        grade: Rows of `Scene.grades`.
     """
     reach = _reach(scene)
-    own = scene.grades.name[units.grade]
-    named = scene.grades.target[units.grade]
+    own = scene.grades.name[grade]
+    named = scene.grades.target[grade]
     explicit = named >= 0
     wanted = np.where(explicit, named, own)
-    run = np.where(explicit, scene.runs.of[wanted], units.run).astype(np.int64)
+    run = scene.runs.of[wanted].astype(np.int64)
     low_name, high_name = _range_of_name(reach, scene, wanted)
-    low = np.where(explicit, low_name, np.searchsorted(reach.run, units.run, "left"))
-    high = np.where(explicit, high_name, np.searchsorted(reach.run, units.run, "right"))
+    low = np.where(explicit, low_name, np.searchsorted(reach.run, run, "left"))
+    high = np.where(explicit, high_name, np.searchsorted(reach.run, run, "right"))
     aliased = np.array(scene.facts.names.alias, np.bool_)[wanted] & ~explicit
     high = np.where(aliased, low, high)
     unclear = np.where(explicit, scene.runs.reused[wanted], scene.runs.ambiguous[own])

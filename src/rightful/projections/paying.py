@@ -97,7 +97,8 @@ def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -
     """
     reward, unmapped = _rewards(scene, units)
     every = _every(scene, units, targets, sources)
-    contested = _contested(scene, units, every) if sources is None else np.zeros(len(units.grade), np.bool_)
+    none = np.zeros(len(units.grade), np.bool_)
+    contested = units.shared | _contested(scene, units, every) if sources is None else none
     bins = _bins(scene, units, every, targets if sources is None else sources, unmapped, contested)
     canonical, arms = canonical_arms(scene.facts, scene.policy)
     parts: list[Credits] = []
@@ -210,13 +211,13 @@ def _bins(
 
 
 def _contested(scene: Scene, units: Units, every: Callable[[], Iterable[Pairs]]) -> Mask:
-    """Say which units reach an exposure that the effective grade of another run reaches too."""
+    """Return which units reach an exposure that the effective grade of another run reaches too."""
     size = len(scene.shown.row)
     lowest, highest = np.full(size, np.iinfo(np.int64).max), np.full(size, -1, np.int64)
     for pairs in every():
-        shown, run = pairs.shown[pairs.live], units.run[pairs.unit[pairs.live]]
-        np.minimum.at(lowest, shown, run)
-        np.maximum.at(highest, shown, run)
+        shown, place = pairs.shown[pairs.live], units.place[pairs.unit[pairs.live]]
+        np.minimum.at(lowest, shown, place)
+        np.maximum.at(highest, shown, place)
     shared = lowest < highest
     contested = np.zeros(len(units.grade), np.bool_)
     for pairs in every():

@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from rightful.policies import ArmDecay, Policy, SessionDecay
-from rightful.projections.columns import Mask
+from rightful.projections.columns import Ints, Mask
 from rightful.projections.facts import Facts
 from rightful.projections.joins import Sources, Targets, bound_targets, newest_sources
 from rightful.projections.paying import Settlement, pay
 from rightful.projections.runs import Runs, quarantined, runs_of
-from rightful.projections.scene import BINS, Scene, scene_of
+from rightful.projections.scene import BINS, NOBODY, Scene, scene_of
 from rightful.projections.sums import Sums, sums_of
-from rightful.projections.units import Units, units_of
+from rightful.projections.units import Claims, Units, claims_of, places_of, units_of
 
 BLOCK_ROWS = 1 << 17
 """Exposures and grades that are settled at once; what a settlement needs grows with them."""
@@ -33,13 +33,17 @@ class Settled(NamedTuple):
 
     Attributes:
         scene: The exposures and grades that were looked at.
-        units: The grades that the policy pays from.
+        claims: The grade in force of every stream.
+        place: Where each claim is placed: equal for all that speak of one run.
+        units: The claims that the policy pays from.
         targets: What each of them reaches by the bound rule.
         sources: What each of them pays by the newest-file rule; None under the bound rule.
         settlement: What the policy made of them.
     """
 
     scene: Scene
+    claims: Claims
+    place: Ints
     units: Units
     targets: Targets
     sources: Sources | None
@@ -67,10 +71,13 @@ def settled(
 ) -> Settled:
     """Return what `settle` does, with what it was made from."""
     scene = scene_of(facts, policy, through, names, runs)
-    units = units_of(scene)
-    targets = bound_targets(scene, units)
+    claims = claims_of(scene)
+    every = bound_targets(scene, claims.grade)
+    place = places_of(scene, claims, every.bin == NOBODY)
+    units, kept = units_of(scene, claims, place)
+    targets = every.of(kept)
     sources = None if policy.join == "bound" else newest_sources(scene, units, targets)
-    return Settled(scene, units, targets, sources, pay(scene, units, targets, sources))
+    return Settled(scene, claims, place, units, targets, sources, pay(scene, units, targets, sources))
 
 
 def adds_up(policy: Policy) -> bool:

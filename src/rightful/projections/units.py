@@ -1,4 +1,9 @@
-"""Units: which grades a policy pays from, and which are retracted or in conflict."""
+"""Units: which grades a policy pays from, and which are retracted or in conflict.
+
+Two steps. Supersession, retraction and `seq` conflicts are decided within a *stream*: the grades of one
+grader under the names of one run. The grade in force of each stream is a *claim*. Then each claim is placed
+in the run that it speaks of, and the graders are ranked there. So the order of arrival decides nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +12,23 @@ from typing import NamedTuple
 import numpy as np
 
 from rightful.projections.columns import Ints, Mask
-from rightful.projections.facts import ERASED, GRADE, RETRACTION
-from rightful.projections.scene import CONFLICTING, ERASED_BIN, NOBODY, RETRACTED, Grades, Scene
+from rightful.projections.facts import ERASED, RETRACTION
+from rightful.projections.scene import CONFLICTING, ERASED_BIN, NOBODY, RETRACTED, Scene
+
+_BEHIND = 1 << 40  # more than any position: a retraction gives a run its slot only where no grade does
 
 
-class Units(NamedTuple):
-    """The grades that the policy pays from: one a run, or each event under `additive`.
+class Claims(NamedTuple):
+    """What each stream says of a run: its grade in force, or why there is none.
+
+    Under `additive` each grade event is a stream of its own, and so is an erased grade.
 
     Attributes:
         grade: Row of `Scene.grades`.
-        run: The run it belongs to.
-        bin: Why it pays nobody; `NOBODY` where that is not settled yet.
-        slot: Position of the first grade event of the run (of the event itself under `additive`).
-        since: Time of the earliest grade of the run (of the event itself under `additive`);
-            microseconds since 1970. What an opening balance holds of a run a later regrade cannot
-            take out of it again.
+        run: The run of the grade's own name.
+        bin: CONFLICTING, RETRACTED or ERASED_BIN; `NOBODY` where the grade is in force.
+        slot: Position of the stream's first grade event; above `_BEHIND` where it has retractions only.
+        since: Time of the stream's earliest event; microseconds since 1970.
     """
 
     grade: Ints
@@ -31,91 +38,134 @@ class Units(NamedTuple):
     since: Ints
 
 
-def units_of(scene: Scene) -> Units:
-    """Return the units of a scene: one a run, or each grade event under `additive`; erased grades too."""
-    grades, runs = scene.grades, scene.runs
-    run = runs.of[grades.name].astype(np.int64)
+class Units(NamedTuple):
+    """The grades that the policy pays from: one a run, or each event under `additive`.
+
+    Attributes:
+        grade: Row of `Scene.grades`.
+        run: The run of the grade's own name.
+        bin: Why it pays nobody; `NOBODY` where that is not settled yet.
+        slot: Position of the first grade event of the run (of the event itself under `additive`).
+        since: Time of the earliest grade of the run (of the event itself under `additive`);
+            microseconds since 1970. What an opening balance holds of a run a later regrade cannot
+            take out of it again.
+        place: Where its claim is placed: equal for all that speak of one run.
+        shared: The same grader grades the same run under another run's name too.
+    """
+
+    grade: Ints
+    run: Ints
+    bin: Ints
+    slot: Ints
+    since: Ints
+    place: Ints
+    shared: Mask
+
+
+def claims_of(scene: Scene) -> Claims:
+    """Return the claims of a scene: one a stream, or each grade event under `additive`; erased grades too."""
+    grades = scene.grades
+    run = scene.runs.of[grades.name].astype(np.int64)
     erased = np.flatnonzero(grades.kind == ERASED)
     live = np.flatnonzero(grades.kind != ERASED)
     if scene.policy.revision == "additive":
-        chosen, state = live, np.where(grades.conflicting[live], CONFLICTING, NOBODY)
-        slot, since = grades.pos[live], grades.at[live]
+        state = np.where(grades.conflicting[live], CONFLICTING, NOBODY)
+        found = Claims(live, run[live], state, grades.pos[live], grades.at[live])
     else:
-        chosen, state = _effective(scene, run, live)
-        kept = ~_outranked(scene, chosen, state, run)
-        chosen, state = chosen[kept], state[kept]
-        slot = _first_grade(grades, run, live)[run[chosen]] if len(chosen) else np.empty(0, np.int64)
-        since = _earliest(grades, run, live)[run[chosen]] if len(chosen) else np.empty(0, np.int64)
-    grade = np.concatenate([chosen, erased])
-    return Units(
-        grade,
-        run[grade],
-        np.concatenate([state, np.full(len(erased), ERASED_BIN, np.int64)]),
-        np.concatenate([slot, grades.pos[erased]]),
-        np.concatenate([since, grades.at[erased]]),
+        found = _in_force(scene, run, live)
+    return Claims(
+        np.concatenate([found.grade, erased]),
+        np.concatenate([found.run, run[erased]]),
+        np.concatenate([found.bin, np.full(len(erased), ERASED_BIN, np.int64)]),
+        np.concatenate([found.slot, grades.pos[erased]]),
+        np.concatenate([found.since, grades.at[erased]]),
     )
 
 
-def _outranked(scene: Scene, rows: Ints, state: Ints, run: Ints) -> Mask:
-    """Say which units another grader of the same run outranks, though under another name.
-
-    A grade whose `exposure_session` is linked into a run speaks of that run, whatever its own name
-    for it is. So `credit` and the session records of one run are two graders of it, of whom the
-    policy says who pays. Two of the same rank stay, and are ambiguous where they meet.
-    """
-    grades, runs = scene.grades, scene.runs
-    named = np.maximum(grades.target[rows], 0)
-    speaks_of = (grades.target[rows] >= 0) & runs.joined()[named] & ~runs.ambiguous[named]
-    home = np.where(speaks_of, runs.of[named], run[rows])
-    standing = state != RETRACTED
-    best = np.full(len(runs.of), np.iinfo(np.int64).max)
-    np.minimum.at(best, home[standing], grades.rank[rows][standing])
-    beaten: Mask = standing & (grades.rank[rows] > best[home])
-    return beaten
-
-
-def _first_grade(grades: Grades, run: Ints, live: Ints) -> Ints:
-    """Return, by run, the position of its first grade event."""
-    first = np.zeros(int(run.max()) + 1, np.int64)
-    counted = live[grades.kind[live] == GRADE]
-    first[run[live][::-1]] = grades.pos[live][::-1]
-    first[run[counted][::-1]] = grades.pos[counted][::-1]
-    return first
-
-
-def _earliest(grades: Grades, run: Ints, live: Ints) -> Ints:
-    """Return, by run, the time of its earliest grade; what was taken back was given before."""
-    earliest = np.full(int(run.max()) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(earliest, run[live], grades.at[live])
-    return earliest
-
-
-def _effective(scene: Scene, run: Ints, live: Ints) -> tuple[Ints, Ints]:
-    """Return the effective grade of each run and whether it is retracted or in conflict.
-
-    Of one grader the highest `seq` counts, and of equal ones the latest; of several graders the
-    one that the policy ranks first and that has not taken its grade back.
-    """
+def _in_force(scene: Scene, run: Ints, live: Ints) -> Claims:
+    """Return the claim of each stream: of one grader the highest `seq` counts, and of equal ones the latest."""
     grades = scene.grades
     order = live[np.lexsort((grades.at[live], grades.seq[live], grades.grader[live], run[live]))]
+    if not len(order):
+        none = np.empty(0, np.int64)
+        return Claims(none, none, none, none, none)
     top = _last_of_groups(run[order], grades.grader[order])
+    starts = np.append(0, top[:-1] + 1)
     rows = order[top]
     state = np.where(grades.kind[rows] == RETRACTION, RETRACTED, NOBODY)
-    state[_ties(scene, order, top)] = CONFLICTING
-    rank = grades.rank[rows]
-    choice = np.lexsort((rank, state == RETRACTED, run[rows]))
-    rows, state, rank = rows[choice], state[choice], rank[choice]
-    first = _first_of_groups(run[rows])
-    second = first + 1
-    rival = np.zeros(len(first), np.bool_)
-    within = second < len(rows)
-    a, b = first[within], second[within]
-    rival[within] = (
-        (run[rows[a]] == run[rows[b]]) & (rank[a] == rank[b]) & (state[a] != RETRACTED) & (state[b] != RETRACTED)
-    )
-    chosen = state[first]
-    chosen[rival] = CONFLICTING
-    return rows[first], chosen
+    state[_ties(scene, order, starts, top)] = CONFLICTING
+    taken_back = grades.kind[order] == RETRACTION
+    slot = np.minimum.reduceat(np.where(taken_back, grades.pos[order] + _BEHIND, grades.pos[order]), starts)
+    since = np.minimum.reduceat(grades.at[order], starts)
+    return Claims(rows, run[rows], state, slot, since)
+
+
+def places_of(scene: Scene, claims: Claims, reached: Mask) -> Ints:
+    """Return where each claim is placed: one number for all claims that speak of one run.
+
+    A grade in force speaks of the run of its `exposure_session`, else of its own. One whose `exposure_session`
+    is unmatched or ambiguous is placed alone, and so is an erased one. What is retracted or in conflict stays
+    in its own run. A name whose links disagree is a run of its own, where only grades of that name meet.
+
+    Args:
+        scene: The scene.
+        claims: The claims.
+        reached: Which of them reach exposures by the bound rule.
+    """
+    if scene.policy.revision == "additive":
+        return claims.run
+    runs, grades = scene.runs, scene.grades
+    named = grades.target[claims.grade]
+    doubtful = runs.ambiguous[grades.name[claims.grade]]
+    own = np.where(doubtful, claims.run + len(runs.of), claims.run)
+    alone = 2 * len(runs.of) + np.arange(len(named))
+    speaks_of = np.where(reached, runs.of[np.maximum(named, 0)], alone)
+    place = np.where((named < 0) | (claims.bin != NOBODY), own, speaks_of)
+    return np.where(claims.bin == ERASED_BIN, alone, place)
+
+
+def units_of(scene: Scene, claims: Claims, place: Ints) -> tuple[Units, Ints]:
+    """Return the units, and which claim each of them is.
+
+    Of the graders of one place the one that the policy ranks first counts, unless it took its grade back;
+    two of one rank conflict, and a grader in conflict stands in the way of those behind it.
+    """
+    shared = np.zeros(len(place), np.bool_)
+    everyone = np.arange(len(place))
+    if scene.policy.revision == "additive":
+        return Units(claims.grade, claims.run, claims.bin, claims.slot, claims.since, place, shared), everyone
+    places, at = np.unique(place, return_inverse=True)
+    bins, kept, slot, since = claims.bin, everyone, claims.slot, claims.since
+    if len(places) < len(place):
+        kept, bins, shared = _ranked(scene, claims, at, len(places))
+        slot, since = _lowest(slot, at, len(places))[at], _lowest(since, at, len(places))[at]
+    columns = (claims.grade, claims.run, bins, slot % _BEHIND, since, place, shared)
+    return Units(*(column[kept] for column in columns)), kept
+
+
+def _ranked(scene: Scene, claims: Claims, at: Ints, places: int) -> tuple[Ints, Ints, Mask]:
+    """Return which claims count at their place, the bin of every claim, and which share it with their like."""
+    grader, rank = scene.grades.grader[claims.grade], scene.grades.rank[claims.grade]
+    stands = claims.bin != RETRACTED
+    level = np.where(stands, rank, rank + len(scene.policy.graders))
+    first = np.flatnonzero(level == _lowest(level, at, places)[at])
+    where = at[first]
+    rivals = _lowest(grader[first], where, places) < -_lowest(-grader[first], where, places)
+    several = np.bincount(where, minlength=places) > 1
+    alone = np.zeros(len(first), np.bool_)  # stands for all of its place, where only one is to count
+    alone[np.unique(where, return_index=True)[1]] = True
+    clash = rivals[where] & stands[first]
+    bins, shared = claims.bin.copy(), np.zeros(len(at), np.bool_)
+    bins[first[clash]] = CONFLICTING
+    shared[first] = several[where] & (bins[first] == NOBODY)
+    return first[alone | ~(clash | ~stands[first])], bins, shared
+
+
+def _lowest(values: Ints, at: Ints, places: int) -> Ints:
+    """Return the lowest value at each place."""
+    lowest = np.full(places, np.iinfo(np.int64).max)
+    np.minimum.at(lowest, at, values)
+    return lowest
 
 
 def _last_of_groups(*keys: Ints) -> Ints:
@@ -128,17 +178,10 @@ def _last_of_groups(*keys: Ints) -> Ints:
     return np.append(np.flatnonzero(changed), len(keys[0]) - 1)
 
 
-def _first_of_groups(*keys: Ints) -> Ints:
-    """Return the first index of each group of equal keys; the keys are sorted."""
-    last = _last_of_groups(*keys)
-    return np.append(0, last[:-1] + 1) if len(last) else last
-
-
-def _ties(scene: Scene, order: Ints, top: Ints) -> Mask:
-    """Say, for each stream, whether its highest `seq` says two things, or says one in conflict."""
+def _ties(scene: Scene, order: Ints, starts: Ints, top: Ints) -> Mask:
+    """Return, for each stream, whether its highest `seq` says two things, or says one in conflict."""
     grades = scene.grades
     tied = grades.conflicting[order[top]].copy()
-    starts = np.append(0, top[:-1] + 1) if len(top) else top
     shared = np.flatnonzero((top > starts) & (grades.seq[order[top]] == grades.seq[order[np.maximum(top - 1, 0)]]))
     for stream in shared.tolist():
         rows = order[starts[stream] : top[stream] + 1]

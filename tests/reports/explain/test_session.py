@@ -119,6 +119,11 @@ IN_SHORT: list[tuple[str, list[Wire], str]] = [
     (
         "t:a",
         [A, GRADE, graded("w:a", 0.4, exposure_session="t:a")],
+        "its grader grades the same run under the name of another one too",
+    ),
+    (
+        "t:a/b",
+        [exposed("t:a/b", "x"), graded("t:a/b", 0.8), graded("t:a_b", 0.4)],
         "the grade of another session reaches the same exposure",
     ),
     (

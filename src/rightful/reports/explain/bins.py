@@ -135,7 +135,19 @@ def _ambiguous(case: Case, unit: int) -> str:
         fits = [case.called(one) for one in case.facts.names.fitting(number, case.through)]
         exactly = f"No exposure fits {case.text(number)} exactly"
         return f"{exactly}, and more than one name fits as a sanitised form: {listed(fits)}."
-    return _contested(case, unit)
+    return _shared(case, unit) if case.units.shared[unit] else _contested(case, unit)
+
+
+def sharers_of(case: Case, unit: int) -> list[int]:
+    """Return the other units by which the grader of a unit grades the same run."""
+    others = np.flatnonzero(case.units.place == case.units.place[unit])
+    return [one for one in others.tolist() if one != unit]
+
+
+def _shared(case: Case, unit: int) -> str:
+    rows = [int(case.settlement.unit_grade[one]) for one in sharers_of(case, unit)]
+    grades = listed([f"{case.says(row)} of {case.text(int(case.facts.grades['name'][row]))}" for row in rows])
+    return f"Its grader grades the same run under the name of another one too: {grades}. Nothing says which counts."
 
 
 def _fits_many(case: Case, unit: int) -> bool:
@@ -172,11 +184,11 @@ def _apart(case: Case, number: int, other: int) -> str:
 def rivals_of(case: Case, unit: int) -> Iterator[tuple[int, int]]:
     """Yield (row of `Scene.shown`, unit) of other runs' grades that reach an exposure that counts for a unit."""
     reached = case.reached(unit)
-    own = int(case.units.run[unit])
+    own = int(case.units.place[unit])
     seen: set[int] = set()
     for shown in reached[case.timing(unit, reached)[0]].tolist():
         units = case.reaching(shown)
-        units = units[(case.units.bin[units] == NOBODY) & (case.units.run[units] != own)]
+        units = units[(case.units.bin[units] == NOBODY) & (case.units.place[units] != own)]
         for other in units[case.counts_for(units, shown)[0]].tolist():
             if other not in seen:
                 seen.add(other)
@@ -260,6 +272,8 @@ def _why_conflicting(case: Case, unit: int) -> str:
 def _why_ambiguous(case: Case, unit: int) -> str:
     if case.sources is not None:
         return "two sessions share the newest exposure time"
+    if case.units.shared[unit]:
+        return "its grader grades the same run under the name of another one too"
     if not case.targets.unclear[unit]:
         return "the grade of another session reaches the same exposure"
     if case.scene.runs.ambiguous[wanted(case, unit)] and not _fits_many(case, unit):
@@ -276,12 +290,9 @@ def rival_of(case: Case, unit: int) -> int:
     for one in same:
         if grades.conflicting[one] or not _equal(case, one, at):
             return one
-    alike = np.flatnonzero(
-        (case.scene.runs.of[grades.name] == run) & (grades.rank == grades.rank[at]) & (grades.kind != ERASED)
-    )
-    newest = [int(case.stream(run, one)[-1]) for one in np.unique(grades.grader[alike]).tolist()]
-    others = [one for one in newest if grades.grader[one] != grades.grader[at]]
-    return max([one for one in others if grades.kind[one] != RETRACTION] or others)  # one in doubt took nothing back
+    beside = [int(case.claims.grade[one]) for one in case.beside(case.claim_of[at])]
+    others = [one for one in beside if grades.grader[one] != grades.grader[at]]
+    return next((one for one in others if grades.rank[one] == grades.rank[at]), others[0] if others else at)
 
 
 def _equal(case: Case, one: int, two: int) -> bool:

@@ -20,6 +20,7 @@ from rightful.projections.columns import Ints, Mask
 from rightful.projections.facts import ERASED, EVIDENCE, RELATIONS, Facts
 from rightful.projections.paying import canonical_arms, in_time
 from rightful.projections.runs import IN_FORCE, Quarantined, link_states, quarantined
+from rightful.projections.scene import RETRACTED
 from rightful.projections.settle import settled
 
 _DENSE = 32
@@ -39,11 +40,25 @@ class Case:
     def __init__(self, facts: Facts, policy: Policy, through: int, names: list[int] | None) -> None:
         self.facts, self.policy, self.through, self.names = facts, policy, through, names
         self.tried_rows = 0
-        self.scene, self.units, self.targets, self.sources, self.settlement = settled(facts, policy, through, names)
+        found = settled(facts, policy, through, names)
+        self.scene, self.claims, self.placed, self.units, self.targets, self.sources, self.settlement = found
         self.unit_of: dict[int, int] = {row: unit for unit, row in enumerate(self.settlement.unit_grade.tolist())}
         joined = self.targets if self.sources is None else self.sources
         self.low, self.high = joined.low, joined.high
         self.order: Ints = self.targets.reach.order if self.sources is None else self.sources.order
+
+    @cached_property
+    def claim_of(self) -> dict[int, int]:
+        """The claim that each row of `Scene.grades` is, for those that are one."""
+        return {row: claim for claim, row in enumerate(self.claims.grade.tolist())}
+
+    def beside(self, claim: int) -> list[int]:
+        """Return the claims at the place of a claim that its own competes with, by rank; units first."""
+        grade, rank = self.claims.grade, self.scene.grades.rank
+        found = np.flatnonzero((self.placed == self.placed[claim]) & (self.claims.bin != RETRACTED))
+        units = set(self.units.grade.tolist())
+        others = [other for other in found.tolist() if other != claim]
+        return sorted(others, key=lambda other: (rank[grade[other]], int(grade[other]) not in units))
 
     @cached_property
     def quarantine(self) -> Quarantined:

@@ -8,9 +8,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-import numpy as np
-
-from rightful.projections.facts import ERASED, RETRACTION
+from rightful.projections.facts import RETRACTION
 from rightful.projections.scene import CONFLICTING, corrected
 from rightful.reports.explain.bins import bin_reason, conflict_text
 from rightful.reports.explain.case import Case
@@ -80,10 +78,9 @@ def _session_gone(case: Case, row: int) -> bool:
 
 
 def _not_effective(case: Case, at: int) -> Verdict:
-    """A grade of the scene that another one stands for, or stands before."""
-    grades, runs = case.scene.grades, case.scene.runs
-    run = int(runs.of[grades.name[at]])
-    stream = case.stream(run, int(grades.grader[at]))
+    """Return what became of a grade of the scene in whose place another one counts, or none."""
+    grades = case.scene.grades
+    stream = case.stream(int(case.scene.runs.of[grades.name[at]]), int(grades.grader[at]))
     top = int(stream[-1])
     if top != at and grades.seq[top] > grades.seq[at]:
         return Verdict(
@@ -91,25 +88,33 @@ def _not_effective(case: Case, at: int) -> Verdict:
         )
     if top != at:
         return _same_seq(case, at, top)
-    unit = _unit_of_run(case, run)
+    claim = case.claim_of[at]
+    others = case.beside(claim)
     if grades.kind[at] == RETRACTION:
-        if unit is None:
-            return Verdict("stood-aside", "The grader took its grade back; another grader's grade counts in its place.")
-        by = int(case.settlement.unit_grade[unit])
+        if not others:
+            return Verdict("stood-aside", "The grader took its grade back, as all graders of the run did.")
+        by = _row(case, others[0])
         return Verdict("stood-aside", f"The grader took its grade back, so {case.says(by)} counts in its place.", by=by)
-    return _beaten(case, at, unit)
+    if not others:
+        return Verdict("outranked", "A grader that the policy ranks higher grades the same run under another name.")
+    return _beaten(case, at, _row(case, others[0]))
 
 
-def _same_seq(case: Case, at: int, top: int) -> Verdict:
+def _row(case: Case, claim: int) -> int:
+    return int(case.scene.grades.row[case.claims.grade[claim]])
+
+
+def _same_seq(case: Case, at: int, other: int) -> Verdict:
+    """Return what became of a grade that has its `seq` in common with another one of its stream."""
     grades = case.scene.grades
-    by = int(grades.row[top])
-    unit = case.unit_of.get(by)
-    if unit is not None and case.settlement.unit_bin[unit] == CONFLICTING:
+    by = int(grades.row[other])
+    claim = case.claim_of.get(other)
+    if claim is not None and case.claims.bin[claim] == CONFLICTING:
         if grades.conflicting[at]:
             what = conflict_text(case, int(grades.pos[at]))
             return Verdict("rival", f"Its id is in conflict: {what}. An `event.withdrawn` settles it.", by=by)
-        if grades.conflicting[top]:
-            what = conflict_text(case, int(grades.pos[top]))
+        if grades.conflicting[other]:
+            what = conflict_text(case, int(grades.pos[other]))
             return Verdict("rival", f"The id of {case.says(by)}, of one `seq` with it, is in conflict: {what}.", by=by)
         reason = (
             f"It and {case.says(by)} have one `seq`, and the two do not say the same; nobody can tell which counts."
@@ -120,41 +125,13 @@ def _same_seq(case: Case, at: int, top: int) -> Verdict:
     )
 
 
-def _beaten(case: Case, at: int, unit: int | None) -> Verdict:
-    """The newest grade of a grader whose run is paid from another one."""
+def _beaten(case: Case, at: int, by: int) -> Verdict:
+    """Return what became of the newest grade of a grader whose run is paid from another one."""
     grades = case.scene.grades
-    if unit is not None:
-        by = int(case.settlement.unit_grade[unit])
-        rank = int(grades.rank[case.units.grade[unit]])
-        if rank == int(grades.rank[at]) and case.settlement.unit_bin[unit] == CONFLICTING:
-            return Verdict(
-                "rival",
-                f"It and {case.says(by)} are of graders of one rank; nobody can tell which of the two counts.",
-                by=by,
-            )
-        return Verdict("outranked", _outranked(case, at, by), by=by)
-    home = _home(case, at)
-    for other in case.units.grade.tolist():
-        if grades.rank[other] < grades.rank[at] and _home(case, other) == home:
-            return Verdict("outranked", _outranked(case, at, int(grades.row[other])), by=int(grades.row[other]))
-    return Verdict("outranked", "A grader that the policy ranks higher grades the same run under another name.")
-
-
-def _outranked(case: Case, at: int, by: int) -> str:
-    grader = "/".join(case.grader(int(case.scene.grades.row[at])))
-    return f"{case.says(by)} grades the same run, and the policy ranks that grader before {grader}, so it pays alone."
-
-
-def _home(case: Case, at: int) -> int:
-    """Return the run that a grade speaks of: that of its `exposure_session`, where a link joins it to one."""
-    grades, runs = case.scene.grades, case.scene.runs
-    target = int(grades.target[at])
-    if target >= 0 and len(case.component(target)) > 1 and not runs.ambiguous[target]:
-        return int(runs.of[target])
-    return int(runs.of[grades.name[at]])
-
-
-def _unit_of_run(case: Case, run: int) -> int | None:
-    live = case.scene.grades.kind[case.units.grade] != ERASED
-    found = np.flatnonzero((case.units.run == run) & live)
-    return int(found[0]) if len(found) else None
+    other = case.grade_at(by)
+    if other is not None and grades.rank[other] == grades.rank[at]:
+        reason = f"It and {case.says(by)} are of graders of one rank; nobody can tell which of the two counts."
+        return Verdict("rival", reason, by=by)
+    grader = "/".join(case.grader(int(grades.row[at])))
+    reason = f"{case.says(by)} grades the same run, and the policy ranks that grader before {grader}, so it pays alone."
+    return Verdict("outranked", reason, by=by)

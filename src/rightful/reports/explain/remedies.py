@@ -10,7 +10,7 @@ import numpy as np
 
 from rightful.policies import PRESETS
 from rightful.projections.facts import ERASED, GRADE, RETRACTION
-from rightful.reports.explain.bins import Clash, clash_of, conflict_of, rivals_of, wanted
+from rightful.reports.explain.bins import Clash, clash_of, conflict_of, rivals_of, sharers_of, wanted
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.grades import Verdict
 from rightful.reports.explain.runs import run_of
@@ -182,6 +182,10 @@ def _of_the_fitting(case: Case, row: int, fitting: list[int]) -> Remedy:
 
 def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
     """Two runs reach one exposure: they are one run, or one of the grades is wrong."""
+    if case.units.shared[unit]:
+        rows = [int(case.settlement.unit_grade[other]) for other in sharers_of(case, unit)]
+        events = [event for other in rows for event in _retraction(case, other, "").events]
+        return [Remedy("If this one is right, its grader takes its other grade of the run back.", events)]
     others = list(rivals_of(case, unit))
     shown, rival = others[0]
     found = []
