@@ -30,6 +30,7 @@ open, the code's is taken over, since it is a reasonable one:
 - A withdrawal counts whatever position it has, and whether or not its own id is in conflict.
 - An erased grade is a unit of its own, since its grader is no longer known.
 - What another updater decayed or dropped at or before a balance's `through`, or before the balance was taken, is in it.
+- A decay is of the graders of its producer: a pattern's part before the last `/` fits, or all of it `overall`.
 - A call in conflict decays nothing; all other calls do, whichever bin they end in.
 """
 
@@ -388,7 +389,7 @@ class _Oracle:
     def _said_by_others(self, state: dict[Key, Belief]) -> Iterable[tuple[int, Callable[[], None]]]:
         for line in self.told.sound:
             event = line.row.event
-            if line.at <= max(self.told.balanced_until(), self.told.read_until()):
+            if line.at <= max(self.told.balanced_until(), self.told.read_until()) or not self.told.pays_from(event):
                 continue
             if isinstance(event, events.BanditDecayed):
                 yield line.row.position, partial(self._forget, state, event.gamma)

@@ -134,6 +134,14 @@ class Told:
                 return place
         return None
 
+    def pays_from(self, event: Any) -> bool:
+        """Whether the policy pays from graders of the producer of an event."""
+        own = f"{event.producer}/overall"
+        if any(fnmatchcase(own, pattern) for pattern in self.policy.without_graders):
+            return False
+        heads = [pattern[: pattern.rindex("/")] for pattern in self.policy.graders]
+        return self.rank(own) is not None or any(fnmatchcase(event.producer, head) for head in heads)
+
     def fitting(self, name: Name) -> list[Name]:
         """Every other name of which this one can be an alias, or which can be one of it."""
         value = name[0].partition(":")[2]

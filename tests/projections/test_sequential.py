@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.projections.telling import alphas, ask, decayed, exposed, graded, log_of, opened, projected, told, withdrawn
+from tests.strategies import Wire
 
 from rightful.policies import PRESETS, policy_of
+from rightful.projections.scene import pays_producer
 
 GPTME = PRESETS["gptme"]
 SEQUENTIAL = {"arithmetic": "sequential", "revision": "additive"}
@@ -179,3 +181,37 @@ def test_what_was_decayed_before_a_file_was_read_is_in_its_balance() -> None:
 
     assert alphas(projected(log_of(*before, state)).posteriors(GPTME)) == {"x": 3.5}
     assert alphas(projected(log_of(*before, state, decayed(0.5, at=280))).posteriors(GPTME)) == {"x": 2.25}
+
+
+LESSONS_ONLY = {**GPTME.as_dict(), "graders": ["lesson-bandit/overall"]}
+OTHERS = [
+    pytest.param(decayed(0.5, by="harness-bandit"), id="decay"),
+    pytest.param(told("bandit.pruned", "t:desk", 300, {"arms": ["x"], "by": "harness-bandit"}), id="prune"),
+]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_decay_and_prune_belong_to_their_producer(other: Wire) -> None:
+    """Row A1: alpha was 1.5, as if the harness's bandit had decayed the lessons of another one."""
+    events = [exposed("t:a", "x", by="lesson-bandit"), graded("t:a", 1.0, at=120, by="lesson-bandit"), other]
+    own = {**other, "producer": "lesson-bandit"}
+
+    assert alphas(ask(*events, **LESSONS_ONLY)) == {"x": 2.0}
+    assert alphas(ask(*events[:2], own, **LESSONS_ONLY)) != {"x": 2.0}
+    assert alphas(ask(*events, **GPTME.as_dict())) == alphas(ask(*events[:2], own, **GPTME.as_dict()))
+
+
+@pytest.mark.parametrize(
+    ("policy", "counts"),
+    [
+        ({}, True),
+        ({"graders": ["human/overall", "lesson-*/tone"]}, True),
+        ({"graders": ["*/*"]}, True),
+        ({"graders": ["human/*"]}, False),
+        ({"graders": []}, False),
+        ({"without_graders": ["lesson-bandit/*"]}, False),
+        ({"without_graders": ["*/tone"]}, True),
+    ],
+)
+def test_decay_counts_where_the_policy_pays_from_its_producer(policy: Wire, counts: bool) -> None:
+    assert pays_producer(policy_of(policy), "lesson-bandit") is counts

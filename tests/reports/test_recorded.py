@@ -222,6 +222,19 @@ def test_the_calls_of_one_updater_are_tried_alone() -> None:
     assert [one.policy for one in runner.compared().fitting] == ["gptme, paid by runner/overall"]
 
 
+def test_decay_of_another_updater_is_not_in_the_file() -> None:
+    """Row A1: the harness decays a bandit of its own, though it grades nothing."""
+    runner = Runner()
+    runner.some()
+    other = BanditCalls(runner.log, "harness")
+    other.decay(0.5, call="nightly", at=runner.at - timedelta(minutes=15))
+
+    found = runner.compared()
+
+    assert [one.policy for one in found.fitting][:1] == ["gptme, paid by runner/overall"]
+    assert found.fitting[0].exact == found.arms + found.contexts
+
+
 def test_as_of_is_what_had_been_recorded_by_then() -> None:
     found = ask(state({"x": (1.75, 1.25, 1)}), *TWO, as_of=3)
 

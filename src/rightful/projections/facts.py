@@ -89,6 +89,7 @@ class Decayed(NamedTuple):
 
     position: int
     at_us: int
+    producer: str
     gamma: float
 
 
@@ -97,6 +98,7 @@ class Pruned(NamedTuple):
 
     position: int
     at_us: int
+    producer: str
     arms: list[str]
     contexts: list[tuple[str, tuple[str | None, ...]]]
 
@@ -324,14 +326,14 @@ class Facts:
         """What another updater decayed."""
         self.mention(envelope, body, position)
         if body is not None:
-            self.decayed.append(Decayed(position, envelope.at_us, body.gamma))
+            self.decayed.append(Decayed(position, envelope.at_us, envelope.producer, body.gamma))
 
     def prune(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """What another updater dropped."""
         self.mention(envelope, body, position)
         if body is not None:
             contexts = [(one.arm, one.context) for one in body.contexts]
-            self.pruned.append(Pruned(position, envelope.at_us, list(body.arms), contexts))
+            self.pruned.append(Pruned(position, envelope.at_us, envelope.producer, list(body.arms), contexts))
 
     def balance(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
         """What a bandit file held when the ledger began."""

@@ -50,7 +50,8 @@ class Targets(NamedTuple):
         """Return the targets of some of the grades."""
         if len(kept) == len(self.low):
             return self
-        return Targets(self.reach, *(column[kept] for column in self[1:]))
+        low, high, run, bins = (column[kept] for column in (self.low, self.high, self.run, self.bin))
+        return Targets(self.reach, low, high, run, bins, self.unclear[kept])
 
 
 class Sources(NamedTuple):

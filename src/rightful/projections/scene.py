@@ -257,5 +257,19 @@ def _rank(grader: str, policy: Policy) -> int:
     return next((at for at, pattern in enumerate(policy.graders) if fnmatchcase(grader, pattern)), -1)
 
 
+def pays_producer(policy: Policy, producer: str) -> bool:
+    """Return whether a policy pays from graders of a producer; then its decays and prunes count too.
+
+    Of a pattern `producer/rubric` the part before the last `/` is compared; the rubric does not matter, unless
+    the pattern fits the producer's rubric `overall` as a whole. One that leaves that grader out decides.
+    """
+    grader = f"{producer}/overall"
+    if _fits(grader, policy.without_graders):
+        return False
+    return _fits(grader, policy.graders) or any(
+        fnmatchcase(producer, pattern.rpartition("/")[0]) for pattern in policy.graders
+    )
+
+
 def _fits(text: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(text, pattern) for pattern in patterns)

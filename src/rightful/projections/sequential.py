@@ -18,10 +18,10 @@ import numpy as np
 
 from rightful.policies import EventDecay, Policy
 from rightful.projections.columns import Floats, Ints
-from rightful.projections.facts import Facts, Held
+from rightful.projections.facts import Decayed, Facts, Held, Pruned
 from rightful.projections.paying import Settlement
 from rightful.projections.runs import quarantined
-from rightful.projections.scene import CONFLICTING, IN_BALANCE, balances
+from rightful.projections.scene import CONFLICTING, IN_BALANCE, balances, pays_producer
 from rightful.projections.sums import Key
 
 
@@ -173,22 +173,30 @@ def slots(facts: Facts, settlement: Settlement, opened: list[tuple[Key, Held]]) 
 
 
 def changes(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> Iterator[Change]:
-    """Yield what other updaters decayed and dropped, if the policy replays it and no balance contains it."""
+    """Yield what other updaters decayed and dropped, if the policy replays it and no balance contains it.
+
+    A decay belongs to its producer: only those of producers count from whose graders the policy pays.
+    """
     if not isinstance(policy.decay, EventDecay):
         return
     quarantine = quarantined(facts, through)
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
     opened = balances(facts, policy, through, quarantine)
     balanced_us = max((max(one.through_us, one.at_us) for one in opened), default=-1)
-    for decayed in facts.decayed:
-        if decayed.position <= through and decayed.position not in left_out and decayed.at_us > balanced_us:
-            yield Change(decayed.position, decayed.gamma, [])
+    producers = {event.producer for event in facts.decayed} | {event.producer for event in facts.pruned}
+    paying = {producer for producer in producers if pays_producer(policy, producer)}
+
+    def counts(event: Decayed | Pruned) -> bool:
+        known = event.position <= through and event.position not in left_out
+        return known and event.at_us > balanced_us and event.producer in paying
+
+    for decayed in filter(counts, facts.decayed):
+        yield Change(decayed.position, decayed.gamma, [])
     canonical = policy.arm_aliases.get
-    for pruned in facts.pruned:
-        if pruned.position <= through and pruned.position not in left_out and pruned.at_us > balanced_us:
-            arms: list[Key] = [(canonical(arm, arm), None) for arm in pruned.arms]
-            inside: list[Key] = [(canonical(arm, arm), context) for arm, context in pruned.contexts]
-            yield Change(pruned.position, None, [*arms, *inside])
+    for pruned in filter(counts, facts.pruned):
+        arms: list[Key] = [(canonical(arm, arm), None) for arm in pruned.arms]
+        inside: list[Key] = [(canonical(arm, arm), context) for arm, context in pruned.contexts]
+        yield Change(pruned.position, None, [*arms, *inside])
     yield from _called(facts, settlement)
 
 

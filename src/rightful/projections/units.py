@@ -139,8 +139,10 @@ def units_of(scene: Scene, claims: Claims, place: Ints) -> tuple[Units, Ints]:
     if len(places) < len(place):
         kept, bins, shared = _ranked(scene, claims, at, len(places))
         slot, since = _lowest(slot, at, len(places))[at], _lowest(since, at, len(places))[at]
-    columns = (claims.grade, claims.run, bins, slot % _BEHIND, since, place, shared)
-    return Units(*(column[kept] for column in columns)), kept
+    grade, run, bins, slot, since, place = (
+        column[kept] for column in (claims.grade, claims.run, bins, slot % _BEHIND, since, place)
+    )
+    return Units(grade, run, bins, slot, since, place, shared[kept]), kept
 
 
 def _ranked(scene: Scene, claims: Claims, at: Ints, places: int) -> tuple[Ints, Ints, Mask]:

@@ -10,7 +10,7 @@ from rightful import limits
 from rightful.ledger.log import Log
 from rightful.projections.facts import Balance
 from rightful.projections.paying import canonical_arms, crossed
-from rightful.projections.scene import AMBIGUOUS, BINS, CONFLICTING, balances
+from rightful.projections.scene import AMBIGUOUS, BINS, CONFLICTING, balances, pays_producer
 from rightful.reports.coverage import Alarm, Ground
 from rightful.reports.explain.words import count, listed
 
@@ -58,25 +58,28 @@ def _only_decays(ground: Ground) -> Iterator[Alarm]:
 
 
 def _decays(ground: Ground) -> Iterator[tuple[int, float]]:
-    """Yield (position, gamma) of every decay of another updater that leaves less than all."""
+    """Yield (position, gamma) of every decay that leaves less than all, of updaters that the policy pays from."""
     facts = ground.facts
     for one in facts.decayed:
-        if one.position <= ground.through and one.gamma < 1.0:
+        if one.position <= ground.through and one.gamma < 1.0 and pays_producer(ground.policy, one.producer):
             yield one.position, one.gamma
     table = facts.grades
     for row in np.flatnonzero((table["aside"] >= 0) & (table["pos"] <= ground.through)).tolist():
         gamma = facts.asides[int(table["aside"][row])].decay_rate
-        if gamma is not None and gamma < 1.0:
+        producer = facts.graders.values[int(table["grader"][row])][0]
+        if gamma is not None and gamma < 1.0 and pays_producer(ground.policy, producer):
             yield int(table["pos"][row]), gamma
 
 
 def _pruned_at(ground: Ground, arm: str) -> int:
-    """Return where another updater last dropped an arm; 0 where it did not."""
+    """Return where an updater that the policy pays from last dropped an arm; 0 where none did."""
     aliases = ground.policy.arm_aliases
     places = (
         one.position
         for one in ground.facts.pruned
-        if one.position <= ground.through and arm in {aliases.get(pruned, pruned) for pruned in one.arms}
+        if one.position <= ground.through
+        and pays_producer(ground.policy, one.producer)
+        and arm in {aliases.get(pruned, pruned) for pruned in one.arms}
     )
     return max(places, default=0)
 

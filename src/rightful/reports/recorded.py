@@ -247,11 +247,15 @@ def _rules(facts: Facts, through: int) -> Iterator[_Rule]:
     opened = any(one.position <= through for one in facts.balances)
     rules = [_Rule(name, policy) for name, policy in PRESETS.items()]
     names = [facts.names.text(number) for number in range(len(facts.names))]
-    updaters = sorted({name.removeprefix(CALLS).partition("#")[0] for name in names if name.startswith(CALLS)})
+    updaters = {name.removeprefix(CALLS).partition("#")[0] for name in names if name.startswith(CALLS)}
     graders = {"/".join(grader) for grader in facts.graders.values}
-    for updater in updaters:
+    decaying = {event.producer for event in facts.decayed} | {event.producer for event in facts.pruned}
+    others = decaying | {producer for producer, _ in facts.graders.values}
+    if decaying:  # each may have a file of its own, which the others do not decay
+        updaters |= others
+    for updater in sorted(updaters):
         grader = f"{updater}/overall"
-        if grader in graders and len(graders) > 1:
+        if grader in graders and (len(graders) > 1 or len(others) > 1):
             rules.append(_Rule(f"gptme, paid by {grader}", structs.replace(PRESETS["gptme"], graders=(grader,))))
     for rule in rules:
         yield rule

@@ -15,11 +15,11 @@ from rightful.events import TYPES
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import RawEvent, Recorded, Stored, recorded
-from rightful.policies import Policy
+from rightful.policies import EventDecay, Policy
 from rightful.projections.facts import Facts
 from rightful.projections.projected import Projected
 from rightful.projections.runs import quarantined
-from rightful.projections.scene import balances, retired_by
+from rightful.projections.scene import balances, pays_producer, retired_by
 from rightful.reports.explain.case import case_of
 from rightful.reports.explain.rows import ExposureRow, GradeRow, exposure_row, grade_row
 from rightful.reports.explain.runs import Link, links_of, run_of
@@ -223,13 +223,18 @@ class _Told:
             case "session.started":
                 return [self._start(facts)]
             case "bandit.decayed" | "bandit.pruned":
-                return [
-                    "Only policies whose decay is `events` use it (`gptme`): there it moves every arm known by then."
-                ]
+                return [self._decay()]
             case kind if kind in {"exposure.recorded", "grade.recorded", "grade.retracted", "session.linked"} and event:
                 return [aside_reason(self.recorded)]
             case _:
                 return ["Attribution does not read events of this type; it shows that the session exists."]
+
+    def _decay(self) -> str:
+        if not isinstance(self.policy.decay, EventDecay):
+            return "Only policies whose decay is `events` use it (`gptme`): there it moves every arm known by then."
+        if not pays_producer(self.policy, self.row.envelope.producer):
+            return "It belongs to its producer, and the policy pays from no grader of it, so it changes nothing."
+        return "It moves every arm known by then, unless an opening balance contains it already."
 
     def _balance(self, facts: Facts) -> str:
         position = self.row.position

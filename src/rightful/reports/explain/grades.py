@@ -8,6 +8,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+import numpy as np
+
 from rightful.projections.facts import RETRACTION
 from rightful.projections.scene import CONFLICTING, corrected
 from rightful.reports.explain.bins import bin_reason, conflict_text
