@@ -138,6 +138,9 @@ CHECKPOINT_BYTES = 8 * 1024 * 1024
 CHECKPOINT_EVERY_BYTES = 64 * 1024 * 1024
 """How much of a file is read before how far that came is kept; bytes. A killed import repeats two seconds of work."""
 
+CHECKPOINT_RANGES = 4_096
+"""Ranges of positions that a checkpoint keeps of what its file derives; more become fewer that are wider."""
+
 CHECKPOINT_DAYS = 90
 """How long it is kept how far a file was read that did not grow since; days. Tools delete transcripts after 30."""
 

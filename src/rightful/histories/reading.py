@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
@@ -12,6 +12,7 @@ from rightful.events import TYPES
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
+from rightful.ledger.withdrawals import WITHDRAWAL, in_force, replacements, withdrawal_of
 from rightful.projections.histories.fold import ASIDE, HISTORY, Fold, Shown
 from rightful.projections.histories.telling import TOLD
 from rightful.tokens import Without
@@ -52,7 +53,7 @@ def _folded_with_care(log: Log, session: str, until: int, *, whole: bool, withou
         fold = Fold(whole=whole)
         for name, end, shown in chain(log, session, until):
             of_itself = without if name == session else None
-            fold.fork(Shown(shown.settled, shown.forked_at, name in is_appended, of_itself))
+            fold.fork(Shown(shown.settled, shown.forked_at, name in is_appended, of_itself, shown.placed))
             try:
                 follow(log, fold, name, 0, end, is_new=True)
             except AgainError:
@@ -77,8 +78,21 @@ def follow(log: Log, fold: Fold, session: str, after: int, until: int, *, is_new
         AgainError: What was folded must be folded anew, with what these rows say.
         UpgradeError: A row is of a type that this program does not know: it may say something of the history.
     """
+    placed = fold.shown.placed if is_new else {}
     for page in log.of_session(session, None, after, until):
-        take(fold, page, is_new=is_new)
+        take(fold, _in_place(log, placed, page, until) if placed else page, is_new=is_new)
+
+
+def _in_place(log: Log, placed: Mapping[str, Sequence[str]], rows: Iterable[Stored], until: int) -> Iterator[Stored]:
+    """Yield rows, and behind a withdrawn event the rows of what has its place, which are left out where they are."""
+    moved = {id_ for ids in placed.values() for id_ in ids}
+    for row in rows:
+        if row.envelope.id in moved:
+            continue
+        yield row
+        for id_ in placed.get(row.envelope.id, ()) if row.envelope.revision == 1 else ():
+            found = (new for new in log.of_id(id_) if new.position <= until)
+            yield from (new for new in found if new.envelope.session == row.envelope.session)
 
 
 def take(fold: Fold, rows: Iterable[Stored], *, is_new: bool = False) -> None:
@@ -105,9 +119,12 @@ def chain(log: Log, session: str, until: int) -> list[tuple[str, int, Shown]]:
     """
     found: list[tuple[str, int, Shown]] = []
     while True:
-        settled = _settled(log, session, until)
+        rows = (row for page in log.of_session(session, [WITHDRAWAL], until=until) for row in page)
+        withdrawals = [withdrawal for row in rows if (withdrawal := withdrawal_of(row)) is not None]
+        settled = {id_: _live(log, session, id_, gone, until) for id_, gone in in_force(withdrawals).items()}
         fork = _fork(log, session, until, settled)
-        found.insert(0, (session, until, Shown(settled, 0 if fork is None else fork.position)))
+        placed = replacements(withdrawals)
+        found.insert(0, (session, until, Shown(settled, 0 if fork is None else fork.position, placed=placed)))
         if fork is None:
             return found
         said = body_of(fork.envelope, fork.body or b"", fork.position)
@@ -129,21 +146,8 @@ def _fork(log: Log, session: str, until: int, settled: dict[str, frozenset[int]]
     return None
 
 
-def _settled(log: Log, session: str, until: int) -> dict[str, frozenset[int]]:
-    """Return which revisions still count of each event of which one was withdrawn.
-
-    What remains after a withdrawal counts: the accepted ones, or the only one in quarantine.
-    """
-    withdrawn: dict[str, set[int]] = {}
-    for page in log.of_session(session, ["event.withdrawn"], until=until):
-        for row in page:
-            if row.envelope.outcome in ACCEPTED and row.body is not None:
-                said = body_of(row.envelope, row.body, row.position)
-                withdrawn.setdefault(said.id.lower(), set()).add(said.revision)
-    return {id_: _live(log, session, id_, gone, until) for id_, gone in withdrawn.items()}
-
-
 def _live(log: Log, session: str, id_: str, gone: set[int], until: int) -> frozenset[int]:
+    """Return which revisions of an event still count: the accepted ones, or the only one in quarantine."""
     rows = [row.envelope for row in log.of_id(id_) if row.position <= until and row.envelope.session == session]
     live = [one for one in rows if one.revision not in gone]
     accepted = frozenset(one.revision for one in live if one.outcome in ACCEPTED)

@@ -32,8 +32,8 @@ from typing import Literal
 from msgspec import Struct
 
 from rightful.envelope import body_of
-from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.recorded import Stored
+from rightful.ledger.withdrawals import Withdrawal, in_force, withdrawal_of
 from rightful.session_errors import IncompleteTranscriptError
 from rightful.transcript_events import OVERWRITING
 
@@ -57,7 +57,7 @@ COUNTED = frozenset(
 HISTORY = frozenset({"history.appended", "history.forked"})
 """The types by which a session has a history of its own. Nobody counts what should be in one."""
 
-TERMINAL, DATA, WITHDRAWAL = "turn.ended", "data.recorded", "event.withdrawn"
+TERMINAL, DATA = "turn.ended", "data.recorded"
 ENDED_OR_COUNTED = COUNTED | {TERMINAL}
 TRANSCRIPT = COUNTED | {TERMINAL, DATA}
 """The types of which a turn consists. Others fill the index that their producer gave them, and make no turn."""
@@ -106,13 +106,14 @@ def completeness_of(rows: Iterable[Stored]) -> Completeness:
         UpgradeError: The end of a turn is of a newer version.
     """
     told: dict[str, _Told] = {}
-    withdrawn: set[tuple[str, int]] = set()
+    withdrawals: list[Withdrawal] = []
     has_history = False
     for row in rows:
         has_history = has_history or row.envelope.type in HISTORY
-        if (revision := withdrawn_by(row)) is not None:
-            withdrawn.add(revision)
+        if (withdrawal := withdrawal_of(row)) is not None:
+            withdrawals.append(withdrawal)
         told.setdefault(row.envelope.producer, _Told()).take(row)
+    withdrawn = {(id_, revision) for id_, found in in_force(withdrawals).items() for revision in found}
     for one in told.values():
         one.settle(withdrawn)
     judged = [one.judged() for one in told.values() if one.has_transcript()]
@@ -324,18 +325,6 @@ def end_of(row: Stored) -> End:
     body = body_of(row.envelope, row.body, row.position)
     count = max((one for one in (own, body.event_count) if one is not None), default=None)
     return End(count, body.dropped_count or 0, body.previous)
-
-
-def withdrawn_by(row: Stored) -> tuple[str, int] | None:
-    """Return the id and the revision that a row withdraws, if it does.
-
-    Raises:
-        UpgradeError: A newer program wrote it.
-    """
-    if row.envelope.type != WITHDRAWAL or row.envelope.outcome not in ACCEPTED or row.body is None:
-        return None
-    body = body_of(row.envelope, row.body, row.position)
-    return body.id.lower(), body.revision
 
 
 def is_first(row: Stored) -> bool:

@@ -149,7 +149,7 @@ class Facts:
         corrected: Which grades were said again with another time.
         links: One row a link or unlink: position, session, other, relation, evidence, unlink.
         quarantine: For each id in conflict, {revision: position} of its rows.
-        withdrawn: For each id, the (position, revision) that were withdrawn.
+        withdrawn: For each id, the position of each withdrawal of it, the revision and the withdrawal's own id.
         turns: What came of the turns of transcripts (`turn_rows`).
         clock: The largest event time up to the end of each block of `CLOCK_ROWS` positions.
     """
@@ -183,7 +183,7 @@ class Facts:
         self.retired: list[Retired] = []
         self.taken_back: list[tuple[int, str]] = []
         self.quarantine: dict[str, dict[int, int]] = {}
-        self.withdrawn: dict[str, list[tuple[int, int]]] = {}
+        self.withdrawn: dict[str, list[tuple[int, int, str]]] = {}
         self.clock = array("q")
         self._block_end = 0
         self._latest_us = 0
@@ -377,7 +377,13 @@ class Facts:
         self.mention(envelope, body, position)
         if body is not None:
             self.all_touched = True
-            self.withdrawn.setdefault(body.id.lower(), []).append((position, body.revision))
+            self.withdrawn.setdefault(body.id.lower(), []).append((position, body.revision, envelope.id))
+
+    def withdrawals(self, event_id: str, through: int) -> list[tuple[int, int]]:
+        """Return (position, revision) of each withdrawal of an id that is in force at a position."""
+        found = [one for one in self.withdrawn.get(event_id, ()) if one[0] <= through]
+        undone = {own for _, _, own in found if any(one[0] <= through for one in self.withdrawn.get(own, ()))}
+        return [(position, revision) for position, revision, own in found if own not in undone]
 
     def conflict(self, envelope: Envelope, position: int) -> None:
         """A row that stands in quarantine, and with it the first row of its id."""

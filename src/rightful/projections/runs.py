@@ -68,7 +68,7 @@ def quarantined(facts: Facts, through: int) -> Quarantined:
         known = {revision: position for revision, position in revisions.items() if position <= through}
         if len(known) < 2:  # noqa: PLR2004 - the conflict lies behind the position
             continue
-        gone = {revision for position, revision in facts.withdrawn.get(event_id, ()) if position <= through}
+        gone = {revision for _, revision in facts.withdrawals(event_id, through)}
         left = [position for revision, position in known.items() if revision not in gone]
         void += [position for revision, position in known.items() if revision in gone]
         if len(left) > 1:

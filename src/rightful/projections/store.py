@@ -50,7 +50,7 @@ _LISTS: dict[str, Any] = {
     "retired": list[Retired],
     "taken_back": list[tuple[int, str]],
     "quarantine": dict[str, dict[int, int]],
-    "withdrawn": dict[str, list[tuple[int, int]]],
+    "withdrawn": dict[str, list[tuple[int, int, str]]],
 }
 _NUMBERINGS: dict[str, Any] = {
     "arms": list[str],

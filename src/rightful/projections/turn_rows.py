@@ -14,20 +14,19 @@ import numpy as np
 
 from rightful.errors import UpgradeError
 from rightful.ledger.recorded import Page, Stored
+from rightful.ledger.withdrawals import WITHDRAWAL, withdrawal_of
 from rightful.projections.columns import Table
 from rightful.projections.completeness import (
     COUNTED,
     DATA,
     TERMINAL,
     TRANSCRIPT,
-    WITHDRAWAL,
     End,
     State,
     end_of,
     is_first,
     overwrites,
     ranges,
-    withdrawn_by,
 )
 
 SEEN, BESIDE, LOOSE, END, DROPPED, PREVIOUS, TURNLESS, OVERWRITTEN, WITHDRAWN, FILLED = range(10)
@@ -44,7 +43,7 @@ _CONCERNED = TRANSCRIPT | {WITHDRAWAL}
 def table() -> Table:
     """Return an empty table of turns: indexes `first` to `last`, the last of whose rows stands at `pos`.
 
-    `row` tells which row says it, where that can be withdrawn, or which one was.
+    `row` tells which row says it, where that can be withdrawn, or which one was; then `last` tells by which row.
     """
     return Table(name="i4", producer="i4", turn="i8", kind="u1", first="i8", last="i8", pos="u4", row="i8")
 
@@ -131,11 +130,12 @@ class _Group:
 
     def _withdraw(self, row: Stored) -> None:
         try:
-            revision = withdrawn_by(row)
+            found = withdrawal_of(row)
         except UpgradeError:  # as with an end
             return
-        if revision is not None:
-            self._others.append((WITHDRAWN, 0, 0, 0, _row_hashed(*revision)))
+        if found is not None:
+            own = _row_hashed(found.id, 1)
+            self._others.append((WITHDRAWN, 0, own, 0, _row_hashed(found.of, found.revision)))
 
     def _end(self, row: Stored) -> None:
         try:
@@ -198,9 +198,12 @@ def states_of(turns: Table, names: Collection[int] | None = None) -> dict[int, S
 
 
 def _withdrawn(turns: Table) -> frozenset[tuple[int, int]]:
-    """Return which rows of which names were withdrawn."""
+    """Return which rows of which names are withdrawn by a row that is not withdrawn itself."""
     rows = np.flatnonzero(turns["kind"] == WITHDRAWN)
-    return frozenset(zip(turns["name"][rows].tolist(), turns["row"][rows].tolist(), strict=True))
+    names, own, of = (turns[name][rows].tolist() for name in ("name", "last", "row"))
+    named = frozenset(zip(names, of, strict=True))
+    pairs = zip(names, own, of, strict=True)
+    return frozenset((name, row) for name, withdrawal, row in pairs if (name, withdrawal) not in named)
 
 
 def _note(worst: dict[int, int], at: tuple[int, int] | None, turns: dict[int, _Turn]) -> None:

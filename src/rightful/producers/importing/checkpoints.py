@@ -5,6 +5,8 @@ real path. All of them may be deleted at any time; the files are then read from 
 adds nothing, since an event's id comes from what the file says. One is written after the commit of the
 events it stands for, so a killed import reads a part again and never leaves one out.
 
+A newer reader (`READER_VERSION` of its kind) reads a file again that an older one has read; see `renewal`.
+
 None is trusted. What is damaged, of another version of the program, of another ledger, or of rows that
 the ledger does not have (it was restored from a backup) counts as missing. Reading goes on only where
 the file still begins with what was read:
@@ -22,6 +24,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -31,6 +34,7 @@ from rightful import limits
 from rightful.errors import DamagedRowError
 from rightful.producers.importing.files import OpenFile, Problem, opened
 from rightful.producers.importing.growing import Lines, Place, Readable
+from rightful.producers.importing.renewal import Derived, Renewal
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
@@ -57,6 +61,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         version: The form, and the program that wrote it: a newer one may take more of the same lines.
+        reader: The version of the reader; 1 where an earlier program wrote it.
         form: The form of the reader's state.
         kind: The kind it was read as.
         path: Its real path; surrogates are escaped.
@@ -69,6 +74,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
         edges: The digests of the head and of what stands before the place; of a rewritten file the
             digest of all that was read.
         lost: How many problems were reported up to there.
+        derived: The positions of what it derives: ranges, both ends in them.
         state: What its reader said.
     """
 
@@ -85,6 +91,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     edges: list[str]
     lost: int
     state: dict[str, Any]
+    reader: int = 1
+    derived: list[tuple[int, int]] = []
 
 
 _decoder = msgspec.json.Decoder(Checkpoint)
@@ -106,23 +114,74 @@ class Checkpoints:
         self.again = again
         self._log = log
         self._version = f"{VERSION}/{_program()}"
+        self._derived: dict[str, Derived] = {}
         self._told = self._swept = False
 
     def load(self, kind: GrowingKind, path: str) -> Checkpoint | None:
         """Return what is kept of a file, if it can be used with this ledger; None otherwise."""
-        real = Path(path).resolve()
+        found = self._found(kind, path)
+        wanted = (self._version, _form(kind), reader_version(kind))
+        return found if found is not None and (found.version, found.form, found.reader) == wanted else None
+
+    def older(self, kind: GrowingKind, path: str) -> Checkpoint | None:
+        """Return what an older reader kept of a file in this ledger; nothing can be read on from there."""
+        found = self._found(kind, path)
+        return found if found is not None and found.reader < reader_version(kind) else None
+
+    def renewal(self, kind: GrowingKind, older: Checkpoint) -> Renewal:
+        """Return what finds the events that an older reader derived from a file and a newer one does not."""
+        is_rewritten = kind.GROWS == "rewritten"
+        version, until = reader_version(kind), older.place.offset
+        return Renewal(self._log, self.derived(kind), older.head, until, version, is_rewritten=is_rewritten)
+
+    def derived(self, kind: GrowingKind) -> Derived:
+        """Return what the files of a kind derive, as this version reads them."""
+        if kind.NAME not in self._derived:
+            self._derived[kind.NAME] = Derived(self._log, lambda: self._kept_ranges(kind))
+        return self._derived[kind.NAME]
+
+    def _kept_ranges(self, kind: GrowingKind) -> Iterator[tuple[int, int]]:
         try:
-            with opened(str(self.folder / _name(kind, real)), follow=False) as file:
+            names = [path.name for path in self.folder.iterdir() if path.suffix == ".json"]
+        except OSError:
+            return
+        for name in names:
+            kept = self._read(name)
+            if kept is not None and (kept.kind, kept.ledger, kept.reader) == (
+                kind.NAME,
+                self.ledger,
+                reader_version(kind),
+            ):
+                yield from kept.derived
+
+    def is_of_newer(self, kind: GrowingKind, path: str) -> bool:
+        """Return whether a newer reader than this program's has read a file."""
+        found = self._found(kind, path)
+        return found is not None and found.reader > reader_version(kind)
+
+    def drop(self, kind: GrowingKind, path: str) -> None:
+        """Remove what is kept of a file as one of a kind; it is a cache, so a failure costs only time."""
+        with contextlib.suppress(OSError):
+            (self.folder / _name(kind, Path(path).resolve())).unlink(missing_ok=True)
+
+    def _found(self, kind: GrowingKind, path: str) -> Checkpoint | None:
+        real = Path(path).resolve()
+        found = self._read(_name(kind, real))
+        if found is None or (found.kind, found.path, found.ledger) != (kind.NAME, _shown(real), self.ledger):
+            return None
+        return found if self._stands(found) else None
+
+    def _read(self, name: str) -> Checkpoint | None:
+        """Return the checkpoint in a file; None where it is damaged or of another form."""
+        try:
+            with opened(str(self.folder / name), follow=False) as file:
                 check, _, data = file.stream.read(limits.CHECKPOINT_BYTES + _CHECK_BYTES).partition(b"\n")
             if hashlib.sha256(data).hexdigest().encode() != check:
                 return None
             found = _decoder.decode(data)
         except (OSError, ValueError, RecursionError):
             return None
-        wanted = (self._version, _form(kind), kind.NAME, _shown(real), self.ledger)
-        if (found.version, found.form, found.kind, found.path, found.ledger) != wanted:
-            return None
-        return found if self._stands(found) else None
+        return found if found.version.partition("/")[0] == str(VERSION) else None
 
     def _stands(self, kept: Checkpoint) -> bool:
         """Say whether the ledger has the rows that it had when this was kept."""
@@ -134,7 +193,14 @@ class Checkpoints:
     def _anchor(self, position: int) -> str:
         return next(iter(self._log.scan(position - 1, position)))[0].envelope.commitment if position else ""
 
-    def save(self, kind: GrowingKind, reading: Reading, state: dict[str, Any], lost: int) -> Problem | None:
+    def save(
+        self,
+        kind: GrowingKind,
+        reading: Reading,
+        state: dict[str, Any],
+        lost: int,
+        derived: Sequence[tuple[int, int]] = (),
+    ) -> Problem | None:
         """Keep how far a file was read, once its events are in the ledger.
 
         Returns:
@@ -162,6 +228,8 @@ class Checkpoints:
             edges=known.edges,
             lost=lost,
             state=state,
+            reader=reader_version(kind),
+            derived=list(derived),
         )
         try:
             self._write(_name(kind, real), checkpoint)
@@ -323,6 +391,11 @@ def _name(kind: GrowingKind, real: Path) -> str:
 
 def _form(kind: GrowingKind) -> int:
     return int(getattr(kind, "STATE_VERSION", 1))
+
+
+def reader_version(kind: GrowingKind) -> int:
+    """Return the version of a kind's reader: what it derives from the same bytes."""
+    return int(getattr(kind, "READER_VERSION", 1))
 
 
 def _program() -> str:

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from rightful import limits
 from rightful.errors import RightfulError
-from rightful.producers.importing.files import Problem
+from rightful.producers.importing.files import Found, Problem
 from rightful.producers.importing.readers import End
+from rightful.producers.importing.renewal import Ranges
 from rightful.producers.importing.reports import BEFORE, Span
 
 if TYPE_CHECKING:
     from rightful.producers.importing.checkpoints import Checkpoint, Checkpoints, Reading
     from rightful.producers.importing.readers import GrowingKind, GrowingReader, Origin
+    from rightful.producers.importing.renewal import Renewal
     from rightful.producers.importing.run import Run
 
 
@@ -25,6 +27,7 @@ class Growth:
         reading: Its lines, from where it is read.
         kept: What is kept of the last import.
         checkpoints: Where how far it was read is kept; None where it is not.
+        older: What an older reader kept of the same bytes; None where none did.
 
     Raises:
         InvalidEventError: A file of that name cannot be read as this kind.
@@ -37,9 +40,12 @@ class Growth:
         reading: Reading,
         kept: Checkpoint | None,
         checkpoints: Checkpoints | None,
+        older: Checkpoint | None = None,
     ) -> None:
         self._kind = kind
         self._checkpoints = checkpoints
+        self._older = older
+        self._path = origin.path
         self._kept, self._reading = kept, reading
         if kept is not None and reading.fits and checkpoints is not None and checkpoints.again:
             self._anew()
@@ -66,19 +72,36 @@ class Growth:
     def take(self, run: Run) -> None:
         """Append the events of what grew, and keep how far that is."""
         lines, reader = self._reading.lines, self._reader
+        renewal = self._prepare_renewal(run)
         appended = kept = self._reading.begin.offset
         for item in lines:
             run.take(reader, item)
+            if renewal is not None and isinstance(item, Found):
+                renewal.take_line(item, lines.offset)
             if len(run.waiting) >= limits.IMPORT_EVENTS or lines.offset - appended >= limits.IMPORT_BYTES:
                 run.flush(reader)
                 appended = lines.offset
-                if appended - kept >= limits.CHECKPOINT_EVERY_BYTES and self._reading.fits:
+                if appended - kept >= limits.CHECKPOINT_EVERY_BYTES and self._reading.fits and renewal is None:
                     kept = appended
                     self._keep(run)
         run.finish(reader, End(self._reading.digest, run.is_whole))
         self._say(run)
+        if renewal is not None and self._older is not None:
+            if run.is_mistaken or lines.offset < self._older.place.offset:
+                return  # what was not read again proves nothing; the next import does all of it
+            run.withdraw(renewal)
         if self._kept is None or not self._reading.fits or lines.place != self._kept.place:
             self._keep(run)
+
+    def _prepare_renewal(self, run: Run) -> Renewal | None:
+        if self._checkpoints is None or self._checkpoints.is_of_newer(self._kind, self._path):
+            return None
+        run.derived = self._checkpoints.derived(self._kind)
+        if self._kept is not None and self._reading.fits:
+            run.ranges = Ranges(self._kept.derived)
+        if self._older is not None:
+            run.renewal = self._checkpoints.renewal(self._kind, self._older)
+        return run.renewal
 
     def _say(self, run: Run) -> None:
         """Say how much was read of how much, and that what was wrong before is not told again."""
@@ -101,6 +124,6 @@ class Growth:
             run.mistake(None, error)
             return
         before = 0 if self._kept is None or not self._reading.fits else self._kept.lost
-        told = self._checkpoints.save(self._kind, self._reading, state, before + run.report.lost)
+        told = self._checkpoints.save(self._kind, self._reading, state, before + run.report.lost, run.ranges.kept())
         if told is not None:
             run.tell(told)

@@ -11,6 +11,7 @@ import io
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from rightful import limits
@@ -181,18 +182,54 @@ class Import(NamedTuple):
                 if before.fits:
                     return self._read_on(kind, origin, before, kept)
                 tried[kind.NAME] = before, kept
+        return self._recognised(growing, origin, file, tried)
+
+    def _recognised(
+        self,
+        growing: list[GrowingKind],
+        origin: Origin,
+        file: OpenFile,
+        tried: dict[str, tuple[Reading, Checkpoint | None]],
+    ) -> FileReport:
+        """Import a file of which this program's readers have read nothing that it still begins with."""
+        older = self._older(growing, file)
+        file.stream.seek(0)
         run = self._run(origin, file)
         # of JSON lines that nobody recognises yet, a torn last one waits; elsewhere what is torn is broken
         lines = iter(Lines(file.stream)) if origin.name.endswith(".jsonl") else objects_of(file.stream)
         found = self._kind(run, origin, lines)
+        kind: Kind | None = None if found is None else found[0]
+        for other in growing:
+            if other.NAME in older and other is not kind and not run.is_mistaken:
+                self._disown(other, origin, file, older[other.NAME], run)
         file.stream.seek(0)
-        if found is None:
+        if kind is None:
             return run.report
-        if not is_growing(found[0]):
+        if not is_growing(kind):
             return self.stream(origin, file.stream, file=file)
-        kind = found[0]
         before, kept = tried.get(kind.NAME) or (_reading(kind, file, None), None)
-        return self._read_on(kind, origin, before, kept)
+        return self._read_on(kind, origin, before, kept, older.get(kind.NAME))
+
+    def _older(self, kinds: list[GrowingKind], file: OpenFile) -> dict[str, Checkpoint]:
+        """Return what older readers kept of a file that still begins with what they read, by the kind's name."""
+        if self.checkpoints is None:
+            return {}
+        found = {kind.NAME: (kind, kept) for kind in kinds if (kept := self.checkpoints.older(kind, file.path))}
+        return {name: kept for name, (kind, kept) in found.items() if _reading(kind, file, kept).fits}
+
+    def _disown(self, kind: GrowingKind, origin: Origin, file: OpenFile, older: Checkpoint, run: Run) -> None:
+        """Withdraw what an older reader derived from a file of another kind, which it mistook for its own."""
+        assert self.checkpoints is not None
+        with suppress(InvalidEventError):
+            reader, renewal = kind.reader(origin), self.checkpoints.renewal(kind, older)
+            lines = _reading(kind, file, None).lines
+            for item in lines:
+                if isinstance(item, Found):
+                    renewal.take_line(item, lines.offset)
+                    with suppress(Exception):  # what it cannot read now, it derives nothing from
+                        renewal.take_events([event for event in reader.events(item) if not isinstance(event, Problem)])
+            run.withdraw(renewal)
+            self.checkpoints.drop(kind, origin.path)
 
     def _run(self, origin: Origin, file: OpenFile | None) -> Run:
         return Run(self.log, self.began, origin.path, lambda: _tell(self.progress, file), receipts=self.receipts)
@@ -248,11 +285,18 @@ class Import(NamedTuple):
         run.finish(reader, End(digested.sha256, run.is_whole))
         return run.report
 
-    def _read_on(self, kind: GrowingKind, origin: Origin, found: Reading, kept: Checkpoint | None) -> FileReport:
+    def _read_on(
+        self,
+        kind: GrowingKind,
+        origin: Origin,
+        found: Reading,
+        kept: Checkpoint | None,
+        older: Checkpoint | None = None,
+    ) -> FileReport:
         """Import what a growing file holds behind the place up to which it was imported."""
         run = self._run(origin, found.file)
         try:
-            growth = Growth(kind, origin, found, kept, self.checkpoints)
+            growth = Growth(kind, origin, found, kept, self.checkpoints, older)
         except NotYetError as error:
             return run.wait(error)
         except InvalidEventError as error:

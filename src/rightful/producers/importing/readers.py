@@ -169,6 +169,10 @@ class GrowingKind(Kind, Protocol):
     Its reader's state may change its form from one version to the next: a class attribute
     `STATE_VERSION`, 1 if there is none, is raised then, and files are read from their beginning.
 
+    The class attribute `READER_VERSION`, 1 if there is none, is raised with every change of what is derived from the
+    same bytes: then files are read from their beginning, and what is derived no longer is withdrawn (`renewal`).
+    Change no text that an event or a key of an earlier version holds: derive an event of another key instead.
+
     Attributes:
         GROWS: `APPENDED` where the tool only ever appends to a file, `REWRITTEN` where it may write
             it anew: then all that was read is compared before reading goes on.

@@ -12,12 +12,14 @@ from rightful.errors import ConditionFailedError, InvalidEventError, RightfulErr
 from rightful.producers.importing.files import NO_OBJECT, Found, Problem
 from rightful.producers.importing.foreign import described
 from rightful.producers.importing.recognising import ONLY, foreign
+from rightful.producers.importing.renewal import Ranges
 from rightful.producers.importing.reports import PASSED_OVER, Answers, FileReport, Told, is_stored
 
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
     from rightful.ledger.recorded import Receipt
     from rightful.producers.importing.readers import End, Kind, NotYetError, Reader, Wire
+    from rightful.producers.importing.renewal import Derived, Renewal
 
 _TRIES = 50  # decisions anew when other writers grade the same sessions meanwhile
 
@@ -37,6 +39,9 @@ class Run:
         waiting: Events that wait to be appended, each with its line.
         is_whole: Whether all of it could be read.
         is_mistaken: Whether we did not foresee something, so that it was not imported whole.
+        derived: What the files of its kind derive; None where that is not asked.
+        ranges: The positions of what this file derives.
+        renewal: What the file proves of what an older reader derived from it; None where no older one read it.
     """
 
     def __init__(self, log: Log, began: int, path: str, written: Callable[[], None], *, receipts: bool = False) -> None:
@@ -46,6 +51,9 @@ class Run:
         self._written = written
         self.is_whole = True
         self.is_mistaken = False
+        self.derived: Derived | None = None
+        self.ranges = Ranges()
+        self.renewal: Renewal | None = None
         self.waiting: list[tuple[int, Wire]] = []
         self.report = FileReport(path, problems=[], kinds={})
         self.tell = Told(self.report).tell
@@ -120,8 +128,32 @@ class Run:
                 if self.report.answers is not None:
                     self.report.answers.give(line, receipt)
             self._follow(reader, part, receipts)
+            self._renew([event for _, event in part], receipts)
             self._log.recorder.rest()
             self._written()
+
+    def _renew(self, events: list[Wire], receipts: list[Receipt]) -> None:
+        """Note what was derived, and put in force again what an earlier reading withdrew of that."""
+        self.ranges.take(receipts)
+        if self.renewal is not None:
+            self.renewal.take_events(events)
+        if self.derived is not None and (again := self.derived.take(events, receipts)):
+            self._append(again)
+
+    def withdraw(self, renewal: Renewal) -> None:
+        """Withdraw what an older reader derived from the file and the newer one does not."""
+        events = list(renewal.events())
+        for start in range(0, len(events), limits.IMPORT_EVENTS):
+            self._append(events[start : start + limits.IMPORT_EVENTS])
+            self._written()
+        if events:
+            what = "event was withdrawn" if len(events) == 1 else "events were withdrawn"
+            why = "an earlier version read them from this file, and this version does not"
+            self.tell(Problem(None, f"{len(events):,} {what}: {why}", lost=False))
+
+    def _append(self, events: list[Wire]) -> None:
+        for event, receipt in zip(events, self._log.append(events), strict=True):
+            self._count(None, event["type"], receipt)
 
     def _follow(self, reader: Reader, part: list[tuple[int, Wire]], receipts: list[Receipt]) -> None:
         """Append what is to be recorded of how a part was received."""
@@ -164,7 +196,7 @@ class Run:
         else:
             self.tell(Problem(problem.line, PASSED_OVER + what, lost=False))
 
-    def _count(self, line: int, kind: str, receipt: Receipt) -> None:
+    def _count(self, line: int | None, kind: str, receipt: Receipt) -> None:
         match receipt.outcome:
             case "duplicate":
                 self.report.duplicate += 1

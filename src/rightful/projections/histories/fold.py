@@ -35,12 +35,14 @@ class Shown(Struct, frozen=True):
         forked_at: The position of the fork that the history begins with; 0 if there is none.
         is_appended: Items were appended in this session, so what its transcript tells is no item.
         without: What is to count as never done; None for nothing.
+        placed: The ids of the events that have the place of a withdrawn event, by the id of that.
     """
 
     settled: dict[str, frozenset[int]] = {}
     forked_at: int = 0
     is_appended: bool = False
     without: Without | None = None
+    placed: dict[str, tuple[str, ...]] = {}
 
     def counts(self, row: Stored) -> bool:
         """Whether what a row says counts: of what is told the newest, of what was done the first, once."""

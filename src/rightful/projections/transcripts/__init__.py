@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator
 from rightful.ledger.recorded import Stored
 from rightful.projections.completeness import completeness_of
 from rightful.projections.transcripts.beside import put_beside
-from rightful.projections.transcripts.calls import calls_of
+from rightful.projections.transcripts.calls import calls_of, withdrawn_calls
 from rightful.projections.transcripts.covering import Covering
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
 from rightful.projections.transcripts.facts import Gathered
@@ -59,8 +59,9 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
     sources = Sources(parts_of(facts))
     parts: list[Part] = sources.parts
     groups = used(parts)
+    live = [part for part in parts if not part.fact.withdrawn]
     telling = Telling(sources.tells_messages, found.late, rows=revisions)
-    told = telling.entries(parts, calls_of(parts), groups)
+    told = telling.entries(parts, [*calls_of(live), *withdrawn_calls(parts)], groups)
     Covering(facts, begun_with(facts, others)).put(told)
     put_holes(told, found.holes)
     transcript = Transcript(

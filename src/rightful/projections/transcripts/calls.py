@@ -87,6 +87,16 @@ class Call:
             self.take_result(result)
 
 
+def withdrawn_calls(parts: Iterable[Part]) -> list[Call]:
+    """Return the calls and results that were withdrawn, each for itself: nothing answers them."""
+    found: list[Call] = []
+    for part in parts:
+        if part.fact.withdrawn and part.kind in {"tool_call", "tool_result"}:
+            found.append(Call())
+            (found[-1].take_call if part.kind == "tool_call" else found[-1].take_result)(part)
+    return found
+
+
 def calls_of(parts: Iterable[Part]) -> list[Call]:
     """Return the calls that some parts tell; all but calls and results is passed over.
 

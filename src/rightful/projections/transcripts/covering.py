@@ -50,16 +50,18 @@ class Covering:
 
     def _take_all(self, facts: Iterable[Fact]) -> None:
         """Take the facts of one session."""
-        known = sorted(facts, key=lambda one: one.position)
+        known = sorted(facts, key=lambda one: one.place)
         is_appended = any(one.kind == "history_appended" and not one.withdrawn for one in known)
         for fact in known:
             self._positions[fact.id] = fact.position
             self._take(fact, is_appended=is_appended)
 
     def _take(self, fact: Fact, *, is_appended: bool) -> None:
+        if fact.withdrawn:
+            return
         if fact.kind in _ITEMS and not is_appended:
             self._append((fact.id, 0))
-        elif fact.body is None or fact.withdrawn:
+        elif fact.body is None:
             return
         elif fact.kind == "history_appended":
             for place in range(len(fact.body.items)):

@@ -16,6 +16,7 @@ from rightful.errors import UpgradeError
 from rightful.events import TYPES
 from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.recorded import Stored
+from rightful.ledger.withdrawals import Withdrawal, in_force, replacements, withdrawal_of
 from rightful.transcript_events import OVERWRITING, REPEATED
 
 TOLD = {
@@ -52,6 +53,8 @@ class Fact:
         turn: The turn of its first row.
         index: The lowest index of its rows in that turn; None where they have none.
         position: The position of its first row.
+        place: Its place among the facts of its session: its position and 0, or, of what a newer reader derived in the
+            place of a withdrawn event, the position of that and which one it is, from 1.
         row: The row whose content is shown.
         body: What that row says; None once it is erased, and where nothing can be shown.
         conflicts: The rows in quarantine.
@@ -65,7 +68,7 @@ class Fact:
     """
 
     __slots__ = (
-        "body", "conflicts", "id", "index", "kind", "position", "producer", "row", "rows", "states", "turn",
+        "body", "conflicts", "id", "index", "kind", "place", "position", "producer", "row", "rows", "states", "turn",
         "withdrawn",
     )  # fmt: skip
 
@@ -78,6 +81,7 @@ class Fact:
         self.producer = envelope.producer
         self.turn = envelope.turn
         self.position = rows[0].position
+        self.place = (self.position, 0)
         self.index = _lowest(rows, envelope.turn)
         self.row = leading
         self.conflicts: list[Stored] = []
@@ -165,7 +169,7 @@ class Gathered:
         self.beside: list[Stored] = []
         self.turns: dict[str, int] = {}
         self._rows: dict[str, list[Stored]] = {}
-        self._withdrawn: dict[str, set[int]] = {}
+        self._withdrawals: list[Withdrawal] = []
         self._texts: dict[str | None, str | None] = {}
 
     def take(self, row: Stored) -> None:
@@ -183,9 +187,8 @@ class Gathered:
             raise UpgradeError(row.position, envelope.type, envelope.schema)
         elif envelope.type in BESIDE and envelope.outcome in ACCEPTED:
             self.beside.append(row)
-        elif envelope.type == "event.withdrawn" and envelope.outcome in ACCEPTED and row.body is not None:
-            body = said(row)
-            self._withdrawn.setdefault(body.id.lower(), set()).add(body.revision)
+        elif (withdrawal := withdrawal_of(row)) is not None:
+            self._withdrawals.append(withdrawal)
 
     def _lightened(self, envelope: Envelope) -> Envelope:
         """Return an envelope without its commitment, and with texts that all rows share: a session's rows are many."""
@@ -203,9 +206,12 @@ class Gathered:
     def facts(self) -> list[Fact]:
         """Return the facts in the order of the conversation."""
         nothing: frozenset[int] = frozenset()
-        found = {
-            id_: Fact(rows, self._withdrawn.get(id_, nothing), keeps=self._keeps) for id_, rows in self._rows.items()
-        }
+        withdrawn = in_force(self._withdrawals)
+        found = {id_: Fact(rows, withdrawn.get(id_, nothing), keeps=self._keeps) for id_, rows in self._rows.items()}
+        for id_, ids in replacements(self._withdrawals).items():
+            if id_ in found:
+                for number, fact in enumerate((found[new] for new in ids if new in found), 1):
+                    fact.place = (found[id_].position, number)
         for fact in [one for one in found.values() if one.kind == "data" and _is_ours(one)]:
             del found[fact.id]
             _place_again(found, fact)
@@ -214,15 +220,20 @@ class Gathered:
     def _ordered(self, facts: list[Fact]) -> list[Fact]:
         """Turns by their first row; within one by index, and what has none behind what came before it."""
         highest: dict[str, int] = {}
-        keys: dict[str, tuple[int, int, int, int]] = {}
-        for fact in sorted(facts, key=lambda one: one.position):
+        starts: dict[str, tuple[int, int]] = {turn: (position, 0) for turn, position in self.turns.items()}
+        keys: dict[str, tuple[tuple[int, int], int, int, tuple[int, int]]] = {}
+        known = sorted(facts, key=lambda one: one.place)
+        for fact in known:
+            if fact.turn is not None:
+                starts[fact.turn] = min(starts[fact.turn], fact.place)
+        for fact in known:
             if fact.turn is None:
-                keys[fact.id] = (fact.position, 0, 0, fact.position)
+                keys[fact.id] = (fact.place, 0, 0, fact.place)
                 continue
-            start = self.turns[fact.turn]
+            start = starts[fact.turn]
             if fact.index is None:
-                keys[fact.id] = (start, highest.get(fact.turn, -1), 1, fact.position)
+                keys[fact.id] = (start, highest.get(fact.turn, -1), 1, fact.place)
             else:
                 highest[fact.turn] = max(highest.get(fact.turn, -1), fact.index)
-                keys[fact.id] = (start, fact.index, 0, fact.position)
+                keys[fact.id] = (start, fact.index, 0, fact.place)
         return sorted(facts, key=lambda one: keys[one.id])

@@ -80,7 +80,7 @@ def used(parts: Iterable[Part]) -> list[Used]:
 
 def _key(part: Part) -> object:
     said, turn = part.said, part.turn
-    if not said:
+    if not said or part.fact.withdrawn:
         return part.at
     if said["of"] is not None:
         return said["cumulative"], said["of"], said.get("run")  # some models give all their responses one id
@@ -97,7 +97,7 @@ def total(groups: Iterable[Used], tells_messages: Callable[[str], bool], togethe
         tells_messages: Says whether a producer tells messages.
         together: The producers whose batches make one history.
     """
-    known = list(groups)
+    known = [one for one in groups if not one.part.fact.withdrawn]
     added = [one for one in known if not one.cumulative]
     producers = list(dict.fromkeys(part.fact.producer for one in added for part in one.parts))
     lead = next((one for one in producers if tells_messages(one)), producers[0] if producers else None)

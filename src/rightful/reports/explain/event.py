@@ -289,19 +289,18 @@ class _Told:
         return run_of(case_of(facts, self.policy, self.through, [number]), number).reason
 
     def _withdrawals(self, facts: Facts) -> list[str]:
-        found = facts.withdrawn.get(self.row.envelope.id.lower(), [])
+        found = facts.withdrawals(self.row.envelope.id.lower(), self.through)
         return [
             f"The `event.withdrawn` at #{position} withdraws revision {revision} of its id."
             for position, revision in found
-            if position <= self.through
         ]
 
     def _revisions(self) -> list[Revision]:
         shown = _shown(self.rows)
         gone: set[int] = set()
         if self.facts is not None:
-            found = self.facts.withdrawn.get(self.row.envelope.id.lower(), [])
-            gone = {revision for position, revision in found if position <= self.through}
+            found = self.facts.withdrawals(self.row.envelope.id.lower(), self.through)
+            gone = {revision for _, revision in found}
         return [
             Revision(
                 position=one.position,

@@ -1,0 +1,82 @@
+"""Withdrawals: which revisions of which events `event.withdrawn` rows leave without effect.
+
+A withdrawal is an event like any other, so a later withdrawal of it puts the revision in force again. That later
+one cannot be undone in turn: to withdraw the revision once more, write a new withdrawal.
+
+An importer that withdraws what its newer reader does not derive says so in `extra`: `reader`, the version of that
+reader, and `instead`, the ids of the events that it derived from the same line. Those have the place of the event that
+was withdrawn, wherever in the ledger they are, so that an upgraded ledger tells what a new one tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rightful.envelope import body_of
+from rightful.ledger.classify import ACCEPTED
+from rightful.ledger.recorded import Stored
+
+WITHDRAWAL = "event.withdrawn"
+"""The type of the event that withdraws a revision of another."""
+
+
+class Withdrawal(NamedTuple):
+    """What one `event.withdrawn` row states.
+
+    Attributes:
+        id: Its own event id.
+        of: The event of which a revision is withdrawn.
+        revision: The revision, from 1.
+        reader: The version of the reader that did not derive it; None where another reason withdrew it.
+        instead: The ids of what that reader derived in its place.
+    """
+
+    id: str
+    of: str
+    revision: int
+    reader: int | None = None
+    instead: tuple[str, ...] = ()
+
+
+def withdrawal_of(row: Stored) -> Withdrawal | None:
+    """Return what a row withdraws; None if it is no accepted withdrawal, or was erased.
+
+    Raises:
+        UpgradeError: A newer program wrote it.
+    """
+    if row.envelope.type != WITHDRAWAL or row.envelope.outcome not in ACCEPTED or row.body is None:
+        return None
+    body = body_of(row.envelope, row.body, row.position)
+    extra = body.extra if isinstance(body.extra, dict) else {}
+    reader, instead = extra.get("reader"), extra.get("instead")
+    if type(reader) is not int:
+        return Withdrawal(row.envelope.id, body.id.lower(), body.revision)
+    ids = tuple(one for one in instead if isinstance(one, str)) if isinstance(instead, list) else ()
+    return Withdrawal(row.envelope.id, body.id.lower(), body.revision, reader, ids)
+
+
+def in_force(withdrawals: Iterable[Withdrawal]) -> dict[str, set[int]]:
+    """Return the revisions of each event that are withdrawn, in whatever order the withdrawals come."""
+    revisions: dict[str, set[int]] = {}
+    for withdrawal in _in_force(withdrawals):
+        revisions.setdefault(withdrawal.of, set()).add(withdrawal.revision)
+    return revisions
+
+
+def replacements(withdrawals: Iterable[Withdrawal]) -> dict[str, tuple[str, ...]]:
+    """Return for each withdrawn event the ids of those that have its place; each id once."""
+    placed: set[str] = set()
+    found: dict[str, tuple[str, ...]] = {}
+    for withdrawal in _in_force(withdrawals):
+        ids = tuple(id_ for id_ in dict.fromkeys(withdrawal.instead) if id_ not in placed and id_ != withdrawal.of)
+        if ids:
+            placed.update(ids)
+            found[withdrawal.of] = found.get(withdrawal.of, ()) + ids
+    return found
+
+
+def _in_force(withdrawals: Iterable[Withdrawal]) -> list[Withdrawal]:
+    found = list(withdrawals)
+    undone = {withdrawal.of for withdrawal in found}
+    return [withdrawal for withdrawal in found if withdrawal.id not in undone]
