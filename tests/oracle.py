@@ -26,7 +26,9 @@ open, the code's is taken over, since it is a reasonable one:
 - An arm's context is that of its first countable exposure, of one time that with a context, by its text; the age
   of a run is that of its first one.
 - A run of which an opening balance holds a grade is in it, whatever is graded later: it cannot be taken out again.
-- `newest` seeks the exposures of one name, not of its run, and takes all times as they are.
+- `newest` seeks the exposures of one name, not of its run, and takes all times as they are. What only says what a
+  draw withheld did not rewrite the file; a file's mention of arms counts only where the session gives one of them no
+  time of its own.
 - A withdrawal counts whatever position it has, and whether or not its own id is in conflict.
 - An erased grade is a unit of its own, since its grader is no longer known.
 - What another updater decayed or dropped at or before a balance's `through`, or before the balance was taken, is in it.
@@ -209,13 +211,18 @@ class _Oracle:
 
     def _aim_newest(self, unit: Unit) -> None:
         """The newest-file rule as of the grade's time: the session that had listed an arm and was written last."""
-        shown = [one for one in self.told.shown if one.usable and one.at <= unit.grade.at]
-        of = {one.name: self._session(one.name) for one in shown}
+        usable = [one for one in self.told.shown if one.usable]
+        of = {one.name: self._session(one.name) for one in usable}
+        timed = {(of[one.name], arm) for one in usable if not one.file_time for arm in one.arms}
+        shown = [
+            one
+            for one in usable
+            if one.at <= unit.grade.at
+            and not (one.file_time and one.arms and all((of[one.name], arm) in timed for arm in one.arms))
+        ]
         written: dict[Name, int] = {}
-        for name in set(of.values()):
-            mine = [one for one in shown if of[one.name] == name]
-            if any(one.arms for one in mine):
-                written[name] = max(one.at for one in mine)
+        for name in {of[one.name] for one in shown if one.arms}:
+            written[name] = max(one.at for one in shown if of[one.name] == name and not one.is_draw)
         newest = [name for name, at in written.items() if at == max(written.values())]
         unit.source = newest[0] if len(newest) == 1 else None
         unit.tied = len(newest) > 1

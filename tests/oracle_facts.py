@@ -48,6 +48,7 @@ class Shown:
     file_time: bool
     usable: bool
     erased: bool
+    is_draw: bool = False
 
     def told_first(self) -> tuple[int, bool, str, int]:
         """By time; of one time those with a context first, by what it says, so that arrival decides nothing."""
@@ -265,6 +266,7 @@ class Told:
             event.at_basis == "file",
             row.position not in self.unusable,
             False,
+            not event.arms and (bool(event.withheld) or "withheld" in (event.extra or {})),
         )
 
     def _grade(self, line: Line) -> Grade | None:

@@ -51,6 +51,7 @@ exposures = merged(
     some(withheld=shown((1, 2)), context=contexts.filter(lambda found: found is not None)),
     st.sampled_from([{}] * 5 + [{"at_basis": "file"}]),
     st.sampled_from([{}] * 5 + [{"alias": True}]),
+    st.sampled_from([{}] * 5 + [{"extra": {"epsilon": 0.3, "withheld": []}}]),
 )
 
 rubrics = st.sampled_from([{}] * 6 + [{"rubric": "tone"}])

@@ -10,6 +10,7 @@ import msgspec
 from rightful.errors import UsageError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DAY_US = 86_400_000_000
 _FARTHEST_S = 62_135_596_800  # back to the year 1, where calendars end, and as far ahead
 _FIRST_US = -_FARTHEST_S * 1_000_000
 _LAST_US = 253_402_300_799_999_999  # the end of the year 9999, where calendars end

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_posteriors import fill
+from tests.projections.telling import exposed, graded
+
+import rightful
 
 
 def test_the_first_line_says_in_words_what_went_where(run: Run, ledger: Path) -> None:
@@ -60,8 +63,6 @@ def test_an_empty_ledger_has_no_rates(run: Run, ledger: Path) -> None:
 def test_what_cannot_be_told_is_bounds_and_not_a_guess(run: Run, ledger: Path) -> None:
     """The graded workspace session has no link to the namespace of the exposures."""
     fill(ledger)
-    import rightful
-
     with rightful.open(ledger) as opened:
         opened.append(
             [
@@ -221,3 +222,44 @@ def test_reference_that_credits_nothing_gives_nothing_to_compare(run: Run, ledge
     assert "The best lesson" not in done.out
     assert "misassigned" not in done.out
     assert (document["best_bound"], document["best_changes"]) == ([], False)
+
+
+def test_the_robbed_sessions_are_listed_one_by_one_and_by_day(run: Run, ledger: Path) -> None:
+    fill(ledger)
+
+    document = run("audit", "--json").document
+    out = run("audit").out
+
+    assert document["foreign_grades_bounds"] == document["policy_credited_grades_bounds"] == [2, 2]
+    assert [(one["grade"], one["session"], one["paid_session"], one["arms"]) for one in document["foreign"]] == [
+        (3, "claude-code:a", "claude-code:b", ["lessons/b\u202e.md"]),
+        (4, "claude-code:ghost", "claude-code:b", ["lessons/b\u202e.md"]),
+    ]
+    assert document["days"] == [
+        {
+            "day": "2026-08-01", "grades": 2, "credited": 2, "foreign": 2, "foreign_bounds": [2, 2],
+            "foreign_reward": pytest.approx(1.2), "robbed_sessions": ["claude-code:a", "claude-code:ghost"],
+        }
+    ]  # fmt: skip
+    assert [line.split() for line in out.splitlines() if line.strip().startswith("2026-08-01")] == [
+        ["2026-08-01", "2", "2", "2", "1.2", "2"]
+    ]
+    assert [line.split()[:6] for line in out.splitlines() if line.strip().startswith("#")] == [
+        ["#3", "2026-08-01", "10:10:00Z", "claude-code:a", "0.8", "claude-code:b"],
+        ["#4", "2026-08-01", "10:11:00Z", "claude-code:ghost", "0.4", "claude-code:b"],
+    ]
+
+
+def test_bounds_are_a_range_in_words_where_file_times_order_nothing(run: Run, ledger: Path) -> None:
+    with rightful.open(ledger) as opened:
+        file = exposed("t:a", "x", at=100.5) | {"at_basis": "file"}
+        opened.append([file, exposed("t:b", "y", at=90.5), graded("t:b", 0.8, at=200.5)])
+
+    out = run("audit").out
+
+    assert out.startswith(
+        "Between 0 and 1 of 1 credited grades (0% to 100%) went to another session's lessons; "
+        "the evidence leaves the order of the rest open."
+    )
+    assert "1 (0 to 1)" in out
+    assert "by its time" in out

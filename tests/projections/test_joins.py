@@ -97,6 +97,28 @@ def test_newest_does_not_count_an_empty_exposure_before_the_first_arm() -> None:
     assert alphas(got) == {"y": 1.8}
 
 
+def test_newest_passes_over_a_draw_that_shows_nothing() -> None:
+    """A dropout log has a line for each draw, also where nothing was withheld; the state file was not rewritten."""
+    for draw in ({"withheld": [{"arm": "w"}]}, {"extra": {"epsilon": 0.3, "withheld": []}}):
+        assert alphas(ask(*TWO, exposed("t:a", at=120) | draw, graded("t:b", 0.8), **NEWEST)) == {"y": 1.8}
+
+
+@pytest.mark.parametrize("at", [90, 120], ids=["last_pretool", "copied"])
+def test_a_files_time_yields_to_the_times_of_the_same_session(at: int) -> None:
+    """A state file lists all arms at one time; logs of the session say when each was shown."""
+    file = exposed("t:a", "x", "z", at=at) | {"at_basis": "file"}
+    later = exposed("t:a", "z", at=300)
+
+    assert alphas(ask(*TWO, file, later, graded("t:b", 0.8, at=200), **NEWEST)) == {"y": 1.8}
+    assert alphas(ask(TWO[0], file, later, graded("t:b", 0.8, at=200), **NEWEST)) == {"x": 1.8}
+
+
+def test_a_files_time_counts_for_an_arm_without_another_time() -> None:
+    file = exposed("t:a", "x", "z", at=120) | {"at_basis": "file"}
+
+    assert alphas(ask(*TWO, file, graded("t:b", 0.8, at=200), **NEWEST)) == {"x": 1.8, "z": 1.8}
+
+
 def test_newest_marks_equal_times_ambiguous() -> None:
     got = ask(exposed("t:a", "x", at=100), exposed("t:b", "y", at=100), graded("t:a", 0.8), **NEWEST)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
+from rightful import times
 from rightful.cli import asking, common, decaying, recorded, what_if
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _BALANCES = "balances"
 _BALANCES_HELP = "opening balances to count on both sides, a pattern of sources (default: none; repeatable)"
 _BAR_CHARS = 40
+_DAYS = 14  # that are shown of those with foreign grades
+_FOREIGN = 30  # grades that are shown
 _BIN_CHARS = 12  # the longest name of a bin
 _COUNT_CHARS = 7
 _LABEL_CHARS = 24
@@ -140,6 +143,8 @@ def _show(found: Audit, policy: Named, against: Named) -> None:
     roles = _roles(policy, against)
     _show_bins(found, roles)
     _show_arms(found, roles)
+    _show_days(found)
+    _show_foreign(found)
 
 
 def _show_arms(found: Audit, roles: _Roles) -> None:
@@ -163,6 +168,58 @@ def _show_arms(found: Audit, roles: _Roles) -> None:
     if rows:
         note = "sorted by W1, the distance of the two beliefs in reward"
         tables.show_table(columns, rows, note=note, drop=["TV", *best, "W1"])
+
+
+def _show_days(found: Audit) -> None:
+    """Show the days on which grades can have gone astray; a day without any is counted in the note."""
+    from rightful.cli import tables
+
+    astray = [day for day in found.days if day.foreign_bounds[1]]
+    if not astray:
+        return
+    rows = [
+        [
+            day.day, f"{day.grades:,}", f"{day.credited:,}", _astray(day.foreign, day.foreign_bounds),
+            asking.number(day.foreign_reward), f"{len(day.robbed_sessions):,}",
+        ]
+        for day in astray[-_DAYS:]
+    ]  # fmt: skip
+    columns = {"day": "", "grades": "n", "credited": "n", "foreign": "n", "gone astray": "reward", "robbed": "sessions"}
+    notes = ["days are UTC"]
+    notes += [f"{common.many(earlier, 'earlier day')} in --json"] if (earlier := len(astray) - len(rows)) > 0 else []
+    if others := len(found.days) - len(astray):
+        notes.append(f"{common.many(others, 'day')} without foreign grades left out")
+    tables.show_table(columns, rows, title="Foreign grades by day", note="; ".join(notes))
+
+
+def _astray(foreign: int, bounds: tuple[int, int]) -> str:
+    low, high = bounds
+    return f"{low:,}" if low == high else f"{foreign:,} ({low:,} to {high:,})"
+
+
+def _show_foreign(found: Audit) -> None:
+    """Show the newest foreign grades: whose, and whom they paid."""
+    from rightful.cli import laid, tables
+
+    if not found.foreign:
+        return
+    rows = [
+        [
+            f"#{grade.grade}", laid.time(times.us_from(grade.at)), grade.session, asking.number(grade.reward),
+            grade.paid_session or "one of several", ", ".join(_file_name(arm) for arm in grade.arms),
+            "yes" if grade.certain else "by its time",
+        ]
+        for grade in found.foreign[-_FOREIGN:]
+    ]  # fmt: skip
+    columns = dict.fromkeys(["grade", "given", "robbed session", "reward", "paid session", "arms", "certain"], "")
+    earlier = len(found.foreign) - len(rows)
+    note = "`rightful explain '#N'` says more about a grade"
+    note += f"; {common.many(earlier, 'earlier grade')} in --json" if earlier else ""
+    tables.show_table(columns, rows, title="Foreign grades", note=note, drop=["arms", "certain", "given"])
+
+
+def _file_name(arm: str) -> str:
+    return arm.rstrip("/").rpartition("/")[2] or arm
 
 
 def _show_bins(found: Audit, roles: _Roles) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from rightful.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope
 from rightful.ledger.recorded import Page
 from rightful.projections.columns import Ints
-from rightful.projections.facts import FILE_TIME, GRADE, UNKNOWN, Aside, Facts
+from rightful.projections.facts import FILE_TIME, GRADE, UNKNOWN, Aside, Facts, flags_of
 
 _ALIAS = b'"alias":true'
 _APPENDED = frozenset({"appended"})
@@ -71,7 +71,7 @@ def add_exposures(facts: Facts, batch: Batch) -> None:
         at=[envelope.at_us for envelope in envelopes],
         pos=positions,
         ctx=[-1 if body.context is None else context(body.context) for body in bodies],
-        flags=[FILE_TIME if envelope.at_basis else 0 for envelope in envelopes],
+        flags=[flags_of(envelope, body) for envelope, body in zip(envelopes, bodies, strict=True)],
         start=start,
         count=size,
     )
@@ -109,6 +109,7 @@ def add_grades(facts: Facts, batch: Batch) -> None:
         ],
         aside=[_aside(facts, body) for body in bodies],
         kind=np.full(len(bodies), GRADE),
+        flags=[FILE_TIME if envelope.at_basis else 0 for envelope in envelopes],
     )
     facts.touch_all(batch.names)
 

@@ -18,10 +18,10 @@ from rightful.events import NOT_OURS
 from rightful.parts import BalanceArm, BalanceContext
 from rightful.projections import turn_rows
 from rightful.projections.columns import Ints, Places, Table
-from rightful.projections.names import Names
+from rightful.projections.names import NO_TIME, Names
 
 GRADE, RETRACTION, ERASED = 0, 1, 2
-FILE_TIME, ERASED_EXPOSURE = 1, 2
+FILE_TIME, ERASED_EXPOSURE, DRAW = 1, 2, 4
 UNKNOWN = "unknown"
 _NAN = float("nan")
 CLOCK_ROWS = 1_024
@@ -168,7 +168,7 @@ class Facts:
         self.withheld = Table(row="i4", arm="i4")
         self.grades = Table(
             name="i4", grader="i4", at="i8", pos="u4", seq="i8", reward="f8",
-            outcome="i4", target="i4", aside="i4", kind="u1",
+            outcome="i4", target="i4", aside="i4", kind="u1", flags="u1",
         )  # fmt: skip
         self.grades_of = Places(self.grades, "name")
         self.links = Table(pos="u4", session="i4", other="i4", relation="u1", evidence="u1", unlink="u1")
@@ -226,7 +226,7 @@ class Facts:
         name = self.names.number(_session(envelope), position, alias=body.alias)
         context = body.context
         context = -1 if context is None else self.contexts.number(context)
-        flags = FILE_TIME if envelope.at_basis else 0
+        flags = flags_of(envelope, body)
         row = self._add_shown(name, envelope.at_us, position, context, flags, body.arms)
         for held in body.withheld:
             self.withheld.append(row, self.arms.number(held.arm))
@@ -284,7 +284,7 @@ class Facts:
         """Add a row of `grades`: name, grader and time, then what it says."""
         name = self.names.number(_session(envelope), said[0], alias=alias)
         grader = self.graders.number((envelope.producer, rubric))
-        self.grades.append(name, grader, envelope.at_us, *said)
+        self.grades.append(name, grader, envelope.at_us, *said, FILE_TIME if envelope.at_basis else 0)
         if self.touched is not None:
             self.touched.add(name)
         return name
@@ -312,7 +312,7 @@ class Facts:
         alias = body is not None and body.alias
         name = self.names.number(_session(envelope), position, alias=alias)
         if not alias:
-            self.names.start(name, position)
+            self.names.start(name, position, NO_TIME if envelope.at_basis else envelope.at_us)
         if body is not None and body.run_nonce is not None:
             self.starts.append(Start(position, name, body.run_nonce))
         self.touch(name)
@@ -413,6 +413,17 @@ class Facts:
 
 def _held(one: BalanceArm | BalanceContext) -> Held:
     return Held(one.alpha, one.beta, one.n, one.rewards, one.last_updated)
+
+
+def flags_of(envelope: Envelope, body: Any) -> int:  # noqa: ANN401 - the body's struct
+    """Return the flags of an exposure: its time is a file's; it only says what a draw withheld.
+
+    A dropout log has a line for each draw, also where nothing was withheld. None of them shows an arm.
+    """
+    flags = FILE_TIME if envelope.at_basis else 0
+    if not body.arms and (body.withheld or (body.extra is not None and "withheld" in body.extra)):
+        flags |= DRAW
+    return flags
 
 
 def _session(envelope: Envelope) -> str:

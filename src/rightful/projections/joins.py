@@ -137,8 +137,9 @@ def newest_sources(scene: Scene, units: Units, targets: Targets) -> Sources:
 
     The historical updater picked the newest file that listed anything. Replayed as of the
     grade's time: among the sessions that had shown an arm by then, the one whose newest exposure
-    is latest; two with the same time are ambiguous rather than guessed. A file that is named by a
-    sanitised form is that of the one session it fits.
+    is latest; two with the same time are ambiguous rather than guessed. A draw that withheld arms
+    did not rewrite the file. A file that is named by a sanitised form is that of the one session
+    it fits; its time counts for the arms that no exposure of that session gives a time for.
     """
     shown = scene.shown
     at = scene.grades.at[units.grade]
@@ -160,10 +161,11 @@ def newest_sources(scene: Scene, units: Units, targets: Targets) -> Sources:
 def _timeline(scene: Scene) -> Ints:
     """Return the exposures by time, from the moment when their session had shown an arm."""
     shown = scene.shown
+    rewrote = shown.usable & ~shown.superseded & ~shown.draw
     first = np.full(len(scene.facts.names), np.iinfo(np.int64).max)
-    listing = shown.usable & (shown.size > 0)
+    listing = rewrote & (shown.size > 0)
     np.minimum.at(first, shown.session[listing], shown.at[listing])
-    rows = np.flatnonzero(shown.usable & (shown.at >= first[shown.session]))
+    rows = np.flatnonzero(rewrote & (shown.at >= first[shown.session]))
     return rows[np.lexsort((shown.pos[rows], shown.at[rows]))]
 
 
@@ -186,10 +188,23 @@ def _kinds(scene: Scene, units: Units, targets: Targets, source: Ints) -> Ints:
     paid = np.maximum(source, 0)
     run = scene.runs.of[paid].astype(np.int64)
     own = (run == units.run) | (run == targets.run)
-    space = scene.facts.names.spaces()
-    first = np.array(scene.facts.names.first, np.int64)
-    known = np.flatnonzero(first <= scene.through)
-    spaces = np.unique(scene.runs.of[known].astype(np.int64) << 32 | space[known])
-    shared = np.isin(units.run << 32 | space[paid], spaces) | np.isin(targets.run << 32 | space[paid], spaces)
-    kind = np.where(own, OWN, np.where(shared & ~targets.unclear, FOREIGN, UNVERIFIABLE))
+    told = told_apart(scene, units, targets, scene.facts.names.spaces()[paid])
+    kind = np.where(own, OWN, np.where(told, FOREIGN, UNVERIFIABLE))
     return np.where(source < 0, NOBODY, kind)
+
+
+def told_apart(scene: Scene, units: Units, targets: Targets, space: Ints) -> Mask:
+    """Return whether a session of a namespace that is not of each unit's run is surely another run.
+
+    Args:
+        scene: The exposures and grades.
+        units: The grades to pay from.
+        targets: What they reach by the bound rule.
+        space: The namespace of the session, for each unit.
+    """
+    of = scene.facts.names.spaces()
+    known = np.flatnonzero(np.array(scene.facts.names.first, np.int64) <= scene.through)
+    spaces = np.unique(scene.runs.of[known].astype(np.int64) << 32 | of[known])
+    shared = np.isin(units.run << 32 | space, spaces) | np.isin(targets.run << 32 | space, spaces)
+    told: Mask = shared & ~targets.unclear
+    return told

@@ -20,6 +20,9 @@ from rightful.projections.texts import Texts
 NOT_MENTIONED = 2**32 - 1
 """The `first` of a name that is only ever named as somebody's `exposure_session`."""
 
+NO_TIME = 2**63 - 1
+"""The `started_us` of a name whose start is not known."""
+
 MANY_FITS = 2
 """How many names that fit are sought: two are ambiguous already."""
 
@@ -38,17 +41,20 @@ class Names:
         alias: 1 where the name was read from a sanitised form.
         first: The position of the first row that names it as `session` or `other`.
         started: The position of its first `session.started`, or `NOT_MENTIONED`.
+        started_us: The earliest time of a `session.started` of it that says its own time; microseconds
+            since 1970, UTC; `NO_TIME` without one.
         by: The number of the producer of its first row, or -1.
         seen_us: When that row says that it happened; microseconds since 1970, UTC; -1 without one.
     """
 
-    COLUMNS = ("alias", "first", "started", "by", "seen_us", "_parent", "_ring")
+    COLUMNS = ("alias", "first", "started", "started_us", "by", "seen_us", "_parent", "_ring")
 
     def __init__(self) -> None:
         self.texts = Texts()
         self.alias = array("B")
         self.first = array("I")
         self.started = array("I")
+        self.started_us = array("q")
         self.by = array("i")
         self.seen_us = array("q")
         self._unmet: list[int] = []
@@ -106,6 +112,7 @@ class Names:
         self.alias.append(alias)
         self.first.append(first)
         self.started.append(NOT_MENTIONED)
+        self.started_us.append(NO_TIME)
         self.by.append(-1)
         self.seen_us.append(-1)
         self._unmet.append(number)
@@ -128,9 +135,10 @@ class Names:
             self.by[number], self.seen_us[number] = producer(envelope.producer), envelope.at_us
         self._unmet = waiting
 
-    def start(self, number: int, position: int) -> None:
-        """Note that a session started under exactly this name."""
+    def start(self, number: int, position: int, at_us: int = NO_TIME) -> None:
+        """Note that a session started under exactly this name, and when if that is known."""
         self.started[number] = min(self.started[number], position)
+        self.started_us[number] = min(self.started_us[number], at_us)
 
     def couple(self, one: int, other: int) -> None:
         """Note that what is known of one name can change what the other earns."""

@@ -180,7 +180,7 @@ def in_time(scene: Scene, grade_at: Ints, shown: Ints) -> tuple[Mask, Mask]:
     at, usable = scene.shown.at[shown], scene.shown.usable[shown]
     late = np.zeros(len(shown), np.bool_)
     if scene.policy.join == "newest":
-        return usable & (at <= grade_at), late
+        return usable & ~scene.shown.superseded[shown] & (at <= grade_at), late
     if scene.policy.causal_order == "strict":
         skew_us = round(scene.policy.skew_s * 1_000_000)
         late = usable & ~scene.shown.file_time[shown] & (at > grade_at + skew_us)

@@ -25,7 +25,7 @@ from rightful.projections.kept import Kept, kept_of
 from rightful.projections.paying import Settlement
 from rightful.projections.posteriors import Beliefs, Posteriors, posteriors_of, shaped, states_of
 from rightful.projections.runs import Runs, quarantined, runs_of
-from rightful.projections.settle import adds_up, counters_of, settle, tally
+from rightful.projections.settle import Settled, adds_up, counters_of, settle, settled, tally
 from rightful.projections.store import Store
 from rightful.projections.sums import Sums, sums_of
 
@@ -200,6 +200,11 @@ class Projected:
             if kept is not None and kept.watermark == through and kept.settlement is not None and policy == KEPT:
                 return kept.settlement
             return settle(self.facts, policy, through, runs=self._runs_at(through))
+
+    def settled(self, policy: Policy, through: int) -> Settled:
+        """Return what `settle` does, with what it was made from."""
+        with self._lock:
+            return settled(self.facts, policy, through, runs=self._runs_at(through))
 
     def _runs_at(self, through: int) -> Runs | None:
         """Return the runs as of the end of the log, computed once; None for a position before it."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from rightful.policies import Policy
 from rightful.projections.columns import Column, Floats, Ints, Mask
-from rightful.projections.facts import ERASED, ERASED_EXPOSURE, FILE_TIME, RETRACTION, Balance, Facts
+from rightful.projections.facts import DRAW, ERASED, ERASED_EXPOSURE, FILE_TIME, RETRACTION, Balance, Facts
 from rightful.projections.runs import Quarantined, Runs, quarantined, runs_of
 
 BINS = (
@@ -29,7 +29,11 @@ NOBODY = -1
 
 
 class Shown(NamedTuple):
-    """The exposures under consideration, one row each, in log order."""
+    """The exposures under consideration, one row each, in log order.
+
+    `draw`: it only says what a draw withheld. `superseded`: a file's mention of arms for which the
+    same session has times (only under the join `newest`).
+    """
 
     row: Ints
     name: Ints
@@ -40,12 +44,14 @@ class Shown(NamedTuple):
     file_time: Mask
     usable: Mask
     erased: Mask
+    draw: Mask
+    superseded: Mask
     start: Ints
     size: Ints
 
 
 class Grades(NamedTuple):
-    """The grade rows under consideration, in log order."""
+    """The grade rows under consideration, in log order; `file_time`: its time is only an upper bound."""
 
     row: Ints
     name: Ints
@@ -60,6 +66,7 @@ class Grades(NamedTuple):
     aside: Ints
     kind: Ints
     conflicting: Mask
+    file_time: Mask
 
 
 class Scene(NamedTuple):
@@ -118,7 +125,7 @@ def scene_of(
         through,
         policy,
         runs,
-        _shown(facts, shown_rows[facts.shown["pos"][shown_rows] <= through], quarantine, through),
+        _shown(facts, shown_rows[facts.shown["pos"][shown_rows] <= through], quarantine, through, policy.join),
         _grades(facts, policy, grade_rows[facts.grades["pos"][grade_rows] <= through], quarantine, through),
         max((one.through_us for one in balances(facts, policy, through, quarantine)), default=-1),
     )
@@ -184,7 +191,7 @@ def _gather(table: Column, rows: Ints) -> Ints:
     return table[rows].astype(np.int64)
 
 
-def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int) -> Shown:
+def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int, join: str) -> Shown:
     table = facts.shown
     pos = _gather(table["pos"], rows)
     keep = ~np.isin(pos, quarantine.void)
@@ -194,7 +201,38 @@ def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int) -> S
     erased = flags & ERASED_EXPOSURE != 0
     usable = ~np.isin(pos, quarantine.unusable) & ~erased
     session = _session_of(facts, name, through)
-    return Shown(rows, name, session, at, pos, context, flags & FILE_TIME != 0, usable, erased, start, count)
+    shown = Shown(
+        rows, name, session, at, pos, context, flags & FILE_TIME != 0, usable, erased,
+        flags & DRAW != 0, np.zeros(len(rows), np.bool_), start, count,
+    )  # fmt: skip
+    return shown if join == "bound" else shown._replace(superseded=_superseded(facts, shown))
+
+
+def _superseded(facts: Facts, shown: Shown) -> Mask:
+    """Return which exposures are a file's mention of arms that the same session's own times cover.
+
+    A state file lists every arm that its session was ever shown, at one time. An arm that a log of the
+    same session lists with the time of its injection was shown then, whatever the file's time is.
+    """
+    sized = shown.usable & (shown.size > 0)
+    vague = np.flatnonzero(sized & shown.file_time)
+    mask = np.zeros(len(shown.row), np.bool_)
+    if len(vague):
+        exact = np.flatnonzero(sized & ~shown.file_time)
+        row, key = listed_arms(facts, shown, vague)
+        open_rows = row[~np.isin(key, listed_arms(facts, shown, exact)[1])]
+        mask[vague] = True
+        mask[vague[open_rows]] = False
+    return mask
+
+
+def listed_arms(facts: Facts, shown: Shown, rows: Ints) -> tuple[Ints, Ints]:
+    """Return, for every arm of some exposures, the place in `rows` and (session, arm) as one number."""
+    count = shown.size[rows]
+    place = np.repeat(np.arange(len(rows)), count)
+    within = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
+    arm = facts.arms_shown["arm"][shown.start[rows][place] + within].astype(np.int64)
+    return place, shown.session[rows][place] << 32 | arm
 
 
 def _session_of(facts: Facts, name: Ints, through: int) -> Ints:
@@ -247,7 +285,10 @@ def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantined, t
     )
     conflicting = np.isin(pos, quarantine.unusable)
     reward = table["reward"][rows]
-    return Grades(rows, name, ranks[grader], grader, seq, at, pos, reward, outcome, target, aside, kind, conflicting)
+    file_time = table["flags"][rows] & FILE_TIME != 0
+    return Grades(
+        rows, name, ranks[grader], grader, seq, at, pos, reward, outcome, target, aside, kind, conflicting, file_time
+    )
 
 
 def _rank(grader: str, policy: Policy) -> int:

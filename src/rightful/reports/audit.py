@@ -25,9 +25,10 @@ from rightful.projections.posteriors import Posteriors
 from rightful.projections.projected import Projected
 from rightful.projections.scene import BINS, CREDITED
 from rightful.projections.scene import balances as in_force
+from rightful.reports.astray import AuditDay, ForeignGrade, days_of, foreign_grades
 from rightful.reports.best import p_best, selection_shift
 from rightful.reports.beta import Comparison, compare
-from rightful.reports.estimators import bounds_with_unverifiable
+from rightful.reports.orders import Outcomes, bounds_of, outcomes_of
 
 _HASH_DIGITS, _SHA256_DIGITS = 12, 64
 
@@ -71,7 +72,10 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         foreign_grades: How many it credited to another run than the graded one.
         unverifiable_grades: How many it credited where that cannot be told.
         foreign_credit_rate: Foreign ones among those that can be told.
-        foreign_credit_rate_bounds: The rate if all the others were own, or foreign.
+        foreign_grades_bounds: The least and the most grades that can have gone to another run, over every
+            order that the evidence allows (`rightful.reports.orders`).
+        policy_credited_grades_bounds: The least and the most grades that the policy can have credited.
+        foreign_credit_rate_bounds: The lowest and the highest rate.
         foreign_reward: Sum of the foreign grades' rewards.
         foreign_reward_share: Its share of all credited rewards.
         policy_mass: Evidence given by the policy: sum of weights, before decay.
@@ -93,6 +97,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         best_changes: Whether both sides have best arms, and those differ.
         bins_policy: How many grades ended in each bin under the policy.
         bins_bound: How many under the reference.
+        foreign: The foreign grades one by one, oldest first.
+        days: What became of the grades of each day, oldest first.
         balances: Patterns of the sources whose opening balances both sides count; none by default.
         balances_left_out: Sources of opening balances that neither side counts; sorted.
     """
@@ -107,6 +113,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     bound_credited_grades: int
     foreign_grades: int
     unverifiable_grades: int
+    foreign_grades_bounds: tuple[int, int]
+    policy_credited_grades_bounds: tuple[int, int]
     foreign_credit_rate: float | None
     foreign_credit_rate_bounds: tuple[float, float] | None
     foreign_reward: float
@@ -129,6 +137,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     best_changes: bool
     bins_policy: dict[str, int]
     bins_bound: dict[str, int]
+    foreign: tuple[ForeignGrade, ...]
+    days: tuple[AuditDay, ...]
     balances: tuple[str, ...] = ()
     balances_left_out: tuple[str, ...] = ()
 
@@ -138,11 +148,39 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
     def verdict(self) -> str:
         """Return the first words: what went where, in words."""
+        if not self.is_ordered:
+            return f"{self._between()}. {self._as_given()}."
         if not self.policy_credited_grades:
             return f"{short(self.policy)} credits none of {self.grades} grades."
         if not self.bound_credited_grades:
             return f"{self._went()}. {short(self.reference)} credits no grade, so there are no beliefs to compare."
         return f"{self._went()}. {self._best()}."
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the evidence orders all that was written; names that are not linked are counted apart."""
+        credited, most = self.policy_credited_grades, self.foreign_grades + self.unverifiable_grades
+        counts = (self.foreign_grades, most), (credited, credited)
+        return counts == (self.foreign_grades_bounds, self.policy_credited_grades_bounds)
+
+    def _between(self) -> str:
+        """Return the bounds in words; one number only where both are equal."""
+        (low, high), paid = self.foreign_grades_bounds, _range(*self.policy_credited_grades_bounds)
+        rates = [f"{rate:.0%}" for rate in self.foreign_credit_rate_bounds or ()]
+        share = f" ({' to '.join(dict.fromkeys(rates))})" if rates else ""
+        where = f"of {paid} credited grades{share} went to another session's lessons"
+        if low == high:
+            return f"{low} {where}"
+        return f"Between {low} and {high} {where}; the evidence leaves the order of the rest open"
+
+    def _as_given(self) -> str:
+        """Return what follows if every time is taken as it is given."""
+        if not self.policy_credited_grades:
+            return f"By the times as they are given, {short(self.policy)} credits none"
+        if not self.bound_credited_grades:
+            return f"{short(self.reference)} credits no grade, so there are no beliefs to compare"
+        best = self._best()
+        return f"By the times as they are given, {best[0].lower()}{best[1:]}"
 
     def _went(self) -> str:
         checked = self.policy_credited_grades - self.unverifiable_grades
@@ -169,16 +207,21 @@ def short(policy: str) -> str:
     return policy[:_HASH_DIGITS] if len(policy) == _SHA256_DIGITS else policy
 
 
+def _range(low: int, high: int) -> str:
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
 def _percent(rate: float | None) -> str:
     return "" if rate is None else f" ({rate:.0%})"
 
 
 class _Side(NamedTuple):
-    """One policy's answer."""
+    """One policy's answer; `outcomes`: what can have become of each grade."""
 
     name: str
     policy: Policy
     settlement: Settlement
+    outcomes: Outcomes
     posteriors: Posteriors
 
 
@@ -211,7 +254,7 @@ def audit(
         _Side(
             name,
             rule,
-            projected.settle(rule, through),
+            *_settled(projected, rule, through),
             projected.posteriors(rule, as_of=through, decay_at=decay_at),
         )
         for name, rule in ((name, _counting(rule, counted, sources)) for name, rule in (policy, reference))
@@ -219,6 +262,16 @@ def audit(
     left_out = sorted(source for source in sources if not any(fnmatchcase(source, one) for one in counted))
     compared = _compared(projected.facts, audited, held_against, through)
     return structs.replace(compared, balances=counted, balances_left_out=tuple(left_out))
+
+
+def _settled(projected: Projected, rule: Policy, through: int) -> tuple[Settlement, Outcomes]:
+    """Return what a rule makes of the log, and what can have become of each grade."""
+    if rule.join == "newest":
+        found = projected.settled(rule, through)
+        return found.settlement, outcomes_of(found)
+    settlement = projected.settle(rule, through)
+    paid = settlement.unit_bin == CREDITED
+    return settlement, Outcomes(paid, np.zeros(len(paid), np.bool_), ~paid)
 
 
 def _counting(rule: Policy, balances: tuple[str, ...], sources: Collection[str]) -> Policy:
@@ -235,11 +288,11 @@ def _compared(facts: Facts, policy: _Side, bound: _Side, through: int) -> Audit:
     reward = policy.settlement.unit_reward
     foreign, unknown = paid & (kind == FOREIGN), paid & (kind == UNVERIFIABLE)
     credited, foreigners, unchecked = int(paid.sum()), int(foreign.sum()), int(unknown.sum())
-    rate = bounds_with_unverifiable(credited - foreigners - unchecked, foreigners, unchecked)
+    bounds = bounds_of(policy.outcomes)
+    listed = foreign_grades(facts, policy.settlement, policy.outcomes)
     masses = _masses(facts, policy.settlement, bound.settlement)
     shifts, beliefs = _shifts(policy, bound)
     best_policy, best_bound = p_best(beliefs[0]), p_best(beliefs[1])
-    ranks = [_rank(belief) for belief in beliefs]
     bests = [
         _best(belief) if side.posteriors.arms else () for belief, side in zip(beliefs, (policy, bound), strict=True)
     ]
@@ -254,21 +307,25 @@ def _compared(facts: Facts, policy: _Side, bound: _Side, through: int) -> Audit:
         bound_credited_grades=int((bound.settlement.unit_bin == CREDITED).sum()),
         foreign_grades=foreigners,
         unverifiable_grades=unchecked,
-        foreign_credit_rate=rate.rate_checked,
-        foreign_credit_rate_bounds=(rate.low, rate.high) if credited else None,
+        foreign_grades_bounds=bounds.foreign,
+        policy_credited_grades_bounds=bounds.credited,
+        foreign_credit_rate=_share(foreigners, credited - unchecked),
+        foreign_credit_rate_bounds=bounds.rate,
         foreign_reward=_total(reward[foreign]),
         foreign_reward_share=_share(_total(reward[foreign]), _total(reward[paid])),
         per_arm=shifts,
         p_best_bound=best_bound,
         p_best_policy=best_policy,
         selection_shift=selection_shift(best_policy, best_bound),
-        rank_bound=ranks[1],
-        rank_policy=ranks[0],
+        rank_bound=_rank(beliefs[1]),
+        rank_policy=_rank(beliefs[0]),
         best_bound=bests[1],
         best_policy=bests[0],
         best_changes=() not in bests and bests[0] != bests[1],
         bins_policy=_bins(policy.settlement),
         bins_bound=_bins(bound.settlement),
+        foreign=listed,
+        days=days_of(facts, policy.settlement, policy.outcomes, listed),
         **masses,
     )
 

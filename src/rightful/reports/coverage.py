@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from rightful import limits
+from rightful import limits, times
 from rightful.policies import Policy
 from rightful.projections.columns import Ints, Mask
 from rightful.projections.facts import GRADE, Facts
@@ -26,7 +26,6 @@ from rightful.projections.scene import BINS, Scene, scene_of
 from rightful.projections.turn_rows import states_of
 from rightful.reports.explain.words import count
 
-_DAY_US = 86_400_000_000
 MEASURES = ("exposure", "grade", "binding")
 """What a session can have, in the order in which it is shown."""
 
@@ -118,7 +117,7 @@ def ground_of(projected: Projected, policy: Policy) -> Ground:
     facts = projected.facts
     settlement = projected.settle(policy, through)
     last = next(iter(projected.log.scan(through - 1, through)))[0].envelope.recorded_at_us if through else 0
-    return Ground(facts, policy, through, scene_of(facts, policy, through, None), settlement, last // _DAY_US)
+    return Ground(facts, policy, through, scene_of(facts, policy, through, None), settlement, last // times.DAY_US)
 
 
 def days_of(ground: Ground) -> list[Day]:
@@ -131,7 +130,7 @@ def days_of(ground: Ground) -> list[Day]:
     if not len(mentioned):
         return []
     key = np.full(len(names), -1, np.int64)
-    key[mentioned] = by[mentioned] << 32 | seen[mentioned] // _DAY_US
+    key[mentioned] = by[mentioned] << 32 | seen[mentioned] // times.DAY_US
     keys, group = np.unique(key[mentioned], return_inverse=True)
     of = np.full(len(names), -1, np.int64)
     of[mentioned] = group

@@ -177,7 +177,7 @@ def _names(old: Facts, facts: Facts, chosen: Iterable[int], through: int) -> Int
         at = first if first <= through else NOT_MENTIONED
         number[name] = facts.names.number(text, at, alias=alias)
         if old.names.started[name] <= through:
-            facts.names.start(int(number[name]), old.names.started[name])
+            facts.names.start(int(number[name]), old.names.started[name], old.names.started_us[name])
     return number
 
 

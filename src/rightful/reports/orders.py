@@ -1,0 +1,251 @@
+"""How much of a newest-file audit the evidence decides: bounds over every order that it allows.
+
+The historical updater paid the newest state file. A replay of it needs the order of what was
+written, and the evidence does not always give that:
+
+| evidence | when it was written |
+|---|---|
+| an exposure with a time of its own | at that time; a whole second may be any time within that second |
+| a file's time (`at_basis: file`) | at that time or earlier: a clone, a copy or an rsync makes it later |
+| a file of a session whose start is known | not before that start |
+| a file that was rewritten after a grade | before the grade, after it, or both |
+| a graded session without an exposure, where others have only their files | unknown: its file may be deleted |
+
+So each write is an interval of time. A session can be the newest at a grade if one of its writes
+can be at or after the latest of the writes that surely came before the grade. Equal times order nothing.
+Each grade is judged by itself, so the sums can be wider than any single order of all writes gives.
+A log that gives a time for each injection is taken as complete, and its file as present.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rightful.projections.columns import Ints, Mask
+from rightful.projections.joins import told_apart
+from rightful.projections.names import NO_TIME
+from rightful.projections.paying import Settlement
+from rightful.projections.scene import (
+    CONFLICTING,
+    ERASED_BIN,
+    IN_BALANCE,
+    RETRACTED,
+    UNMAPPED,
+    Scene,
+    listed_arms,
+)
+from rightful.projections.settle import Settled
+
+_SECOND_US = 1_000_000
+_EVER, _NEVER = -(2**62), 2**62
+"""Times before and after all others."""
+
+_NOTHING = _EVER - 1
+_NOT_IN_PLAY = (CONFLICTING, RETRACTED, UNMAPPED, IN_BALANCE, ERASED_BIN)
+"""Bins that no order of the writes changes."""
+
+
+class Outcomes(NamedTuple):
+    """What can have become of each unit under the newest-file rule.
+
+    Attributes:
+        own: It can have paid its own run.
+        foreign: It can have paid another run.
+        nobody: It can have paid nobody.
+    """
+
+    own: Mask
+    foreign: Mask
+    nobody: Mask
+
+
+class Bounds(NamedTuple):
+    """Counts over every order that the evidence allows: (lower, upper).
+
+    Attributes:
+        foreign: Grades that paid another run.
+        credited: Grades that paid anybody.
+        rate: Foreign ones among the credited ones; None where no grade can have paid.
+    """
+
+    foreign: tuple[int, int]
+    credited: tuple[int, int]
+    rate: tuple[float, float] | None
+
+
+def bounds_of(found: Outcomes) -> Bounds:
+    """Return the bounds that the outcomes of all grades give."""
+    own, foreign, nobody = found
+    surely_foreign = int((foreign & ~own & ~nobody).sum())
+    surely_own = int((own & ~foreign & ~nobody).sum())
+    can_be_foreign, can_be_own = int(foreign.sum()), int(own.sum())
+    low, high = surely_foreign + can_be_own, can_be_foreign + surely_own
+    rate = None
+    if low or high:
+        lowest = surely_foreign / low if low else 1.0
+        rate = (lowest, can_be_foreign / high if high else 0.0)
+    paid = own | foreign
+    return Bounds((surely_foreign, can_be_foreign), (int((paid & ~nobody).sum()), int(paid.sum())), rate)
+
+
+class _Writes(NamedTuple):
+    """Writes of state files, each at some time from `low` to `high`.
+
+    Attributes:
+        low: The earliest time it can have; microseconds since 1970, UTC.
+        high: The latest.
+        sure: It happened at all.
+        session: Whose file.
+    """
+
+    low: Ints
+    high: Ints
+    sure: Mask
+    session: Ints
+
+
+def outcomes_of(found: Settled) -> Outcomes:
+    """Return what can have become of each grade under the policy, which joins by the newest file."""
+    scene, settlement = found.scene, found.settlement
+    writes = _writes(scene, settlement)
+    low, high = _grade_times(scene, found)
+    before = _latest_before(writes, low)
+    own, foreign, unclear = _candidates(found, writes, before, high)
+    in_play = ~np.isin(settlement.unit_bin, _NOT_IN_PLAY)
+    return Outcomes((own | unclear) & in_play, (foreign | unclear) & in_play, (before == _NOTHING) | ~in_play)
+
+
+def _writes(scene: Scene, settlement: Settlement) -> _Writes:
+    """Return every write that made or rewrote a file which lists an arm."""
+    shown = scene.shown
+    rows = np.flatnonzero(shown.usable & (shown.size > 0) & ~shown.superseded)
+    rows = rows[~_timed_better(scene, rows)]
+    at, session, by_file = shown.at[rows], shown.session[rows], shown.file_time[rows]
+    starts = _starts(scene)
+    low = np.where(by_file, np.minimum(starts[session], at), at)
+    whole = (at % _SECOND_US == 0) & ~by_file
+    high = np.where(whole, at + _SECOND_US - 1, at)
+    writes = _Writes(low, high, np.ones(len(rows), np.bool_), session)
+    lost = _lost(scene, settlement, rows[by_file])
+    return _Writes(
+        np.concatenate([low, starts[lost]]),
+        np.concatenate([high, np.full(len(lost), _NEVER)]),
+        np.concatenate([writes.sure, np.zeros(len(lost), np.bool_)]),
+        np.concatenate([session, lost]),
+    )
+
+
+def _timed_better(scene: Scene, rows: Ints) -> Mask:
+    """Return which exposures have a whole second for arms that the same session has a finer time of, in that second."""
+    at = scene.shown.at[rows]
+    is_whole = (at % _SECOND_US == 0) & ~scene.shown.file_time[rows]
+    whole, fine = rows[is_whole], rows[~is_whole & ~scene.shown.file_time[rows]]
+    mask = np.zeros(len(rows), np.bool_)
+    if len(whole) and len(fine):
+        place, keys = zip(*(listed_arms(scene.facts, scene.shown, some) for some in (whole, fine)), strict=True)
+        _, number = np.unique(np.concatenate(keys), return_inverse=True)
+        seconds = (scene.shown.at[np.concatenate([whole[place[0]], fine[place[1]]])] - at.min()) // _SECOND_US
+        number = number.astype(np.int64) << 32 | seconds
+        mask[is_whole] = True
+        left = place[0][~np.isin(number[: len(keys[0])], number[len(keys[0]) :])]
+        mask[np.flatnonzero(is_whole)[left]] = False
+    return mask
+
+
+def _starts(scene: Scene) -> Ints:
+    """Return when the run of each name started, at the latest; `_EVER` where that is not known."""
+    names, runs = scene.facts.names, scene.runs
+    told = np.array(names.started_us, np.int64)
+    earliest = np.full(len(told), NO_TIME)
+    np.minimum.at(earliest, runs.of, np.where(np.array(names.started, np.int64) <= scene.through, told, NO_TIME))
+    found = earliest[runs.of]
+    return np.where((found == NO_TIME) | runs.ambiguous, _EVER, found)
+
+
+def _lost(scene: Scene, settlement: Settlement, by_file: Ints) -> Ints:
+    """Return the graded runs whose files may be gone: nothing shows what they were shown, and files are evidence."""
+    shown = scene.shown
+    timed = np.zeros(len(scene.runs.of), np.bool_)
+    timed[shown.session[shown.usable & ~shown.file_time & ~shown.draw]] = True
+    if timed[shown.session[by_file]].all():
+        return np.empty(0, np.int64)
+    exposed = np.zeros(len(scene.runs.of), np.bool_)
+    exposed[scene.runs.of[shown.session[shown.usable & ~shown.draw]]] = True
+    graded = np.unique(settlement.unit_run)
+    return graded[~exposed[graded]]
+
+
+def _grade_times(scene: Scene, found: Settled) -> tuple[Ints, Ints]:
+    """Return the earliest and the latest time of each unit's grade."""
+    rows = found.units.grade
+    at, by_file = scene.grades.at[rows], scene.grades.file_time[rows]
+    low = np.where(by_file, np.minimum(_starts(scene)[scene.grades.name[rows]], at), at)
+    return low, np.where((at % _SECOND_US == 0) & ~by_file, at + _SECOND_US - 1, at)
+
+
+def _latest_before(writes: _Writes, grade: Ints) -> Ints:
+    """Return, for each grade, the time that the newest write before it has at least; `_NOTHING` without one."""
+    sure = np.flatnonzero(writes.sure)
+    order = sure[np.argsort(writes.high[sure], kind="stable")]
+    latest = np.append(np.int64(_NOTHING), np.maximum.accumulate(writes.low[order]))
+    return latest[np.searchsorted(writes.high[order], grade, "left")]
+
+
+def _candidates(found: Settled, writes: _Writes, before: Ints, grade: Ints) -> tuple[Mask, Mask, Mask]:
+    """Return, for each unit, whether its own run can be the newest, another one, one that cannot be told apart."""
+    scene, units, targets = found.scene, found.units, found.targets
+    runs = scene.runs.of[writes.session].astype(np.int64)
+    space = scene.facts.names.spaces()[writes.session]
+    own, foreign, unclear = (np.zeros(len(grade), np.bool_) for _ in range(3))
+    for number in np.unique(space).tolist():
+        mine = space == number
+        within = _Within(writes.low[mine], writes.high[mine], runs[mine], before, grade)
+        of_own = within.of_run(units.run) + np.where(targets.run == units.run, 0, within.of_run(targets.run))
+        others = within.all() > of_own
+        told = told_apart(scene, units, targets, np.full(len(grade), number, np.int64))
+        own |= of_own > 0
+        foreign |= others & told
+        unclear |= others & ~told
+    return own, foreign, unclear
+
+
+class _Within:
+    """Counts the writes that can be the newest at each grade: from `before` on, up to the grade.
+
+    Such a write begins by the grade and does not end before `before`. No write ends before `before`
+    and begins after the grade, so the count is a difference of two searches.
+
+    Args:
+        low: The earliest time of each write.
+        high: The latest time of each.
+        run: Whose it is.
+        before: The time that the newest write before each grade has at least.
+        grade: The latest time of each grade.
+    """
+
+    def __init__(self, low: Ints, high: Ints, run: Ints, before: Ints, grade: Ints) -> None:
+        self._size = len(low) + 1
+        self._begun = np.searchsorted(np.sort(low), grade, "right")
+        self._ended = np.searchsorted(np.sort(high), before, "left")
+        self._by_low, self._by_high = (self._ranked(times, run) for times in (low, high))
+
+    def _ranked(self, times: Ints, run: Ints) -> Ints:
+        """Return run and rank by time of each write as one number, sorted."""
+        rank = np.empty(len(times), np.int64)
+        rank[np.argsort(times, kind="stable")] = np.arange(len(times))
+        return np.sort(run * self._size + rank)
+
+    def all(self) -> Ints:
+        """Return the count over all runs."""
+        return self._begun - self._ended
+
+    def of_run(self, run: Ints) -> Ints:
+        """Return the count of one run for each grade."""
+        base = run * self._size
+        counts = [
+            np.searchsorted(ranked, base + rank, "left") - np.searchsorted(ranked, base, "left")
+            for ranked, rank in ((self._by_low, self._begun), (self._by_high, self._ended))
+        ]
+        return counts[0] - counts[1]
