@@ -170,6 +170,12 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         "the session object of t:a is closed; nothing was done. Make another one to go on.",
     ),
     (
+        session_errors.NotJsonError(1, "keys must be str"),
+        2,
+        {"at": 1, "why": "keys must be str"},
+        "item 1 of the batch is not a JSON value (keys must be str). Nothing of the batch was written. Convert it",
+    ),
+    (
         session_errors.CompactionRefusedError("t:a", "no response id was given"),
         2,
         {"session": "t:a", "why": "no response id was given"},

@@ -51,6 +51,9 @@ INGEST_BYTES = 16 * 1024 * 1024
 NESTING_DEPTH = 64
 """Depth of content; levels. Deeper input exhausts a recursive parser's stack."""
 
+JSON_VALUES = 1_000_000
+"""Commas and opening brackets of one JSON line. Each value takes about a hundred bytes decoded, whatever its text."""
+
 COVERS_COUNT = 100_000
 """Items and ranges that one compaction or pop names. Ranges keep it short; one by one it is a few megabytes."""
 

@@ -111,6 +111,28 @@ class NothingToTakeError(RightfulError):
         )
 
 
+class NotJsonError(UsageError, TypeError):
+    """An item of a session cannot be stored as JSON. Nothing of its batch was written.
+
+    It is a `TypeError` too, which the SDK's own stores raise. Convert the item first (pydantic: `.model_dump()`).
+
+    Attributes:
+        at: Which item of the batch, from 0.
+        why: Why it cannot, in the words of Python's encoder.
+    """
+
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(at, why)
+        self.at = at
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"item {self.at} of the batch is not a JSON value ({self.why}). Nothing of the batch was written. "
+            "Convert it first (a pydantic model: `.model_dump()`)."
+        )
+
+
 class StaleTokenError(RightfulError):
     """The history was cleared, popped or compacted after you read it. Nothing was written.
 

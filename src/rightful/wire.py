@@ -259,7 +259,7 @@ def from_wire(wire: Mapping[str, Any] | bytes | str) -> Event:
         InvalidEventError: It does not fit its type; `place` says where.
     """
     if isinstance(wire, bytes | str):
-        wire = cast("Mapping[str, Any]", content.parse_json(wire))
+        wire = cast("Mapping[str, Any]", content.parse_line(wire))
     checked = check(wire)
     if not checked.escaped:
         return checked.event

@@ -72,7 +72,7 @@ def _parsed(line: Line) -> Any:  # noqa: ANN401 - any JSON value, or the receipt
     if line.text is None:
         return Receipt(None, "invalid", None, None, f"Expected a line of at most {limits.EVENT_BYTES} bytes - at `$`")
     try:
-        return content.parse_json(line.text)
+        return content.parse_line(line.text)
     except InvalidEventError as error:
         return Receipt(None, "invalid", None, None, str(error).replace(", line 1 column ", ", column "))
 

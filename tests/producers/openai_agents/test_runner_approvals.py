@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import subprocess
 import sys
@@ -38,5 +39,7 @@ def test_a_paused_run_goes_on_in_another_process_with_every_call_answered_once(t
         events = [row.event for row in ledger.read() if isinstance(row.event, HistoryAppended)]
     runs = {event.run for event in events}
     assert len(runs) == 2
-    assert [event.agent for event in events if event.items[0].get("role") != "user"] == ["Careful"] * (len(events) - 1)
+    agents = [event.agent for event in events if event.items[0].get("role") != "user"]
+    resumed = "Careful" if importlib.metadata.version("openai-agents") >= "0.24" else None  # not traced before 0.24
+    assert agents == [*["Careful"] * (len(events) - 3), resumed, "Careful"]
     assert [(event.usage or {}).get("requests") for event in events] == [None, 1, None, 1]

@@ -23,7 +23,7 @@ from rightful.app import Ledger
 from rightful.errors import ForeignStoreError, InvalidEventError, UsageError
 from rightful.events import HistoryAppended
 from rightful.producers.openai_agents import LedgerSession
-from rightful.session_errors import SessionClosedError
+from rightful.session_errors import NotJsonError, SessionClosedError
 
 
 def added(session: Session, *items: Any) -> list[Any]:
@@ -169,8 +169,9 @@ def test_what_is_no_json_is_refused_with_its_whole_batch(item: Any, session: Led
 
     with pytest.raises(TypeError):
         added(own, user("a"), item)
-    with pytest.raises(UsageError, match=r"item 1 of the batch is no JSON value .* nothing of the batch was written"):
+    with pytest.raises(TypeError, match=r"item 1 of the batch is not a JSON value .* Nothing of the batch was written"):
         added(session, user("a"), item)
+    assert issubclass(NotJsonError, UsageError)  # as the command line and older callers catch it
     assert session.ledger.log.head() == 0
     own.close()
 

@@ -52,7 +52,7 @@ def input_of(raw: bytes) -> dict[str, Any]:
     Raises:
         InvalidEventError: It is no JSON object.
     """
-    value = content.parse_json(raw)
+    value = content.parse_line(raw)
     if not isinstance(value, dict):
         raise InvalidEventError(f"Expected `object`, got `{type(value).__name__}`")
     return value

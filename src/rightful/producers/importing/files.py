@@ -165,6 +165,8 @@ def _of_document(data: bytes, limit: int) -> Iterable[Found | Problem] | None:
     if len(data) > limit:
         return None if is_rows else [Problem(1, f"longer than {limit} bytes; not read")]
     text = data.decode("utf-8", "surrogateescape").strip(" \t\r\n")
+    if content.has_too_many_values(text):
+        return None if is_rows else [Problem(1, content.TOO_MANY)]
     try:
         return [_object(content.parse_json(text), 1)]
     except InvalidEventError:
@@ -197,6 +199,9 @@ def of_line(line: bytes, number: int) -> Iterator[Found | Problem]:
     text = line.decode("utf-8", "surrogateescape").strip(" \t\r\n\ufeff")
     if not text:
         return
+    if content.has_too_many_values(text):
+        yield Problem(number, content.TOO_MANY)
+        return
     try:
         value = content.parse_json(text)
     except InvalidEventError:
@@ -212,6 +217,8 @@ def leading(line: bytes, number: int) -> Iterator[tuple[Found | Problem, int]]:
         line: Its bytes, or the first of them.
         number: Its number, from 1.
     """
+    if content.has_too_many_values(line):
+        return
     text = line.decode("utf-8", "surrogateescape")
     at = end = 0
     while text.startswith("{", begin := _behind_space(text, at)):

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from rightful import limits
+from rightful import content, limits
 from rightful.producers.importing.files import Found, OpenFile, Problem, leading, of_line, opened
 
 WAITS = "the last line is torn or still being written; it waits for the next import"
@@ -162,6 +162,8 @@ def _certain(line: bytes) -> dict[str, object] | None:
     They differ in a key that stands twice alone, which msgspec does not see. A line that comes out
     as it went in has none.
     """
+    if content.has_too_many_values(line):
+        return None
     try:
         value = _decode(line)
     except (ValueError, RecursionError):

@@ -104,6 +104,7 @@ def copied(path: str, *, timeout_s: float = limits.DATABASE_WAIT_S) -> Iterator[
         with closing(sqlite3.connect("", isolation_level=None)) as copy:
             _copy(real, copy, timeout_s)
             copy.text_factory = bytes
+            copy.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.EVENT_BYTES)
             yield copy
     except sqlite3.DatabaseError as error:
         raise _said(error) from None

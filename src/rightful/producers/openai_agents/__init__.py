@@ -10,13 +10,39 @@ Nothing else in Rightful imports the SDK.
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
+
+FLOOR = (0, 22, 3)
+"""The oldest version of the SDK that is tested. Older ones do not pass the run to a session's methods, so a call by the
+runner could not be distinguished from one by hand, and would send a history to a provider unasked."""
+
+
+def check_version(version: str) -> None:
+    """Refuse a version of the SDK below the floor.
+
+    Raises:
+        ImportError: It is older.
+    """
+    parts = tuple(int(part) for part in version.split(".")[:3] if part.isdecimal())
+    if parts and parts < FLOOR:
+        raise ImportError(
+            f"LedgerSession needs openai-agents {'.'.join(map(str, FLOOR))} or newer, and {version} is installed. "
+            "No session was made. Upgrade with: pip install --upgrade openai-agents",
+            name="agents",
+        )
+
+
+with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # then the import below decides
+    check_version(importlib.metadata.version("openai-agents"))
+
 try:
     from rightful.producers.openai_agents.session import LedgerSession
 except ImportError as error:
     if str(error.name).partition(".")[0] != "agents":
         raise
     raise ImportError(
-        "LedgerSession needs the OpenAI Agents SDK, the package openai-agents from 0.24 on, and it is not installed, "
+        "LedgerSession needs the OpenAI Agents SDK, the package openai-agents from 0.22.3 on, and it is not installed, "
         f"is older, or another module `agents` is in its place ({error}). "
         "Install it with: pip install '/path/to/the/clone[openai-agents]'",
         name=error.name,

@@ -10,6 +10,7 @@ from agents.memory import SessionSettings
 
 from rightful import content
 from rightful.errors import UsageError
+from rightful.session_errors import NotJsonError
 
 
 def as_json(items: Iterable[Any]) -> list[Any]:
@@ -18,7 +19,8 @@ def as_json(items: Iterable[Any]) -> list[Any]:
     What JSON knows is the item itself; a caller does not change it while it waits for the append.
 
     Raises:
-        UsageError: One of them is no JSON value, or they are one item outside a list. Nothing was written.
+        NotJsonError: One of them is not a JSON value. Nothing was written.
+        UsageError: They are one item outside a list. Nothing was written.
     """
     if isinstance(items, str | bytes | Mapping):
         raise UsageError("a session takes a list of items, and was given one; nothing was written. Put it in a list.")
@@ -47,7 +49,4 @@ def _through_json(at: int, item: object) -> Any:  # noqa: ANN401 - content
     try:
         return json.loads(json.dumps(item))
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(
-            f"item {at} of the batch is no JSON value ({error}); nothing of the batch was written. "
-            "Convert it first (a model of pydantic's: `.model_dump()`)."
-        ) from error
+        raise NotJsonError(at, str(error)) from error

@@ -141,7 +141,7 @@ class LedgerSession(Shims, Compacting):
             wrapper: The run that appends; the SDK gives it.
 
         Raises:
-            UsageError: An item is no JSON value. Nothing was written.
+            NotJsonError: An item is not a JSON value. It is a `TypeError` too. Nothing was written.
             InvalidEventError: An item is nested too deep, or too large. Nothing was written.
             RunDiffersError: An earlier attempt of this run key did something else here. Nothing was written.
         """

@@ -16,8 +16,6 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rightful import limits
-
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
@@ -177,11 +175,18 @@ def _utf8(value: object) -> str | None:
         return None
 
 
-_PARTS = "m.id, CREATED, CASE WHEN length(CAST(m.message_data AS BLOB)) <= LIMITED THEN m.message_data END"
+_PARTS = "m.id, CREATED, m.message_data"
 
 
 def messages_of(connection: Connection, store: Store, session_id: str, branch: str | None) -> Iterator[Message]:
-    """Yield the messages of a session, or of one of its branches, in the order in which the SDK shows them."""
+    """Yield the messages of a session, or of one of its branches, in the order in which the SDK shows them.
+
+    SQLite refuses a value above its limit before it reads it (`copied` sets `limits.EVENT_BYTES`), and with it the
+    whole statement. From there on the messages are read one by one.
+    """
+    import sqlite3
+
+    count = 0
     values: tuple[str, ...] = (session_id,)
     if branch is None:
         rest = "FROM MESSAGES m WHERE m.session_id = ? ORDER BY "
@@ -190,8 +195,14 @@ def messages_of(connection: Connection, store: Store, session_id: str, branch: s
         rest = "FROM MESSAGES m JOIN message_structure s ON m.id = s.message_id WHERE m.session_id = ? "
         rest += "AND s.branch_id = ? ORDER BY s.sequence_number"
         values = (session_id, branch)
-    for found in connection.execute(_selected(store, rest), values):
-        yield _message(*found)
+    try:
+        for found in connection.execute(_selected(store, rest), values):
+            yield _message(*found)
+            count += 1
+    except sqlite3.DataError:
+        later = connection.execute(_sql(f"SELECT m.id {rest} LIMIT -1 OFFSET {count}", store), values)
+        for (row,) in later:
+            yield message_of(connection, store, row)
 
 
 def message_of(connection: Connection, store: Store, row: int) -> Message:
@@ -202,7 +213,11 @@ def message_of(connection: Connection, store: Store, row: int) -> Message:
     """
     import sqlite3
 
-    found = connection.execute(_selected(store, "FROM MESSAGES m WHERE m.id = ?"), (row,)).fetchone()
+    of_row = "FROM MESSAGES m WHERE m.id = ?"
+    try:
+        found = connection.execute(_selected(store, of_row), (row,)).fetchone()
+    except sqlite3.DataError:
+        found = connection.execute(_selected(store, of_row, parts="m.id, CREATED, NULL"), (row,)).fetchone()
     if found is None:
         raise sqlite3.DatabaseError(f"row {row} of {store.messages} is not in its place")
     return _message(*found)
@@ -223,10 +238,9 @@ def usage_of(connection: Connection, session_id: str, branch: str) -> Iterator[t
         yield turn, {name: count for name, count in zip(names, counts, strict=True) if count is not None}
 
 
-def _selected(store: Store, rest: str) -> str:
+def _selected(store: Store, rest: str, *, parts: str = _PARTS) -> str:
     created = "CAST(m.created_at AS TEXT)" if store.has_time else "NULL"
-    parts = _PARTS.replace("CREATED", created).replace("LIMITED", str(limits.EVENT_BYTES))
-    return _sql(f"SELECT {parts} {rest}", store)
+    return _sql(f"SELECT {parts.replace('CREATED', created)} {rest}", store)
 
 
 def _message(row: Any, created: Any, data: Any) -> Message:  # noqa: ANN401 - what stands in a column

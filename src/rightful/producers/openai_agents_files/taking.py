@@ -253,5 +253,5 @@ def _is_sealed(message: Message) -> bool:
     """Say whether a message is an envelope of EncryptedSession."""
     if b"__enc__" not in (message.data or b"")[:64]:
         return False
-    value = content.parse_json(message.data or b"")
+    value = content.parse_line(message.data or b"")
     return isinstance(value, dict) and value.get("__enc__") == 1 and {"v", "kid", "payload"} <= value.keys()

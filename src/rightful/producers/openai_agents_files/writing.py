@@ -132,7 +132,7 @@ class Writing(Reader):
             raise InvalidEventError(f"longer than {limits.EVENT_BYTES} bytes")
         row = message.row
         event = self._wire("history.appended", self._key(row, times_before), message.created)
-        event["items"] = [content.parse_json(message.data)]
+        event["items"] = [content.parse_line(message.data)]
         return event | {"extra": {"table": self._table, "row": row.id, "sha256": row.sha256}}
 
     def _key(self, row: Row, times_before: int) -> str:

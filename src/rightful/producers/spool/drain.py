@@ -174,7 +174,7 @@ def _of_lines(file: _File, stream: BinaryIO) -> Iterator[_Part]:
             whole = False  # it is torn, or too long to be read; what stands behind it goes aside with it
             break
         try:
-            events.append(content.parse_json(line))
+            events.append(content.parse_line(line))
         except InvalidEventError:
             whole = False
         size += len(line)
