@@ -228,7 +228,10 @@ def test_the_usage_of_several_models_is_their_sum_and_names_no_model() -> None:
     events = read(line("end", modelUsage={"a": {"inputTokens": 1}, "b": {"inputTokens": 2, "x": 1}}))
 
     assert told(events, USAGE, "counts", "extra") == [
-        ({"inputTokens": 3, "x": 1}, {"modelUsage": {"a": {"inputTokens": 1}, "b": {"inputTokens": 2, "x": 1}}})
+        (
+            {"inputTokens": 3, "x": 1},
+            {"modelUsage": {"a": {"inputTokens": 1}, "b": {"inputTokens": 2, "x": 1}}, "stretch": "0"},
+        )
     ]
     assert of(events, "session.started") == []
 

@@ -21,7 +21,6 @@ from rightful.projections.transcripts.entries import Entry, Transcript
 
 OUTSIDE = Path(__file__).parents[1] / "outside"
 OPEN: dict[str, str] = {
-    "claude-lineage-first-name": "B12",
     "claude-phantom-parent": "B4",
     "claude-preserved-messages": "B8",
     "claude-queued-prompt": "B5",
@@ -30,16 +29,11 @@ OPEN: dict[str, str] = {
     "claude-rewritten-to-boundary": "B9",
     "claude-second-compact-replay": "B7",
     "claude-torn-parent": "B4",
-    "claude-two-results-in-one-log": "B10",
-    "claude-two-runs-of-one-session": "B10",
-    "codex-last-turn-fork": "B11",
     "codex-rewritten-by-compaction": "B9",
     "codex-rollback-behind-compaction": "B6",
     "codex-rollback-encrypted-compaction": "B6",
     "codex-rollback-midturn-compaction": "B6",
-    "codex-total-reset": "B10",
     "copilot-rewind-behind-compaction": "B6",
-    "copilot-two-shutdowns": "B10",
     "gptme-view-over-conversation": "B16",
 }
 """Rows that are not fixed yet: the folder, and the fault's id in the list of faults."""

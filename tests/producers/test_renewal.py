@@ -126,7 +126,7 @@ def told_of(ledger: Ledger, session: str) -> dict[str, Any]:
 def without_places(value: Any) -> Any:
     """Return an entry without what says where in the ledger it is."""
     if isinstance(value, dict):
-        places = {"position", "result_position", "covered", "rows"}
+        places = {"position", "result_position", "covered", "rows", "revisions", "result_revisions"}
         return {name: without_places(part) for name, part in value.items() if name not in places}
     return [without_places(part) for part in value] if isinstance(value, list) else value
 

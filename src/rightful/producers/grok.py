@@ -98,6 +98,7 @@ class Grok:
 
     NAME = "grok"
     GROWS: Grows = APPENDED
+    READER_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object is a line that only Grok streams."""
@@ -311,7 +312,8 @@ def _ended(value: Mapping[str, Any], mark: list[str | int]) -> Iterator[Part]:
         for name, count in numbers(one).items():
             counts[name] = counts.get(name, 0) + count
     if counts:
-        more = extra(without({"modelUsage": by_model or None, "usage": used if by_model else None}))
+        stretch = f"{mark[0]}"  # each `end` counts what its own run used
+        more = extra(without({"modelUsage": by_model or None, "usage": used if by_model else None, "stretch": stretch}))
         yield Part("usage.recorded", (*mark, "usage"), {"counts": counts, "cumulative": True, **more})
     if len(by_model) == 1:
         yield _started({"harness": "grok", "model": next(iter(by_model))})

@@ -96,7 +96,7 @@ def _counted(usage: Mapping[str, Any]) -> tuple[Wire, Wire]:
 
 
 def result_of(line: Line) -> Iterator[Wire]:
-    """Yield how a run ended, as the last line of its stream log says: its end, its usage, what went wrong."""
+    """Yield how a run ended, as a `result` line of a stream log says: its end, its own usage, what went wrong."""
     value = line.value
     turns = value.get("num_turns")
     stated = {"type", "uuid", "session_id", "sessionId", "num_turns", "usage", "result", "timestamp"}
@@ -105,8 +105,9 @@ def result_of(line: Line) -> Iterator[Wire]:
     usage = value.get("usage")
     if isinstance(usage, dict):
         counts, rest = _counted(usage)
-        more = {"extra": rest} if rest else {}
-        yield line.event("usage.recorded", "usage", counts=counts, cumulative=True, **more)
+        yield line.event(
+            "usage.recorded", "usage", counts=counts, cumulative=True, extra={**rest, "stretch": line.ident}
+        )
     if value.get("is_error") is True or str(value.get("subtype", "")).startswith("error"):
         said = value.get("result")
         message = said if isinstance(said, str) and said else value.get("subtype")

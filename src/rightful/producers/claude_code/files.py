@@ -80,7 +80,7 @@ class Owners:
     def __init__(self, place: Place) -> None:
         self._place = place
         self.own = place.own
-        self.others: list[str] = []
+        self._order: list[str] = []
         self._roots: dict[str, str] = {}
         self._known: dict[tuple[str, str | None], Owner] = {}
 
@@ -91,11 +91,11 @@ class Owners:
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on behind a line."""
-        return {"own": self.own, "others": self.others, "roots": self._roots}
+        return {"own": self.own, "order": self._order, "roots": self._roots}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on as after that state."""
-        self.own, self.others, self._roots = state["own"], list(state["others"]), dict(state["roots"])
+        self.own, self._order, self._roots = state["own"], list(state["order"]), dict(state["roots"])
 
     def of(self, value: Mapping[str, Any]) -> Owner:
         """Return whose a line is.
@@ -117,9 +117,13 @@ class Owners:
             known = self._known[raw, agent] = _owner(raw, agent, f"$.{name}")
             if self.own is None:
                 self.own = raw
-            if raw != self.own and raw not in self.others:
-                self.others.append(raw)
+        if raw not in self._order and "parentUuid" in value:
+            self._order.append(raw)
         return known
+
+    def resumed(self, raw: str) -> list[str]:
+        """Return the ids of the sessions whose conversation precedes that of another in this file, in order."""
+        return self._order[: self._order.index(raw)] if raw in self._order else []
 
     def _agent(self, value: Mapping[str, Any]) -> str | None:
         """Return the id of the subagent that a line is of; the root of its chain where none is said."""

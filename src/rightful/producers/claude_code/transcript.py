@@ -8,6 +8,7 @@
 | `system`, `init` (a stream log) | `session.started`, and the rest as data |
 | `result` (a stream log) | `session.ended`, the usage since the start, `error.recorded` |
 | `stream_event` (a stream log) | none: the lines beside it say the same whole |
+| `progress` of a subagent | `data.recorded`, and what the subagent said, as the subagent's |
 | any other | `data.recorded` |
 
 The key of a line's event is (session, the line's `uuid`, the block's place), so a line that a
@@ -25,6 +26,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from rightful import limits, times
@@ -61,6 +63,7 @@ _ENVELOPE = frozenset(
     }
     | {"userType", "cwd", "version", "gitBranch", "slug", "entrypoint", "parent_tool_use_id"}
 )
+_OF_AGENT = ("cwd", "version", "gitBranch")  # what a subagent has of its parent
 _DIGITS = 16  # of a digest, by which repeats of a line are counted
 
 
@@ -69,6 +72,7 @@ class ClaudeCode:
 
     NAME = NAMESPACE
     GROWS: Grows = APPENDED
+    READER_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object holds what only a transcript, a stream log or a subagent's description holds."""
@@ -157,6 +161,7 @@ class ClaudeCodeReader(GrowingReader):
                 yield from result_of(line)
             case _:
                 yield self._data(line, kind)
+                yield from self._reported(line)
                 self._follow(line, [])
 
     def finish(self, end: End) -> Iterator[Wire | Problem]:
@@ -212,8 +217,7 @@ class ClaudeCodeReader(GrowingReader):
                 }
         if facts.are_whole:
             return
-        is_own = owner.agent is None and owner.raw == self._owners.own
-        resumed = self._owners.others if is_own else []
+        resumed = self._owners.resumed(owner.raw) if owner.agent is None else []
         told = facts.learn(line.value, resumed)
         if told is not None:
             key = key_of(owner.value, "started", digest(told))
@@ -241,6 +245,31 @@ class ClaudeCodeReader(GrowingReader):
         self._follow(line, items)
         if kind == "assistant":
             yield from self._usage(line, message)
+
+    def _reported(self, line: Line) -> Iterator[Wire | Problem]:
+        """Yield what a subagent said, where its parent's file reports it: a line of its own within `data`.
+
+        It has the keys that the subagent's own file gives it, if there is one.
+        """
+        match line.value.get("data"):
+            case {
+                "agentId": str() as agent,
+                "message": {"type": "user" | "assistant" as kind, "message": dict()} as said,
+            }:
+                outer = {name: line.value[name] for name in _OF_AGENT if name in line.value}
+            case _:
+                return
+        if not agent or line.owner.agent is not None:
+            return
+        value = {**outer, **said, "sessionId": line.owner.raw, "isSidechain": True, "agentId": agent}
+        owner = self._owners.of(value)
+        common = line.common | {"session": owner.session}
+        with suppress(InvalidEventError):
+            at_us, _ = moment_us(str(value.get("timestamp")), "$.data.message.timestamp")
+            common = {name: common[name] for name in ("producer", "session")} | {"at": times.text_of(at_us)}
+        nested = Line(line.number, value, owner, self._ident(value, owner), common)
+        yield from self._started(nested)
+        yield from self._spoken(nested, kind)
 
     def _usage(self, line: Line, message: Mapping[str, Any]) -> Iterator[Wire]:
         event = usage_of(line, message)

@@ -47,6 +47,40 @@ class _Usage(msgspec.Struct):
     model_context_window: int | None = None
 
 
+class Running(msgspec.Struct):
+    """The running total of a thread, which begins again where a new process does not know the old one.
+
+    Attributes:
+        total: The last total that was read.
+        stretch: How often it has begun again.
+        has_worked: The model has answered since that total.
+    """
+
+    total: dict[str, Any] | None = None
+    stretch: int = 0
+    has_worked: bool = False
+
+    def take(self, total: Mapping[str, Any], last: Mapping[str, Any] | None) -> int:
+        """Take the next total; return which stretch it is of, from 0.
+
+        A total that is lower than the one before began again. So did one that is all that the last response used,
+        though something was used before; unless it is the same again and the model has not answered since, as Codex
+        repeats it with each new rate limit.
+
+        Args:
+            total: What the stretch used so far.
+            last: What the last response used.
+        """
+        counts = numbers(total)
+        if self.total is not None and any(self.total.values()):
+            is_repeated = counts == self.total and not self.has_worked
+            is_lower = any(count < self.total.get(name, 0) for name, count in counts.items())
+            is_first = last is not None and any(counts.values()) and numbers(last) == counts
+            self.stretch += is_lower or (is_first and not is_repeated)
+        self.total, self.has_worked = counts, False
+        return self.stretch
+
+
 class _Tokens(msgspec.Struct):
     info: _Usage | None = None
     rate_limits: dict[str, Any] | None = None
@@ -66,12 +100,13 @@ class _RolledBack(msgspec.Struct):
     num_turns: int
 
 
-def parts_of_event(payload: Mapping[str, Any], turn: str | None) -> Iterator[Part]:
+def parts_of_event(payload: Mapping[str, Any], turn: str | None, running: Running) -> Iterator[Part]:
     """Yield what one event message says, but for what is rolled back.
 
     Args:
         payload: The message.
         turn: The turn that is open.
+        running: The running total of its thread.
 
     Raises:
         InvalidEventError: It is of a known type and has not its form.
@@ -85,7 +120,7 @@ def parts_of_event(payload: Mapping[str, Any], turn: str | None) -> Iterator[Par
         case "agent_reasoning" | "agent_reasoning_raw_content":
             yield thought(shaped(payload, _Thought).text)
         case "token_count":
-            yield from _tokens(payload)
+            yield from _tokens(payload, running)
         case kind if kind in ENDS:
             yield _ended(payload, turn)
         case "error" | "stream_error" as kind:
@@ -128,20 +163,24 @@ def _asked(payload: Mapping[str, Any]) -> Part:
     return message("user", whole, is_context=said.kind in {"user_instructions", "environment_context"})
 
 
-def _tokens(payload: Mapping[str, Any]) -> Iterator[Part]:
+def _tokens(payload: Mapping[str, Any], running: Running) -> Iterator[Part]:
     """Yield what the session used, what the last response used, and how much is left.
 
-    The last response has no id in the file; the sum that it brought the session to tells it.
+    The last response has no id in the file; the sum that it brought its stretch of the session to identifies it.
     """
     read: _Tokens = shaped(payload, _Tokens)
     if read.info is not None:
-        total = digest(read.info.total_token_usage)
-        window = extra(without({"model_context_window": read.info.model_context_window}))
+        total, last = digest(read.info.total_token_usage), read.info.last_token_usage
+        number = running.take(read.info.total_token_usage, last)
+        stretch = (number,) if number else ()  # the first one has no number, as in earlier versions
+        known = {"model_context_window": read.info.model_context_window, "stretch": f"{number}" if number else None}
         counts = numbers(read.info.total_token_usage)
-        yield Part("usage.recorded", ("token_count", total), {"counts": counts, "cumulative": True, **window})
-        if read.info.last_token_usage is not None:
-            last = {"counts": numbers(read.info.last_token_usage), "of": f"response:{total[:32]}"}
-            yield Part("usage.recorded", ("token_count", total, digest(read.info.last_token_usage)), last)
+        fields = {"counts": counts, "cumulative": True, **extra(without(known))}
+        yield Part("usage.recorded", ("token_count", total, *stretch), fields)
+        if last is not None:
+            of = ":".join(["response", total[:32], *map(str, stretch)])
+            key = ("token_count", total, digest(last), *stretch)
+            yield Part("usage.recorded", key, {"counts": numbers(last), "of": of})
     if read.rate_limits is not None:
         yield data("rate_limits", read.rate_limits, digest(read.rate_limits))
 

@@ -95,6 +95,7 @@ class Codex:
 
     NAME = "codex"
     GROWS: Grows = APPENDED
+    READER_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object is a line that only Codex writes."""
@@ -144,7 +145,12 @@ class CodexReader(GrowingReader):
         if kind == "session_meta":
             yield from self._met(payload, at, is_first=found.line == 1)
             return
-        thread = self._whose(kind, payload)
+        turn, started_ms = _turn_of(kind, payload)
+        if self._threads.inherits(turn, started_ms, self._times.known_us):
+            name = f"forked.{word(kind)}"
+            yield _wire(self._threads.known[self._threads.owner or ""], data(name, dict(payload), digest(payload))) | at
+            return
+        thread = self._whose(kind, turn, started_ms)
         if thread.id != self._threads.owner:
             at |= {"at_basis": "file"}
         try:
@@ -167,7 +173,10 @@ class CodexReader(GrowingReader):
         created_ms = None if began_us is None else began_us // 1_000
         thread = self._threads.meet(read.id, created_ms, self._times.known_us, is_first=is_first)
         known = without({name: payload.get(name) for name in _TOLD})
+        self._threads.inherits_us = None
         if read.forked_from_id:
+            if thread.id == self._threads.owner:
+                self._threads.inherits_us = self._times.known_us
             known["forked_from"] = f"{NAMESPACE}:{read.forked_from_id}"
         thread.facts = {"harness": "codex", **without({"cwd": read.cwd}), **extra(known)}
         yield self._started(thread, thread.facts) | at
@@ -178,17 +187,12 @@ class CodexReader(GrowingReader):
     def _started(self, thread: Thread, facts: dict[str, Any]) -> Wire:
         return _wire(thread, Part("session.started", ("session.started", digest(facts)), facts), scope="")
 
-    def _whose(self, kind: object, payload: Mapping[str, Any]) -> Thread:
+    def _whose(self, kind: object, turn: str | None, started_ms: int | None) -> Thread:
         """Return the thread that wrote a line, in the turn that the line begins, if it begins one."""
-        turn, started_ms = None, None
-        is_context = kind == "turn_context"
-        if is_context or (kind == "event_msg" and payload.get("type") in BEGINS):
-            read: _Turn = shaped(payload, _Turn)
-            turn, started_ms = read.turn_id, _ms(read.started_at)
         thread = self._threads.of(turn, started_ms, self._times.known_us)
         if thread is None:
             raise InvalidEventError("Expected a `session_meta` before any other line: nothing says whose this one is")
-        if turn is not None and not (is_context and turn == thread.scope and thread.turn is None):
+        if turn is not None and not (kind == "turn_context" and turn == thread.scope and thread.turn is None):
             thread.begin(turn)
         return thread
 
@@ -222,6 +226,7 @@ class CodexReader(GrowingReader):
                     part.fields["call"] += f":{count}"
                 wire = _wire(thread, part, *(() if part.twin is None else (part.twin, count)))
                 if is_new and part.type in ITEMS:
+                    thread.running.has_worked = thread.running.has_worked or _is_of_model(part)
                     thread.add((event_id(Codex.NAME, wire["key"]), 0), part)
                 yield wire
 
@@ -229,7 +234,7 @@ class CodexReader(GrowingReader):
         ends = payload.get("type") in ENDS
         if ends and (part := last_said(payload)) is not None and not thread.was_told(part):
             yield from self._told(thread, iter([part]), is_item=False)
-        yield from self._told(thread, parts_of_event(payload, thread.turn), is_item=False)
+        yield from self._told(thread, parts_of_event(payload, thread.turn, thread.running), is_item=False)
         if ends:
             thread.turn = None
         if (agents := spawned(payload)) is not None:
@@ -279,6 +284,18 @@ class CodexReader(GrowingReader):
         return wire
 
 
+def _turn_of(kind: object, payload: Mapping[str, Any]) -> tuple[str | None, int | None]:
+    """Return the turn that a line begins, and when it began; None where it says neither.
+
+    Raises:
+        InvalidEventError: It has not the form of such a line.
+    """
+    if kind == "turn_context" or (kind == "event_msg" and payload.get("type") in BEGINS):
+        read: _Turn = shaped(payload, _Turn)
+        return read.turn_id, _ms(read.started_at)
+    return None, None
+
+
 def _wire(thread: Thread, part: Part, *more: str | int, scope: str | None = None) -> Wire:
     """Return a part as an event of a thread, without its time."""
     within = thread.scope if scope is None else scope
@@ -313,6 +330,11 @@ def _parent_of(source: object) -> str | None:
             return parent
         case _:
             return None
+
+
+def _is_of_model(part: Part) -> bool:
+    """Return whether an item is an answer of the model, which uses tokens."""
+    return part.type != "tool_result.snapshotted" and part.fields.get("role", "assistant") == "assistant"
 
 
 def _is_asked(item: object) -> bool:

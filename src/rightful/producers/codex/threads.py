@@ -10,6 +10,11 @@ that other thread, its ancestor. What parts them, in this order:
 3. While no turn id has told a time: copied lines are stamped within a moment of each other, and a
    line stamped more than a second after the copied `session_meta` is the file's own thread's.
 
+A subagent may be begun with the last turns of its parent alone (`truncate_rollout_to_last_n_fork_turns` of codex-rs).
+Then the parent's `session_meta` is not copied: the file's own says `forked_from_id`, and what follows it is the
+parent's until the first own turn begins, by the same rules. The parent's file tells it, in turns that the copy may not
+name, so here it is kept as data.
+
 Rule 3 can err for threads of the oldest versions only: there a prompt that a fork was begun with
 within that second is taken for its parent's last word. Elsewhere a version 4 turn in a copy never
 ends it (tokscale's issue 895).
@@ -22,6 +27,7 @@ from typing import Any
 
 import msgspec
 
+from rightful.producers.codex.events import Running
 from rightful.producers.telling.parts import Part
 
 COPIED_US = 1_000_000
@@ -62,6 +68,7 @@ class Thread(msgspec.Struct):
         lead: Where the context items begin that stand at the end of the history.
         last: The last item of its history.
         facts: What its `session_meta` says, until its model is known too.
+        running: Its running total of tokens.
     """
 
     id: str
@@ -75,6 +82,7 @@ class Thread(msgspec.Struct):
     lead: Asked | None = None
     last: Item | None = None
     facts: dict[str, Any] | None = None
+    running: Running = msgspec.field(default_factory=Running)
 
     def begin(self, turn: str) -> None:
         """Go on in a turn that has an id."""
@@ -146,6 +154,8 @@ class Threads(msgspec.Struct):
         known: All of them by id.
         copied_us: When the last copied `session_meta` is stamped; microseconds since 1970.
         is_timed: The last turn id told when its turn began.
+        inherits_us: When the file's own `session_meta` is stamped, as long as copies of its parent's lines follow it;
+            None after them. Microseconds since 1970.
     """
 
     named: str | None = None
@@ -154,6 +164,7 @@ class Threads(msgspec.Struct):
     known: dict[str, Thread] = {}
     copied_us: int | None = None
     is_timed: bool = False
+    inherits_us: int | None = None
 
     def meet(self, thread: str, created_ms: int | None, at_us: int | None, *, is_first: bool) -> Thread:
         """Return the thread that a `session_meta` names; the lines behind it are its own.
@@ -175,6 +186,27 @@ class Threads(msgspec.Struct):
         found = self.known[thread]
         found.created_ms = made_ms(thread) or created_ms or found.created_ms
         return found
+
+    def inherits(self, turn: str | None, started_ms: int | None, at_us: int | None) -> bool:
+        """Return whether a line is a copy of the last turns of the parent of a fork.
+
+        Args:
+            turn: The turn that the line begins, if it does.
+            started_ms: When that turn began, as far as the line says; milliseconds since 1970.
+            at_us: When the line is stamped; microseconds since 1970.
+        """
+        if self.inherits_us is None or self.owner is None:
+            return False
+        own = self.known[self.owner]
+        began_ms = (made_ms(turn) if turn is not None else None) or started_ms
+        if began_ms is not None and own.created_ms is not None:
+            self.is_timed = True
+            is_own = began_ms >= own.created_ms
+        else:
+            is_own = not self.is_timed and at_us is not None and at_us > self.inherits_us + COPIED_US
+        if is_own:
+            self.inherits_us, self.is_timed = None, False
+        return not is_own
 
     def of(self, turn: str | None, started_ms: int | None, at_us: int | None) -> Thread | None:
         """Return the thread that wrote a line; None before any is known.

@@ -248,7 +248,7 @@ def _usage(record: Record, _: Agent) -> Iterator[Part]:
 
 
 def _shutdown(record: Record, _: Agent) -> Iterator[Part]:
-    """Yield that the session ended, and what all its models used together."""
+    """Yield that a stretch of the session ended, and what all its models used in it since its start or resume."""
     yield Part("session.ended", (record.id, "ended"), extra(without(record.data)))
     counts: dict[str, Any] = {}
     metrics = record.data.get("modelMetrics")
@@ -256,7 +256,8 @@ def _shutdown(record: Record, _: Agent) -> Iterator[Part]:
         for name, count in numbers(used.get("usage") if isinstance(used, dict) else None).items():
             counts[name] = counts.get(name, 0) + count
     if counts:
-        yield Part("usage.recorded", (record.id, "usage"), {"counts": counts, "cumulative": True})
+        fields = {"counts": counts, "cumulative": True, "extra": {"stretch": record.id}}
+        yield Part("usage.recorded", (record.id, "usage"), fields)
 
 
 def _error(record: Record, _: Agent) -> Iterator[Part]:

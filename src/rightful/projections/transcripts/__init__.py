@@ -36,7 +36,7 @@ from rightful.projections.transcripts.parts import Part, parts_of
 from rightful.projections.transcripts.placing import put_holes
 from rightful.projections.transcripts.sources import Sources
 from rightful.projections.transcripts.telling import Telling
-from rightful.projections.transcripts.usage import total, used
+from rightful.projections.transcripts.usage import stretch_of, total, used
 
 __all__ = ["Entry", "Row", "Transcript", "fold"]
 
@@ -73,7 +73,8 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
         usage=total(groups, sources.tells_messages, sources.together),
         left_out=sources.left_out,
     )
-    put_beside(transcript, gathered.beside)
+    stretched = {one.part.fact.producer for one in groups if stretch_of(one.part) is not None}
+    put_beside(transcript, gathered.said_beside(), stretched)
     if gathered.beside or transcript.entries:
         transcript.names = [session]
     return transcript

@@ -1,12 +1,14 @@
 """What is said about a session and stands beside its entries: how it began and ended, and its subagents.
 
 Of several starts the earliest counts and of several ends the latest, but a time that is exact before a file's
-time, which is only an upper bound: in which order they were imported decides nothing.
+time, which is only an upper bound: in which order they were imported decides nothing. Where a producer counts each
+stretch of a session for itself, as its usage says, the turns of its ends are added up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from msgspec import UNSET, structs
@@ -16,9 +18,16 @@ from rightful.projections.transcripts.entries import Ended, Started, Transcript
 from rightful.projections.transcripts.facts import said
 
 
-def put_beside(transcript: Transcript, rows: Iterable[Stored]) -> None:
-    """Put into a transcript what the accepted starts, ends and links of its session say."""
+def put_beside(transcript: Transcript, rows: Iterable[Stored], stretched: Collection[str] = ()) -> None:
+    """Put into a transcript what the accepted starts, ends and links of its session say.
+
+    Args:
+        transcript: The transcript.
+        rows: Those starts, ends and links.
+        stretched: The producers that count each stretch of the session for itself.
+    """
     subagents: dict[str, None] = {}
+    turns: Counter[str] = Counter()
     for row in rows:
         body = said(row)
         match row.envelope.type:
@@ -26,6 +35,9 @@ def put_beside(transcript: Transcript, rows: Iterable[Stored]) -> None:
                 transcript.started = _started(transcript.started, row, body)
             case "session.ended":
                 ended = _put(_dated(Ended, row), body, ("turns", "exit_code"))
+                if row.envelope.producer in stretched and ended.turns is not UNSET:
+                    turns[row.envelope.producer] += ended.turns
+                    ended.turns = turns[row.envelope.producer]
                 before = transcript.ended
                 if before is None or (_is_exact(ended), ended.at_us) >= (_is_exact(before), before.at_us):
                     transcript.ended = ended

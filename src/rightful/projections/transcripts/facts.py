@@ -190,6 +190,11 @@ class Gathered:
         elif (withdrawal := withdrawal_of(row)) is not None:
             self._withdrawals.append(withdrawal)
 
+    def said_beside(self) -> list[Stored]:
+        """Return the rows of `beside` that were not withdrawn."""
+        gone = in_force(self._withdrawals)
+        return [row for row in self.beside if row.envelope.revision not in gone.get(row.envelope.id, ())]
+
     def _lightened(self, envelope: Envelope) -> Envelope:
         """Return an envelope without its commitment, and with texts that all rows share: a session's rows are many."""
         one = self._texts.setdefault

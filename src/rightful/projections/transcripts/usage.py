@@ -5,7 +5,9 @@ the last, only an index tells. Where there is none, rows stand as they were reco
 may be imported in any order: there the largest number counts, since what was used only grows. In a
 turn that is counted as a whole the responses are not added to it. Where several producers count, only one's
 numbers are added up: who tells the messages too, else the first; of those whose batches make one history, all.
-What counts since the session began is no part of a sum.
+What counts since the session began (`cumulative`) is no part of that sum. A tool whose process counts for itself says
+which stretch of the session a number is of (`stretch` in `extra`): of one stretch the largest counts, and the stretches
+of a producer are added up. What names no stretch is one stretch.
 """
 
 from __future__ import annotations
@@ -85,8 +87,15 @@ def _key(part: Part) -> object:
     if said["of"] is not None:
         return said["cumulative"], said["of"], said.get("run")  # some models give all their responses one id
     if turn is not None:
-        return said["cumulative"], None, part.fact.producer, turn
+        return said["cumulative"], None, part.fact.producer, turn, stretch_of(part)
     return part.at
+
+
+def stretch_of(part: Part) -> str | None:
+    """Return the stretch of a session that a cumulative usage counts; None where it names none."""
+    extra = getattr(part.fact.body, "extra", None)
+    stretch = extra.get("stretch") if isinstance(extra, dict) else None
+    return stretch if isinstance(stretch, str) and part.said.get("cumulative") else None
 
 
 def total(groups: Iterable[Used], tells_messages: Callable[[str], bool], together: Collection[str] = ()) -> Usage:
@@ -112,10 +121,31 @@ def total(groups: Iterable[Used], tells_messages: Callable[[str], bool], togethe
         for name, value in one.counts.items():
             if name not in whole and _is_number(value):
                 amounts.setdefault(name, []).append(value)
-    since = [one for one in known if one.cumulative]
-    is_ordered = all(one.part.fact.turn is not None and one.part.fact.index is not None for one in since)
-    latest = _counted((one.counts for one in since), is_ordered=is_ordered)
+    latest = _since_begun([one for one in known if one.cumulative])
     return Usage(total={name: _sum(values) for name, values in amounts.items()}, cumulative=latest)
+
+
+def _since_begun(groups: list[Used]) -> dict[str, Any]:
+    """Return what cumulative usages come to: the sum of the stretches of each producer, the largest of these sums."""
+    is_ordered = all(one.part.fact.turn is not None and one.part.fact.index is not None for one in groups)
+    stretches: dict[str, dict[str | None, list[Used]]] = {}
+    for one in groups:
+        of_producer = stretches.setdefault(one.part.fact.producer, {})
+        of_producer.setdefault(stretch_of(one.part), []).append(one)
+    sums: list[dict[str, Any]] = []
+    for of_producer in stretches.values():
+        counts = [
+            _counted((one.counts for one in of_stretch), is_ordered=is_ordered) for of_stretch in of_producer.values()
+        ]
+        sums.append(counts[0] if len(counts) == 1 else _added(counts))
+    return _counted(sums, is_ordered=is_ordered)
+
+
+def _added(counts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sums of what is a number in several counts."""
+    names = dict.fromkeys(name for one in counts for name in one)
+    numbers = {name: [one[name] for one in counts if _is_number(one.get(name))] for name in names}
+    return {name: _sum(values) for name, values in numbers.items() if values}
 
 
 def _sum(values: list[float]) -> float:
