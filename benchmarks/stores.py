@@ -26,7 +26,7 @@ from rightful.app import Ledger
 from rightful.envelope import read_head
 from rightful.recorders import files
 from rightful.recorders.kinds import TREE
-from rightful.recorders.moment import Looking, Moment
+from rightful.recorders.moment import Moment, look
 from rightful.recorders.query import raw_rows
 from rightful.recorders.recorder import LMDBRecorder
 from rightful.recorders.tables import LEDGER, Tables, pack_positions, tree_record, word_key
@@ -124,8 +124,7 @@ class Twin:
         return commits
 
     def _since(self, after: int, count: int) -> list[_Row]:
-        with Looking(self._ours) as now:
-            return _rows(now, after, count)
+        return look(self._ours, lambda now: _rows(now, after, count))
 
     def put_each(self, commits: Sequence[Commit]) -> float:
         """Put commits of one row each, synced, and return the seconds."""
@@ -158,7 +157,10 @@ class Twin:
 
     def check(self) -> None:
         """See that both stores hold the same, key by key and byte by byte."""
-        with Looking(self._ours) as now, self.bare.begin() as bare:
+        look(self._ours, self._check)
+
+    def _check(self, now: Moment) -> None:
+        with self.bare.begin() as bare:
             assert (bare.get(TREE, db=self.tables["meta"]) or _EMPTY) == now.tree()
             behind = _commit(_rows(now, now.tabled, limits.JOURNAL_ROWS), now.tree())
             for name, kept in zip(TABLES, behind[:4], strict=True):

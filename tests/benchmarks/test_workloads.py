@@ -19,7 +19,7 @@ from benchmarks.harness import ROOT, Result, Setting, environment
 from benchmarks.stores import Twin, append, append_each, build
 
 import rightful
-from rightful.recorders.moment import Looking
+from rightful.recorders.moment import look
 from rightful.recorders.query import raw_rows
 from rightful.recorders.recorder import LMDBRecorder
 from rightful.tree import EMPTY_ROOT, HASH_BYTES
@@ -115,8 +115,7 @@ def test_a_store_without_a_tree_has_its_rows_and_no_hash(tmp_path: Path, wires: 
         assert isinstance(recorder, LMDBRecorder)
 
         assert recorder.tree_head() == (20, bytes(HASH_BYTES))
-        with Looking(recorder.tables()) as now:
-            values, _ = raw_rows(now, 0, 20)
+        values, _ = look(recorder.tables(), lambda now: raw_rows(now, 0, 20))
         assert [value[:HASH_BYTES] for value in values] == [bytes(HASH_BYTES)] * 20
 
 

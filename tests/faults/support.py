@@ -53,8 +53,7 @@ def into_tables(patch: pytest.MonkeyPatch) -> None:
 def in_tables(recorder: LMDBRecorder) -> int:
     """Return how many rows stand in LMDB's tables."""
     env = recorder.tables().env
-    with env.read() as txn:
-        return int(txn.stat(env.tables["rows"])["entries"])
+    return env.read(lambda txn: int(txn.stat(env.tables["rows"])["entries"]))
 
 
 def journal(folder: Path) -> Path:

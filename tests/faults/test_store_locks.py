@@ -294,12 +294,14 @@ def test_a_child_leaves_the_slots_of_its_parents_readers_alone(tmp_path: Path) -
         inside, forking, go = threading.Event(), threading.Event(), threading.Event()
         slots: list[str] = []
 
+        def reading(_: object) -> None:
+            inside.set()
+            assert forking.wait(PATIENCE_S)
+            assert not go.wait(0.2), "the fork did not wait for the read"
+            slots.append(env._raw().readers())
+
         def read() -> None:
-            with env.read():
-                inside.set()
-                assert forking.wait(PATIENCE_S)
-                assert not go.wait(0.2), "the fork did not wait for the read"
-                slots.append(env._raw().readers())
+            env.read(reading)
 
         def fork() -> None:
             assert inside.wait(PATIENCE_S)
@@ -363,7 +365,7 @@ def test_who_looks_at_the_journal_while_another_thread_closes_the_store_is_told(
 
     def head() -> int:
         looking.set()
-        while not env._shut and not env._closed:
+        while not env._closed:
             threading.Event().wait(0.001)
         return real()
 

@@ -16,7 +16,7 @@ from eventsourcing.dcb.api import DCBEvent, DCBQuery
 from rightful.errors import StorageError
 from rightful.recorders.environment import Environment
 from rightful.recorders.faults import storage_error
-from rightful.recorders.moment import Looking, Moment
+from rightful.recorders.moment import Moment
 from rightful.recorders.port import Decision, LedgerEvent
 from rightful.recorders.query import positions
 from rightful.recorders.tables import Tables, pack_position, tree_record, word_key
@@ -36,12 +36,15 @@ class Appender:
         self._env = env
         self._transaction = Transaction(env)
         self._frontier = Frontier()
-        self._tree = tree_record(self._frontier)  # what the frontier was read from, or written as
-        self._looking: Looking | None = None
+        self._tree = tree_record(self._frontier)  # what the frontier was read from, or written as; b"" while it changes
+        self._reading: lmdb.Transaction[bytes] | None = None
+        self._now: Moment | None = None  # of the turn, until its rows are written or given up
+        self._is_adding = False
         self._unclear = False  # whether nobody knows what of our last commit is on the disk
 
     def begin(self) -> None:
         """Look at what stands."""
+        self.abandon()  # what an exception left of the turn before
         journal = self._env.journal
         journal.begin_turn()
         now = self._look()
@@ -55,15 +58,16 @@ class Appender:
         if now.head == now.tabled:  # else whoever began the journal anew did
             self._tables.settle()
         if now.tree() != self._tree:
+            self._tree = b""
             self._frontier = self._tables.frontier(now.tree(), is_checked=now.head > now.tabled)
             self._tree = now.tree()
+        self._now, self._before = now, now.head
         self._view = _View(now)
 
     def _look(self) -> Moment:
-        looking = Looking(self._tables)
-        now = looking.__enter__()
-        self._looking, self._now, self._before = looking, now, now.head  # what `abandon` needs, if the rest fails
-        return now
+        tail, last, tree = self._env.journal.now()
+        self._reading = self._env.begin_read()
+        return Moment(self._tables, self._reading, tail, last, tree)
 
     def _commit_again(self) -> None:
         """Commit what the tables say of the tree as it is: the last commit is in the file, and nobody was told of it.
@@ -99,16 +103,20 @@ class Appender:
         leaves = [sha256(LEAF + record).digest() for record in records]
         payloads = [event.payload if isinstance(event, LedgerEvent) else None for event in events]
         values = [leaf + record for leaf, record in zip(leaves, records, strict=True)]
-        self._now.tail.grow(list(map(Kept, values, payloads)), events)
+        now = self._now
+        assert now is not None
+        self._is_adding, self._tree = True, b""
+        now.tail.grow(list(map(Kept, values, payloads)), events)
         if len(leaves) == 1:
             self._frontier.add(leaves[0])
         else:
             self._frontier.extend(leaves)
-        self._now.head = self._frontier.size
+        now.head = self._frontier.size
+        self._is_adding = False
 
     def spoiled(self) -> bool:
-        """Tell that no decision begins to write: what it returns is added whole, or not at all."""
-        return False
+        """Return whether an exception came while rows were added. What a decision does before adds none."""
+        return self._is_adding
 
     def commit(self) -> None:
         """Write what was added, or nothing.
@@ -118,37 +126,45 @@ class Appender:
             UnclearError: Nobody can say.
         """
         self._leave()
-        tail, journal = self._now.tail, self._env.journal
-        rows = tail.after(self._before, tail.last)
+        now, journal = self._now, self._env.journal
+        assert now is not None
+        rows = now.tail.after(self._before, now.tail.last)
         if not rows:
+            self._now = None
             return
         tree = tree_record(self._frontier)
         try:
+            self._check_tree(now, len(rows))
             if journal.has_room(rows):
                 self._into_journal(rows, tree)
             else:
-                self._into_tables(tail, tree)
-                journal.emptied(tail.last)
+                self._into_tables(now, tree)
+                journal.emptied(now.tail.last)
         except BaseException as error:
-            tail.cut(self._before)
-            self._tree = b""  # so that the frontier is read again
-            if isinstance(error, UnclearError):
+            self.abandon()
+            if not isinstance(error, SpoiledError):
                 journal.doubt()
                 self._unclear = True
             raise
+        self._now = None
         self._tree = tree
+
+    def _check_tree(self, now: Moment, count: int) -> None:
+        """See that exactly the rows that are written were added to the tree."""
+        if not now.tail.last == now.head == self._frontier.size == self._before + count:
+            raise SpoiledError from StorageError(f"the rows for {self._env.root} are not those of its tree")
 
     def _into_journal(self, rows: Sequence[Kept], tree: bytes) -> None:
         try:
             self._env.journal.write(rows, tree)
-        except OSError as error:
-            raise SpoiledError from storage_error(self._env.root, error)
+        except StorageError as error:
+            raise SpoiledError from error
 
-    def _into_tables(self, tail: Tail, tree: bytes) -> None:
-        txn = self._transaction.begin()
+    def _into_tables(self, now: Moment, tree: bytes) -> None:
         try:
-            first = max(self._now.tabled, tail.start) + 1
-            last = self._put_all(txn, tail, first)
+            txn = self._transaction.begin()
+            first = max(now.tabled, now.tail.start) + 1
+            last = self._put_all(txn, now.tail, first)
             self._tables.write_tree(txn, tree)
         except BaseException as error:  # noqa: BLE001 - the callers get it, as the cause
             self._transaction.abort()
@@ -186,20 +202,22 @@ class Appender:
             self._refuse()
 
     def abandon(self) -> None:
-        """Forget what was added."""
-        if self._looking is not None:
-            self._leave()
-            self._now.tail.cut(self._before)
-            self._tree = b""
+        """Forget what was added, or what an exception left half added."""
+        self._leave()
+        self._transaction.abort()
+        if self._now is not None:
+            self._env.journal.cut(self._now.tail)
+            self._now, self._tree = None, b""  # so that the frontier is read again
+        self._is_adding = False
 
     def settle(self) -> None:
         """Make durable what the answers rest on."""
         self._env.journal.settle(for_answer=True)
 
     def _leave(self) -> None:
-        looking, self._looking = self._looking, None
-        if looking is not None:
-            looking.__exit__(None, None, None)
+        if self._reading is not None:
+            self._reading.abort()
+            self._reading = None
 
     def _refuse(self) -> NoReturn:
         what = f"{self._env.root} has entries beyond its last row"

@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import lmdb
 import msgspec
@@ -25,12 +27,14 @@ from rightful.errors import (
     StoreFullError,
 )
 from rightful.recorders import files, locks
+from rightful.recorders.critical import Doors, run_locked
 from rightful.recorders.faults import opening_error, storage_error
 from rightful.recorders.journal import Journal
 from rightful.recorders.kinds import ABOUT, FORMAT, META, TREE, About, Kind, tree_size
-from rightful.recorders.reading import Reading
 
 _SPARE_TABLES = 4  # a newer format may have more
+
+T = TypeVar("T")
 
 _FORK_WAIT_S = 5.0
 """How long a fork waits for reads to end; seconds. They take milliseconds, unless they fork themselves."""
@@ -56,12 +60,11 @@ class Environment:
         self.pid = os.getpid()
         self.write_gate = threading.Lock()  # held while a write transaction is open
         self.thread: int | None = None  # the one that holds the gate
-        self._writable = self._closed = False
+        self._writable = self._closed = False  # the former: whether it is to be opened for writing
+        self._can_write = False  # whether it is
         self._store = root / files.STORE
         self.data = self._store / files.DATA
-        self._gate = threading.Condition(threading.Lock())
-        self._reading = 0
-        self._shut = False
+        self._doors = Doors()
         self._lmdb: lmdb.Environment | None = None
         self._hold: locks.Flock | None = None
         self.tables: dict[str, Any] = {}
@@ -203,21 +206,23 @@ class Environment:
 
     def _tabled(self) -> int:
         """Return the last position that the tables have; 0 when there is none."""
-        with self.read() as txn:
-            return tree_size(txn.get(TREE, db=self.tables["meta"]) or b"")
+        return self.read(lambda txn: tree_size(txn.get(TREE, db=self.tables["meta"]) or b""))
 
     def close(self) -> None:
         """Close it. A read that is under way ends first."""
-        self._drain()
+        try:
+            self._doors.alone(self._close)
+        finally:
+            self.journal.close()  # afterwards: a thread that reads in it may wait to read in LMDB
+
+    def _close(self) -> None:
         self._closed = True
         try:
             self._close_lmdb()
         finally:
-            if self._hold is not None:
-                self._hold.close()
-            self._hold = None
-            self._undrain()
-            self.journal.close()  # afterwards: who looks at it waits to read
+            hold, self._hold = self._hold, None
+            if hold is not None:
+                hold.close()
 
     def is_ours(self) -> bool:
         """Tell whether this process opened it, not one that forked this one."""
@@ -225,12 +230,8 @@ class Environment:
 
     # -- transactions ----------------------------------------------------------------------
 
-    def read(self) -> Reading:
-        """Return a context with a read transaction. Keep it short; call nobody else in it."""
-        return Reading(self)
-
-    def enter_read(self) -> lmdb.Transaction[bytes]:
-        """Begin a read transaction; `leave_read` must follow its end.
+    def read(self, work: Callable[[lmdb.Transaction[bytes]], T]) -> T:
+        """Return what the work reads in one short read transaction. It may call nobody else.
 
         Raises:
             ClosedError: The store was closed.
@@ -240,52 +241,55 @@ class Environment:
         if self.pid != os.getpid():
             raise ForkedError(str(self.root))
         if self._lmdb is None:
-            self._mend()
+            self._open_again()
         try:
-            return self._begin_read()
-        except lmdb.MapResizedError:
-            self._adopt_map()
-        except lmdb.ReadersFullError:
-            self.check_readers()
-        except lmdb.Error as error:
-            raise storage_error(self.root, error) from error
-        try:
-            return self._begin_read()
-        except lmdb.Error as error:
-            raise storage_error(self.root, error) from error
-
-    def _mend(self) -> None:
-        """Open it again for reading, after a commit and the reopening after it failed."""
-        with self._gate:
-            broken = self._lmdb is None and not self._closed and not self._shut
-        if broken:
             try:
-                self.reopen()
-            except (lmdb.Error, OSError) as error:
-                raise storage_error(self.root, error) from error
+                return self._doors.shared(self._read, work)
+            except lmdb.MapResizedError:
+                self._adopt_map()
+            except lmdb.ReadersFullError:
+                self.check_readers()
+            return self._doors.shared(self._read, work)
+        except lmdb.Error as error:
+            raise storage_error(self.root, error) from error
 
-    def _begin_read(self) -> lmdb.Transaction[bytes]:
-        with self._gate:
-            while self._shut:
-                self._gate.wait()
-            env = self._raw()
-            self._reading += 1
+    def _read(self, work: Callable[[lmdb.Transaction[bytes]], T]) -> T:
+        with self._raw().begin() as txn: return work(txn)  # noqa: E701  # fmt: skip  # as `run_locked`
+
+    def _open_again(self) -> None:
+        """Open LMDB's part for reading, after a commit and the reopening after it failed."""
         try:
-            return env.begin()
-        except lmdb.Error:
-            self.leave_read()
-            raise
+            self._doors.alone(self._open_if_broken)
+        except (lmdb.Error, OSError) as error:
+            raise storage_error(self.root, error) from error
 
-    def leave_read(self) -> None:
-        """Say that a read transaction is over."""
-        with self._gate:
-            self._reading -= 1
-            if self._shut:
-                self._gate.notify_all()
+    def _open_if_broken(self) -> None:
+        if self._lmdb is None and not self._closed:
+            self._reopen()
+
+    def begin_read(self) -> lmdb.Transaction[bytes]:
+        """Begin a read transaction that the caller ends; only for the writer, which has the turn and the gate.
+
+        Raises:
+            ClosedError: The store was closed.
+            StorageError: All reader slots are taken, or the store failed.
+        """
+        if self._lmdb is None:
+            self._open_again()
+        try:
+            try:
+                return self._raw().begin()
+            except lmdb.MapResizedError:
+                self._adopt_map()
+            except lmdb.ReadersFullError:
+                self.check_readers()
+            return self._raw().begin()
+        except lmdb.Error as error:
+            raise storage_error(self.root, error) from error
 
     def begin_write(self) -> lmdb.Transaction[bytes]:
         """Begin a write transaction; only for the writer, which holds the turn and the gate."""
-        if not self._writable:
+        if not self._can_write:
             self._writable = True
             self.reopen()
         try:
@@ -296,39 +300,40 @@ class Environment:
 
     def _adopt_map(self) -> None:
         """Take the larger map of another process; nobody in this one may be reading then."""
-        self._drain()
-        try:
-            self._raw().set_mapsize(0)
-        finally:
-            self._undrain()
+        adopt = partial(self._raw().set_mapsize, 0)
+        if self.thread == threading.get_ident():
+            self._doors.alone(adopt)
+        else:
+            run_locked(self.write_gate, self._doors.alone, adopt)  # the writer reads without a door
 
     def reopen(self) -> None:
         """Close and open LMDB's part again, after a commit that failed; the locks stay."""
-        self._drain()
+        self._doors.alone(self._reopen)
+
+    def _reopen(self) -> None:
         try:
             self._close_lmdb()
             if not self._closed:
                 self._lmdb = self._open_lmdb()
                 self._open_tables()
+                self._can_write = self._writable
         except BaseException:
             self._close_lmdb()
             self._writable = False
             raise
-        finally:
-            self._undrain()
 
     def _close_lmdb(self) -> None:
-        env, self._lmdb = self._lmdb, None
-        if env is not None:
-            env.close()
+        self._can_write = False
+        if self._lmdb is not None:
+            self._lmdb.close()
+            self._lmdb = None
 
     def last_transaction(self) -> int:
         """Return the number of the last commit, of any process, that a read now sees.
 
         Not LMDB's `info()`: that knows of a commit before readers see it.
         """
-        with self.read() as txn:
-            return txn.id()
+        return self.read(lambda txn: txn.id())
 
     def newest_transaction(self) -> int:
         """Return the number of the last commit in the file, told to others or not."""
@@ -343,26 +348,6 @@ class Environment:
             raise ClosedError(str(self.root))
         return self._lmdb
 
-    def _drain(self, timeout_s: float | None = None) -> bool:
-        """Keep readers out, and wait for those inside; one thread at a time.
-
-        Returns:
-            Whether none is inside; if some stayed for all the time, nobody is kept out.
-        """
-        with self._gate:
-            self._gate.wait_for(lambda: not self._shut)
-            self._shut = True
-            if self._gate.wait_for(lambda: not self._reading, timeout_s):
-                return True
-            self._shut = False
-            self._gate.notify_all()
-            return False
-
-    def _undrain(self) -> None:
-        with self._gate:
-            self._shut = False
-            self._gate.notify_all()
-
     # -- fork ------------------------------------------------------------------------------
 
     def before_fork(self) -> bool:
@@ -376,14 +361,14 @@ class Environment:
         """
         if self.thread == threading.get_ident() or not self.write_gate.acquire(timeout=limits.WAIT_S):
             return False
-        if self._drain(_FORK_WAIT_S):
+        if self._doors.close(_FORK_WAIT_S):
             return True
         self.write_gate.release()
         return False
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
-        self._undrain()
+        self._doors.open()
         self.write_gate.release()
 
     def after_fork_in_child(self, *, still: bool) -> None:

@@ -21,15 +21,17 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from rightful import limits
-from rightful.errors import ClosedError, ForeignStoreError
+from rightful.errors import ClosedError, ForeignStoreError, StorageError
 from rightful.recorders import files
 from rightful.recorders.codec import Codec
+from rightful.recorders.critical import run_locked
 from rightful.recorders.faults import storage_error
 from rightful.recorders.records import (
     CHECK_BYTES,
@@ -71,12 +73,14 @@ class Journal:
         self._codec = codec
         self._head = head
         self._lock = threading.Lock()
-        self._doubtful = True  # whether a sync may have failed, ours or one before us, and no turn began since
+        self._doubts = count(1)
+        self._doubt, self._cleared = 0, -1  # the newest doubt of a sync, and that which a turn cleared by writing again
+        self._is_syncing = False  # also after an exception that came meanwhile, so that its outcome is not known
         self.durable = self._synced = 0  # the latter proves nothing while it is doubtful
         self._size = 0 if fd is None else os.fstat(fd).st_size
         self._sync = threading.Lock()
+        self._is_known = False  # as while it changes: an exception that comes meanwhile has it read again
         self._restart(0, b"")
-        self._is_known = False
 
     def _restart(self, head: int, begins_with: bytes) -> None:
         self._tail = Tail(head, self._codec)
@@ -107,11 +111,13 @@ class Journal:
             StorageError: It cannot be read.
         """
         try:
-            with self._lock:
-                self._look()
-                return self._tail, self._last, self._tree
+            return run_locked(self._lock, self._now)
         except OSError as error:
             raise storage_error(self._root, error) from error
+
+    def _now(self) -> tuple[Tail, int, bytes]:
+        self._look()
+        return self._tail, self._last, self._tree
 
     def _look(self) -> None:
         if self._fd is None:
@@ -119,10 +125,12 @@ class Journal:
         if not self._is_known:
             self._load()
             return
+        self._is_known = False
         self._read_on()
         newest = max(len(self._ends) - 1, bisect_right(self._lasts, self.durable))
         if self._is_old or self._read(0, HEAD_BYTES) != self._begins_with or not self._stands(newest):
             self._load()
+        self._is_known = True
 
     def _stands(self, first: int) -> bool:
         """Tell whether records, from one on, are still in the file.
@@ -246,29 +254,48 @@ class Journal:
         Raises:
             OSError: It cannot be written.
         """
-        if self._fd is None:
+        if self._fd is not None:
+            run_locked(self._lock, self._begin_turn, self._fd)
+
+    def _begin_turn(self, fd: int) -> None:
+        if self._tail.last != self._last:
+            self._is_known = False
+        doubt = self._doubt  # one that comes while it is written again is not cleared by that
+        at = bisect_right(self._lasts, self.durable)
+        if doubt == self._cleared and self._stands(at):
             return
-        with self._lock:
-            at = bisect_right(self._lasts, self.durable)
-            if not self._doubtful and self._stands(at):
-                return
-            self._is_known = self._doubtful = False  # before it is written: one that fails meanwhile counts
-            try:
-                self._look()
-                self.durable = min(self.durable, self._last)  # what is gone from the file was durable once only
-                at = bisect_right(self._lasts, self.durable)
-                start = self._ends[at - 1] if at else 0
-                if start < self._end:
-                    _write(self._fd, self._read(start, self._end - start) + END, start)
-            except BaseException:
-                self._doubtful = True
-                raise
+        self._is_known = False
+        self._cleared = -1
+        self._look()
+        self.durable = min(self.durable, self._last)  # what is gone from the file was durable once only
+        at = bisect_right(self._lasts, self.durable)
+        start = self._ends[at - 1] if at else 0
+        if start < self._end:
+            _write(fd, self._read(start, self._end - start) + END, start)
+        self._cleared = doubt
+
+    @property
+    def _doubtful(self) -> bool:
+        """Whether a sync may have failed, ours or one before us, and no turn began since."""
+        return self._doubt != self._cleared
 
     def emptied(self, head: int) -> None:
         """Begin anew: LMDB has all rows through a position, on the disk."""
-        with self._lock:
-            self._restart(head, self._begins_with)
-            self.durable = max(self.durable, head)
+        run_locked(self._lock, self._emptied, head)
+
+    def _emptied(self, head: int) -> None:
+        is_known, self._is_known = self._is_known, False
+        self._restart(head, self._begins_with)
+        self.durable = max(self.durable, head)
+        self._is_known = is_known
+
+    def cut(self, tail: Tail) -> None:
+        """Take away what was added to a tail and not written."""
+        run_locked(self._lock, self._cut, tail)
+
+    def _cut(self, tail: Tail) -> None:
+        if tail is self._tail and (self._is_known or self._fd is None):  # else it is read again, and this one let go
+            tail.cut(self._last)
 
     def has_room(self, rows: Sequence[Kept]) -> bool:
         """Tell whether rows are few and short enough for a record, and there is room for it."""
@@ -282,21 +309,29 @@ class Journal:
         """Write the rows that were added to the tail as one record, not yet synced.
 
         Raises:
-            OSError: The system failed; nothing was written that counts.
+            StorageError: The system failed; nothing was written that counts.
         """
+        run_locked(self._lock, self._write, rows, tree)
+
+    def _write(self, rows: Sequence[Kept], tree: bytes) -> None:
         assert self._fd is not None
+        if not self._is_known:  # an exception in another thread has had it read again
+            self._look()
+        if self._tail.last == self._last:  # and so without the rows that were added
+            self._tail.rows += rows
         record, body = pack(rows, tree, self._last + 1, self.durable, self._check)
-        with self._lock:
-            if record.last != self._tail.last:
-                raise OSError(errno.EIO, "the journal is not what it was when the turn began")
-            try:
-                _write(self._fd, record.head + body + END, self._end)
-            except OSError:
-                if self._read(self._end, record.size) != record.head + body:
-                    raise
-            if not self._end:
-                self._begins_with = record.head
-            self._went_on(record.last, self._end + record.size, record.check, tree)
+        if record.last != self._tail.last:
+            raise StorageError(f"the journal of {self._root} is not what it was when the turn began")
+        self._is_known = False
+        try:
+            _write(self._fd, record.head + body + END, self._end)
+        except OSError as error:
+            if self._read(self._end, record.size) != record.head + body:
+                raise storage_error(self._root, error) from error
+        if not self._end:
+            self._begins_with = record.head
+        self._went_on(record.last, self._end + record.size, record.check, tree)
+        self._is_known = True
 
     # -- the disk --------------------------------------------------------------------------
 
@@ -314,41 +349,57 @@ class Journal:
             OSError: The system failed, now or before; whether all is durable is not known.
             ClosedError: It was closed.
         """
-        with self._sync:
-            with self._lock:  # no turn is writing again meanwhile
-                last, doubtful = self._last, self._doubtful
-            if last <= (self.durable if for_answer else max(self.durable, self._synced)):
-                return
-            if self._fd is None:
-                raise ClosedError(str(self._root))
-            if doubtful and for_answer:
-                raise OSError(errno.EIO, "what was written before could not be synced")
-            try:
-                files.sync(self._fd)
-            except OSError as error:
-                if for_answer or error.errno not in files.NEVER_WRITTEN:
-                    self.doubt()
-                    raise
-                doubtful = True
-            self._synced = last
-            if not doubtful and not self._doubtful:
-                self.durable = max(self.durable, last)
+        run_locked(self._sync, self._settle, for_answer=for_answer)
+
+    def _settle(self, *, for_answer: bool) -> None:
+        if self._is_syncing:
+            self.doubt()
+        last, doubtful = run_locked(self._lock, self._to_sync)
+        if last <= (self.durable if for_answer else max(self.durable, self._synced)):
+            return
+        if self._fd is None:
+            raise ClosedError(str(self._root))
+        if doubtful and for_answer:
+            raise OSError(errno.EIO, "what was written before could not be synced")
+        try:
+            self._sync_through(last, self._fd, is_proof=not doubtful, for_answer=for_answer)
+        except BaseException:
+            self.doubt()
+            raise
+
+    def _sync_through(self, last: int, fd: int, *, is_proof: bool, for_answer: bool) -> None:
+        self._is_syncing = True
+        try:
+            files.sync(fd)
+        except OSError as error:
+            if for_answer or error.errno not in files.NEVER_WRITTEN:
+                raise
+            is_proof = False
+        self._synced = last
+        self._is_syncing = False
+        if is_proof and not self._doubtful:
+            self.durable = max(self.durable, last)
+
+    def _to_sync(self) -> tuple[int, bool]:
+        """Return what is known of it now, and whether a sync is in doubt; no turn writes it again meanwhile."""
+        return self._last, self._doubtful
 
     def doubt(self) -> None:
         """Take nothing for granted that is known of it, from the next turn on: a sync or a commit failed."""
-        self._doubtful, self._synced = True, 0
+        self._doubt, self._synced, self._is_syncing = next(self._doubts), 0, False
 
     def go_on_with(self, fd: int) -> None:
         """Use another descriptor of the same file, which may be written too; what is known of it stays."""
-        with self._sync, self._lock:
-            before, self._fd = self._fd, fd
+        run_locked(self._sync, run_locked, self._lock, self._go_on_with, fd)
+
+    def _go_on_with(self, fd: int) -> None:
+        before, self._fd = self._fd, fd
         if before is not None:
             os.close(before)
 
     def close(self) -> None:
         """Close the file, when nobody reads or syncs it."""
-        with self._sync, self._lock:
-            self.forget()
+        run_locked(self._sync, run_locked, self._lock, self.forget)
 
     def forget(self) -> None:
         """Close the file in the child of a fork, where nobody gives back a lock."""

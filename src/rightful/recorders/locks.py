@@ -158,6 +158,12 @@ class Turnstile:
         """Let the next one write."""
         self._writer.unlock()
 
+    def clear(self) -> None:
+        """Unlock what an exception may have left locked."""
+        for lock in (self._writer, self._queue):
+            with contextlib.suppress(OSError):
+                lock.unlock()
+
     def close(self) -> None:
         """Close both files."""
         self._queue.close()

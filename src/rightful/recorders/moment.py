@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from collections.abc import Callable
+from typing import TypeVar
 
 import lmdb
 from eventsourcing.dcb.api import DCBEvent
@@ -12,6 +13,8 @@ from rightful.recorders.kinds import tree_size
 from rightful.recorders.tables import Tables, tree_record, unpack_position, word_key
 from rightful.recorders.tail import Kept, Tail
 from rightful.tree import Frontier
+
+T = TypeVar("T")
 
 
 class Moment:
@@ -68,28 +71,16 @@ class Moment:
         return self.tail.after(start, min(self.head, start + limit)) if self.head > start else []
 
 
-class Looking:
-    """A moment, as a context."""
+def look(tables: Tables, work: Callable[[Moment], T]) -> T:
+    """Return what the work reads of one moment. Keep it short; it ends with the work.
 
-    __slots__ = ("_reading", "_tables")
-
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-        self._reading = tables.env.read()
-
-    def __enter__(self) -> Moment:
-        env = self._tables.env
-        if not env.is_ours():
-            raise ForkedError(str(env.root))
-        tail, last, tree = env.journal.now()
-        txn = self._reading.__enter__()
-        try:
-            return Moment(self._tables, txn, tail, last, tree)
-        except BaseException:
-            self._reading.__exit__(None, None, None)
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._reading.__exit__(kind, error, trace)
+    Raises:
+        ClosedError: The store was closed.
+        ForkedError: This is the child of the process that opened it.
+        StorageError: The store failed.
+    """
+    env = tables.env
+    if not env.is_ours():
+        raise ForkedError(str(env.root))
+    tail, last, tree = env.journal.now()
+    return env.read(lambda txn: work(Moment(tables, txn, tail, last, tree)))

@@ -16,7 +16,7 @@ from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
 from msgspec import Struct
 
 from rightful import limits
-from rightful.recorders.moment import Looking, Moment
+from rightful.recorders.moment import Moment, look
 from rightful.recorders.port import size_of
 from rightful.recorders.tables import Tables, pack_position, pack_positions, unpack_position, word_key
 
@@ -51,22 +51,25 @@ def read_page(tables: Tables, query: DCBQuery | None, after: int, until: int | N
         until: The last position that may be returned; None is the head.
         limit: How many rows at most, 1 or more; fewer where they fill a page (`limits.PAGE_BYTES`).
     """
-    with Looking(tables) as now:
-        head = now.head
-        last = head if until is None else min(head, until)
-        if _fits_all(query):
-            return _bulk(now, after, min(last, after + limit))
-        found: list[tuple[int, DCBEvent]] = []
-        through, left = last, limits.PAGE_BYTES
-        for looks, (position, fits) in enumerate(_candidates(now, query or DCBQuery(), after, last), 1):
-            if fits:
-                event = now.event(position)
-                found.append((position, event))
-                left -= size_of(event)
-            if len(found) == limit or left <= 0 or looks == _LOOKS_PER_PAGE:
-                through = position
-                break
-        return Page(found, through, head)
+    return look(tables, lambda now: _page(now, query, after, until, limit))
+
+
+def _page(now: Moment, query: DCBQuery | None, after: int, until: int | None, limit: int) -> Page:
+    head = now.head
+    last = head if until is None else min(head, until)
+    if _fits_all(query):
+        return _bulk(now, after, min(last, after + limit))
+    found: list[tuple[int, DCBEvent]] = []
+    through, left = last, limits.PAGE_BYTES
+    for looks, (position, fits) in enumerate(_candidates(now, query or DCBQuery(), after, last), 1):
+        if fits:
+            event = now.event(position)
+            found.append((position, event))
+            left -= size_of(event)
+        if len(found) == limit or left <= 0 or looks == _LOOKS_PER_PAGE:
+            through = position
+            break
+    return Page(found, through, head)
 
 
 def positions(now: Moment, query: DCBQuery, after: int, until: int) -> Iterator[int]:

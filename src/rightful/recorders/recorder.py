@@ -19,7 +19,7 @@ from rightful.errors import ClosedError, ReadOnlyStoreError
 from rightful.recorders import registry
 from rightful.recorders.appender import Appender
 from rightful.recorders.faults import storage_error
-from rightful.recorders.moment import Looking
+from rightful.recorders.moment import look
 from rightful.recorders.port import Decision, LedgerRecorder, Row, View
 from rightful.recorders.query import raw_rows, words_like
 from rightful.recorders.tables import KINDS, Tables
@@ -140,8 +140,7 @@ class LMDBRecorder(LedgerRecorder):
     def columns(self, after: int, limit: int = limits.PAGE_ROWS) -> tuple[list[bytes], list[bytes | None]]:
         """As `LedgerRecorder.columns`."""
         tables = self.tables()
-        with Looking(tables) as now:
-            values, payloads = raw_rows(now, after, limit)
+        values, payloads = look(tables, lambda now: raw_rows(now, after, limit))
         records = [value[HASH_BYTES:] for value in values]
         leaves = [sha256(LEAF + record).digest() for record in records]
         if leaves != [value[:HASH_BYTES] for value in values]:
@@ -151,18 +150,15 @@ class LMDBRecorder(LedgerRecorder):
 
     def tags_like(self, start: str, limit: int) -> list[str]:
         """As `LedgerRecorder.tags_like`, from the index."""
-        with Looking(self.tables()) as now:
-            return words_like(now, start, limit)
+        return look(self.tables(), lambda now: words_like(now, start, limit))
 
     def head(self) -> int:
         """Return the last position; 0 when there is none."""
-        with Looking(self.tables()) as now:
-            return now.head
+        return look(self.tables(), lambda now: now.head)
 
     def tree_head(self) -> tuple[int, bytes]:
         """Return the number of rows and the root over their leaves, of one moment."""
-        with Looking(self.tables()) as now:
-            return now.head, now.tree()[:HASH_BYTES]
+        return look(self.tables(), lambda now: (now.head, now.tree()[:HASH_BYTES]))
 
     def wait_beyond(self, position: int, timeout_s: float | None = None, stop: threading.Event | None = None) -> int:
         """As `LedgerRecorder.wait_beyond`."""

@@ -11,6 +11,7 @@ from eventsourcing.dcb.api import DCBEvent, DCBQuery
 from msgspec import Struct
 
 from rightful.recorders.codec import Codec
+from rightful.recorders.critical import run_locked
 from rightful.tree import HASH_BYTES
 
 
@@ -46,9 +47,15 @@ class Tail:
         self.rows: list[Kept] = []
         self._codec = codec
         self._lock = threading.Lock()
-        self._indexed = self._asked = 0
+        self._asked = 0
+        self._forget_index()
+
+    def _forget_index(self) -> None:
+        self._is_whole = False  # as while the index changes: an exception that comes meanwhile leaves it so
+        self._indexed = 0
         self._tags: Index = {}
         self._types: Index = {}
+        self._is_whole = True
 
     @property
     def last(self) -> int:
@@ -65,19 +72,27 @@ class Tail:
 
     def grow(self, rows: Sequence[Kept], events: Sequence[DCBEvent]) -> None:
         """Add rows of ours, whose events need not be read from them."""
-        with self._lock:
-            if self._indexed == len(self.rows):
-                for position, event in enumerate(events, self.last + 1):
-                    self._add(event.type, event.tags, position)
-                self._indexed += len(rows)
+        run_locked(self._lock, self._grow, rows, events)
+
+    def _grow(self, rows: Sequence[Kept], events: Sequence[DCBEvent]) -> None:
+        if self._is_whole and self._indexed == len(self.rows):
+            self._is_whole = False
+            for position, event in enumerate(events, self.last + 1):
+                self._add(event.type, event.tags, position)
+            self._indexed += len(rows)
+            self.rows += rows
+            self._is_whole = True
+        else:
             self.rows += rows
 
     def cut(self, last: int) -> None:
         """Take away the rows after a position, which nobody but their writer has seen."""
-        with self._lock:
-            del self.rows[last - self.start :]
-            if self._indexed > len(self.rows):
-                self._indexed, self._tags, self._types = 0, {}, {}
+        run_locked(self._lock, self._cut, last)
+
+    def _cut(self, last: int) -> None:
+        if not self._is_whole or self._indexed > last - self.start:
+            self._forget_index()
+        del self.rows[last - self.start :]
 
     def tagged(self, tag: str) -> Sequence[int]:
         """Return the positions of the rows that have the tag, ascending."""
@@ -90,10 +105,9 @@ class Tail:
     def _sought(self, tag: str) -> list[int]:
         if self._codec is None:
             return []
-        with self._lock:
-            trace = self._codec.trace(tag)
-            like = [at for at, row in enumerate(self.rows) if row.value is not None and trace in row.value]
-            return [self.start + 1 + at for at in like if tag in self.words(self.rows[at])[1]]
+        trace = self._codec.trace(tag)
+        like = [found for found in enumerate(self.rows, self.start + 1) if trace in (found[1].value or b"")]
+        return [position for position, row in like if tag in self.words(row)[1]]
 
     def fitting(self, query: DCBQuery, after: int, until: int) -> list[int]:
         """Return the positions after a position, through another, of the rows that fit a query, ascending."""
@@ -116,11 +130,18 @@ class Tail:
 
     def _index(self) -> tuple[Index, Index]:
         """Return the index of tags and that of types, with what was added since; most processes never ask."""
-        with self._lock:
+        return run_locked(self._lock, self._index_on)
+
+    def _index_on(self) -> tuple[Index, Index]:
+        if not self._is_whole:
+            self._forget_index()
+        if self._indexed < len(self.rows):
+            self._is_whole = False
             for at in range(self._indexed, len(self.rows)):
                 self._add(*self.words(self.rows[at]), self.start + 1 + at)
                 self._indexed = at + 1
-            return self._tags, self._types
+            self._is_whole = True
+        return self._tags, self._types
 
     def _add(self, kind: str | None, tags: Iterable[str], position: int) -> None:
         if kind is not None:

@@ -176,8 +176,7 @@ class LMDBTrackingRecorder(TrackingRecorder):
     def query(self, work: Callable[[ViewState], T]) -> T:
         """Return what `work` reads of the state in one short read transaction."""
         env = self._open().env
-        with env.read() as txn:
-            return work(ViewState(env, txn, self._name))
+        return env.read(lambda txn: work(ViewState(env, txn, self._name)))
 
     def insert_tracking(self, tracking: Tracking) -> None:
         """Move the position on without changing the state.
@@ -189,9 +188,8 @@ class LMDBTrackingRecorder(TrackingRecorder):
 
     def max_tracking_id(self, application_name: str) -> int | None:
         """Return how far the view has read an application; None when it has not begun."""
-        env = self._open().env
-        with env.read() as txn:
-            record = txn.get(tracking_key(self._name, application_name), db=env.tables["tracking"])
+        env, key = self._open().env, tracking_key(self._name, application_name)
+        record = env.read(lambda txn: txn.get(key, db=env.tables["tracking"]))
         return None if record is None else int(_ID.unpack(record)[0])
 
     def wait(

@@ -29,11 +29,12 @@ class Transaction:
         self._txn: lmdb.Transaction[bytes] | None = None
 
     def begin(self) -> lmdb.Transaction[bytes]:
-        """Begin one.
+        """Begin one. One that an exception left open is ended first.
 
         Raises:
             StorageError: The store failed.
         """
+        self.abort()
         try:
             try:
                 self._txn = self._env.begin_write()
@@ -47,9 +48,9 @@ class Transaction:
 
     def abort(self) -> None:
         """End it, and write nothing."""
-        txn, self._txn = self._txn, None
-        if txn is not None:
-            txn.abort()
+        if self._txn is not None:
+            self._txn.abort()  # of one that has ended, nothing
+            self._txn = None
 
     def commit(self, stands: Callable[[lmdb.Transaction[bytes]], bool]) -> None:
         """Commit it, durable on return.
@@ -61,12 +62,12 @@ class Transaction:
             SpoiledError: Nothing was written.
             UnclearError: Nobody can say.
         """
-        txn, self._txn = self._txn, None
-        assert txn is not None
+        assert self._txn is not None
         try:
-            txn.commit()
+            self._txn.commit()
         except lmdb.Error as error:
             self._settle(error, stands)
+        self._txn = None
 
     def _settle(self, error: lmdb.Error, stands: Callable[[lmdb.Transaction[bytes]], bool]) -> None:
         """Find out what a failed commit did: reopen, and ask for the bytes it was to write.
@@ -78,8 +79,7 @@ class Transaction:
         try:
             self._env.reopen()
             files.sync_data(self._env.data.parent)
-            with self._env.read() as txn:
-                there = txn.id() == self._number and stands(txn)
+            there = self._env.read(lambda txn: txn.id() == self._number and stands(txn))
         except (lmdb.Error, OSError, StorageError) as again:
             raise UnclearError(f"{error}; {again}") from error
         if not there:

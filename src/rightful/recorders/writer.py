@@ -13,6 +13,8 @@ the turn, it queues like everybody else.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +26,7 @@ from eventsourcing.dcb.api import DCBEvent
 
 from rightful import limits
 from rightful.errors import BusyError, ClosedError, ForkedError, OutcomeUnknownError, StorageError
+from rightful.recorders.critical import run_locked
 from rightful.recorders.environment import Environment
 from rightful.recorders.faults import storage_error
 from rightful.recorders.locks import Turnstile
@@ -31,6 +34,9 @@ from rightful.recorders.transaction import SpoiledError, UnclearError
 
 _CHECK_READERS_EVERY: Final = 256
 """Commits between two looks for slots of dead readers."""
+
+_WATCH_S: Final = 1.0
+"""How often a waiting caller looks whether there is a thread to serve it; seconds."""
 
 
 class Request:
@@ -84,29 +90,32 @@ class Session(Protocol):
 
 
 class News:
-    """Tells waiting threads of this process about commits."""
+    """Tells waiting threads of this process about commits.
+
+    It has no lock, which a waiting thread that an exception interrupts could leave locked.
+    """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()  # a handle may be collected, and so given back, within
-        self._waiting = 0
+        self._numbers = itertools.count(1)
+        self._waiting: list[threading.Lock] = []  # each is locked until there are news
         self.count = 0
 
     def announce(self) -> None:
         """Wake all who wait."""
-        with self._changed:
-            self.count += 1
-            if self._waiting:
-                self._changed.notify_all()
+        self.count = next(self._numbers)
+        while self._waiting:
+            with contextlib.suppress(IndexError, RuntimeError):  # another thread was faster, or woke it already
+                self._waiting.pop().release()
 
     def wait(self, seen: int, timeout_s: float) -> None:
         """Wait until the count differs from what was seen, or the time is over."""
-        with self._changed:
-            if self.count == seen:
-                self._waiting += 1
-                try:
-                    self._changed.wait(timeout_s)
-                finally:
-                    self._waiting -= 1
+        news = threading.Lock()
+        news.acquire()
+        self._waiting.append(news)
+        if self.count == seen:
+            news.acquire(timeout=timeout_s)
+        with contextlib.suppress(ValueError):
+            self._waiting.remove(news)
 
 
 class _ThisThread(threading.local):
@@ -138,14 +147,15 @@ class Writer:
         self.news = news
         self._env = env
         self._session = session
-        self._queue: SimpleQueue[Request | None] = SimpleQueue()
+        self._queue: SimpleQueue[Request] = SimpleQueue()
+        self._end = Request(None)  # behind all others, once the store is closed
         self._door = threading.Lock()
         self._open = True
         self._thread: threading.Thread | None = None
+        self._batch: list[Request] = []  # what the thread took from the queue and has not answered
         self._turnstile = Turnstile(env.root)
         self._at_work = threading.Lock()  # held by the thread that has the turn, or waits for it
-        self._outside = threading.Event()  # set while it touches nothing of LMDB
-        self._outside.set()
+        self._inside = threading.RLock()  # held by it while it has the turn, and until all is synced
         self._company = 1
         self._commits = 0
 
@@ -172,27 +182,33 @@ class Writer:
 
     def _is_served_here(self, request: Request) -> bool:
         """Do the work in the caller's thread, if nobody else writes or waits; tell whether it was done."""
-        if not self._at_work.acquire(blocking=False):
-            return False
-        batch = [request]
+        batch, has_lock, is_served = [request], False, False
         try:
-            if not self._open or self._company > 1 or not self._queue.empty():  # else it would linger for the others
-                return False
-            if not self._take_turn(batch, self._turnstile.try_enter):
-                return False
-        finally:
-            self._at_work.release()
-        self._tell(batch)
-        return True
+            has_lock = self._at_work.acquire(blocking=False)
+            if has_lock and self._open and self._company < 2 and self._queue.empty():  # noqa: PLR2004 - else it would linger
+                is_served = self._take_turn(batch, self._turnstile.try_enter)
+            has_lock = has_lock and bool(self._at_work.release())  # type: ignore[func-returns-value]  # on one line
+        except BaseException:
+            if has_lock:
+                self._at_work.release()
+            raise
+        if is_served:
+            self._tell(batch)
+        return is_served
 
     def _put(self, request: Request) -> None:
-        path = str(self._env.root)
-        with self._door:
-            if not self._open:
-                raise ClosedError(path)
-            if self._thread is None:
-                self._thread = self._started(path)
-            self._queue.put(request)
+        run_locked(self._door, self._put_in, request)
+
+    def _put_in(self, request: Request) -> None:
+        if not self._open:
+            raise ClosedError(str(self._env.root))
+        self._man()
+        self._queue.put(request)
+
+    def _man(self) -> None:
+        """Have a thread work off the queue; one that an exception from outside has ended is replaced."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = self._started(str(self._env.root))
 
     def _started(self, path: str) -> threading.Thread:
         thread = threading.Thread(target=self._loop, name="rightful-writer", daemon=True)
@@ -204,7 +220,7 @@ class Writer:
 
     def _wait(self, request: Request, timeout_s: float | None) -> None:
         try:
-            if request.done.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0)):
+            if self._is_done(request, timeout_s):
                 return
         except BaseException:
             request.claim.acquire(blocking=False)
@@ -214,17 +230,27 @@ class Writer:
         if not request.done.acquire(blocking=False):
             raise OutcomeUnknownError(str(self._env.root), request.ids(), f"not committed within {timeout_s:g} s")
 
+    def _is_done(self, request: Request, timeout_s: float | None) -> bool:
+        """Wait for the outcome; return whether there is one in time."""
+        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while not request.done.acquire(timeout=max(min(until - time.monotonic(), _WATCH_S), 0)):
+            if time.monotonic() >= until:
+                return False
+            run_locked(self._door, self._man)
+        return True
+
     def stop(self) -> None:
         """Take no more work, finish what is begun, refuse what waits."""
-        with self._door:
-            self._open = False
-            thread = self._thread
-            self._queue.put(None)
-        if thread is None:
-            with self._at_work:
-                self._turnstile.close()
+        thread = run_locked(self._door, self._shut)
+        if thread is None or not thread.is_alive():
+            run_locked(self._at_work, self._turnstile.close)
         elif thread is not threading.current_thread():
-            self._outside.wait()  # it may stay in the queue for the turn: it then only leaves
+            run_locked(self._inside, bool)  # it may stay in the queue for the turn: it then only leaves
+
+    def _shut(self) -> threading.Thread | None:
+        self._open = False
+        self._queue.put(self._end)
+        return self._thread
 
     def forget(self) -> None:
         """Close the lock files in the child of a fork, without unlocking them."""
@@ -234,36 +260,37 @@ class Writer:
     # -- the thread's side -----------------------------------------------------------------
 
     def _loop(self) -> None:
-        while (first := self._queue.get()) is not None:
-            batch = [first]
-            with self._at_work:
-                self._take_turn(batch, self._turnstile.enter)
-            self._tell(batch)
+        is_open = True
+        while is_open:
+            try:
+                is_open = self._serve_next()
+            except BaseException as error:  # noqa: BLE001 - the callers get it, the thread goes on
+                self._leave_unknown(self._batch, error)
+                self._tell(self._batch)
         self._refuse_the_rest()
-        with self._at_work:
-            self._turnstile.close()
+        run_locked(self._at_work, self._turnstile.close)
+
+    def _serve_next(self) -> bool:
+        """Serve the request that is first in the queue, and those behind it; return False once the store was closed."""
+        self._batch.append(self._queue.get())  # on one line, so that none is lost
+        if self._batch[0] is self._end:
+            self._batch.clear()
+            return False
+        run_locked(self._at_work, self._take_turn, self._batch, self._turnstile.enter)
+        self._tell(self._batch)
+        return True
 
     def _take_turn(self, batch: list[Request], enter: Callable[[], bool]) -> bool:
         """Serve the callers; tell whether there was a turn to be had."""
         try:
             self._linger(batch)
-            try:
-                has_turn = enter()
-            except OSError as error:
-                self._fail(batch, storage_error(self._env.root, error))
-                batch.clear()
-                return True
-            if not has_turn:
-                return False
-            try:
-                self._serve(batch)
-            finally:
-                self._turnstile.leave()
-            self._make_durable(batch)
+            return self._has_entered(batch, enter) and run_locked(self._inside, self._work, batch)
         except BaseException as error:  # noqa: BLE001 - the callers get it, the thread goes on
-            self._leave_unknown(batch, f"{type(error).__name__}: {error}")
-        self._outside.set()
-        return True
+            self._leave_unknown(batch, error)
+            self._env.thread = None
+            self._session.abandon()
+            self._turnstile.clear()
+            return True
 
     def _linger(self, batch: list[Request]) -> None:
         """Wait for the callers of the last commit to come back, since they mostly do."""
@@ -272,35 +299,46 @@ class Writer:
         until = time.monotonic() + limits.LINGER_S
         while len(batch) < self._company and (left := until - time.monotonic()) > 0:
             try:
-                request = self._queue.get(timeout=left)
+                batch.append(self._queue.get(timeout=left))
             except Empty:
                 return
-            if request is None:
-                self._queue.put(None)
+            if batch[-1] is self._end:
+                self._queue.put(batch.pop())
                 return
-            batch.append(request)
+
+    def _has_entered(self, batch: list[Request], enter: Callable[[], bool]) -> bool:
+        try:
+            return enter()
+        except OSError as error:
+            for request in batch:
+                request.error = storage_error(self._env.root, error)
+            raise
+
+    def _work(self, batch: list[Request]) -> bool:
+        if self._open:
+            self._serve(batch)
+            self._turnstile.leave()
+            self._make_durable(batch)
+        else:
+            self._turnstile.leave()
+            for request in batch:
+                request.error = ClosedError(str(self._env.root))
+        return True
 
     def _serve(self, batch: list[Request]) -> None:
         while not self._queue.empty():
-            request = self._queue.get()
-            if request is None:
-                self._queue.put(None)
+            batch.append(self._queue.get())
+            if batch[-1] is self._end:
+                self._queue.put(batch.pop())
                 break
-            batch.append(request)
-        with self._door:
-            if not self._open:
-                self._fail(batch, ClosedError(str(self._env.root)))
-                batch.clear()
-                return
-            self._outside.clear()
         batch[:] = [request for request in batch if request.claim.acquire(blocking=False)]
         self._company = len(batch)
-        try:
-            with self._env.write_gate:
-                self._env.thread = threading.get_ident()
-                self._run(batch)
-        finally:
-            self._env.thread = None
+        run_locked(self._env.write_gate, self._serve_alone, batch)
+
+    def _serve_alone(self, batch: list[Request]) -> None:
+        self._env.thread = threading.get_ident()
+        self._run(batch)
+        self._env.thread = None
 
     def _run(self, batch: list[Request]) -> None:
         """Commit all requests together; if one spoils that, each alone."""
@@ -330,8 +368,11 @@ class Writer:
             raise SpoiledError from cause
         try:
             session.commit()
-        except UnclearError as unclear:
-            self._leave_unknown(batch, str(unclear))
+        except SpoiledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the callers get it, the thread goes on
+            session.abandon()
+            self._leave_unknown(batch, error)
         else:
             self._after_commit()
 
@@ -358,9 +399,10 @@ class Writer:
         try:
             self._session.settle()
         except BaseException as error:  # noqa: BLE001 - the caller gets it, the thread goes on
-            self._leave_unknown(batch, str(error))
+            self._leave_unknown(batch, error)
 
-    def _leave_unknown(self, batch: list[Request], why: str) -> None:
+    def _leave_unknown(self, batch: list[Request], error: BaseException) -> None:
+        why = str(error) if isinstance(error, UnclearError) else f"{type(error).__name__}: {error}"
         for request in batch:
             if request.error is None:
                 request.error = OutcomeUnknownError(str(self._env.root), request.ids(), why)
@@ -372,22 +414,15 @@ class Writer:
                 self._env.check_readers()
 
     def _tell(self, batch: list[Request]) -> None:
-        for request in batch:
-            request.done.release()
-        if batch:
-            self.news.announce()
-
-    def _fail(self, batch: list[Request], error: StorageError) -> None:
-        for request in batch:
-            if request.claim.acquire(blocking=False):
-                request.error = error
-                request.done.release()
+        while batch:
+            batch.pop(0).done.release()
+        self.news.announce()
 
     def _refuse_the_rest(self) -> None:
         while not self._queue.empty():
             request = self._queue.get()
-            if request is not None:
-                self._fail([request], ClosedError(str(self._env.root)))
+            request.error = ClosedError(str(self._env.root))
+            request.done.release()
 
 
 SessionMaker = Callable[[Environment], Session]

@@ -1,0 +1,98 @@
+"""An exception at any line of our code, as a signal handler or a test's timeout raises it; and the process goes on."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import rightful
+
+SOURCE = str(Path(rightful.__file__).parent)
+STUCK_S = 60
+
+
+class Interruption:
+    """Raises at the k-th line that is run of our code, once.
+
+    Args:
+        at: Which line, from 1 on.
+        error: What is raised there.
+        room: Only lines of files below this folder of the package count.
+        here: Whether the lines of the thread that makes it count; else those of all threads begun afterwards.
+    """
+
+    def __init__(self, at: int, error: type[BaseException], *, room: str = "", here: bool = True) -> None:
+        self.at, self.error = at, error
+        self.seen = 0
+        self.place: str | None = None
+        self._here = threading.get_ident() if here else None
+        self._room = str(Path(SOURCE) / room)
+        self._armed = False
+
+    def _call(self, frame: FrameType, event: str, arg: object) -> Any:
+        return self._line if frame.f_code.co_filename.startswith(self._room) else None
+
+    def _line(self, frame: FrameType, event: str, arg: object) -> Any:
+        if event == "line" and self._armed and self.place is None:
+            self.seen += 1
+            if self.seen == self.at:
+                self.place = f"{frame.f_code.co_filename.removeprefix(SOURCE)}:{frame.f_lineno} {frame.f_code.co_name}"
+                raise self.error
+        return self._line
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Trace the threads that begin meanwhile, if they are meant."""
+        if self._here is None:
+            threading.settrace(self._call)
+        try:
+            yield
+        finally:
+            threading.settrace(None)
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        """Return what the work returns, or the exception that it raises."""
+        self._armed = True
+        if self._here is not None:
+            sys.settrace(self._call)
+        try:
+            return work()
+        except BaseException as error:  # noqa: BLE001 - it is the outcome
+            return error
+        finally:
+            sys.settrace(None)
+            self._armed = False
+
+
+@contextmanager
+def never_stuck() -> Iterator[None]:
+    """Fail where a lock stayed taken, and not wait for ever."""
+
+    def stuck(number: int, frame: FrameType | None) -> None:
+        raise AssertionError("it waits for ever")
+
+    before = signal.signal(signal.SIGALRM, stuck)
+    signal.alarm(STUCK_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def each_line(error: type[BaseException], *, room: str = "", here: bool = True) -> Iterator[Interruption]:
+    """Yield an interruption at each line in turn, until one is not reached."""
+    at = 1
+    while True:
+        interruption = Interruption(at, error, room=room, here=here)
+        with never_stuck():
+            yield interruption
+        if interruption.place is None:
+            return
+        at += 1
