@@ -154,7 +154,7 @@ def _check_out(out: str, named: str, ledger: Path) -> None:
     """Refuse to write a plan over what it is about: the target by any name, its tool's files, the ledger's."""
     from rightful.reports.backfill import target
 
-    real = target.resolved(named)
+    real = target.resolved(named, makes_folder=True)
     what = None
     with contextlib.suppress(OSError, ValueError):  # no such file yet, or no path, which writing it says
         if target.within(out, ledger):
@@ -200,7 +200,7 @@ def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise UsageError(f"--plan {args.plan} cannot be read ({why}); nothing was written.") from None
-    real = target.resolved(args.target)
+    real = target.resolved(args.target, makes_folder=True)
     stored = Shelf(books.folder).plan_of(real)
     if args.reader is None:
         if stored is None:

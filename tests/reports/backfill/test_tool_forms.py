@@ -25,7 +25,7 @@ from tests.backfilling import (
 from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import FRESH, KEYS, Bandit, hook_scores, hybrid_score, hybrid_scores, pm_arms
 
-from rightful.errors import TargetError
+from rightful.errors import BackfillRefusedError, TargetError
 from rightful.reports.backfill.tool_forms import FORMS, read
 
 TIME = "1970-01-01T12:03:20+00:00"  # of the later grade
@@ -259,13 +259,19 @@ def test_the_four_readers_have_a_form_each() -> None:
     assert read("b.json", b'{"arms": {}}').arms == {}
 
 
-def test_contexts_of_the_file_that_go_are_named(tmp_path: Path) -> None:
+def test_contexts_of_the_file_that_would_go_are_refused(tmp_path: Path) -> None:
     inside = {GIT: {'["old"]': arm(GIT, 2.0, 1.0, 1), '["code", null]': arm(GIT, 2.0, 1.0, 1)}}
     target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3), contextual_arms=inside))
     path = ledger_with(tmp_path)
 
     assert plan_of(path, target).notes == ()
-    assert plan_of(path, target, old="rebuilt").notes == (f'dropped: contexts: 1, such as ["old"] of {GIT}',)
+    plan = plan_of(path, target, old="rebuilt")
+    [refusal] = plan.refusals
+    assert refusal.startswith(f'contexts of the file would be dropped (1 of 2, such as ["old"] of {GIT})')
+    assert refusal.endswith("forced, they go; without --rebuild they stay")
+    with pytest.raises(BackfillRefusedError, match="contexts of the file would be dropped"):
+        applied(path, plan)
+    assert plan_of(path, target, old="rebuilt", force=True).forced
 
 
 def test_the_lesson_hook_keeps_what_the_file_says_beside_its_arms_and_writes_arm_id(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from rightful.reports.backfill.plans import Plan, difference
 from rightful.reports.backfill.publications import NO_BYTES, PRODUCER, TYPE, Published, in_force, publications
 from rightful.reports.backfill.shelf import Shelf
 from rightful.reports.backfill.target import Seen
+from rightful.reports.backfill.tool_forms import FORMS
 
 Wire = dict[str, Any]
 
@@ -83,7 +84,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         raise UsageError(f"the plan for {plan.target} was made from another ledger; nothing was written. Plan again.")
     if plan.refusals and not plan.forced:
         raise BackfillRefusedError(plan.target, plan.refusals, way_out(plan))
-    real = target.resolved(plan.target)
+    real = target.resolved(plan.target, makes_folder=FORMS[plan.reader].makes_folder)
     if real != plan.target:
         raise TargetChangedError(real, f"{plan.target} has become a link to it since it was planned")
     target.check_outside(real, books.folder)
@@ -294,8 +295,9 @@ def _write(
         target.check_writable(real, seen)
     if opened is not None:
         _append(books, opened)
-    if seen.data is not None:
-        Shelf(books.folder).keep(seen.data)
+    for kept in (seen.data, data):  # the new ones too: what a tool changes of them is held against them
+        if kept is not None:
+            Shelf(books.folder).keep(kept)
     receipt = _append(books, event)
     if new != seen.sha256:
         if backup is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -50,8 +51,15 @@ def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, ru
     """
     changes, unchanged = _changes(state, new, found)
     old = _old_of(real, found, rule, seen)
-    refusals = (*_refusals(form, state, found), *_gone(form, state, new, rule), *_came_back(old))
-    notes = (*_notes_on_arms(form, found, state, new), *_notes(state, new, rule, old))
+    refusals = (
+        *_refusals(form, state, found),
+        *_gone(form, state, new, rule),
+        *_contexts_gone(state, new, rule),
+        *_came_back(old),
+    )
+    folder = Path(real).parent
+    made = () if folder.is_dir() else (f"{folder} does not exist; apply makes it",)
+    notes = (*made, *_notes_on_arms(form, found, state, new), *_notes(state, new, rule, old))
     return Words(old.counts, refusals, notes, changes, unchanged)
 
 
@@ -133,6 +141,16 @@ def _gone(form: Form, state: State, new: State, rule: Rule) -> Iterator[str]:
         )
 
 
+def _contexts_gone(state: State, new: State, rule: Rule) -> Iterator[str]:
+    """Refuse to drop what the file believes of arms in contexts, of which the log has nothing."""
+    held = [(arm, key) for arm, inside in state.contexts.items() for key in inside]
+    gone = [f"{key} of {arm}" for arm, key in held if key not in new.contexts.get(arm, {})]
+    if gone:
+        stay = "; without --rebuild they stay" if rule.old == "rebuilt" else ""
+        which = f"{len(gone):,} of {len(held):,}, such as {gone[0]}"
+        yield f"contexts of the file would be dropped ({which}): the log credits none of them; forced, they go{stay}"
+
+
 class _Old(NamedTuple):
     """What becomes of the numbers that stand there, where old ones are to count."""
 
@@ -197,6 +215,8 @@ def _notes_on_old(
     """Yield what there is to know of the file's old numbers."""
     if rule.old != rule.asked_old:
         yield "what stands there was rebuilt from the log alone, and so is this"
+    if rule.is_ours and all(sha256 != seen.sha256 for _, sha256 in found.facts.published):
+        yield "a tool has written the file since it was published, and changed none of its beliefs; what it wrote stays"
     if rule.opens and rule.supersedes is not None:
         among = "" if passed_over or rule.old == "rebuilt" else "; what it did is among the old numbers"
         yield f"a tool has written the file since it was published{among}"
@@ -221,8 +241,5 @@ def _lost(state: State, new: State) -> Iterator[str]:
     for arm, entry in state.arms.items():
         if keys := entry.keys() - new.arms.get(arm, entry).keys() - {"lesson_path"}:
             yield f"{', '.join(sorted(keys))} of {arm}"
-    contexts = [(arm, key) for arm, inside in state.contexts.items() for key in inside]
-    if gone := [f"{key} of {arm}" for arm, key in contexts if key not in new.contexts.get(arm, {})]:
-        yield f"contexts: {len(gone):,}, such as {gone[0]}"
     if keys := state.top.keys() - new.top.keys() - {"contextual_arms"}:
         yield f"{', '.join(sorted(keys))} of the file"

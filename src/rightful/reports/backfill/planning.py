@@ -30,6 +30,7 @@ from rightful.reports.backfill.beliefs import Ground, beliefs_of, digest_of, gro
 from rightful.reports.backfill.plan_words import uncredited_of, words_of
 from rightful.reports.backfill.plans import VERSION, Old, Plan, Rule
 from rightful.reports.backfill.publications import Published, in_force, publications
+from rightful.reports.backfill.shelf import Shelf
 from rightful.reports.backfill.target import Seen
 from rightful.reports.backfill.tool_forms import FORMS, NOTHING, read
 
@@ -96,7 +97,7 @@ def planned(books: Books, asked: Asked) -> Computed:
     """
     if asked.reader not in FORMS:
         raise UsageError(f"there is no reader {asked.reader!r}; there are {', '.join(FORMS)}")
-    real = target.resolved(asked.target)
+    real = target.resolved(asked.target, makes_folder=FORMS[asked.reader].makes_folder)
     target.check_outside(real, books.folder)
     seen = target.look(real)
     every = publications(books.projected.log)
@@ -139,12 +140,13 @@ def _rule(books: Books, asked: Asked, real: str, seen: Seen, chain: list[Publish
     facts, log = books.projected.facts, books.projected.log
     at_us = latest_at_us(log, facts, through) if asked.decay_at is None else times.us_from(asked.decay_at)
     in_place = in_force(chain)
-    old = _old(asked, seen, in_place)
+    is_ours = _is_ours(books, real, seen, in_place)
+    old = _old(asked, in_place, is_ours=is_ours)
     return Rule(
         policy=_effective(asked.policy, old, facts, real), asked=asked.policy.hash, asked_as_of=asked.as_of,
         asked_decay_at=asked.decay_at, asked_old=asked.old, through=through, decay_at_us=at_us, old=old,
-        opens=_opens(facts, real, seen, chain, asked.old), force=asked.force,
-        updated=bool(in_place) and seen.sha256 not in {in_place[-1].new, in_place[-1].previous},
+        opens=not is_ours and _opens(facts, real, seen, chain, asked.old), force=asked.force,
+        updated=bool(in_place) and not is_ours and seen.sha256 != in_place[-1].previous, is_ours=is_ours,
         supersedes=chain[-1].id if chain else None,
     )  # fmt: skip
 
@@ -170,6 +172,17 @@ def _check_ours(every: dict[str, list[Published]], real: str, sha256: str, polic
     )
 
 
+def _is_ours(books: Books, real: str, seen: Seen, in_place: list[Published]) -> bool:
+    """Return whether the file holds the beliefs that were published to it last, whatever else was written into it.
+
+    gptme's lesson matcher counts a judge's words beside them: the belief is still ours then.
+    """
+    if not in_place or seen.data is None or seen.sha256 == in_place[-1].new:
+        return bool(in_place) and seen.sha256 == in_place[-1].new
+    published = Shelf(books.folder).find(in_place[-1].event.new_sha256) if in_place[-1].new is not None else None
+    return published is not None and read(real, seen.data).beliefs() == read(real, published).beliefs()
+
+
 def _opens(facts: Facts, real: str, seen: Seen, chain: list[Published], old: Old) -> bool:
     """Say whether the file's bytes are opened as a balance: nobody has, and they are not ours.
 
@@ -185,14 +198,14 @@ def _opens(facts: Facts, real: str, seen: Seen, chain: list[Published], old: Old
     return seen.data is not None and old != "kept" and seen.sha256 not in ours | known
 
 
-def _old(asked: Asked, seen: Seen, in_place: list[Published]) -> Old:
+def _old(asked: Asked, in_place: list[Published], *, is_ours: bool) -> Old:
     """Return what becomes of the old numbers.
 
     Where what we rebuilt from the log is gone on from, nothing that it left out comes back.
     """
     if asked.old == "rebuilt" and asked.policy.balances:
         raise PolicyError("`--rebuild` leaves all balances out, and this policy names some - at `$.balances`")
-    goes_on = bool(in_place) and (asked.old == "kept" or seen.sha256 == in_place[-1].new)
+    goes_on = bool(in_place) and (asked.old == "kept" or is_ours)
     if goes_on and asked.policy.balances is None and in_place[-1].said.get("old") == "rebuilt":
         return "rebuilt"
     return asked.old

@@ -169,7 +169,8 @@ class Rule(NamedTuple):
         decay_at_us: The time of the decay; microseconds since 1970, UTC.
         old: What becomes of them.
         opens: Whether the file's balance is opened by it.
-        updated: Whether a tool has written the file since the publication in force.
+        updated: Whether a tool has written other beliefs to the file since the publication in force.
+        is_ours: Whether it holds the beliefs of the publication in force.
         force: Whether it is applied though it is refused.
         supersedes: The publication of the target before it.
     """
@@ -184,5 +185,6 @@ class Rule(NamedTuple):
     old: Old
     opens: bool
     updated: bool
+    is_ours: bool
     force: bool
     supersedes: str | None

@@ -61,22 +61,39 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def resolved(path: str) -> str:
+def resolved(path: str, *, makes_folder: bool = False) -> str:
     """Return the real path of a target; a link is followed to the file that the tool reads.
 
+    Args:
+        path: The target, as it was named.
+        makes_folder: Whether its folder is made before the first write, if it does not exist.
+
     Raises:
-        TargetError: Its folder does not exist, or it is no path.
+        TargetError: Its folder does not exist and is not made, or it is no path.
     """
     try:
         real = os.path.realpath(path)
-        folder = Path(real).parent.is_dir()
+        folders = Path(real).parents if makes_folder else Path(real).parents[:1]
+        folder = next((folder for folder in folders if folder.exists()), None)
     except ValueError:
         raise TargetError(repr(path), "it can be no path", "Name a file.") from None
-    if not path or not folder:
+    if not path or folder is None or not folder.is_dir():
         raise TargetError(
             path or "an empty path", "its folder does not exist", "Make the folder, or name a file in one that exists."
         )
     return real
+
+
+def make_folder(real: str) -> None:
+    """Make the folder of a target that does not exist yet, durable, with those above it.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    missing = [folder for folder in Path(real).parents if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        sync(str(folder))
 
 
 def look(real: str, limit: int = limits.EVENT_BYTES) -> Seen:
@@ -126,6 +143,8 @@ def check_size(real: str, data: bytes) -> None:
 def locked(real: str, *, as_tool: bool) -> Iterator[None]:
     """Hold a target against every other backfill, and against its tool where that has a lock.
 
+    A folder that does not exist is made.
+
     Args:
         real: The file.
         as_tool: Take the lock file of pm-dispatch, `bandit-state.json.lock`, as it does.
@@ -135,6 +154,7 @@ def locked(real: str, *, as_tool: bool) -> Iterator[None]:
         StorageError: Another process held it for all of `limits.WAIT_S`. Nothing was written.
     """
     with contextlib.ExitStack() as held:
+        make_folder(real)
         folder = os.open(Path(real).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         held.callback(os.close, folder)
         _take(folder, f"the folder of {real}")

@@ -29,6 +29,7 @@ JUDGE = ("helpful", "harmful", "false_positive", "noop")
 PM = "pm-model:"
 """How the arms of pm-dispatch begin; no other reader has such arms."""
 
+_BELIEF = ("alpha", "beta", "total_selections", "total_rewards")
 _OLD_ID = "lesson_path"  # `arm_id` in files of before
 _TOP = ("arms", "total_sessions", "created", "last_updated", "contextual_arms")
 _LARGEST = 1e15
@@ -88,6 +89,13 @@ class State(NamedTuple):
         """Return alpha and beta of an arm; None where the file has none."""
         entry = self.arms.get(arm, {})
         return (float(entry["alpha"]), float(entry["beta"])) if {"alpha", "beta"} <= entry.keys() else None
+
+    def beliefs(self) -> dict[tuple[str, str | None], tuple[object, ...]]:
+        """Return what the file says of each arm, and arm in a context, that a belief is made of."""
+        every: list[tuple[tuple[str, str | None], Entry]] = [((arm, None), entry) for arm, entry in self.arms.items()]
+        every += [((arm, key), entry) for arm, inside in self.contexts.items() for key, entry in inside.items()]
+        found = ((key, tuple(entry.get(name) for name in _BELIEF)) for key, entry in every)
+        return {key: numbers for key, numbers in found if any(one is not None for one in numbers)}
 
 
 NOTHING = State({}, {}, {})
@@ -162,6 +170,7 @@ class Form(NamedTuple):
         write: Gives the document from what stands there and the numbers.
         looks_up: Says whether the reader ever asks for an arm of that name.
         asks_for: What it asks for, in words.
+        makes_folder: Whether the reader's own place is a folder that nothing else makes.
     """
 
     name: str
@@ -169,6 +178,7 @@ class Form(NamedTuple):
     write: Callable[[State, Numbers], Entry]
     looks_up: Callable[[str], bool]
     asks_for: str
+    makes_folder: bool = False
 
     def takes(self, arm: str) -> bool:
         """Say whether an arm of the ledger belongs into this form at all."""
@@ -305,7 +315,10 @@ FORMS: Mapping[str, Form] = {
             "lesson-hook", _mix_hook, _write_hook, lambda arm: arm.startswith("/"),
             "a lesson by its absolute path",
         ),
-        Form("gptme-hybrid", _mix_hybrid, _write_hybrid, lambda _: True, "a lesson by its id, path or file name"),
+        Form(
+            "gptme-hybrid", _mix_hybrid, _write_hybrid, lambda _: True, "a lesson by its id, path or file name",
+            makes_folder=True,
+        ),
         Form("pm-dispatch", _mix_pm, _write_pm, lambda arm: arm.count(":") > 1, f"{PM}WORK_TYPE:MODEL"),
     )
 }  # fmt: skip
