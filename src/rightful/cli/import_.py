@@ -6,7 +6,9 @@ state file, of whichever tool), a transcript (`gptme`, with the lessons that it 
 `codex`, `copilot`, `grok`), `openai-agents` (the SQLite databases of the OpenAI Agents SDK's sessions,
 read and never written), `agenta` (the bodies of its ingest endpoint; --json has a receipt for
 each), `manifest` and `receipts` (gptme's records of single tool calls), or `auto`, which tells each
-file by its content and says what it passed over. A PATH is a file, a folder (its .json and .jsonl
+file by its content and says what it passed over. `gptme-workspace` knows where a workspace of gptme
+and its tools keep all of this, and reports what exists; its PATH is the workspace's folder, or the
+working folder. Else a PATH is a file, a folder (its .json and .jsonl
 files, and databases by the ends of their names where the KIND reads any; links not followed) or `-`.
 What is broken is reported with its file and line, and its neighbours are imported. A file that you
 name must be of the KIND; in a folder, files of other kinds are passed over. Importing again adds
@@ -19,7 +21,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from rightful.cli import common, logs
+from rightful.cli import common, import_workspace, logs
 from rightful.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,8 +52,11 @@ AUTO = "auto"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("kind", metavar="KIND", choices=[*KINDS, AUTO], help=f"one of: {', '.join([*KINDS, AUTO])}")
-    parser.add_argument("paths", metavar="PATH", nargs="+", help="a file, a folder, or `-` for stdin")
+    names = [*KINDS, AUTO, import_workspace.KIND]
+    parser.add_argument("kind", metavar="KIND", choices=names, help=f"one of: {', '.join(names)}")
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="*", help="a file, a folder, or `-` for stdin; a workspace's folder (default .)"
+    )
     parser.add_argument(
         "--again", action="store_true", help="read transcripts from their beginning, whatever was read of them before"
     )
@@ -67,11 +72,16 @@ def run(args: argparse.Namespace) -> int:
     from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
     from rightful.producers.importing.loop import STDIN, Import
 
+    folder = import_workspace.workspace_of(args.paths) if args.kind == import_workspace.KIND else None
+    if folder is not None and args.watch:
+        args.paths = import_workspace.watched(folder)
+    if folder is None and not args.paths:
+        raise UsageError(f"`import {args.kind}` needs a PATH; nothing was imported. Name a file, a folder, or `-`.")
     if args.paths.count(STDIN) > 1:
         raise UsageError("stdin can be read once; nothing was imported. Name `-` once.")
     if args.watch and STDIN in args.paths:
         raise UsageError("stdin cannot be watched; nothing was imported. Name files and folders.")
-    wanted = kinds(args.kind)
+    wanted = kinds(args.kind if folder is None else AUTO)
     with common.opened(args) as ledger:
         checkpoints = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log, again=args.again)
         importing = Import(
@@ -81,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
             from rightful.cli.import_watch import watch
 
             return watch(args, importing)
+        if folder is not None:
+            return import_workspace.run(args, folder, importing, kinds)
         return _once(args, importing)
 
 
