@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import argparse
 
     from rightful.app import Ledger
+    from rightful.reports.backfill.apply import Done
     from rightful.reports.backfill.planning import Asked, Books, Computed
     from rightful.reports.backfill.plans import Old, Plan
 
@@ -185,13 +186,13 @@ def _apply(args: argparse.Namespace, books: Books) -> int:
     if args.json:
         common.print_json({"done": done, "plan": msgspec.json.decode(plan.document())})
     else:
-        backfilled.show_applied(done, plan, _take_back(args, done.target))
+        backfilled.show_applied(done, plan, take_back(args, done.target))
     return common.DONE
 
 
 def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
     """Return the plan that is named, the target's last one, or a new one where the question is given."""
-    from rightful.reports.backfill import apply, plans, target
+    from rightful.reports.backfill import plans, target
     from rightful.reports.backfill.shelf import Shelf
 
     if args.plan is not None:
@@ -206,13 +207,37 @@ def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
         if stored is None:
             raise UsageError(f"there is no plan for {real}; nothing was written. Run `rightful backfill plan` first.")
         return plans.plan_from(stored, f"the last plan of {real}")
-    asked = _asked(args)
+    return _new_plan(args, books, _asked(args), stored)
+
+
+def _new_plan(args: argparse.Namespace, books: Books, asked: Asked, stored: bytes | None) -> Plan:
+    """Return the plan of a question: the last one, if that was interrupted, else a new one."""
+    from rightful.reports.backfill import apply
+
     last = _readable(stored)
     if last is not None and _same_question(last, asked) and apply.interrupted(books, last):
         return last
     plan = _planned(args, books, asked).plan
     _keep(books, plan)
     return plan
+
+
+def publish(args: argparse.Namespace, ledger: Ledger, asked: Asked) -> tuple[Done, Plan]:
+    """Plan and apply in one go, for another command.
+
+    Raises:
+        BackfillRefusedError: The plan is refused. Nothing was written.
+        TargetError: The file is not one that can be written.
+    """
+    from rightful.ledger.log import now_us
+    from rightful.reports.backfill import apply, target
+    from rightful.reports.backfill.shelf import Shelf
+
+    asking.catch_up(ledger)
+    books = _books(ledger)
+    stored = Shelf(books.folder).plan_of(target.resolved(asked.target, makes_folder=True))
+    plan = _new_plan(args, books, asked, stored)
+    return apply.apply(books, plan, now_us), plan
 
 
 def _readable(stored: bytes | None) -> Plan | None:
@@ -240,12 +265,12 @@ def _rollback(args: argparse.Namespace, books: Books) -> int:
         common.print_json({"done": done})
     else:
         [now] = status.status(books, done.target)
-        take_back = _take_back(args, done.target, *(("--publication", now.publication) if now.publication else ()))
-        backfilled.show_rolled_back(done, now.publication, take_back)
+        more = ("--publication", now.publication) if now.publication else ()
+        backfilled.show_rolled_back(done, now.publication, take_back(args, done.target, *more))
     return common.DONE
 
 
-def _take_back(args: argparse.Namespace, real: str, *more: str) -> str:
+def take_back(args: argparse.Namespace, real: str, *more: str) -> str:
     """Return the rollback as it has to be typed."""
     ledger = () if args.ledger is None else ("--ledger", str(args.ledger))
     return shlex.join(["rightful", *ledger, "backfill", "rollback", "--target", real, *more])

@@ -5,6 +5,9 @@ Reads the exposure record `<safe name>.json` of the exposure session, else of th
 session, and appends the exposure and the grade. Running it twice credits once. A record that is
 missing, empty, malformed or ambiguous is said to be so and credits nobody. Where there is no
 ledger, one is made only if --ledger names it.
+
+A bandit's file changes only with --publish: the beliefs of the ledger are then written to it, as by
+`backfill apply`.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from rightful.cli import common
-from rightful.errors import LedgerNotFoundError, UsageError
+from rightful.errors import LedgerNotFoundError, RightfulError, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -24,6 +29,9 @@ if TYPE_CHECKING:
     from rightful.ledger.recorded import Receipt
     from rightful.producers.credit import Asked, Exposure, Records
     from rightful.producers.sequences import Said
+    from rightful.reports.backfill.apply import Done
+    from rightful.reports.backfill.planning import Asked as Target
+    from rightful.reports.backfill.plans import Plan
 
 _CODES = {"invalid": common.INVALID, "conflict": common.CONFLICT}
 
@@ -51,6 +59,28 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--exposure-session-id", metavar="E", help="the session that saw the lessons; else W")
     parser.add_argument("--outcome", metavar="WORD", help="productive, noop, failed …; the policy maps it to a reward")
     parser.add_argument("--grade", metavar="X", type=float, help="the reward, 0 to 1; it decides over the outcome")
+    parser.add_argument(
+        "--arm-reward",
+        metavar="LESSON=X",
+        action="append",
+        default=[],
+        help="reward of one lesson, by its path or the end of it (repeatable)",
+    )
+    parser.add_argument(
+        "--context", metavar="VALUE", nargs="+", help="context of the bandit, in order; '' for an unknown value"
+    )
+    parser.add_argument("--decay-rate", metavar="G", type=float, help="decay of all beliefs with this grade, 0 to 1")
+    parser.add_argument("--publish", metavar="FILE", help="write the beliefs to this bandit file (needs --reader)")
+    parser.add_argument(
+        "--reader",
+        metavar="READER",
+        help="reader of the file: gptme-sessions, lesson-hook, gptme-hybrid or pm-dispatch",
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="NAME|FILE|JSON",
+        help="rule of the published beliefs (default bound; with --decay-rate, decayed by it for each session)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would be credited, and touch nothing")
 
 
@@ -60,13 +90,15 @@ def run(args: argparse.Namespace) -> int:
     from rightful.producers import credit
 
     asked = credit.asked_for(args.workspace_session_id, args.exposure_session_id)
+    rate = _decay_rate(args)
+    publication = _publication(args)
     records = credit.read_records(args.session_records)
-    said = _said(args, asked, records)
+    said = _said(args, asked, records)._replace(decay_rate=rate)
     if records.problem:
         common.complain(f"{records.problem}; it was not used.")
     if args.dry_run:
         exposure = credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
-        return _answer(args, asked, said, exposure, [])
+        return _answer(args, asked, _with_rewards(args, said, exposure), exposure, [])
     try:
         ledger = _opened(args)
     except LedgerNotFoundError as error:
@@ -79,9 +111,12 @@ def run(args: argparse.Namespace) -> int:
         written = (name for name, alias in zip(names.texts, names.alias, strict=True) if not alias)
         others = [*records.ids(asked), *credit.known_ids(asked, written)]
         exposure = credit.read_exposure(args.session_state_dir, asked, others)
-        receipts = _append(ledger, asked, exposure, said)
+        said = _with_rewards(args, said, exposure)
+        receipts = _append(args, ledger, asked, exposure, said)
         happened = credited.sentence(ledger, receipts, said, empty=exposure.state == "empty")
-    return _answer(args, asked, said, exposure, receipts, happened)
+        published = None if publication is None else _published(args, ledger, publication)
+    code = _answer(args, asked, said, exposure, receipts, happened, published)
+    return code if published is None else max(code, published.tell(args))
 
 
 def _said(args: argparse.Namespace, asked: Asked, records: Records) -> Said:
@@ -103,6 +138,105 @@ def _said(args: argparse.Namespace, asked: Asked, records: Records) -> Said:
     return records.said(asked.workspace_id)._replace(exposure_session=asked.exposure_session)
 
 
+def _decay_rate(args: argparse.Namespace) -> float | None:
+    rate: float | None = args.decay_rate
+    if rate is not None and not 0.0 < rate <= 1.0:
+        raise UsageError(f"--decay-rate {rate} is not above 0 and at most 1; nothing was credited. Give what is kept.")
+    return rate
+
+
+def _with_rewards(args: argparse.Namespace, said: Said, exposure: Exposure) -> Said:
+    """Return a grade with the rewards of single lessons, by their names in the exposure.
+
+    Raises:
+        UsageError: One is not a reward, or names no lesson of the exposure, or several.
+    """
+    found: dict[str, float] = {}
+    for text in args.arm_reward if exposure.state == "found" else ():
+        name, _, value = text.rpartition("=")
+        try:
+            reward = float(value)
+        except ValueError:
+            reward = math.nan
+        if not name or not 0.0 <= reward <= 1.0:
+            raise UsageError(f"--arm-reward {text!r} is not LESSON=X, X from 0 to 1; nothing was credited.")
+        fit = [arm for arm in exposure.arms if arm == name] or [
+            arm for arm in exposure.arms if arm.endswith(f"/{name}")
+        ]
+        if len(fit) != 1:
+            listed = ", ".join(fit or exposure.arms)
+            which = "fits several lessons" if fit else "is not a lesson of the exposure"
+            raise UsageError(f"--arm-reward: {name!r} {which} ({listed}); nothing was credited. Name one by its path.")
+        found[fit[0]] = reward
+    return said._replace(per_arm=found or None)
+
+
+def _publication(args: argparse.Namespace) -> Target | None:
+    """Return what is to be published; None where nothing is.
+
+    Raises:
+        UsageError: --publish and --reader are not given together, or there is no such reader.
+        TargetError: The file cannot be a target.
+        PolicyError: The policy is not valid.
+    """
+    if args.publish is None:
+        if args.reader is not None or args.policy is not None:
+            raise UsageError("--reader and --policy belong to --publish FILE; nothing was credited. Name the file.")
+        return None
+    from rightful.cli import asking
+    from rightful.reports.backfill import planning
+
+    if args.reader is None:
+        raise UsageError("--publish needs --reader: the form of the file; nothing was credited. Name who reads it.")
+    rate = args.decay_rate  # each graded session decays what came before it, as each call of such an updater does
+    decaying = "bound" if rate is None else common.json_text({"decay": {"mode": "session", "gamma": rate}})
+    policy = asking.policy_named(args.policy or decaying).policy
+    return planning.checked(planning.Asked(args.publish, args.reader, policy))
+
+
+def _published(args: argparse.Namespace, ledger: Ledger, asked: Target) -> Published:
+    """Write the beliefs to a bandit's file, as `backfill apply` does; the credit stays, whatever comes of it."""
+    from rightful.cli import backfill
+
+    try:
+        return Published(*backfill.publish(args, ledger, asked), None)
+    except RightfulError as error:
+        return Published(None, None, error)
+
+
+class Published(NamedTuple):
+    """What became of a publication.
+
+    Attributes:
+        done: What was done; None where it failed.
+        plan: What was written.
+        error: Why nothing was written.
+    """
+
+    done: Done | None
+    plan: Plan | None
+    error: RightfulError | None
+
+    def tell(self, args: argparse.Namespace) -> int:
+        """Print it, unless it is part of a document, and return the exit code."""
+        from rightful.cli import backfill, backfilled
+
+        if self.error is not None:
+            common.complain(f"the credit is recorded, and {args.publish} was not written: {self.error}")
+            return self.error.exit_code
+        assert self.done is not None
+        assert self.plan is not None
+        if not args.json:
+            backfilled.show_applied(self.done, self.plan, backfill.take_back(args, self.done.target))
+        return common.DONE
+
+    def document(self) -> dict[str, Any]:
+        """Return it with the keys of `backfill apply --json`, or why nothing was written."""
+        if self.plan is None:
+            return {"error": str(self.error)}
+        return {"done": self.done, "plan": msgspec.json.decode(self.plan.document())}
+
+
 def _opened(args: argparse.Namespace) -> Ledger:
     from rightful import app
 
@@ -116,13 +250,14 @@ def _opened(args: argparse.Namespace) -> Ledger:
         return app.open(path, create=True)
 
 
-def _append(ledger: Ledger, asked: Asked, exposure: Exposure, said: Said) -> list[Receipt]:
+def _append(args: argparse.Namespace, ledger: Ledger, asked: Asked, exposure: Exposure, said: Said) -> list[Receipt]:
     from rightful.ledger.log import now_us
     from rightful.producers import credit
 
     if not exposure.stands or (said.reward is None and said.outcome is None):
         return []
-    return credit.append(ledger.log, asked, *credit.events_of(asked, exposure, said, now_us()))
+    context = None if args.context is None else tuple(value or None for value in args.context)
+    return credit.append(ledger.log, asked, *credit.events_of(asked, exposure, said, now_us(), context))
 
 
 def _answer(
@@ -132,9 +267,11 @@ def _answer(
     exposure: Exposure,
     receipts: list[Receipt],
     happened: str = "nothing was recorded",
+    published: Published | None = None,
 ) -> int:
     if args.json:
         document = _document(args, asked, said, exposure, receipts)
+        document |= {} if published is None else {"published": published.document()}
         common.print_json(document | {"happened": None if args.dry_run else happened})
     else:
         common.say(f"Session: {asked.id}")
@@ -149,7 +286,9 @@ def _answer(
             common.complain(common.complaint(receipt))
     if (bandit := _bandit_file(args)) is not None:
         stands = "stands there and was not changed" if bandit.exists() else "does not stand there; none was made"
-        common.complain(f"{bandit} {stands}: posteriors are computed from the ledger (`rightful posteriors`).")
+        common.complain(
+            f"{bandit} {stands}: a bandit's file changes only with --publish, or `rightful backfill apply`."
+        )
     return common.worst(_CODES.get(receipt.outcome, common.DONE) for receipt in receipts)
 
 
@@ -172,7 +311,9 @@ def _file_name(arm: str) -> str:
 
 
 def _bandit_file(args: argparse.Namespace) -> Path | None:
-    return None if args.bandit_dir is None else Path(args.bandit_dir) / "bandit-state.json"
+    if args.bandit_dir is None or args.publish is not None:
+        return None
+    return Path(args.bandit_dir) / "bandit-state.json"
 
 
 def _document(

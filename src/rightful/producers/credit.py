@@ -44,6 +44,8 @@ PRODUCER = "credit"
 _safe = SANITISERS["hook"]
 _TRIES = 50  # decisions anew when other writers grade the same session meanwhile
 
+Context = tuple[str | None, ...]
+
 State = Literal["found", "missing", "empty", "malformed", "ambiguous"]
 
 
@@ -269,8 +271,18 @@ def _unqualified(value: str, asked: str) -> str:
     return value if value == asked or "@" not in value else value.rpartition("@")[0]
 
 
-def events_of(asked: Asked, exposure: Exposure, said: Said, at_us: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the exposure and the grade of a credit; the grade has no seq and no key yet."""
+def events_of(
+    asked: Asked, exposure: Exposure, said: Said, at_us: int, context: Context | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the exposure and the grade of a credit; the grade has no seq and no key yet.
+
+    Args:
+        asked: Whose credit it is.
+        exposure: What its record says.
+        said: The grade.
+        at_us: When it is given; microseconds since 1970, UTC.
+        context: The dimensions of a contextual bandit; None where there are none.
+    """
     grade: dict[str, Any] = {
         "type": "grade.recorded",
         "producer": PRODUCER,
@@ -278,20 +290,21 @@ def events_of(asked: Asked, exposure: Exposure, said: Said, at_us: int) -> tuple
         "at": times.text_of(at_us),
     }
     grade |= {name: value for name, value in said._asdict().items() if value is not None}
-    return _exposure_event(asked.shown_to, exposure), grade
+    return _exposure_event(asked.shown_to, exposure, context), grade
 
 
-def _exposure_event(session: str, exposure: Exposure) -> dict[str, Any]:
+def _exposure_event(session: str, exposure: Exposure, context: Context | None = None) -> dict[str, Any]:
     arms = sorted(exposure.arms)  # the hook writes a set, whose order changes with each write
-    return {
+    event = {
         "type": "exposure.recorded",
         "producer": PRODUCER,
-        "key": key_of(session, "exposure", digest(arms)),
+        "key": key_of(session, "exposure", digest(arms if context is None else [arms, list(context)])),
         "session": session,
         "at": times.text_of(exposure.at_us),
         "at_basis": "file",
         "arms": [{"arm": arm} for arm in arms],
     }
+    return event if context is None else event | {"context": list(context)}
 
 
 def append(log: Log, asked: Asked, exposure: dict[str, Any], grade: dict[str, Any]) -> list[Receipt]:
@@ -300,7 +313,7 @@ def append(log: Log, asked: Asked, exposure: dict[str, Any], grade: dict[str, An
     Raises:
         ConditionFailedError: Other writers graded the session again and again meanwhile. Nothing was written.
     """
-    said = Said(grade.get("reward"), grade.get("outcome"), grade.get("exposure_session"))
+    said = Said(**{name: grade.get(name) for name in Said._fields})
     for tries_left in reversed(range(_TRIES)):
         head = log.head()
         grader = graders_of(log, asked.graded, PRODUCER, until=head).get("overall", Grader())

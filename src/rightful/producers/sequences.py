@@ -35,11 +35,15 @@ class Said(NamedTuple):
         reward: The reward, 0 to 1.
         outcome: The outcome word.
         exposure_session: Whose exposure earns it, where the grader names it.
+        per_arm: Rewards of single arms.
+        decay_rate: What the updater decays everything by with this grade.
     """
 
     reward: float | None
     outcome: str | None
     exposure_session: str | None = None
+    per_arm: Mapping[str, float] | None = None
+    decay_rate: float | None = None
 
 
 class Grade(NamedTuple):
@@ -116,7 +120,7 @@ def graders_of(log: Log, session: str, producer: str, *, until: int) -> dict[str
     for row in log.read(session=session, types=GRADES, until=until):
         match row.event:
             case GradeRecorded(producer=wrote) as event if wrote == producer:
-                said = Said(event.reward, event.outcome, event.exposure_session)
+                said = Said(event.reward, event.outcome, event.exposure_session, event.per_arm, event.decay_rate)
                 grade = Grade(row.id, event.seq, said, _own_us(event), event.extra)
                 graders.setdefault(event.rubric, Grader()).add(grade)
             case GradeRetracted(producer=wrote) as event if wrote == producer:

@@ -85,6 +85,19 @@ class Computed(NamedTuple):
     opened: opening.Wire | None
 
 
+def checked(asked: Asked) -> Asked:
+    """Return what a plan is asked for, if it can be asked for at all.
+
+    Raises:
+        UsageError: There is no such reader.
+        TargetError: The file cannot be a target.
+    """
+    if asked.reader not in FORMS:
+        raise UsageError(f"there is no reader {asked.reader!r}; there are {', '.join(FORMS)}")
+    target.resolved(asked.target, makes_folder=FORMS[asked.reader].makes_folder)
+    return asked
+
+
 def planned(books: Books, asked: Asked) -> Computed:
     """Return what a file will hold, and what becomes of what it holds. Nothing is written.
 
@@ -95,8 +108,7 @@ def planned(books: Books, asked: Asked) -> Computed:
         PolicyError: The policy names the balances that count, and the old numbers are to be left out; or
             its prior is not that of the tools.
     """
-    if asked.reader not in FORMS:
-        raise UsageError(f"there is no reader {asked.reader!r}; there are {', '.join(FORMS)}")
+    checked(asked)
     real = target.resolved(asked.target, makes_folder=FORMS[asked.reader].makes_folder)
     target.check_outside(real, books.folder)
     seen = target.look(real)
