@@ -26,10 +26,11 @@ from rightful.policies import Policy
 from rightful.producers.fields import moment_us
 from rightful.projections.exact import scaled
 from rightful.projections.facts import Balance, Facts
+from rightful.projections.first_use import first_uses
 from rightful.projections.paying import Settlement
 from rightful.projections.posteriors import Posterior, Posteriors, posteriors_of
 from rightful.projections.scene import CREDITED, EMPTY, balances
-from rightful.projections.settle import settle
+from rightful.projections.settle import Settled, settled
 from rightful.projections.sums import Key, Sums, sums_of
 from rightful.projections.tallies import Tally, tallies
 from rightful.reports.backfill.tool_forms import Number, Numbers, State, context_of
@@ -40,17 +41,22 @@ class Beliefs(NamedTuple):
 
     Attributes:
         facts: The columns, with a balance that is not in the ledger yet.
-        settlement: Every unit and credit.
+        made: The settlement, with what it was made from.
         posteriors: The beliefs.
         openings: The opening balances in force, whole.
         own: All balances of the file, whether they count or not, that of the bytes that stand there among them.
     """
 
     facts: Facts
-    settlement: Settlement
+    made: Settled
     posteriors: Posteriors
     openings: list[BalanceOpened]
     own: list[Balance]
+
+    @property
+    def settlement(self) -> Settlement:
+        """Every unit and credit."""
+        return self.made.settlement
 
 
 class _Stamp(NamedTuple):
@@ -114,14 +120,14 @@ def beliefs_of(ground: Ground, policy: Policy, through: int, decay_at_us: int) -
         through: The last position that counts.
         decay_at_us: The time of a decay; microseconds since 1970, UTC.
     """
-    settlement = settle(ground.facts, policy, through)
-    posteriors = posteriors_of(ground.facts, settlement, policy, through, decay_at_us)
+    made = settled(ground.facts, policy, through)
+    posteriors = posteriors_of(ground.facts, made.settlement, policy, through, decay_at_us)
     openings = [ground.events[one.position] for one in balances(ground.facts, policy, through)]
-    return Beliefs(ground.facts, settlement, posteriors, openings, ground.own)
+    return Beliefs(ground.facts, made, posteriors, openings, ground.own)
 
 
 def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Numbers:
-    """Return what is written of some arms.
+    """Return what is written of some arms, in the order in which an updater would have made them.
 
     No time goes back behind one that stands there, or that a balance of the file has, whatever becomes of
     the old numbers: of two states of a file that are opened, the one with the later time counts.
@@ -146,15 +152,37 @@ def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Nu
             text = told.get((key, last_us)) or _text(last_us)
         return Number(one.alpha, one.beta, one.n, beside.rewards, text or latest)
 
-    of_arms = {arm: number((arm, None), one) for arm, one in found.posteriors.arms.items() if takes(arm)}
+    place = _order(found, counted)
+    arms = sorted(found.posteriors.arms.items(), key=lambda item: place((item[0], None)))
+    of_arms = {arm: number((arm, None), one) for arm, one in arms if takes(arm)}
     of_contexts: dict[str, dict[str, Number]] = {}
-    for one in found.posteriors.contexts:
+    for one in sorted(found.posteriors.contexts, key=lambda one: place((one.arm, one.context))):
         if takes(one.arm):  # a file can hold an arm in a context alone
             inside = of_contexts.setdefault(one.arm, {})
             inside[json.dumps(list(one.context))] = number((one.arm, one.context), one)
     bins = found.settlement.unit_bin
     sessions = int(np.isin(bins, (CREDITED, EMPTY)).sum()) + sum(one.sessions or 0 for one in found.openings)
     return Numbers(of_arms, of_contexts, sessions, created, latest)
+
+
+def _order(found: Beliefs, counted: dict[Key, Tally]) -> Callable[[Key], tuple[object, ...]]:
+    """Return what sorts arms, and arms in contexts, by their first use.
+
+    What an opening balance holds was there before, by name, since a balance has no order. A replay in
+    the order of the log has the log's; else time decides, whatever the order of the log.
+    """
+    if found.posteriors.policy.arithmetic == "sequential":
+        replayed = {key: number for number, key in enumerate(counted)}
+        return lambda key: (replayed.get(key, len(replayed)), repr(key))
+    opened = {key for one in found.openings for key, _ in _entries(one, found.posteriors.policy)}
+    uses = first_uses(found.made)
+
+    def place(key: Key) -> tuple[object, ...]:
+        if key in opened:
+            return (0, repr(key))
+        return (1, uses[key], repr(key)) if key in uses else (2, repr(key))
+
+    return place
 
 
 def _times_of(state: State) -> dict[Key | None, tuple[int, str]]:
