@@ -28,7 +28,7 @@ from rightful.reports.backfill.plans import Plan, difference
 from rightful.reports.backfill.publications import NO_BYTES, PRODUCER, TYPE, Published, in_force, publications
 from rightful.reports.backfill.shelf import Shelf
 from rightful.reports.backfill.target import Seen
-from rightful.reports.backfill.tool_forms import FORMS
+from rightful.reports.backfill.tool_forms import FORMS, read
 
 Wire = dict[str, Any]
 
@@ -104,6 +104,8 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
             raise target.changed(real, "it is neither what the plan was made for nor what it writes")
         found = _again(books, plan, seen, [one for one in chain if one.id != mine])
         event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
+        if last is None or last.id != mine or "beliefs" in last.said:  # or an earlier version began it
+            event["extra"] |= {"beliefs": read(real, found.data).beliefs_sha256}
         backup = Backup(Shelf(books.folder), real, mine) if plan.reader == "pm-dispatch" else None
         if backup is not None and (last is None or last.id != mine):
             backup.keep()
@@ -295,9 +297,8 @@ def _write(
         target.check_writable(real, seen)
     if opened is not None:
         _append(books, opened)
-    for kept in (seen.data, data):  # the new ones too: what a tool changes of them is held against them
-        if kept is not None:
-            Shelf(books.folder).keep(kept)
+    if seen.data is not None:
+        Shelf(books.folder).keep(seen.data)
     receipt = _append(books, event)
     if new != seen.sha256:
         if backup is not None:

@@ -30,7 +30,6 @@ from rightful.reports.backfill.beliefs import Ground, beliefs_of, digest_of, gro
 from rightful.reports.backfill.plan_words import uncredited_of, words_of
 from rightful.reports.backfill.plans import VERSION, Old, Plan, Rule
 from rightful.reports.backfill.publications import Published, in_force, publications
-from rightful.reports.backfill.shelf import Shelf
 from rightful.reports.backfill.target import Seen
 from rightful.reports.backfill.tool_forms import FORMS, NOTHING, read
 
@@ -152,7 +151,7 @@ def _rule(books: Books, asked: Asked, real: str, seen: Seen, chain: list[Publish
     facts, log = books.projected.facts, books.projected.log
     at_us = latest_at_us(log, facts, through) if asked.decay_at is None else times.us_from(asked.decay_at)
     in_place = in_force(chain)
-    is_ours = _is_ours(books, real, seen, in_place)
+    is_ours = _is_ours(real, seen, in_place)
     old = _old(asked, in_place, is_ours=is_ours)
     return Rule(
         policy=_effective(asked.policy, old, facts, real), asked=asked.policy.hash, asked_as_of=asked.as_of,
@@ -184,15 +183,15 @@ def _check_ours(every: dict[str, list[Published]], real: str, sha256: str, polic
     )
 
 
-def _is_ours(books: Books, real: str, seen: Seen, in_place: list[Published]) -> bool:
+def _is_ours(real: str, seen: Seen, in_place: list[Published]) -> bool:
     """Return whether the file holds the beliefs that were published to it last, whatever else was written into it.
 
     gptme's lesson matcher counts a judge's words beside them: the belief is still ours then.
     """
     if not in_place or seen.data is None or seen.sha256 == in_place[-1].new:
         return bool(in_place) and seen.sha256 == in_place[-1].new
-    published = Shelf(books.folder).find(in_place[-1].event.new_sha256) if in_place[-1].new is not None else None
-    return published is not None and read(real, seen.data).beliefs() == read(real, published).beliefs()
+    published = in_place[-1].said.get("beliefs")
+    return isinstance(published, str) and read(real, seen.data).beliefs_sha256 == published
 
 
 def _opens(facts: Facts, real: str, seen: Seen, chain: list[Published], old: Old) -> bool:

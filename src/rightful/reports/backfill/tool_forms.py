@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from rightful.errors import TargetError
+from rightful.producers.fields import digest
 
 Entry = dict[str, Any]
 
@@ -90,12 +91,13 @@ class State(NamedTuple):
         entry = self.arms.get(arm, {})
         return (float(entry["alpha"]), float(entry["beta"])) if {"alpha", "beta"} <= entry.keys() else None
 
-    def beliefs(self) -> dict[tuple[str, str | None], tuple[object, ...]]:
-        """Return what the file says of each arm, and arm in a context, that a belief is made of."""
-        every: list[tuple[tuple[str, str | None], Entry]] = [((arm, None), entry) for arm, entry in self.arms.items()]
-        every += [((arm, key), entry) for arm, inside in self.contexts.items() for key, entry in inside.items()]
-        found = ((key, tuple(entry.get(name) for name in _BELIEF)) for key, entry in every)
-        return {key: numbers for key, numbers in found if any(one is not None for one in numbers)}
+    @property
+    def beliefs_sha256(self) -> str:
+        """SHA-256 of what the file says of each arm, and arm in a context, that a belief is made of."""
+        every = [(arm, "", entry) for arm, entry in self.arms.items()]
+        every += [(arm, key, entry) for arm, inside in self.contexts.items() for key, entry in inside.items()]
+        rows = [[arm, key, *(entry.get(name) for name in _BELIEF)] for arm, key, entry in every]
+        return digest(sorted(row for row in rows if any(number is not None for number in row[2:])))
 
 
 NOTHING = State({}, {}, {})
