@@ -56,7 +56,8 @@ def test_state_file_is_stored_as_an_alias_still(ledger: Path, run: Run, workspac
 
     assert (report["appended"], report["duplicate"], report["problems"]) == (0, 1, [])
     with app.open(ledger) as opened:
-        [row] = [row for row in opened.read() if isinstance(row.event, ExposureRecorded)]
+        [row] = opened.read()
+    assert isinstance(row.event, ExposureRecorded)
     assert (row.id, row.event.alias) == (before.id, True)
 
 
@@ -68,4 +69,5 @@ def test_lesson_events_are_stored_as_an_alias_still(ledger: Path, run: Run, work
     run("import", "auto", "tmp", "state")
 
     with app.open(ledger) as opened:
-        assert [row.event.alias for row in opened.read() if isinstance(row.event, ExposureRecorded)] == [True]
+        events = [row.event for row in opened.read()]
+    assert [event.alias for event in events if isinstance(event, ExposureRecorded)] == [True]

@@ -26,7 +26,7 @@ Session = tuple[str, list[str], tuple[str | None, ...] | None, float, int]
 def sessions(seed: int) -> list[Session]:
     """Return sessions by the time of their grade: name, arms as they were listed, context, reward, time."""
     dice = random.Random(seed)
-    found = []
+    found: list[Session] = []
     for number in range(dice.randint(2, 20)):
         arms = dice.sample(ARMS, dice.randint(1, 4))
         context = dice.choice([None, *CONTEXTS])
@@ -38,7 +38,7 @@ def events(told: list[Session], dice: random.Random) -> list[Any]:
     """Return the exposures and grades of sessions, in an order that has nothing to do with their times."""
     found = []
     for name, arms, context, reward, at in told:
-        more = {} if context is None else {"context": list(context)}
+        more: dict[str, Any] = {} if context is None else {"context": list(context)}
         cut = dice.randint(0, len(arms))  # shown at once, or in two exposures
         for number, part in enumerate((arms[:cut] and [arms[:cut], arms[cut:]]) or [arms]):
             if part:
