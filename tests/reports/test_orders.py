@@ -77,6 +77,14 @@ def test_a_session_writes_no_file_before_its_start() -> None:
     assert bounds(shown("t:a", 1.5, "x"), *late, graded("t:a", 3.5), graded("t:b", 4.5)) == ((1, 1), (2, 2))
 
 
+def test_a_prompt_may_rewrite_a_file_whose_own_time_is_older() -> None:
+    """The time of A's file is its `last_pretool`; a prompt can have shown more before A was graded at 9.5."""
+    file = [started("t:a", 1.0), shown("t:a", 1.5, "x", file=True), graded("t:a", 9.5)]
+
+    assert bounds(*file, started("t:b", 2.0), shown("t:b", 2.5, "y"), graded("t:b", 3.5)) == ((0, 2), (2, 2))
+    assert bounds(*file[:2], started("t:b", 2.0), shown("t:b", 2.5, "y"), graded("t:b", 3.5)) == ((0, 0), (1, 1))
+
+
 def test_a_copy_of_the_files_leaves_the_order_open() -> None:
     """Both files have the time of the copy, after the grades: each can have been there, or not."""
     found = audited(
@@ -158,7 +166,7 @@ _moments = st.integers(1, 4).map(lambda number: number + 0.5)
 @st.composite
 def evidence(draw: st.DrawFn) -> tuple[list[tuple[str, float, bool]], dict[str, float], list[tuple[str, float]]]:
     """Exposures (session, time, whether it is a file's), starts, and grades. Every arm is its exposure's own."""
-    exposures = draw(st.lists(st.tuples(st.sampled_from(_SESSIONS), _moments, st.booleans()), max_size=3, unique=True))
+    exposures = draw(st.lists(st.tuples(st.sampled_from(_SESSIONS), _moments, st.booleans()), max_size=2, unique=True))
     grades = draw(st.lists(st.tuples(st.sampled_from(_SESSIONS), _moments), min_size=1, max_size=2, unique=True))
     first = {
         name: min([at for who, at, _ in exposures if who == name] + [at for who, at in grades if who == name])
@@ -176,8 +184,16 @@ def counts_by_brute_force(
     found: set[tuple[int, int]] = set()
     marks = sorted({at for _, at, _ in exposures} | {at for _, at in grades} | set(starts.values()))
     fine = sorted({at + step for at in marks for step in (0.0, 0.125)} | {-9.0})
+    ends = {who: max(at for graded_session, at in grades if graded_session == who) for who, _ in grades}
     choices = [
-        [at for at in fine if starts.get(who, -9.0) <= at <= most] if by_file else [most]
+        [
+            (at, *again)
+            for at in fine
+            if starts.get(who, -9.0) <= at <= most
+            for again in [(), *((later,) for later in fine if most <= later <= ends.get(who, -9.0))]
+        ]
+        if by_file
+        else [(most,)]
         for who, most, by_file in exposures
     ]
     for chosen in product(*choices):
@@ -186,7 +202,8 @@ def counts_by_brute_force(
             for counts_equal in (True, False):  # equal times order nothing
                 by = [
                     (when, who)
-                    for (who, *_), when in zip(exposures, chosen, strict=True)
+                    for (who, *_), whens in zip(exposures, chosen, strict=True)
+                    for when in whens
                     if when < at or (counts_equal and when == at)
                 ]
                 newest = {who for when, who in by if when == max(by)[0]}

@@ -7,6 +7,7 @@ written, and the evidence does not always give that:
 |---|---|
 | an exposure with a time of its own | at that time; a whole second may be any time within that second |
 | a file's time (`at_basis: file`) | at that time or earlier: a clone, a copy or an rsync makes it later |
+| the same, of a session that was graded later | perhaps again, up to the grade: a prompt leaves `last_pretool` as it was |
 | a file of a session whose start is known | not before that start |
 | a file that was rewritten after a grade | before the grade, after it, or both |
 | a graded session without an exposure, where others have only their files | unknown: its file may be deleted |
@@ -127,14 +128,27 @@ def _writes(scene: Scene, settlement: Settlement) -> _Writes:
     low = np.where(by_file, np.minimum(starts[session], at), at)
     whole = (at % _SECOND_US == 0) & ~by_file
     high = np.where(whole, at + _SECOND_US - 1, at)
-    writes = _Writes(low, high, np.ones(len(rows), np.bool_), session)
     lost = _lost(scene, settlement, rows[by_file])
+    ends = _ends(scene)[session]
+    later = np.flatnonzero(by_file & (ends > at))
     return _Writes(
-        np.concatenate([low, starts[lost]]),
-        np.concatenate([high, np.full(len(lost), _NEVER)]),
-        np.concatenate([writes.sure, np.zeros(len(lost), np.bool_)]),
-        np.concatenate([session, lost]),
+        np.concatenate([low, at[later], starts[lost]]),
+        np.concatenate([high, ends[later], np.full(len(lost), _NEVER)]),
+        np.concatenate([np.ones(len(rows), np.bool_), np.zeros(len(later) + len(lost), np.bool_)]),
+        np.concatenate([session, session[later], lost]),
     )
+
+
+def _ends(scene: Scene) -> Ints:
+    """Return the time of the last grade of each name's run, by which it had ended; `_EVER` without one.
+
+    The time of a state file can be the `last_pretool` in it. A prompt may rewrite the file after that.
+    """
+    grades = scene.grades
+    latest = np.full(len(scene.runs.of), _EVER)
+    exact = ~grades.file_time
+    np.maximum.at(latest, scene.runs.of[grades.name[exact]], grades.at[exact])
+    return latest[scene.runs.of]
 
 
 def _timed_better(scene: Scene, rows: Ints) -> Mask:
