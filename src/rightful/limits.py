@@ -173,6 +173,15 @@ DECAYS_ALONE = 20
 DOUBTFUL_PERCENT = 10
 """Grades in conflict or ambiguous, of all that a policy looks at, above which that is said; percent."""
 
+CREDITED_PERCENT = 10
+"""Credited grades, of the newest ones, below which that is reported; percent. A join that works credits most."""
+
+CREDITED_DAYS = 30
+"""Days before the newest grade whose grades are counted for that. A month has every kind of session."""
+
+CREDITED_COUNT = 10
+"""Grades within those days below which it is reported only if none is credited."""
+
 REWARDLESS_COUNT = 30
 """Selections without one reward above 0.5 that are reported. If one in ten earned one, 30 without are 4%."""
 

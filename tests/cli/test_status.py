@@ -298,3 +298,19 @@ def test_alarms_of_arms_are_warnings_too(run: Run, ledger: Path) -> None:
 
     assert [one["kind"] for one in run("status", "--json").document["warnings"]] == ["no-rewards"]
     assert run("status").out.splitlines()[-1].startswith("warning: bandit.json (#1) counts 87 selections")
+
+
+def test_grades_that_all_miss_their_exposures_fail_the_check(run: Run, ledger: Path) -> None:
+    """Row A8: 10 of 10 unmatched said "No warnings" and exit code 0."""
+    with rightful.open(ledger) as held:
+        held.append([exposed("t:a", "x"), *(graded(f"t:none{number}", 0.5) for number in range(10))])
+
+    done = run("status", "--check")
+
+    assert done.code == 1
+    assert (
+        "warning: 0 of 10 grades in the 30 days up to 1970-01-01 are credited; the others are unmatched (10)."
+        in done.out
+    )
+    [warning] = run("status", "--json").document["warnings"]
+    assert (warning["kind"], warning["share"], warning["bins"]) == ("uncredited-grades", 0.0, {"unmatched": 10})

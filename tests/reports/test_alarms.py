@@ -52,7 +52,7 @@ def test_a_decay_that_leaves_everything_is_none() -> None:
 def test_a_call_that_decays_counts_as_a_decay() -> None:
     calls = [graded(f"t:{at}", 0.5, decay_rate=0.9) for at in range(K)]
 
-    assert kinds(*CREDITED, *calls) == ["only-decays"]
+    assert kinds(*CREDITED, *calls) == ["only-decays", "uncredited-grades"]
 
 
 def test_an_arm_that_only_a_balance_holds_decays_too_and_one_at_the_prior_does_not() -> None:
@@ -176,3 +176,64 @@ def test_grades_in_doubt_are_told_from_more_than_one_in_ten_with_an_example() ->
 
 def test_whether_grades_are_in_doubt_is_judged_under_the_policy() -> None:
     assert kinds(*doubtful(3), graders=["human/*"]) == []
+
+
+def graded_alone(count: int, **more: Any) -> list[Wire]:
+    return [graded(f"t:none{number}", 0.5, at=1_000 + number, **more) for number in range(count)]
+
+
+def uncredited(*events: Wire, **policy: Any) -> list[Alarm]:
+    return [alarm for alarm in raised(log_of(*events), **policy) if alarm.kind == "uncredited-grades"]
+
+
+def test_grades_that_all_miss_their_exposures_are_reported_by_bin() -> None:
+    late = [graded("t:a", 0.8, at=10), exposed("t:a", "x", at=5_000)]
+    [alarm] = uncredited(*graded_alone(9), *late)
+
+    assert alarm.what == (
+        "0 of 10 grades in the 30 days up to 1970-01-01 are credited; the others are unmatched (9) and late-only (1). "
+        "`rightful explain t:a` names the reason."
+    )
+    assert (alarm.share, alarm.session, alarm.bins) == (0.0, "t:a", {"unmatched": 9, "late_only": 1})
+
+
+def test_a_tenth_of_credited_grades_is_enough() -> None:
+    paid = [exposed("t:a", "x", at=1), graded("t:a", 0.8, at=1_000)]
+
+    assert (limits.CREDITED_PERCENT, limits.CREDITED_COUNT, limits.CREDITED_DAYS) == (10, 10, 30)
+    assert uncredited(*paid, *graded_alone(9)) == []
+    [alarm] = uncredited(*paid, *graded_alone(10))
+    assert alarm.share == 1 / 11
+    assert alarm.what.startswith(
+        "1 of 11 grades in the 30 days up to 1970-01-01 is credited; the others are unmatched (10)."
+    )
+
+
+def test_of_few_grades_a_single_credited_one_is_enough() -> None:
+    assert uncredited(exposed("t:a", "x", at=1), graded("t:a", 0.8, at=1_000), *graded_alone(8)) == []
+    assert len(uncredited(*graded_alone(1))) == 1
+
+
+def test_only_the_days_before_the_newest_grade_are_counted() -> None:
+    """The exposures stopped: what was credited long ago does not hide that."""
+    old = [event for number in range(20) for event in (
+        exposed(f"t:{number}", "x", at=1), graded(f"t:{number}", 0.8, at=2))]  # fmt: skip
+    day = 86_400
+
+    assert uncredited(*old, graded("t:none", 0.5, at=2 + 30 * day)) == []
+    [alarm] = uncredited(*old, graded("t:none", 0.5, at=3 + 30 * day))
+    assert alarm.what.startswith("0 of 1 grade in the 30 days up to 1970-01-31 is credited")
+
+
+def test_grades_that_are_not_to_be_paid_are_not_counted() -> None:
+    """Retracted, or in a balance that holds the arm."""
+    taken_back = [{"type": "grade.retracted", "producer": "judge", "key": "r", "session": "t:none0", "at":
+                   "1970-01-01T01:00:00Z", "seq": 2}]  # fmt: skip
+    inside = [
+        exposed("t:b", "x", at=1),
+        graded("t:b", 0.5, at=2),
+        opened(arms={"x": {"alpha": 2.0, "beta": 2.0, "n": 1}}, through="1970-01-01T00:01:00Z"),
+    ]
+
+    assert uncredited(*graded_alone(1), *taken_back) == []
+    assert uncredited(*inside) == []

@@ -146,6 +146,7 @@ def test_where_files_are_the_evidence_a_graded_session_without_one_may_have_lost
 
     assert bounds(file, graded("t:b", 3.5)) == ((0, 1), (1, 1))
     assert bounds(file, shown("t:a", 1.25, "x"), graded("t:b", 3.5)) == ((1, 1), (1, 1))
+    assert bounds(graded("t:a", 3.5), graded("t:b", 4.5)) == ((0, 2), (0, 2))
 
 
 def test_a_rule_that_joins_by_identity_has_no_bounds_to_give() -> None:

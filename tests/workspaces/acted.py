@@ -116,7 +116,9 @@ class Workspace:
     def inject(self, session: Session, kind: str, lessons: list[str]) -> None:
         """`main` of the hook: what is new is saved, then logged, then printed."""
         path = self.states / f"{safe(session.native)}.json"
-        state = json.loads(path.read_text()) if path.exists() else {"injected": [], "last_pretool": 0}
+        state: dict[str, Any] = {"injected": [], "last_pretool": 0}
+        if path.exists():
+            state = json.loads(path.read_text())
         new = [lesson for lesson in lessons if lesson not in state["injected"]]
         if not new and (lessons or path.exists()):
             return
@@ -251,7 +253,9 @@ def pairs_plan(seed: int, pairs: int = 12) -> list[Session]:
         at_s = _BASE_S + number // 2 * 86_400 + number % 2 * 9_000 + rng.random()
         first, second = (str(uuid.UUID(int=rng.getrandbits(128), version=4)) for _ in range(2))
         a = Session(first, f"a{number:03x}", at_s, at_s + 1_800 + rng.random(), round(0.7 + 0.3 * rng.random(), 3))
-        b = Session(second, f"b{number:03x}", at_s + 90, at_s + 3_600 + rng.random(), round(0.3 + 0.3 * rng.random(), 3))
+        b = Session(
+            second, f"b{number:03x}", at_s + 90, at_s + 3_600 + rng.random(), round(0.3 + 0.3 * rng.random(), 3)
+        )
         a.injections = [(at_s + 2, "UserPromptSubmit", [LESSONS[0]]), (at_s + 60, "PreToolUse", [LESSONS[1]])]
         b.injections = [(at_s + 95, "PreToolUse", [LESSONS[2]]), (at_s + 2_400, "UserPromptSubmit", [LESSONS[1]])]
         a.draws = [(at_s + 1_500, [LESSONS[2]]), (at_s + 1_600, [])]

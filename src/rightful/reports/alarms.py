@@ -1,4 +1,4 @@
-"""Alarms: arms that only decay, rewards that never come, arms withheld and shown, grades that nobody can settle."""
+"""Alarms: arms that only decay, rewards that never come, arms withheld and shown, grades that pay nobody."""
 
 from __future__ import annotations
 
@@ -6,13 +6,24 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rightful import limits
+from rightful import limits, times
 from rightful.ledger.log import Log
 from rightful.projections.facts import Balance
 from rightful.projections.paying import canonical_arms, crossed
-from rightful.projections.scene import AMBIGUOUS, BINS, CONFLICTING, balances, pays_producer
+from rightful.projections.scene import (
+    AMBIGUOUS,
+    BINS,
+    CONFLICTING,
+    CREDITED,
+    IN_BALANCE,
+    RETRACTED,
+    balances,
+    pays_producer,
+)
 from rightful.reports.coverage import Alarm, Ground
 from rightful.reports.explain.words import count, listed
+
+_DAY_CHARS = len("2026-08-01")
 
 
 def alarms(ground: Ground, log: Log) -> list[Alarm]:
@@ -23,7 +34,8 @@ def alarms(ground: Ground, log: Log) -> list[Alarm]:
         log: Where the bodies of balances are read.
     """
     return [
-        *_only_decays(ground), *_shrinking(ground), *_no_rewards(ground, log), *_withheld(ground), *_doubtful(ground),
+        *_only_decays(ground), *_shrinking(ground), *_no_rewards(ground, log), *_withheld(ground), *_uncredited(ground),
+        *_doubtful(ground),
     ]  # fmt: skip
 
 
@@ -184,3 +196,33 @@ def _doubtful(ground: Ground) -> Iterator[Alarm]:
     verb = "ends" if len(doubtful) == 1 else "end"
     what = f"{share} {verb} in {ends} and {'pays' if len(doubtful) == 1 else 'pay'} nobody; such as that of {example}."
     yield Alarm("doubtful-grades", what, share=len(doubtful) / total, session=example)
+
+
+def _uncredited(ground: Ground) -> Iterator[Alarm]:
+    """Almost no grade of the last `limits.CREDITED_DAYS` days is credited: the grades and exposures do not meet.
+
+    A retracted grade is not to be paid, and one in a balance was paid before.
+    """
+    found, table = ground.settlement, ground.facts.grades
+    counted = np.flatnonzero(~np.isin(found.unit_bin, [RETRACTED, IN_BALANCE]))
+    if not len(counted):
+        return
+    at = table["at"][found.unit_grade[counted]]
+    newest = int(at.max())
+    recent = counted[at >= newest - limits.CREDITED_DAYS * times.DAY_US]
+    credited, total = int((found.unit_bin[recent] == CREDITED).sum()), len(recent)
+    few = credited == 0 if total < limits.CREDITED_COUNT else credited * 100 < total * limits.CREDITED_PERCENT
+    if not few:
+        return
+    unpaid = recent[found.unit_bin[recent] != CREDITED]
+    numbers, times_each = np.unique(found.unit_bin[unpaid], return_counts=True)
+    bins = {BINS[number]: int(times_each[at]) for at, number in enumerate(numbers.tolist())}
+    ends = listed([f"{name.replace('_', '-')} ({number:,})" for name, number in bins.items()], len(BINS))
+    example = ground.facts.names.text(int(table["name"][found.unit_grade[unpaid].max()]))
+    day = times.text_of(newest)[:_DAY_CHARS]
+    what = (
+        f"{credited:,} of {count(total, 'grade')} in the {limits.CREDITED_DAYS} days up to {day} "
+        f"{'is' if 1 in (credited, total) else 'are'} credited; the others are {ends}. "
+        f"`rightful explain {example}` names the reason."
+    )
+    yield Alarm("uncredited-grades", what, share=credited / total, session=example, bins=bins)

@@ -74,10 +74,11 @@ class Alarm(msgspec.Struct, frozen=True):
         what: A sentence.
         producer: Whose sessions, of a drop.
         day: Which day, of a drop.
-        share: That day's share, 0 to 1, of a drop; that of the grades in doubt.
+        share: That day's share, 0 to 1, of a drop; that of the grades in doubt, or of those that are credited.
         median: The median before, 0 to 1, of a drop.
         arms: Which arms, where it is about arms.
         session: An example, where there is one.
+        bins: How many of the grades that are not credited ended in each bin, of `uncredited-grades`.
     """
 
     kind: str
@@ -88,6 +89,7 @@ class Alarm(msgspec.Struct, frozen=True):
     median: float | None = None
     arms: list[str] = []
     session: str | None = None
+    bins: dict[str, int] = {}
 
 
 class Ground(NamedTuple):

@@ -7,10 +7,10 @@ written, and the evidence does not always give that:
 |---|---|
 | an exposure with a time of its own | at that time; a whole second may be any time within that second |
 | a file's time (`at_basis: file`) | at that time or earlier: a clone, a copy or an rsync makes it later |
-| the same, of a session that was graded later | perhaps again, up to the grade: a prompt leaves `last_pretool` as it was |
+| the same, of a session that was graded later | perhaps again, up to the grade: a prompt leaves `last_pretool` |
 | a file of a session whose start is known | not before that start |
 | a file that was rewritten after a grade | before the grade, after it, or both |
-| a graded session without an exposure, where others have only their files | unknown: its file may be deleted |
+| a graded session without an exposure, where not every session has a log | unknown: its file may be deleted |
 
 So each write is an interval of time. A session can be the newest at a grade if one of its writes
 can be at or after the latest of the writes that surely came before the grade. Equal times order nothing.
@@ -179,11 +179,11 @@ def _starts(scene: Scene) -> Ints:
 
 
 def _lost(scene: Scene, settlement: Settlement, by_file: Ints) -> Ints:
-    """Return the graded runs whose files may be gone: nothing shows what they were shown, and files are evidence."""
+    """Return the graded runs whose files may be gone: they have no exposure, and not every session has a log."""
     shown = scene.shown
     timed = np.zeros(len(scene.runs.of), np.bool_)
     timed[shown.session[shown.usable & ~shown.file_time & ~shown.draw]] = True
-    if timed[shown.session[by_file]].all():
+    if timed.any() and timed[shown.session[by_file]].all():
         return np.empty(0, np.int64)
     exposed = np.zeros(len(scene.runs.of), np.bool_)
     exposed[scene.runs.of[shown.session[shown.usable & ~shown.draw]]] = True
