@@ -263,3 +263,24 @@ def test_bounds_are_a_range_in_words_where_file_times_order_nothing(run: Run, le
     )
     assert "1 (0 to 1)" in out
     assert "by its time" in out
+
+
+MANY = '{"prior": [2, 2], "skew_s": 3, "credit": "split", "marginals": true}'
+
+
+@pytest.mark.parametrize(
+    ("policy", "called"),
+    [
+        ('{"credit": "split"}', "bound, credit split"),
+        ('{"join": "newest"}', "bound, join newest"),
+        ("{}", "bound"),
+        (MANY, "bound, credit split, prior [2.0, 2.0], skew_s 3.0, 1 more"),
+    ],
+)
+def test_a_policy_that_nobody_named_is_called_by_what_differs(run: Run, ledger: Path, policy: str, called: str) -> None:
+    fill(ledger)
+
+    out = run("audit", policy, "--against", "historical-newest").out
+
+    audited = next(line for line in out.splitlines() if line.startswith("audited"))
+    assert audited.split(maxsplit=1)[1].startswith(f"{called} (")

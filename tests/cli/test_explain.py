@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
-from tests.projections.telling import exposed, graded, linked, mentioned
+from tests.projections.telling import exposed, graded, linked, mentioned, opened
 from tests.reports.explaining import assert_arms_add_up, assert_explained
 from tests.strategies import Wire
 
@@ -326,3 +326,19 @@ def test_a_ledger_that_cannot_be_written_is_explained_all_the_same(run: Run, fil
         assert run("explain", "#1").code == 0
     finally:
         filled.chmod(0o700)
+
+
+def test_a_newest_file_rule_is_explained_over_the_log_alone(run: Run, ledger: Path) -> None:
+    """As in an audit: the balance is what that updater made of the same grades."""
+    with rightful.open(ledger) as held:
+        arms = {"x": {"alpha": 2.0, "beta": 1.0, "n": 1}}
+        balance = opened(arms=arms, through="1970-01-01T01:00:00Z")
+        held.append([exposed("t:a", "x"), graded("t:a", 0.8), balance])
+
+    newest = run("explain", "t:a", "--policy", "historical-newest")
+
+    assert "in-balance" in run("explain", "t:a").out
+    assert "in-balance" not in newest.out
+    assert newest.err == "rightful: note: opening balances are left out, as in an audit of a newest-file rule.\n"
+    document = run("explain", "x", "--policy", "historical-newest", "--json").document
+    assert ([step["kind"] for step in document["steps"]], document["policy"]["balances"]) == (["credit"], [])

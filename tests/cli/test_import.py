@@ -385,3 +385,24 @@ def test_a_regrade_pays_once_with_the_newest_grade(ledger: Path, run: Run, here:
         run("import", "session-records", write(here / "r.jsonl", record("w", 30, A, grade)))
 
     assert alphas(run) == {"a.md": 1.25}
+
+
+def test_a_folder_is_one_line_unless_a_file_has_something_to_say(ledger: Path, run: Run, here: Path) -> None:
+    """22 lines of "1 appended" for the files of one folder (row A14)."""
+    for number in range(3):
+        write(here / "logs" / f"{number}.jsonl", shown(f"{number}" + A[1:], "a.md", TEN + number))
+    write(here / "logs" / "more" / "one.jsonl", shown(B, "b.md", TEN))
+    write(here / "logs" / "odd.jsonl", shown("x" + A[1:], "a.md", TEN, lessons=[{"path": 5}, {"path": "a.md"}]))
+
+    done = run("import", "lesson-hook", "logs")
+
+    assert sorted(done.out.splitlines()) == [
+        "5 files: 5 appended (5 exposures); 1 problem.",
+        "logs/more/one.jsonl: 1 appended",
+        "logs/odd.jsonl: 1 appended",
+        "logs: 3 files, 3 appended",
+    ]
+    files = sorted(str(path.relative_to(here)) for path in (here / "logs").glob("[0-9].jsonl"))
+    run("--ledger", "other", "init")
+    named = run("--ledger", "other", "import", "lesson-hook", *files)
+    assert named.out.splitlines()[:3] == [f"logs/{number}.jsonl: 1 appended" for number in range(3)]

@@ -235,3 +235,21 @@ def test_a_transcript_under_a_sanitised_form_is_that_of_no_session_of_its_own() 
     log = log_of(mentioned("t:a_b", by="importer", alias=True), mentioned("t:c", by="importer"))
 
     assert [row.transcripts for row in days(log)] == [{"unknown": 1}]
+
+
+def test_names_of_one_run_that_a_producer_names_first_are_one_session() -> None:
+    """Session records name each session twice: itself, and the tool's own name by a link."""
+    log = log_of(
+        *(event for number in range(3) for event in (
+            mentioned(f"w:{number}", by="records"), linked(f"w:{number}", f"u:{number}", by="records"))),
+        exposed("u:0", "x", by="hook"),
+    )  # fmt: skip
+
+    [row] = days(log)
+
+    assert (row.producer, row.sessions, row.measured("exposure"), row.measured("binding")) == (
+        "records",
+        3,
+        (1, 3),
+        (3, 3),
+    )

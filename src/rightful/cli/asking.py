@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,8 @@ _HASH_DIGITS = 12
 _POSITION_DIGITS = 18
 _NEAR_NAMES = 5
 _PREFIX_CHARS = 4
+_FIELDS = 3  # of a policy that differ, in its description
+_VALUE_CHARS = 40
 
 WHERE_SESSIONS = "`rightful status --sessions` lists them."
 """Where to look for the name of a session."""
@@ -53,7 +56,7 @@ class Named(NamedTuple):
     """A policy, and what a person is shown as its name.
 
     Attributes:
-        label: The preset's name, the file's name, or the first digits of the hash.
+        label: The preset's name, the file's name, or how it differs from the nearest preset.
         asked: The preset's name; None for a policy of a file or of the command line.
         policy: The rule.
     """
@@ -65,8 +68,7 @@ class Named(NamedTuple):
     @property
     def shown(self) -> str:
         """The label, with the first digits of the hash beside a name."""
-        digest = self.policy.hash[:_HASH_DIGITS]
-        return f"{self.label} ({digest})" if self.label != digest else digest
+        return f"{self.label} ({self.policy.hash[:_HASH_DIGITS]})"
 
     @property
     def ask(self) -> str | Policy:
@@ -88,7 +90,7 @@ def policy_named(asked: str, option: str = "--policy") -> Named:
     try:
         if asked.lstrip().startswith(("{", "[")):
             policy = _policy(asked.encode("utf-8", "surrogateescape"))
-            return Named(policy.hash[:_HASH_DIGITS], None, policy)
+            return Named(described(policy), None, policy)
         if asked not in PRESETS and (path.suffix or "/" in asked or path.is_file()):
             option = f"{option} {asked}"
             with path.open("rb") as file:
@@ -98,6 +100,25 @@ def policy_named(asked: str, option: str = "--policy") -> Named:
         raise PolicyError(f"{option}: {error.what}") from None
     except (OSError, ValueError) as error:  # a NUL in a path is a ValueError
         raise PolicyError(f"{option} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def described(policy: Policy) -> str:
+    """Return what to call a policy that nobody named: the nearest preset, and what differs from it."""
+    wire = policy.as_dict()
+    name, differing = "", dict[str, object]()
+    for preset, rule in PRESETS.items():
+        own = rule.as_dict()
+        differs = {field: wire.get(field) for field in {**own, **wire} if own.get(field) != wire.get(field)}
+        if not name or len(differs) < len(differing):
+            name, differing = preset, differs
+    parts = [f"{field} {_value(value)}" for field, value in list(differing.items())[:_FIELDS]]
+    more = len(differing) - len(parts)
+    return ", ".join([name, *parts, *([f"{more} more"] if more else [])])
+
+
+def _value(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _VALUE_CHARS else f"{text[: _VALUE_CHARS - 1]}…"
 
 
 def _policy(text: bytes) -> Policy:

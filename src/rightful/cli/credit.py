@@ -104,8 +104,9 @@ def run(args: argparse.Namespace) -> int:
     except LedgerNotFoundError as error:
         exposure = credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
         common.complain(f"nothing was recorded: {error}")
-        _answer(args, asked, said, exposure, [])
-        return common.DONE if exposure.state != "found" else error.exit_code
+        if exposure.state == "found":
+            return error.exit_code
+        return _answer(args, asked, said, exposure, [])
     with ledger:
         names = ledger.projected().catch_up().names
         written = (name for name, alias in zip(names.texts, names.alias, strict=True) if not alias)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from rightful.cli import asking, common, decaying, explaining
 from rightful.errors import UpgradeError, UsageError
 
@@ -49,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     policy = asking.policy_named(args.policy)
     try:
         with asking.folded(args) as ledger:
+            policy = _over_the_log(policy, ledger)
             what = explaining.meant(ledger, args.what, args.kind, policy.policy)
             _print(args, policy, _answer(args, ledger, policy, what), what)
     except UpgradeError as error:
@@ -57,6 +60,18 @@ def run(args: argparse.Namespace) -> int:
         common.complain(str(error))
         _without_projection(args, policy)
     return common.DONE
+
+
+def _over_the_log(policy: Named, ledger: Ledger) -> Named:
+    """Return a newest-file rule without opening balances, as in an audit: they are what that updater made of it.
+
+    A grade that its own sum already contains would be in-balance, and nothing would be explained.
+    """
+    rule = policy.policy
+    if rule.join != "newest" or rule.balances is not None or not ledger.projected().facts.balances:
+        return policy
+    common.note("opening balances are left out, as in an audit of a newest-file rule.")
+    return policy._replace(asked=None, policy=structs.replace(rule, balances=()))
 
 
 def _without_projection(args: argparse.Namespace, policy: Named) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -86,13 +87,16 @@ class Teller:
 
     Args:
         quiet: Only count: the answer is given in another form.
+        by_folder: Give one line for the files of a folder that brought no problem and no note.
 
     Attributes:
         broken: Why nothing can be printed any more.
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, by_folder: bool = True) -> None:
         self._quiet = quiet
+        self._by_folder = by_folder
+        self._same_folder: list[FileReport] = []
         self.broken: BrokenPipeError | StorageError | None = None
         self._notes = Alike()
         self._passes = Alike(limit=1)
@@ -121,12 +125,38 @@ class Teller:
                 self._old[report.path] = report
             else:
                 self._old.pop(report.path, None)
-                _tell(report, self._notes)
+                self._tell(report)
         except (BrokenPipeError, StorageError) as error:
             self.broken = error
 
+    def _tell(self, report: FileReport) -> None:
+        """Answer for a file, or keep it for the line of its folder."""
+        if self._same_folder and (report.problems or _folder(report) != _folder(self._same_folder[0])):
+            self._tell_folder()
+        if self._by_folder and report.is_read and not report.problems:
+            self._same_folder.append(report)
+        else:
+            _tell(report, self._notes)
+
+    def _tell_folder(self) -> None:
+        """Answer for the files that were kept: a line for one of them, else a line for their folder."""
+        reports, self._same_folder = self._same_folder, []
+        if len(reports) == 1:
+            _say(reports[0])
+        elif reports:
+            counts = Counter[str]()
+            for report in reports:
+                counts.update(_events(report))
+            common.put(
+                common.safe(f"{_folder(reports[0])}: {len(reports):,} files, {_words(counts)}") + "\n", flush=True
+            )
+
     def folder_done(self, folder: str) -> None:
         """Answer for the files of a folder that were passed over: one by one, or in one line if none was recognised."""
+        try:
+            self._tell_folder()
+        except (BrokenPipeError, StorageError) as error:
+            self.broken = error
         if self._reported and not self._read:
             self._unrecognised.append(_unrecognised(folder, self._waiting))
             self._waiting.clear()
@@ -225,6 +255,10 @@ def _reason(what: str) -> str:
     """Return why a file was passed over, without what only concerns this file."""
     short = what.removeprefix(PASSED_OVER).partition(";")[0]
     return "an object that is not of a kind asked for" if short.startswith("an object with") else short
+
+
+def _folder(report: FileReport) -> str:
+    return os.path.dirname(report.path) or "."  # noqa: PTH120 - shown as it was given
 
 
 def _tell(report: FileReport, notes: Alike) -> None:

@@ -1,6 +1,7 @@
 """Coverage: which sessions have an exposure, a grade, a binding and all of their transcript, and what looks wrong.
 
-A session counts on the day, and for the producer, of the first row that names it. It has an
+A session counts on the day, and for the producer, of the first row that names it; several names
+of one run that a producer names first on one day are one session. It has an
 exposure, a grade or a binding if its run has: a link in force gives all names of a run what one
 of them has. Names that were read from a sanitised form are no sessions of their own.
 """
@@ -137,8 +138,10 @@ def days_of(ground: Ground) -> list[Day]:
     of = np.full(len(names), -1, np.int64)
     of[mentioned] = group
     counted = mentioned[~np.array(names.alias, np.bool_)[mentioned]]
-    columns = [np.bincount(of[counted], minlength=len(keys))]
-    columns += [np.bincount(of[counted[has[counted]]], minlength=len(keys)) for has in _having(ground)]
+    _, first_of_run = np.unique(of[counted] << 32 | ground.scene.runs.of[counted], return_index=True)
+    runs = counted[first_of_run]
+    columns = [np.bincount(of[runs], minlength=len(keys))]
+    columns += [np.bincount(of[runs[has[runs]]], minlength=len(keys)) for has in _having(ground)]
     bins = _bins(ground, of, len(keys))
     transcripts = _transcripts(ground, of, frozenset(counted.tolist()))
     rows = []
