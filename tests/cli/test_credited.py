@@ -61,7 +61,8 @@ def test_two_sessions_that_are_graded_for_one_exposure_are_said_to_be_ambiguous(
     said = last_line(run, state, *a, "two")
 
     assert said == (
-        "ledger: appended; pays nobody under bound: ambiguous (the grade of another session reaches the same exposure)"
+        "ledger: appended; pays nobody under bound: ambiguous (its grader grades the same run under the name of "
+        "another one too)"
     )
     assert alphas(run) == {}
 

@@ -40,7 +40,7 @@ def test_a_row_without_a_time_has_the_files_and_says_so(ledger: Ledger, imported
 
 
 def test_a_row_without_a_time_from_a_pipe_is_a_problem(imported: Importer) -> None:
-    [report] = imported("session-records", "-", stdin=b'{"session_id": "g1"}\n')
+    [report] = imported("session-records", "-", stdin=b'{"session_id": "g1", "outcome": "noop"}\n')
 
     what = "Expected `timestamp`: the row gives no time, and a pipe has none - at `$.timestamp`"
     assert said(report) == {"appended": 0, "duplicate": 0, "problems": [{"line": 1, "what": what}]}
