@@ -15,6 +15,7 @@ from rightful.app import Ledger
 from rightful.identity import composite_key, event_id
 from rightful.producers.agenta.records import RECORDS, legacy_record_id, record_id
 from rightful.projections.completeness import Completeness, completeness_of
+from rightful.session_errors import IncompleteTranscriptError
 
 
 def test_the_ids_of_the_runner_are_derived_as_it_does() -> None:
@@ -336,3 +337,23 @@ def test_a_row_of_the_store_leaves_no_mark_at_the_index_of_its_first_state(take:
     assert outcomes(report) == ["duplicate"]
     found: list[Any] = [row.event for row in ledger.read() if row.type == "data.recorded"]
     assert [one.name for one in found] == ["overwriting-store"]
+
+
+def test_records_of_a_store_that_overwrites_are_never_known_to_be_whole(ledger: Ledger, take: Taker) -> None:
+    """Not even where no index is missing: what an upsert replaced is not among them, and the order is its own."""
+    take(body("message", {"text": "hi"}, created_at=AT), body("done", record_index=1, created_at=AT))
+
+    said = ledger.transcript("agenta:sess-1").as_dict()
+
+    assert (said["completeness"], said["snapshots"], said["order"]) == ("unknown", "unknown", "last-write")
+    with pytest.raises(IncompleteTranscriptError, match="earlier snapshots are unknown"):
+        ledger.transcript("agenta:sess-1", require_complete=True)
+
+
+def test_deliveries_themselves_have_all_snapshots(ledger: Ledger, take: Taker) -> None:
+    take(body("message", {"text": "hi"}), body("done", record_index=1))
+
+    said = ledger.transcript("agenta:sess-1", require_complete=True).as_dict()
+
+    assert said["completeness"] == "complete"
+    assert "snapshots" not in said

@@ -209,7 +209,11 @@ def test_a_gap_in_what_a_store_that_overwrites_kept_proves_nothing() -> None:
     whole = found(says, said(0), said(2), end(index=3))
 
     assert whole == Completeness("unknown", why="it comes from a store that overwrites, where a gap proves nothing")
-    assert found(says, said(0), said(1), end(index=2)) == Completeness("complete")
+    overwritten = (
+        "its records come from a store that overwrites: earlier snapshots are unknown, and their order is that of the "
+        "last write"
+    )
+    assert found(says, said(0), said(1), end(index=2)) == Completeness("unknown", why=overwritten)
     assert found(says, said(0), said(1)).holes == (Hole("1", "open"),)
 
 

@@ -61,6 +61,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--again", action="store_true", help="read transcripts from their beginning, whatever was read of them before"
     )
     parser.add_argument(
+        "--classify", action="store_true",
+        help="import nothing; print what the deliveries of each record id are to each other (kind agenta)",
+    )  # fmt: skip
+    parser.add_argument(
         "--watch", action="store_true", help="go on importing what changes there, until SIGINT (Ctrl-C) or SIGTERM"
     )
 
@@ -79,6 +83,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"`import {args.kind}` needs a PATH; nothing was imported. Name a file, a folder, or `-`.")
     if args.paths.count(STDIN) > 1:
         raise UsageError("stdin can be read once; nothing was imported. Name `-` once.")
+    if args.classify:
+        from rightful.cli.classified import classify
+
+        return classify(args)
     if args.watch and STDIN in args.paths:
         raise UsageError("stdin cannot be watched; nothing was imported. Name files and folders.")
     wanted = kinds(args.kind if folder is None else AUTO)

@@ -19,9 +19,9 @@ An index out of order is not late: the count says that it belongs to the turn. O
 `turn.ended` counts nothing does the place in the log tell what came after it.
 
 `complete` is what is proven to be whole. Without indexes or without a count it is `unknown`, since
-a lost tail would not show. So is a gap in what was read from a store that overwrites: there the
-index of a repaired row is never stored (Agenta's records). A producer says that its source is
-one by a `data.recorded` whose name is `OVERWRITING`.
+a lost tail would not show. So is all that was read from a store that overwrites (Agenta's records): earlier snapshots
+are gone there, and the index of a repaired row is never stored, so a gap proves nothing either. A
+producer says that its source is one by a `data.recorded` whose name is `OVERWRITING`.
 """
 
 from __future__ import annotations
@@ -56,6 +56,11 @@ COUNTED = frozenset(
 
 HISTORY = frozenset({"history.appended", "history.forked"})
 """The types by which a session has a history of its own. Nobody counts what should be in one."""
+
+_OVERWRITTEN = (
+    "its records come from a store that overwrites: earlier snapshots are unknown, and their order is that of the last "
+    "write"
+)
 
 TERMINAL, DATA = "turn.ended", "data.recorded"
 ENDED_OR_COUNTED = COUNTED | {TERMINAL}
@@ -198,6 +203,8 @@ class _Told:
         for name, turn in turns.items():
             holes += turn.holes(name, gaps=not self._is_overwritten)
             doubts += turn.doubts(gaps=self._is_overwritten)
+        if self._is_overwritten:
+            doubts.append(_OVERWRITTEN)
         lost = {one: None for turn in turns.values() for one in turn.previous if one not in self._turns}
         holes += [Hole(name, "missing") for name in lost]
         state: State = "incomplete" if holes else "unknown" if doubts else "complete"

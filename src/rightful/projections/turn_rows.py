@@ -281,7 +281,7 @@ class _Turn:
         if is_lacking or is_open or self._is_dropped or self._is_late():
             return "incomplete"
         has_index = bool(self._spans or self._own or self._counts) and not self._is_loose
-        is_known = has_index and bool(self._counts or not self._closed_at) and not missing_count
+        is_known = not is_overwritten and has_index and bool(self._counts or not self._closed_at) and not missing_count
         return "complete" if is_known else "unknown"
 
     def _missing_count(self) -> int:

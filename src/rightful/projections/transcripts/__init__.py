@@ -72,6 +72,7 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
         entries=[entry for entry, _ in told],
         usage=total(groups, sources.tells_messages, sources.together),
         left_out=sources.left_out,
+        is_overwritten=gathered.is_overwritten,
     )
     stretched = {one.part.fact.producer for one in groups if stretch_of(one.part) is not None}
     put_beside(transcript, gathered.said_beside(), stretched)

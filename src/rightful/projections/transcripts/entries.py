@@ -263,6 +263,8 @@ class Transcript(Struct, kw_only=True):
         ended: How it ended, where that is known.
         subagents: The names of its subagents, whose transcripts are their own.
         left_out: For each producer whose history's items are not told, how many: another tells the same session.
+        is_overwritten: Records come from a store that overwrites: earlier snapshots are unknown, and their order is
+            that of the last write.
     """
 
     session: str
@@ -277,6 +279,7 @@ class Transcript(Struct, kw_only=True):
     ended: Ended | None = None
     subagents: list[str] = field(default_factory=list)
     left_out: dict[str, int] = field(default_factory=dict)
+    is_overwritten: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as one JSON document."""
@@ -292,6 +295,8 @@ class Transcript(Struct, kw_only=True):
         names = self.names if self.names != [self.session] else []
         optional: dict[str, Any] = {"names": names, "ambiguous": self.ambiguous}
         optional |= {"subagents": self.subagents, "left_out": self.left_out}
+        if self.is_overwritten:
+            optional |= {"snapshots": "unknown", "order": "last-write"}
         return out | {name: value for name, value in optional.items() if value}
 
 

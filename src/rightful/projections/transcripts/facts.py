@@ -159,6 +159,7 @@ class Gathered:
     Attributes:
         beside: The accepted rows of `BESIDE`.
         turns: The position of each turn's first row.
+        is_overwritten: Records come from a store that overwrites; known once the facts are.
 
     Args:
         keeps: Keep what every row says, also what is not shown.
@@ -168,6 +169,7 @@ class Gathered:
         self._keeps = keeps
         self.beside: list[Stored] = []
         self.turns: dict[str, int] = {}
+        self.is_overwritten = False
         self._rows: dict[str, list[Stored]] = {}
         self._withdrawals: list[Withdrawal] = []
         self._texts: dict[str | None, str | None] = {}
@@ -219,6 +221,7 @@ class Gathered:
                     fact.place = (found[id_].position, number)
         for fact in [one for one in found.values() if one.kind == "data" and _is_ours(one)]:
             del found[fact.id]
+            self.is_overwritten = self.is_overwritten or getattr(fact.body, "name", None) == OVERWRITING
             _place_again(found, fact)
         return self._ordered(list(found.values()))
 
