@@ -15,7 +15,7 @@ from rightful.errors import DamagedRowError
 from rightful.histories.histories import Histories
 from rightful.histories.views import Views
 from rightful.projections.histories.items import item_of
-from rightful.projections.histories.view import ITEM_BYTES, View
+from rightful.projections.histories.view import ITEM_BYTES, Change, View
 
 
 class Counted(MemoryRecorder):
@@ -87,10 +87,10 @@ def test_views_are_kept_up_to_so_many_bytes(over: int, monkeypatch: pytest.Monke
 
 def test_what_gave_way_takes_no_memory_any_more() -> None:
     view = View()
-    view.append([item_of((S, n), n, b'"%d"' % n, escaped=False) for n in range(10)])
+    view.append(S, [item_of((S, n), n, b'"%d"' % n, escaped=False) for n in range(10)])
     assert view.size_bytes == 10 * (3 + ITEM_BYTES)
 
-    view.replace([(S, 3)], [], after=None, late=(11, "popped", None))
+    view.replace([(S, 3)], [], Change(11, "popped"))
     assert view.size_bytes == 9 * (3 + ITEM_BYTES)
     view.clear()
     assert view.size_bytes == 0

@@ -13,7 +13,7 @@ from rightful.ledger.classify import ACCEPTED
 from rightful.ledger.recorded import Stored
 from rightful.projections.histories.items import ERASED, Item, ItemKey, ghost, item_of
 from rightful.projections.histories.telling import TOLD, Telling
-from rightful.projections.histories.view import View
+from rightful.projections.histories.view import Change, Taken, View, summary_of
 from rightful.projections.histories.whole import Chronicle, Compaction
 from rightful.tokens import Without
 
@@ -98,11 +98,10 @@ class Fold:
         self.runs: dict[str, int] = {}
         self.compactions: dict[str, dict[int | None, list[list[ItemKey]]]] = {}
         self.telling = Telling()
-        self._boundaries: set[tuple[str, str]] = set()
 
     def fork(self, shown: Shown) -> None:
         """Go on as the history of another session, which begins with what this one shows."""
-        self.view.forget_late()
+        self.view.begin()
         self._begin(shown)
 
     def step(self, row: Stored) -> None:
@@ -155,9 +154,8 @@ class Fold:
     def _add(self, id_: str, items: list[Item]) -> None:
         if self.chronicle is not None:
             self.chronicle.add(item for item in items if not item.is_ghost)
-        self.view.append(items)
-        for late in self.view.late(id_):
-            self._take(late.record, late.covers, late.put, row_position=late.position, fate=late.fate)
+        for taken in self.view.append(id_, items):
+            self._note(taken)
 
     def _keep_places(self, row: Stored) -> None:
         """Keep the places of items that are not shown, since a range may end with one of them."""
@@ -207,11 +205,8 @@ class Fold:
                 return
             of_run = self.compactions.setdefault(said.run, {})
             of_run.setdefault(said.ordinal, []).append([item.id for item in put])
-        boundary = (said.extra or {}).get("boundary")
-        if isinstance(boundary, str):
-            if (row.envelope.producer, boundary) in self._boundaries:
-                return
-            self._boundaries.add((row.envelope.producer, boundary))
+        if not self.view.meets(row.envelope.producer, said.extra):
+            return
         record = Compaction(
             position=row.position,
             covered=[],
@@ -225,33 +220,29 @@ class Fold:
             self.chronicle.add(put)
             self.chronicle.summaries.update(record.put)
             self.chronicle.compactions.append(record)
-        self._take(record, said.covers, put, row_position=row.position, fate="compacted", after=said.after)
+        change = Change(row.position, "compacted", record, said.after, summary_of(said.extra))
+        self._note(self.view.replace(said.covers, put, change))
 
     def _popped(self, row: Stored) -> None:
         if row.body is None:
             self.ignored.append((row.position, "what it took back was erased"))
             return
         said = body_of(row.envelope, row.body, row.position)
-        self._take(None, said.items, [], row_position=row.position, fate="popped")
+        self._note(self.view.replace(said.items, [], Change(row.position, "popped")))
 
-    def _take(
-        self,
-        record: Compaction | None,
-        covers: Sequence[Any],
-        put: list[Item],
-        *,
-        row_position: int,
-        fate: str,
-        after: int | None = None,
-    ) -> None:
-        gone, is_put = self.view.replace(covers, put, after=after, late=(row_position, fate, record))
-        if record is not None:
-            record.covered += [one.id for one in gone if not one.is_ghost]
-            record.inert = not is_put if put else record.inert
+    def _note(self, taken: Taken) -> None:
+        """Note in the records what a change did."""
+        change, put = taken.change, taken.put
+        gone = [one for one in taken.gone if not one.is_ghost]
+        if change.record is not None:
+            change.record.covered += [one.id for one in gone]
+            change.record.inert = not taken.is_put if put else change.record.inert
         if self.chronicle is not None:
-            self.chronicle.end([one for one in gone if not one.is_ghost], fate, row_position)
+            self.chronicle.end(gone, change.fate, change.position)
+            if change.record is not None and change.summary is not None:
+                self.chronicle.name_summary(change.record, change.summary)
             if put:
-                self._end_put(put, row_position, is_put=is_put)
+                self._end_put(put, change.position, is_put=taken.is_put)
 
     def _end_put(self, put: list[Item], position: int, *, is_put: bool) -> None:
         assert self.chronicle is not None

@@ -1,10 +1,13 @@
-"""The view: items in the order in which the model would see them, and what takes them out of it."""
+"""The view: items in the order in which the model would see them, and what takes them out of it.
+
+This is the only rule of coverage and undo: histories and transcripts fold their events through the same `View`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -15,6 +18,46 @@ from rightful.projections.histories.whole import Compaction
 ITEM_BYTES = 500
 """What one item takes in memory beside its JSON; bytes, about."""
 
+BOUNDARY, SUMMARY = "boundary", "summary"
+"""Where a compaction names in `extra` its boundary in the tool's file, and the item that sums up what it covers."""
+
+
+class Change(NamedTuple):
+    """An event that takes items out of the view.
+
+    Attributes:
+        position: The position of its row.
+        fate: What becomes of the items: `compacted` or `popped`.
+        record: The compaction, if a chronicle is kept of it.
+        after: The position at which an open range ends, and behind which an output that covers nothing is put;
+            None for the end of the view.
+        summary: The item that a tool tells by itself and that stands for what is covered.
+    """
+
+    position: int
+    fate: str
+    record: Compaction | None = None
+    after: int | None = None
+    summary: ItemKey | None = None
+
+
+class Taken(NamedTuple):
+    """What a change did.
+
+    Attributes:
+        change: The change.
+        gone: The items that it took out of the view.
+        put: The items that it was to put there.
+        is_put: Whether they were put there: not if all that is named is gone already.
+        unknown: How many names are not in the view.
+    """
+
+    change: Change
+    gone: list[Item]
+    put: list[Item]
+    is_put: bool
+    unknown: int
+
 
 class Late(Struct, eq=False):
     """What names items that are not known yet: the importer of a tool's files may tell them later.
@@ -22,16 +65,22 @@ class Late(Struct, eq=False):
     Attributes:
         covers: The names.
         put: What shall stand where the first of them stands; empty once it stands somewhere, or was cleared.
-        position: Where the event stands that names them.
-        fate: What becomes of them.
-        record: The compaction, where it is one.
+        change: The event that names them.
     """
 
     covers: list[Any]
     put: list[Item]
-    position: int
-    fate: str
-    record: Compaction | None
+    change: Change
+
+
+def summary_of(extra: Any) -> ItemKey | None:  # noqa: ANN401 - content
+    """Return the item that a compaction names as its summary."""
+    named = extra.get(SUMMARY) if isinstance(extra, dict) else None
+    match named:
+        case [str() as id_, int() as place]:
+            return id_.lower(), place
+        case _:
+            return None
 
 
 class View:
@@ -50,6 +99,8 @@ class View:
         self._open: dict[Pair, int] = {}
         self._first: dict[Pair, int] = {}
         self._late: dict[str, list[Late]] = {}
+        self._awaited: dict[ItemKey, ItemKey] = {}
+        self._boundaries: set[tuple[str, str]] = set()
 
     @property
     def size_bytes(self) -> int:
@@ -103,12 +154,22 @@ class View:
             return False
         return until is None or self._first[item.answers] <= until
 
-    def append(self, items: Iterable[Item]) -> None:
-        """Add items at the end."""
+    def append(self, id_: str, items: Iterable[Item]) -> list[Taken]:
+        """Add the items of an event at the end; return what earlier changes, which named them, did to them.
+
+        A summary that was announced (`Change.summary`) is put before what was kept behind it.
+        """
         for item in items:
-            self._places[item.id] = len(self.items)
-            self.items.append(item)
+            kept = self._awaited.pop(item.id, None) if self._awaited else None
+            at = None if kept is None else self._places.get(kept)
+            if at is None:
+                self._places[item.id] = len(self.items)
+                self.items.append(item)
+            else:
+                self.items.insert(at, item)
+                self._index(at)
             self._come(item)
+        return [self.replace(late.covers, late.put, late.change) for late in self._waiting(id_)]
 
     def renew(self, item: Item) -> None:
         """Let an item say something else at its place, if it stands in the view."""
@@ -124,57 +185,91 @@ class View:
         gone = self.items
         for item in gone:
             self._go(item)
-        self.items, self._places = [], {}
+        self.items, self._places, self._awaited = [], {}, {}
         for waiting in self._late.values():
             for late in waiting:
                 late.put = []
         return gone
 
-    def late(self, id_: str) -> Iterator[Late]:
+    def _waiting(self, id_: str) -> Iterator[Late]:
         """Yield what has named items of an event before it was known; each once."""
         for late in self._late.pop(id_, ()):
             if late.covers:
                 yield structs.replace(late)
                 late.covers, late.put = [], []  # it may wait for other events too, and waits anew for those
 
-    def forget_late(self) -> None:
-        """Wait for nothing any more."""
-        self._late = {}
+    def begin(self) -> None:
+        """Go on as the view of another session's history: nothing of this one is awaited any more."""
+        self._late, self._awaited, self._boundaries = {}, {}, set()
 
-    def replace(
-        self,
-        covers: Sequence[Any],
-        put: list[Item],
-        *,
-        after: int | None,
-        late: tuple[int, str, Compaction | None],
-    ) -> tuple[list[Item], bool]:
-        """Let items give way to others, which stand where the first visible one stood.
+    def meets(self, producer: str, extra: Any) -> bool:  # noqa: ANN401 - content
+        """Return whether a compaction is new: two files of one tool may each tell it, with what they know of it.
 
         Args:
-            covers: Their names.
-            put: What stands for them.
-            after: Where it stands if no items are named: behind what stood at that position; None for the end.
-            late: The position of the event that says so, what becomes of the items, and the compaction.
+            producer: The producer of the compaction.
+            extra: Its `extra`, which may name its boundary.
+        """
+        boundary = extra.get(BOUNDARY) if isinstance(extra, dict) else None
+        if not isinstance(boundary, str):
+            return True
+        is_new = (producer, boundary) not in self._boundaries
+        self._boundaries.add((producer, boundary))
+        return is_new
 
-        Returns:
-            What went, and whether what stands for it was put there: not if all that is named is gone already.
+    def replace(self, covers: Sequence[Any], put: list[Item], change: Change) -> Taken:
+        """Replace items by others, which are put where the first visible item was.
+
+        Args:
+            covers: The names of the items.
+            put: What replaces them.
+            change: The event that says so.
+        """
+        end = self._place_after(change.after)
+        places, unknown = self._found(covers, end)
+        visible = [place for place in places if not self.items[place].is_ghost]
+        is_put = bool(visible) or not covers
+        at = min(visible) if visible else end
+        if unknown:
+            self._wait(unknown, Late(unknown, [] if is_put else put, change))
+        if visible and change.summary is not None:
+            gone = self._summed_up(places, at, put, change.summary)
+        else:
+            gone = self._splice(places, at, put if is_put else [])
+        return Taken(change, gone, put, is_put and bool(put), len(unknown))
+
+    def named(self, covers: Sequence[Any]) -> tuple[list[Item], int]:
+        """Return the items in the view that some names mean, and how many names are not in it."""
+        places, unknown = self._found(covers, len(self.items))
+        return [self.items[place] for place in sorted(places)], len(unknown)
+
+    def _found(self, covers: Sequence[Any], end: int) -> tuple[set[int], list[Any]]:
+        """Return the places that some names mean, and the names that are not in the view.
+
+        Args:
+            covers: The names.
+            end: The place behind the last item of an open range.
         """
         places: set[int] = set()
         unknown: list[Any] = []
-        for one in covers:
-            found = ends(one, self._place, len(self.items))
+        for name in covers:
+            found = ends(name, self._place, end)
             if found is None:
-                unknown.append(one)
+                unknown.append(name)
             else:
                 places.update(range(found[0], found[1] + 1))
-        visible = [place for place in places if not self.items[place].is_ghost]
-        is_put = bool(visible) or not covers
-        at = min(visible) if visible else self._place_after(after)
-        if unknown:
-            self._wait(unknown, Late(unknown, [] if is_put else put, *late))
-        gone = self._splice(places, at, put if is_put else [])
-        return gone, is_put and bool(put)
+        return places, unknown
+
+    def _summed_up(self, places: set[int], at: int, put: list[Item], summary: ItemKey) -> list[Item]:
+        """Replace items whose summary is an item of its own: it stands where they were, now or once it comes."""
+        known = self._places.get(summary)
+        if known is not None and known not in places:
+            own = self.items[known]
+            gone = self._splice(places | {known}, at, [*put, own])
+            return [item for item in gone if item is not own]
+        kept = next((item.id for place, item in enumerate(self.items) if place > at and place not in places), None)
+        if known is None and kept is not None:
+            self._awaited[summary] = kept
+        return self._splice(places, at, put)
 
     def _place_after(self, after: int | None) -> int:
         at = len(self.items)
@@ -204,9 +299,12 @@ class View:
         for item in put:
             self._come(item)
         self.items[start:] = kept
+        self._index(start)
+        return gone
+
+    def _index(self, start: int) -> None:
         for place in range(start, len(self.items)):
             self._places[self.items[place].id] = place
-        return gone
 
     def _come(self, item: Item) -> None:
         self._bytes += len(item.raw) + ITEM_BYTES

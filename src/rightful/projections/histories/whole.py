@@ -62,6 +62,12 @@ class Chronicle:
             self.compactions[-1].put.append(item.id)
             self.summaries.add(item.id)
 
+    def name_summary(self, compaction: Compaction, summary: ItemKey) -> None:
+        """Note the item that stands for what a compaction covered, if it came before the compaction."""
+        if summary in self.items and summary not in compaction.put:
+            compaction.put.append(summary)
+            self.summaries.add(summary)
+
     def end(self, items: Iterable[Item], fate: str, position: int) -> None:
         """Tell that items went."""
         self.fates.update((item.id, (fate, position)) for item in items)

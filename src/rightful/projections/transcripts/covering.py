@@ -1,10 +1,8 @@
 """Which entries a compaction covers, and which an undo took back.
 
-Both name items of the history by their ids and by ranges. A range means what stood between its ends in the view
-that the model had then: items as they were recorded, without what was taken back, cleared or compacted before,
-and with what stands for it in its place. It is the view of `rightful.projections.histories`: what a fork was begun
-with stands before its own items, what covers only what is gone shows nothing, and what covers nothing stands where
-the view ended that it was made from.
+Both name items of the history by their ids and by ranges. What they mean is decided by the view of the history
+(`rightful.projections.histories.view`), which is the only rule of it: here it is folded once more, from the facts of
+a transcript and without what its items say, to find the entry of each item.
 """
 
 from __future__ import annotations
@@ -15,21 +13,18 @@ from typing import Any
 from msgspec import UNSET
 
 from rightful.projections.completeness import ranges
-from rightful.projections.histories.items import ends
+from rightful.projections.histories.items import ERASED, Item, ItemKey, ghost
+from rightful.projections.histories.view import Change, Taken, View, summary_of
 from rightful.projections.transcripts.entries import Entry
 from rightful.projections.transcripts.facts import Fact
 from rightful.projections.transcripts.parts import Part
 
-Item = tuple[str, int]
-
 _ITEMS = frozenset({"message", "thought", "tool_call", "tool_result"})
+_POPPED = "popped"
 
 
 class Covering:
     """What the events of one history cover.
-
-    Attributes:
-        view: The items that stand in the view at the end, in order.
 
     Args:
         facts: All facts of a session.
@@ -37,84 +32,65 @@ class Covering:
     """
 
     def __init__(self, facts: Iterable[Fact], before: Iterable[Iterable[Fact]] = ()) -> None:
-        self.view: list[Item] = []
-        self._places: dict[Item, int] = {}
-        self._covered: dict[str, list[Item]] = {}
+        self._view = View()
+        self._covered: dict[str, list[ItemKey]] = {}
         self._unresolved: dict[str, int] = {}
-        self._popped: set[Item] = set()
-        self._positions: dict[str, int] = {}
+        self._popped: set[ItemKey] = set()
+        self._ids: dict[int, str] = {}
+        self._standing: frozenset[ItemKey] = frozenset()
         for others in before:
             self._take_all(others)
-        self._elsewhere = frozenset(self._positions)
+            self._view.begin()
+        self._elsewhere = frozenset(self._ids.values())
         self._take_all(facts)
+
+    @property
+    def view(self) -> list[ItemKey]:
+        """The ids of the items in the view at the end, in order."""
+        return [item.id for item in self._view.items]
 
     def _take_all(self, facts: Iterable[Fact]) -> None:
         """Take the facts of one session."""
-        known = sorted(facts, key=lambda one: one.place)
-        is_appended = any(one.kind == "history_appended" and not one.withdrawn for one in known)
+        known = sorted(facts, key=lambda fact: fact.place)
+        is_appended = any(fact.kind == "history_appended" and not fact.withdrawn for fact in known)
         for fact in known:
-            self._positions[fact.id] = fact.position
-            self._take(fact, is_appended=is_appended)
+            self._ids[fact.position] = fact.id
+            if fact.kind in _ITEMS:
+                if not is_appended and not fact.withdrawn:
+                    self._append(fact, [_item(fact, 0)])
+            elif fact.kind == "history_appended":
+                self._append(fact, _appended(fact))
+            elif fact.body is not None and not fact.withdrawn:
+                self._change(fact, fact.body)
 
-    def _take(self, fact: Fact, *, is_appended: bool) -> None:
-        if fact.withdrawn:
-            return
-        if fact.kind in _ITEMS and not is_appended:
-            self._append((fact.id, 0))
-        elif fact.body is None:
-            return
-        elif fact.kind == "history_appended":
-            for place in range(len(fact.body.items)):
-                self._append((fact.id, place))
-        elif fact.kind == "history_compacted":
-            put = [(fact.id, place) for place in range(len(fact.body.items))]
-            self._take_out(fact, fact.body.covers, put, after=fact.body.after)
-        elif fact.kind == "history_popped":
-            self._take_out(fact, fact.body.items, [])
-            self._popped.update(self._covered[fact.id])
-        elif fact.kind == "history_cleared":
-            self.view, self._places = [], {}
+    def _change(self, fact: Fact, body: Any) -> None:  # noqa: ANN401 - the body's struct
+        match fact.kind:
+            case "history_compacted":
+                if self._view.meets(fact.producer, body.extra):
+                    put = [_item(fact, place) for place in range(len(body.items))]
+                    after, summary = body.after, summary_of(body.extra)
+                    change = Change(fact.position, "compacted", after=after, summary=summary)
+                    self._note(self._view.replace(body.covers, put, change))
+                else:  # the same compaction, of which another file of the tool knows more
+                    named, unknown = self._view.named(body.covers)
+                    self._covered[fact.id], self._unresolved[fact.id] = [item.id for item in named], unknown
+            case "history_popped":
+                self._note(self._view.replace(body.items, [], Change(fact.position, _POPPED)))
+            case "history_cleared":
+                self._view.clear()
+            case _:
+                pass
 
-    def _append(self, item: Item) -> None:
-        self._places[item] = len(self.view)
-        self.view.append(item)
+    def _append(self, fact: Fact, items: list[Item]) -> None:
+        for taken in self._view.append(fact.id, items):
+            self._note(taken)
 
-    def _take_out(self, fact: Fact, covers: Iterable[Any], put: list[Item], after: int | None = None) -> None:
-        """Take items out of the view, and put others where the first of them stood."""
-        named = [self._ends(one) for one in covers]
-        found = sorted(one for one in named if one is not None)
-        self._unresolved[fact.id] = len(named) - len(found)
-        if named and not found:
-            put = []
-        at = kept_from = found[0][0] if found else self._end_of(after)
-        gone: list[Item] = []
-        kept: list[Item] = []
-        for first, last in found:
-            kept += self.view[kept_from:first]
-            gone += self.view[max(first, kept_from) : last + 1]
-            kept_from = max(kept_from, last + 1)
-        self._covered[fact.id] = gone
-        for item in gone:
-            del self._places[item]
-        self.view[at:] = [*put, *kept, *self.view[kept_from:]]
-        for place in range(at, len(self.view)):
-            self._places[self.view[place]] = place
-
-    def _end_of(self, after: int | None) -> int:
-        """Return where the view ended at a position; its end now, if None."""
-        at = len(self.view)
-        while after is not None and at and self._positions[self.view[at - 1][0]] > after:
-            at -= 1
-        return at
-
-    def _ends(self, one: Any) -> tuple[int, int] | None:  # noqa: ANN401 - an item or a range
-        """Return the places of the first and the last item of a range; None where they do not stand in the view."""
-        found = ends(one, self._place, len(self.view))
-        return None if found is None or found[0] > found[1] else found
-
-    def _place(self, item: Iterable[Any]) -> int | None:
-        id_, place = item
-        return self._places.get((id_.lower(), place))
+    def _note(self, taken: Taken) -> None:
+        id_, gone = self._ids[taken.change.position], [item.id for item in taken.gone]
+        self._covered[id_] = [*self._covered.get(id_, ()), *gone]
+        self._unresolved[id_] = taken.unknown
+        if taken.change.fate == _POPPED:
+            self._popped.update(gone)
 
     def put(self, told: list[tuple[Entry, list[Part]]]) -> None:
         """Say on entries what they cover, and mark what was taken back.
@@ -122,8 +98,9 @@ class Covering:
         Args:
             told: All entries in order, each with the parts that told it.
         """
+        self._standing = frozenset(self.view)
         listed = [(entry, parts) for entry, parts in told if any(_items(part) for part in parts)]
-        places: dict[Item, list[int]] = {}
+        places: dict[ItemKey, list[int]] = {}
         for number, (entry, parts) in enumerate(listed):
             for item in {item for part in parts for item in _items(part)}:
                 places.setdefault(item, []).append(number)
@@ -138,12 +115,11 @@ class Covering:
         if entry.kind == "history_compacted":
             return
         whose = {part.fact.producer for part in parts if self._popped.intersection(_items(part))}
-        if whose and not any(
-            item in self._places for part in parts if part.fact.producer in whose for item in _items(part)
-        ):
+        own = {item for part in parts if part.fact.producer in whose for item in _items(part)}
+        if whose and self._standing.isdisjoint(own):
             entry.taken_back = True
 
-    def _resolve(self, entry: Entry, parts: list[Part], places: dict[Item, list[int]], entries: list[Entry]) -> None:
+    def _resolve(self, entry: Entry, parts: list[Part], places: dict[ItemKey, list[int]], entries: list[Entry]) -> None:
         ids = list(dict.fromkeys(part.fact.id for part in parts if part.fact.id in self._covered))
         covered = {item for id_ in ids for item in self._covered[id_]}
         numbers = sorted({number for item in covered for number in places.get(item, ())})
@@ -156,12 +132,25 @@ class Covering:
         entry.unresolved = (min(self._unresolved[id_] for id_ in ids) + untold) or UNSET
 
 
+def _item(fact: Fact, place: int) -> Item:
+    """Return an item of which only the place counts."""
+    return ghost((fact.id, place), fact.position) if fact.body is None else Item((fact.id, place), fact.position, b"")
+
+
+def _appended(fact: Fact) -> list[Item]:
+    """Return the items of a batch; what was erased or withdrawn keeps its places, which may be the ends of a range."""
+    if fact.body is None:
+        return [ghost((fact.id, ERASED), fact.position)]
+    items = [_item(fact, place) for place, _ in enumerate(fact.body.items)]
+    return [item._replace(is_ghost=True) for item in items] if fact.withdrawn else items
+
+
 def _place(entry: Entry) -> int | None:
     """Return the place of an entry in its batch; None of one that is no item of a batch."""
     return None if entry.item is UNSET else entry.item[1]
 
 
-def _items(part: Part) -> list[Item]:
+def _items(part: Part) -> list[ItemKey]:
     """Return which items of the history a part is, or which it puts there."""
     if part.kind == "history_compacted":
         return [(part.fact.id, place) for place in range(len(part.said.get("items") or ()))]
