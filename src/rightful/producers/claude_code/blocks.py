@@ -181,15 +181,22 @@ def of_user(line: Line, message: Mapping[str, Any]) -> Iterator[Wire | Problem]:
             except InvalidEventError as error:
                 yield Problem(line.number, str(error))
     if parts:
-        yield _said(line, first, parts)
+        yield said_by_user(line, first, parts)
 
 
-def _said(line: Line, place: int, parts: list[Any]) -> Wire:
-    match parts:
+def said_by_user(line: Line, place: int, content: object) -> Wire:
+    """Return the message that a line holds in the user's name.
+
+    Args:
+        line: The line.
+        place: The place of its first block.
+        content: A text, or blocks.
+    """
+    match content:
         case [{"type": "text", "text": str() as text}]:
-            content: object = text
+            content = text
         case _:
-            content = parts
+            pass
     marks = {mark: True for name, mark in _MARKS if line.value.get(name) is True}
     fields = {"extra": marks} if marks else {}
     return line.event("message.recorded", place, role="user", content=content, **fields)

@@ -9,6 +9,7 @@
 | `result` (a stream log) | `session.ended`, the usage since the start, `error.recorded` |
 | `stream_event` (a stream log) | none: the lines beside it say the same whole |
 | `progress` of a subagent | `data.recorded`, and what the subagent said, as the subagent's |
+| `attachment` with a prompt that was typed in the midst of a turn | a message of the user (`queued`) |
 | any other | `data.recorded` |
 
 The key of a line's event is (session, the line's `uuid`, the block's place), so a line that a
@@ -24,7 +25,7 @@ only a line that says why the answer stopped counts.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -38,11 +39,13 @@ from rightful.producers.claude_code.blocks import (
     message_of,
     of_assistant,
     of_user,
+    said_by_user,
     text_of,
 )
-from rightful.producers.claude_code.chain import Chain
+from rightful.producers.claude_code.chain import Chain, Ref
 from rightful.producers.claude_code.facts import Facts, described, error_of, result_of, usage_of
 from rightful.producers.claude_code.files import NAMESPACE, Owner, Owners, Place, place_of
+from rightful.producers.claude_code.queued import Queue, prompt_of
 from rightful.producers.claude_code.recognition import is_claude_code
 from rightful.producers.fields import digest, key_of, moment_us
 from rightful.producers.importing.files import Found, Problem
@@ -97,6 +100,7 @@ class ClaudeCodeReader(GrowingReader):
         self._at_us: int | None = None
         self._facts: dict[str, Facts] = {}
         self._chains: dict[str, Chain] = {}
+        self._queues: defaultdict[str, Queue] = defaultdict(Queue)
         self._seen: Counter[str] = Counter()
         self._used: list[Any] = []
         self._talked = False
@@ -109,6 +113,7 @@ class ClaudeCodeReader(GrowingReader):
             "at_us": self._at_us,
             "facts": {value: facts.state() for value, facts in self._facts.items()},
             "chains": {value: chain.state() for value, chain in self._chains.items()},
+            "queues": {value: queue.state() for value, queue in self._queues.items()},
             "seen": dict(self._seen),
             "used": self._used,
             "talked": self._talked,
@@ -122,6 +127,7 @@ class ClaudeCodeReader(GrowingReader):
         for value, chain in state["chains"].items():
             self._chains[value] = Chain(value)
             self._chains[value].restore(chain)
+        self._queues.update({value: Queue.of(queue) for value, queue in state["queues"].items()})
         self._seen = Counter(state["seen"])
         self._used = list(state["used"])
         self._talked = state["talked"]
@@ -159,7 +165,11 @@ class ClaudeCodeReader(GrowingReader):
                 yield from self._system(line)
             case "result":
                 yield from result_of(line)
+            case "attachment":
+                yield from self._attached(line)
             case _:
+                if kind == "queue-operation":
+                    self._queues[owner.value].operation(value)
                 yield self._data(line, kind)
                 yield from self._reported(line)
                 self._follow(line, [])
@@ -227,20 +237,24 @@ class ClaudeCodeReader(GrowingReader):
 
     def _spoken(self, line: Line, kind: str) -> Iterator[Wire | Problem]:
         message = message_of(line)
-        chain = self._chain(line)
-        items: list[str] = []
+        chain = self._moved(line)
+        items: list[Ref] = []
         for event in of_user(line, message) if kind == "user" else of_assistant(line, message):
             if isinstance(event, Problem):
                 yield event
                 continue
-            if chain is not None and line.owner.agent is None and is_prompt(event):
-                if (popped := chain.went_back(line.ident, line.value.get("parentUuid"), event["key"])) is not None:
-                    yield line.common | popped
-                chain.asked(line.value.get("parentUuid"), event["key"])
+            if chain is not None and is_prompt(event):
+                if self._queues[line.owner.value].repeats(event["content"], line.ident):
+                    yield self._data(line, kind)
+                    continue
+                if line.owner.agent is None:
+                    yield from self._asked(line, chain, _ref(line, event))
             elif chain is not None and (at_rest := _is_at_rest(kind, message, event)) is not None:
                 chain.rest(at_rest=at_rest)
+                if at_rest:
+                    self._queues[line.owner.value].rest()
             if event["type"] in ITEMS:
-                items.append(event["key"])
+                items.append(_ref(line, event))
             yield event
         self._follow(line, items)
         if kind == "assistant":
@@ -270,6 +284,27 @@ class ClaudeCodeReader(GrowingReader):
         nested = Line(line.number, value, owner, self._ident(value, owner), common)
         yield from self._started(nested)
         yield from self._spoken(nested, kind)
+
+    def _asked(self, line: Line, chain: Chain, prompt: Ref) -> Iterator[Wire]:
+        """Yield what the user took back by going back to ask something else."""
+        parent = line.value.get("parentUuid")
+        if (popped := chain.went_back(line.ident, parent)) is not None:
+            yield line.common | popped
+        chain.asked(parent, prompt)
+
+    def _attached(self, line: Line) -> Iterator[Wire]:
+        """Yield a prompt that the model was given in the midst of a turn; any other attachment as data."""
+        found, chain = prompt_of(line.value), self._moved(line)
+        if found is None or (chain is not None and chain.knows(found[1])):  # its own line was read before
+            yield self._data(line, "attachment")
+            self._follow(line, [])
+            return
+        event = said_by_user(line, 0, found[0])
+        if chain is not None:
+            self._queues[line.owner.value].give(*found)
+            chain.rest(at_rest=False)
+        self._follow(line, [_ref(line, event)])
+        yield event
 
     def _usage(self, line: Line, message: Mapping[str, Any]) -> Iterator[Wire]:
         event = usage_of(line, message)
@@ -309,10 +344,14 @@ class ClaudeCodeReader(GrowingReader):
             chain = self._chains[line.owner.value] = Chain(line.owner.value)
         return chain
 
-    def _follow(self, line: Line, items: list[str]) -> None:
+    def _moved(self, line: Line) -> Chain | None:
+        """Return the chain that a line moves: none for a copy of a line that was read before."""
         chain = self._chain(line)
+        return None if chain is None or chain.knows(line.value.get("uuid")) else chain
+
+    def _follow(self, line: Line, items: list[Ref]) -> None:
         uuid = line.value.get("uuid")
-        if chain is not None:
+        if (chain := self._moved(line)) is not None:
             chain.follow(uuid if isinstance(uuid, str) else None, line.value.get("parentUuid"), items)
 
     def _described(self, value: Mapping[str, Any]) -> Iterator[Wire]:
@@ -324,6 +363,11 @@ class ClaudeCodeReader(GrowingReader):
         told = described(value)
         key = key_of(owner.value, "started", digest(told))
         yield self._common(owner) | {"type": "session.started", "key": key, "harness": NAMESPACE} | told
+
+
+def _ref(line: Line, event: Wire) -> Ref:
+    """Return the item that an event is: the last part of its key is the block's place."""
+    return line.ident, json.loads(event["key"])[-1]
 
 
 def _is_at_rest(kind: str, message: Mapping[str, Any], event: Wire) -> bool | None:
