@@ -94,13 +94,51 @@ def test_what_is_compacted_after_a_rollback_is_what_was_left() -> None:
     assert told(events, COMPACTED, "covers") == [[{"first": None, "last": ids["Two."]}]]
 
 
-def test_a_rollback_after_a_compaction_takes_the_prompts_that_it_kept() -> None:
+def test_rollback_counts_no_message_of_a_replacement_as_a_turn() -> None:
+    """It counts turns that a person began, and undoes the compaction that was done behind the first of them."""
     kept = [USER, {"type": "compaction", "encrypted_content": "x"}, USER]
     events = read(*TURNS[0], compacted(replacement_history=kept), *TURNS[1], rolled_back(2))
 
     [place] = of(events, COMPACTED)
-    last = [id_of(one) for one in of(events, "message.recorded")][-1]
-    assert told(events, POPPED, "items") == [[{"first": [id_of(place), 2], "last": [last, 0]}]]
+    ids = {one["content"]: [id_of(one), 0] for one in of(events, "message.recorded")}
+    assert told(events, POPPED, "items") == [[{"first": ids["one"], "last": ids["Two."]}]]
+    assert told(events, "event.withdrawn", "id", "revision") == [(id_of(place), 1)]
+
+
+def test_rollback_of_what_came_after_a_compaction_leaves_the_compaction() -> None:
+    events = read(*TURNS[0], compacted(replacement_history=[USER]), *TURNS[1], rolled_back(1), compacted())
+
+    ids = {one["content"]: [id_of(one), 0] for one in of(events, "message.recorded")}
+    first, second = of(events, COMPACTED)
+    assert told(events, POPPED, "items") == [[{"first": ids["two"], "last": ids["Two."]}]]
+    assert second["covers"] == [{"first": None, "last": [id_of(first), 0]}]
+    assert of(events, "event.withdrawn") == []
+
+
+@pytest.mark.parametrize("items", [[], [USER]])
+def test_compaction_before_its_turn_asked_is_undone_with_the_turn(items: list[object]) -> None:
+    """Codex compacts a full context at the beginning of a turn, before it writes the prompt."""
+    third = [began(V4[0]), compacted(replacement_history=items), said("three", "user"), said("Three.")]
+    events = read(*TURNS[0], *TURNS[1], *third, rolled_back(1), compacted())
+
+    ids = {one["content"]: [id_of(one), 0] for one in of(events, "message.recorded")}
+    undone, last = of(events, COMPACTED)
+    assert told(events, "event.withdrawn", "id") == [id_of(undone)]
+    assert told(events, POPPED, "items") == [[{"first": ids["three"], "last": ids["Three."]}]]
+    assert last["covers"] == [{"first": None, "last": ids["Two."]}]
+
+
+def test_compaction_that_is_a_turn_of_its_own_is_undone_with_the_turn_before_it() -> None:
+    own = [began(V4[0]), compacted(replacement_history=[USER]), ended(V4[0])]
+    third = [began(V4[1]), said("three", "user")]
+
+    kept = read(*TURNS[0], *TURNS[1], *own, *third, rolled_back(1))
+    undone = read(*TURNS[0], *TURNS[1], *own, *third, rolled_back(2))
+
+    assert of(kept, "event.withdrawn") == []
+    ids = {one["content"]: [id_of(one), 0] for one in of(undone, "message.recorded")}
+    assert told(undone, "event.withdrawn", "id") == [id_of(of(undone, COMPACTED)[0])]
+    assert told(undone, POPPED, "items") == [[{"first": ids["two"], "last": ids["three"]}]]
 
 
 def test_a_rollback_beyond_the_session_takes_what_there_is_and_says_so() -> None:

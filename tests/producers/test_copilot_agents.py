@@ -201,13 +201,25 @@ def test_a_rewind_to_what_is_no_message_in_the_history_is_data(to: str) -> None:
     ]
 
 
-def test_a_rewind_to_what_was_compacted_away_is_data_and_to_what_came_later_is_one() -> None:
+def test_rewind_to_what_was_compacted_undoes_the_compaction_and_to_what_came_later_does_not() -> None:
     rows = [asked("u1", "a"), BEGINS, asked("u6", "b"), compacted("k7")]
 
-    assert of(read(*rows, rewind("w8", "u1")), POPPED) == []
-    assert told(read(*rows, rewind("w8", "u6")), POPPED, "items") == [
-        [{"first": [eid("u6"), 0], "last": [eid("u6"), 0]}]
-    ]
+    behind, later = read(*rows, rewind("w8", "u1")), read(*rows, rewind("w8", "u6"))
+
+    assert told(behind, "event.withdrawn", "id", "revision") == [(eid("k7"), 1)]
+    assert told(behind, POPPED, "items") == [[{"first": [eid("u1"), 0], "last": [eid("u6"), 0]}]]
+    assert of(later, "event.withdrawn") == []
+    assert told(later, POPPED, "items") == [[{"first": [eid("u6"), 0], "last": [eid("u6"), 0]}]]
+
+
+def test_rewind_over_two_compactions_undoes_both() -> None:
+    rows = [asked("u1", "a"), asked("u2", "b"), compacted("k3"), asked("u4", "c"), compacted("k5")]
+
+    events = read(*rows, rewind("w6", "u2"), compacted("k7"))
+
+    assert told(events, "event.withdrawn", "id") == [eid("k3"), eid("k5")]
+    assert told(events, POPPED, "items") == [[{"first": [eid("u2"), 0], "last": [eid("u4"), 0]}]]
+    assert told(events, COMPACTED, "covers")[-1] == [{"first": None, "last": [eid("u1"), 0]}]
 
 
 def test_a_history_that_is_cleared_is_empty() -> None:

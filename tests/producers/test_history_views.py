@@ -63,22 +63,18 @@ class View:
 
 def codex(random: Random) -> Made:
     rows: list[Row] = [codex_lines.meta()]
-    seen: list[tuple[bool, Any]] = []  # whether a person began a turn with it
-    for n in range(1, random.randint(3, 12)):
-        asked = [at for at, (is_asked, _) in enumerate(seen) if is_asked]
+    seen: list[Any] = []
+    turns: list[list[Any]] = []  # what was seen before each turn that a person began
+    for n in range(1, random.randint(3, 14)):
         match random.choice(["turn", "turn", "back", "compact", "sum"]):
-            case "back" if asked:
-                count = random.randint(1, len(asked))
+            case "back" if turns:
+                count = random.randint(1, len(turns))
                 rows.append(codex_lines.event("thread_rolled_back", n, num_turns=count))
-                del seen[asked[-count] :]
-            case "compact" if seen:
-                kept = [{"type": "message", "role": "user", "content": f"kept {n}"}] * random.randint(0, 2)
-                whole = [*kept, {"type": "compaction", "encrypted_content": str(n)}]
-                rows.append(codex_lines.line("compacted", {"message": "", "replacement_history": whole}, n))
-                seen = [(item["type"] == "message", item) for item in whole]
-            case "sum" if seen:
-                rows.append(codex_lines.line("compacted", {"message": f"sum {n}"}, n))
-                seen = [(False, {"type": "message", "role": "user", "content": f"sum {n}"})]
+                seen = turns[-count]
+                del turns[-count:]
+            case "compact" | "sum" as how if seen:
+                row, seen = compaction(random, n, how)
+                rows.append(row)
             case _:
                 forms = [
                     codex_lines.said(f"u{n}", "user", n),
@@ -87,43 +83,72 @@ def codex(random: Random) -> Made:
                 random.shuffle(forms)
                 calls = [codex_lines.called(f"c{n}", second=n), codex_lines.answered(f"c{n}", "ran", n)]
                 turn = codex_lines.v7(n * 1_000, str(n))
-                rows += [codex_lines.began(turn, n), *forms, *calls, codex_lines.said(f"a{n}", second=n)]
-                rows.append(codex_lines.ended(turn, n))
-                seen += [(True, f"u{n}"), (False, f"c{n}"), (False, "ran"), (False, f"a{n}")]
-    return codex_lines.read(*rows, whole=True), [item for _, item in seen]
+                turns.append(list(seen))
+                rows.append(codex_lines.began(turn, n))
+                answer = [*calls, codex_lines.said(f"a{n}", second=n)]
+                where = random.choice(["none", "none", "before", "between"]) if seen else "none"
+                if where == "before":
+                    row, seen = compaction(random, n)
+                    rows.append(row)
+                rows += forms
+                seen = [*seen, f"u{n}"]
+                if where == "between":
+                    row, seen = compaction(random, n)
+                    rows.append(row)
+                rows += [*answer, codex_lines.ended(turn, n)]
+                seen = [*seen, f"c{n}", "ran", f"a{n}"]
+    return codex_lines.read(*rows, whole=True), seen
+
+
+def compaction(random: Random, n: int, how: str = "compact") -> tuple[Row, list[Any]]:
+    """Return the line of a compaction of Codex, and all that is seen behind it."""
+    if how == "sum":
+        row = codex_lines.line("compacted", {"message": f"sum {n}"}, n)
+        return row, [{"type": "message", "role": "user", "content": f"sum {n}"}]
+    kept = [{"type": "message", "role": "user", "content": f"kept {n}"}] * random.randint(0, 2)
+    whole: list[Any] = [*kept, *[{"type": "compaction", "encrypted_content": str(n)}] * random.randint(0, 1)]
+    return codex_lines.line("compacted", {"message": "", "replacement_history": whole}, n), whole
 
 
 def copilot(random: Random) -> Made:
     rows: list[Row] = []
-    seen: list[tuple[str | None, Any]] = []  # the name of the record in which a person asked
+    seen: list[Any] = []
+    asked: dict[str, list[Any]] = {}  # the record in which a person asked, and what was seen before it
     covered: int | None = None  # how much a compaction that is under way covers
-    for n in range(1, random.randint(3, 14)):
-        asked = [(at, name) for at, (name, _) in enumerate(seen) if name is not None]
+    later: list[str] = []  # what was asked since it began
+    for n in range(1, random.randint(3, 16)):
         match random.choice(["turn", "turn", "back", "begin", "end", "clear"]):
             case "back" if asked:
-                at, name = random.choice(asked)
-                to = copilot_lines.uid(name)
-                rows.append(copilot_lines.record("session.snapshot_rewind", f"w{n}", upToEventId=to))
-                del seen[at:]
-                covered = None if covered is None else min(covered, at)
+                to = random.choice(list(asked))
+                rows.append(copilot_lines.record("session.snapshot_rewind", f"w{n}", upToEventId=copilot_lines.uid(to)))
+                seen = asked[to]
+                names = list(asked)
+                asked = {name: asked[name] for name in names[: names.index(to)]}
+                if covered is not None and to not in later:
+                    covered = len(seen)
+                later = [name for name in later if name in asked]
             case "begin" if covered is None and seen:
                 rows.append(copilot_lines.record("session.compaction_start", f"k{n}"))
-                covered = len(seen)
+                covered, later = len(seen), []
             case "end" if seen and covered != 0:
                 is_whole = random.random() < 0.8
-                said: Row = {"success": is_whole} | ({"summaryContent": f"s{n}"} if is_whole else {})
-                rows.append(copilot_lines.record("session.compaction_complete", f"d{n}", **said))
+                put = [{"role": "user", "content": f"s{n}"}] * (random.random() < 0.9)
+                more = {"success": is_whole} | ({"summaryContent": f"s{n}"} if put else {})
+                rows.append(copilot_lines.record("session.compaction_complete", f"d{n}", **more))
                 if is_whole:
-                    summary = {"role": "user", "content": f"s{n}"}
-                    seen = [(None, summary), *seen[len(seen) if covered is None else covered :]]
-                covered = None
+                    for name in later:
+                        asked[name] = [*put, *asked[name][covered:]]
+                    seen = [*put, *seen[len(seen) if covered is None else covered :]]
+                covered, later = None, []
             case "clear" if covered is None:
                 rows.append(copilot_lines.record("session.context_cleared", f"x{n}"))
-                seen = []
+                seen, asked = [], {}
             case _:
                 rows += [copilot_lines.asked(f"u{n}", f"u{n}"), copilot_lines.answer(f"a{n}", f"a{n}")]
-                seen += [(f"u{n}", f"u{n}"), (None, f"a{n}")]
-    return copilot_lines.read(*rows), [item for _, item in seen]
+                asked[f"u{n}"] = list(seen)
+                later = [*later, f"u{n}"] if covered is not None else []
+                seen = [*seen, f"u{n}", f"a{n}"]
+    return copilot_lines.read(*rows), seen
 
 
 def claude(random: Random) -> Made:
@@ -161,9 +186,11 @@ def claude(random: Random) -> Made:
 def test_what_is_left_of_a_history_is_what_the_model_sees(make: Callable[[Random], Made], random: Random) -> None:
     said, seen = make(random)
     view = View()
+    undone = {event["id"] for event in of(said, "event.withdrawn")}
 
     for event in of(said):
-        view.take(event)
+        if id_of(event) not in undone:
+            view.take(event)
 
     assert [item for _, item in view.items] == seen
     log = Log(MemoryRecorder())

@@ -21,19 +21,6 @@ from rightful.projections.transcripts.entries import Entry, Transcript
 
 OUTSIDE = Path(__file__).parents[1] / "outside"
 OPEN: dict[str, str] = {
-    "claude-phantom-parent": "B4",
-    "claude-preserved-messages": "B8",
-    "claude-queued-prompt": "B5",
-    "claude-replay-boundary-no-logical": "B7",
-    "claude-replay-then-rewind": "B7",
-    "claude-rewritten-to-boundary": "B9",
-    "claude-second-compact-replay": "B7",
-    "claude-torn-parent": "B4",
-    "codex-rewritten-by-compaction": "B9",
-    "codex-rollback-behind-compaction": "B6",
-    "codex-rollback-encrypted-compaction": "B6",
-    "codex-rollback-midturn-compaction": "B6",
-    "copilot-rewind-behind-compaction": "B6",
     "gptme-view-over-conversation": "B16",
 }
 """Rows that are not fixed yet: the folder, and the fault's id in the list of faults."""

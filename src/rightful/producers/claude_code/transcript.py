@@ -26,9 +26,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rightful import limits, times
 from rightful.errors import InvalidEventError
@@ -49,8 +49,13 @@ from rightful.producers.claude_code.queued import Queue, prompt_of
 from rightful.producers.claude_code.recognition import is_claude_code
 from rightful.producers.fields import digest, key_of, moment_us
 from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
+from rightful.producers.importing.heads import Heads
+from rightful.producers.importing.readers import APPENDED, End, GrowingReader, Grows, Origin, Plan, Wire
 from rightful.producers.telling.parts import ITEMS
+
+if TYPE_CHECKING:
+    from rightful.ledger.log import Log
+    from rightful.ledger.recorded import Receipt
 
 _ENVELOPE = frozenset(
     {
@@ -100,6 +105,7 @@ class ClaudeCodeReader(GrowingReader):
         self._at_us: int | None = None
         self._facts: dict[str, Facts] = {}
         self._chains: dict[str, Chain] = {}
+        self._heads = Heads()
         self._queues: defaultdict[str, Queue] = defaultdict(Queue)
         self._seen: Counter[str] = Counter()
         self._used: list[Any] = []
@@ -134,6 +140,15 @@ class ClaudeCodeReader(GrowingReader):
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Begin anew; what stands in the file now is read as it is, and what was read stays recorded."""
+
+    def plan(self, log: Log, events: list[Wire]) -> Plan:
+        """Return events as they are to be appended; see `Heads`."""
+        return self._heads.plan(log, events)
+
+    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
+        """Return what is to be withdrawn; see `Heads`."""
+        del receipts
+        return self._heads.after(log, events)
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield what one line says.
@@ -322,9 +337,13 @@ class ClaudeCodeReader(GrowingReader):
             facts = facts if isinstance(facts, dict) else {}
             mode = facts.get("trigger")
             mode = mode if isinstance(mode, str) and 0 < len(mode) <= limits.WORD_CHARS else None
+            is_head = not chain.is_begun
             event = chain.compacted(line.ident, facts, mode, line.value.get("logicalParentUuid"))
             if event is not None:
-                yield line.common | event
+                event = line.common | event
+                if is_head:
+                    self._heads.add(event)
+                yield event
         elif subtype == "api_error":
             yield error_of(line)
         else:

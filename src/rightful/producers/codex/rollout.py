@@ -20,8 +20,10 @@ Messages and thoughts stand in a rollout twice, as item and as event message, in
 forms get the same id, so whichever comes first is recorded, and one that stands alone is kept.
 
 A compaction covers all that came before it in the file. Where it does not say what stands for it
-(`replacement_history`), its summary does. What a child inherited is no item of its own session, so
-a rollback that reaches into it takes back the child's own items only, and says so. A subagent may
+(`replacement_history`), its summary does. A rollback undoes turns that a person began: what a compaction put there
+is no turn, and a compaction that was done in an undone turn, or behind it, is undone with it, as in Codex's own
+replay: it is withdrawn, so that what it covered is there again. What a child inherited is no item of
+its own session, so a rollback that reaches into it takes back the child's own items only, and says so. A subagent may
 have copied the last turns of its parent alone; what a copy compacts or rolls back that it does not
 hold is kept as data there, since only the parent's own file knows which items that were.
 """
@@ -29,9 +31,9 @@ hold is kept as data there, since only the parent's own file knows which items t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -39,13 +41,18 @@ from rightful import times
 from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.producers.codex.events import BEGINS, ENDS, ROLLED_BACK, last_said, parts_of_event, rolled_back, spawned
-from rightful.producers.codex.items import again, between_agents, message, parts_of_item
+from rightful.producers.codex.items import again, between_agents, parts_of_item
 from rightful.producers.codex.threads import Thread, Threads
 from rightful.producers.fields import below, digest, key_of, moment_us, session_of, shaped
 from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.readers import APPENDED, GrowingReader, Grows, Origin, Wire
-from rightful.producers.telling.parts import ITEMS, Part, data, extra, without, word
+from rightful.producers.importing.heads import Heads
+from rightful.producers.importing.readers import APPENDED, GrowingReader, Grows, Origin, Plan, Wire
+from rightful.producers.telling.parts import ITEMS, Part, data, extra, withdrawn, without, word
 from rightful.producers.telling.times import LineTimes
+
+if TYPE_CHECKING:
+    from rightful.ledger.log import Log
+    from rightful.ledger.recorded import Receipt
 
 NAMESPACE = "codex"
 """The namespace of the sessions it names."""
@@ -121,6 +128,7 @@ class CodexReader(GrowingReader):
     def __init__(self, line_times: LineTimes, named: str | None) -> None:
         self._times = line_times
         self._threads = Threads(named)
+        self._heads = Heads()
 
     def state(self) -> dict[str, Any]:
         """Return what is known of the file's threads."""
@@ -131,6 +139,15 @@ class CodexReader(GrowingReader):
         """Go on with what was known of them."""
         self._times.known_us = state["known_us"]
         self._threads = msgspec.convert(state["threads"], Threads)
+
+    def plan(self, log: Log, events: list[Wire]) -> Plan:
+        """Return events as they are to be appended; see `Heads`."""
+        return self._heads.plan(log, events)
+
+    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
+        """Return what is to be withdrawn; see `Heads`."""
+        del receipts
+        return self._heads.after(log, events)
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield what one line says.
@@ -154,8 +171,12 @@ class CodexReader(GrowingReader):
         if thread.id != self._threads.owner:
             at |= {"at_basis": "file"}
         try:
+            is_head = kind == "compacted" and self._threads.is_head(thread)
             for item in self._said(thread, kind, payload, found.line):
-                yield item if isinstance(item, Problem) else item | at
+                event = item if isinstance(item, Problem) else item | at
+                if is_head and not isinstance(event, Problem):
+                    self._heads.add(event)
+                yield event
         except InvalidEventError as error:
             raise below("$.payload", error) from None
 
@@ -258,13 +279,15 @@ class CodexReader(GrowingReader):
             yield Problem(line, what, lost=False)
         part = Part("history.popped", (ROLLED_BACK, count), {}, twin=digest([ROLLED_BACK, count]))
         nth, _ = thread.tell(part, is_item=True)
-        ends = None if is_copy and count > asked else thread.pop(count)
-        if ends is None:
+        popped = None if is_copy and count > asked else thread.pop(count)
+        if popped is None:
             yield _wire(thread, data(ROLLED_BACK, dict(payload), nth))
             return
-        first, last = ends
-        fields = {"items": [{"first": list(first), "last": list(last)}]}
-        yield _wire(thread, part._replace(fields=fields), nth)
+        for undone in popped.compacted:
+            yield _wire(thread, withdrawn(undone), scope="")
+        fields = {"items": [{"first": list(popped.first), "last": list(popped.last)}]}
+        behind = ("behind a compaction",) if popped.compacted else ()
+        yield _wire(thread, part._replace(fields=fields), *behind, nth)
 
     def _compacted(self, thread: Thread, payload: Mapping[str, Any]) -> Wire:
         read: _Compacted = shaped(payload, _Compacted)
@@ -279,8 +302,7 @@ class CodexReader(GrowingReader):
         part = Part("history.compacted", ("compacted", mark), {"covers": covers, "items": items, **more}, twin=mark)
         nth, _ = thread.tell(part, is_item=True)
         wire = _wire(thread, part, nth)
-        asked = [at for at, item in enumerate(items) if _is_asked(item)] if read.replacement_history else []
-        thread.compact(event_id(Codex.NAME, wire["key"]), asked, len(items))
+        thread.compact(event_id(Codex.NAME, wire["key"]), len(items))
         return wire
 
 
@@ -335,15 +357,6 @@ def _parent_of(source: object) -> str | None:
 def _is_of_model(part: Part) -> bool:
     """Return whether an item is an answer of the model, which uses tokens."""
     return part.type != "tool_result.snapshotted" and part.fields.get("role", "assistant") == "assistant"
-
-
-def _is_asked(item: object) -> bool:
-    """Say whether an item of a replaced history is what a person said to begin a turn."""
-    match item:
-        case {"type": "message", "role": "user", "content": str() | list() as said}:
-            return message("user", said).asks
-        case _:
-            return False
 
 
 def _ms(started_at: object) -> int | None:

@@ -23,7 +23,7 @@ ends it (tokscale's issue 895).
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -52,6 +52,39 @@ class Asked(msgspec.Struct, array_like=True):
     before: Item | None = None
 
 
+class Compacted(msgspec.Struct):
+    """A compaction that stands in a thread's history.
+
+    Attributes:
+        id: The event that states it.
+        size: How many items it put in the place of all before it.
+        before: The last item before it.
+        turn: Which turn it is undone with: the one in which it was done, else the last before it, from 0; -1 for none.
+        waits: The turn that was open and had not asked anything yet: it is undone with what that asks.
+        is_first: It was done before its turn asked.
+    """
+
+    id: str
+    size: int
+    before: Item | None
+    turn: int
+    waits: str | None = None
+    is_first: bool = False
+
+    @property
+    def last(self) -> Item | None:
+        """The last item that it put there."""
+        return (self.id, self.size - 1) if self.size else None
+
+
+class Popped(NamedTuple):
+    """What a rollback undid: the first and the last item, and the compactions."""
+
+    first: Item
+    last: Item
+    compacted: list[str]
+
+
 class Thread(msgspec.Struct):
     """What is known of one thread behind the last line that was read.
 
@@ -64,9 +97,13 @@ class Thread(msgspec.Struct):
         has_turns: Its turns have ids.
         asked: How many turns a person has begun in it.
         told: Of what is told twice, how often in this scope: by event messages, by response items.
-        turns: The turns that a person began and that still stand in its history.
+        turns: The turns that a person began and that were not rolled back, in the order in which they were begun,
+            whatever was compacted since.
+        compacted: The compactions that were not undone.
         lead: Where the context items begin that stand at the end of the history.
         last: The last item of its history.
+        is_begun: An item, or a compaction, was read of it.
+        has_asked: A person has said something in the turn that is open.
         facts: What its `session_meta` says, until its model is known too.
         running: Its running total of tokens.
     """
@@ -79,8 +116,11 @@ class Thread(msgspec.Struct):
     asked: int = 0
     told: dict[str, tuple[int, int]] = {}
     turns: list[Asked] = []
+    compacted: list[Compacted] = []
     lead: Asked | None = None
     last: Item | None = None
+    is_begun: bool = False
+    has_asked: bool = False
     facts: dict[str, Any] | None = None
     running: Running = msgspec.field(default_factory=Running)
 
@@ -88,7 +128,7 @@ class Thread(msgspec.Struct):
         """Go on in a turn that has an id."""
         self.turn, self.has_turns = turn, True
         if turn != self.scope:
-            self.scope, self.told = turn, {}
+            self.scope, self.told, self.has_asked = turn, {}, False
 
     def was_told(self, part: Part) -> bool:
         """Say whether this scope has told of it in either form."""
@@ -114,7 +154,9 @@ class Thread(msgspec.Struct):
 
     def add(self, item: Item, part: Part) -> None:
         """Put an item at the end of the history."""
+        self.is_begun = True
         if part.asks:
+            self._ask()
             self.turns.append(self.lead if self.lead is not None and self.turns else Asked(item, self.last))
         if not part.leads:
             self.lead = None
@@ -122,26 +164,42 @@ class Thread(msgspec.Struct):
             self.lead = Asked(item, self.last)
         self.last = item
 
-    def pop(self, count: int) -> tuple[Item, Item] | None:
-        """Take the last turns that a person began out of the history; return the first and the last of their items."""
-        popped = self.turns[-count:] if count > 0 else []
-        if not popped or self.last is None:
-            return None
-        ends = popped[0].first, self.last
-        self.turns = self.turns[: -len(popped)]
-        self.lead, self.last = None, popped[0].before
-        return ends
+    def _ask(self) -> None:
+        """Begin a turn of a person; what was compacted in it before is undone with it."""
+        self.has_asked = True
+        for one in self.compacted:
+            if one.waits is not None:
+                one.is_first = one.waits == self.turn
+                one.turn, one.waits = len(self.turns) if one.is_first else one.turn, None
 
-    def compact(self, event_id: str, asked: list[int], count: int) -> None:
+    def pop(self, count: int) -> Popped | None:
+        """Undo the last turns that a person began, and the compactions that were done in them or behind them."""
+        popped = self.turns[-count:] if count > 0 else []
+        if not popped:
+            return None
+        at = len(self.turns) - len(popped)
+        undone = [one for one in self.compacted if one.turn >= at]
+        last = self.last
+        for one in reversed(undone):
+            last = one.before if last == one.last else last
+        if last is None:
+            return None
+        first = next((one for one in undone if one.turn == at and one.is_first), None)
+        self.turns, self.compacted = self.turns[:at], self.compacted[: len(self.compacted) - len(undone)]
+        self.lead, self.last = None, popped[0].before if first is None else first.before
+        return Popped(popped[0].first, last, [one.id for one in undone])
+
+    def compact(self, event_id: str, count: int) -> None:
         """Put other items in the place of the whole history.
 
         Args:
             event_id: The event that states them.
-            asked: Which of them are what a person said to begin a turn.
             count: How many there are.
         """
-        self.turns = [Asked((event_id, at), (event_id, at - 1) if at else None) for at in asked]
-        self.lead, self.last = None, (event_id, count - 1) if count else None
+        waits = None if self.has_asked else self.turn
+        done = Compacted(event_id, count, self.last, len(self.turns) - 1, waits)
+        self.compacted.append(done)
+        self.lead, self.last, self.is_begun = None, done.last, True
 
 
 class Threads(msgspec.Struct):
@@ -226,6 +284,10 @@ class Threads(msgspec.Struct):
         if self.current != self.owner and not self.is_timed and self._is_late(at_us):
             self.current = self.owner
         return self.known[self.current]  # type: ignore[index]
+
+    def is_head(self, thread: Thread) -> bool:
+        """Return whether a compaction begins the file: nothing was read of its own thread, nor of a parent's copy."""
+        return thread.id == self.owner and not thread.is_begun and len(self.known) == 1
 
     def _part(self, began_ms: int | None) -> None:
         """Go over to the thread whose turn began at that time."""

@@ -26,7 +26,8 @@ agent is the record's `agentId`, in older files the call that started it (`paren
 A turn is `<interactionId>/<turnId>`, since turn ids begin anew with each thing that the user asks.
 
 A compaction covers what came before its `session.compaction_start`; it runs while the session
-goes on. A rewind takes back a message of the user and all behind it; Copilot takes their lines out
+goes on. A rewind takes back a message of the user and all behind it; a compaction that was done since is undone too
+(it is withdrawn, so that what it covered is there again). Copilot takes their lines out
 of the file too and may not say so in it (the SDK calls `session.snapshot_rewind` ephemeral), so a
 file that has lost its end since the last import tells of one as well. `session.truncation` says how
 many messages the model does not see any more and not which, so it is data.
@@ -37,9 +38,9 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -50,16 +51,23 @@ from rightful.producers.copilot.records import Record, kept, parts_of, shape_of
 from rightful.producers.fields import digest, key_of, session_of
 from rightful.producers.importing.files import Found, Problem
 from rightful.producers.importing.growing import is_settled
+from rightful.producers.importing.heads import Heads
 from rightful.producers.importing.loop import STDIN
-from rightful.producers.importing.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
-from rightful.producers.telling.parts import ITEMS, Part, extra, without, word
+from rightful.producers.importing.readers import APPENDED, End, GrowingReader, Grows, Origin, Plan, Wire
+from rightful.producers.telling.parts import ITEMS, Part, extra, withdrawn, without, word
 from rightful.producers.telling.times import LineTimes
+
+if TYPE_CHECKING:
+    from rightful.ledger.log import Log
+    from rightful.ledger.recorded import Receipt
 
 NAMESPACE = "copilot"
 """The namespace of the sessions it names."""
 
 _KIND = re.compile(r"(?:session|user|assistant|tool|subagent|hook|skill|system|permission)(?:\.[a-z_]+)+\Z|abort\Z")
-_TIMELESS = frozenset({"session.started", "session.ended", "session.linked", "history.cleared"})  # of no turn
+_TIMELESS = frozenset(
+    {"session.started", "session.ended", "session.linked", "history.cleared", "event.withdrawn"}
+)  # of no turn
 
 
 class _Start(msgspec.Struct):
@@ -121,6 +129,7 @@ class CopilotReader(GrowingReader):
         self._spawned: dict[str, str] = {}
         self._before: dict[str, Agent] = {}
         self._met: set[str] = set()
+        self._heads = Heads()
 
     def state(self) -> dict[str, Any]:
         """Return what is known of the session and its agents, and what of them may have vanished."""
@@ -154,11 +163,10 @@ class CopilotReader(GrowingReader):
             return
         before, met, self._before, self._met = self._before, self._met, {}, set()
         for name, old in before.items() if end.is_whole and self._value is not None else ():
-            gone = [one for one in old.asked if one not in met]
-            if gone and old.last is not None and gone == list(old.asked)[-len(gone) :]:
-                items = [{"first": [gone[0], 0], "last": list(old.last)}]
-                part = Part("history.popped", ("vanished", gone[0], old.last[0]), {"items": items})
-                wire = self._wire(Record("vanished", gone[0], {}, name), part) | self._times.of(None)
+            if (now := self._agents.get(name)) is not None and now.is_headed:
+                continue  # a compaction says what became of what it does not hold any more
+            for part in _vanished(old, met):
+                wire = self._wire(Record("vanished", "", {}, name), part) | self._times.of(None)
                 yield {field: said for field, said in wire.items() if field != "turn"}
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
@@ -169,8 +177,22 @@ class CopilotReader(GrowingReader):
         """
         record = self._record(found)
         at = self._times.of(found.value.get("timestamp"))
+        agent = self._agents.get(record.agent)
+        is_head = record.kind == "session.compaction_complete" and (agent is None or not agent.is_begun)
         for item in self._said(record, found.line):
-            yield item if isinstance(item, Problem) else item | at
+            event = item if isinstance(item, Problem) else item | at
+            if is_head and not isinstance(event, Problem) and event["type"] == "history.compacted":
+                self._heads.add(event)
+            yield event
+
+    def plan(self, log: Log, events: list[Wire]) -> Plan:
+        """Return events as they are to be appended; see `Heads`."""
+        return self._heads.plan(log, events)
+
+    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
+        """Return what is to be withdrawn; see `Heads`."""
+        del receipts
+        return self._heads.after(log, events)
 
     def _record(self, found: Found) -> Record:
         value = found.value
@@ -261,7 +283,7 @@ class CopilotReader(GrowingReader):
         read: _Compaction = shape_of(record, _Compaction)
         covered = agent.compact()
         if not read.success:
-            agent.compacted(None)
+            agent.failed()
             if read.error is not None:
                 yield self._wire(record, Part("error.recorded", (record.id, "error"), {"message": read.error}))
             yield self._wire(record, kept(record))
@@ -271,20 +293,25 @@ class CopilotReader(GrowingReader):
         known = extra(without(record.data, "success", "summaryContent", "trigger"))
         mode = without({"mode": read.trigger or None})
         wire = self._wire(record, Part("history.compacted", (), {"covers": covers, "items": items, **mode, **known}))
-        agent.compacted(_item_of(wire) if items else None)
+        item = _item_of(wire)
+        agent.compacted(item[0], record.id, item if items else None)
+        if self._before:
+            self._met.add(record.id)
         yield wire
 
     def _rewound(self, record: Record, agent: Agent, line: int) -> Iterator[Wire | Problem]:
         read: _Rewind = shape_of(record, _Rewind)
-        ends = agent.rewind(event_id(Copilot.NAME, self._key(read.upToEventId)))
-        if ends is None:
+        rewound = agent.rewind(event_id(Copilot.NAME, self._key(read.upToEventId)))
+        if rewound is None:
             what = "a rewind goes back to what is no message of the user in this history; it was kept as data"
             yield Problem(line, what, lost=False)
             yield self._wire(record, kept(record))
             return
-        first, last = ends
-        items = [{"first": list(first), "last": list(last)}]
-        yield self._wire(record, Part("history.popped", (), {"items": items, **extra(without(record.data))}))
+        for one in rewound.compacted:
+            yield self._wire(record, withdrawn(one.id))
+        items = [{"first": list(rewound.first), "last": list(rewound.last)}]
+        key = (record.id, "behind a compaction") if rewound.compacted else ()
+        yield self._wire(record, Part("history.popped", key, {"items": items, **extra(without(record.data))}))
 
     def _key(self, record: str) -> str:
         """Return the key of the one event that a record is."""
@@ -300,6 +327,24 @@ class CopilotReader(GrowingReader):
         agent = self._agents.get(record.agent)
         turn = None if agent is None or part.type in _TIMELESS else agent.turn_of(record.data)
         return wire | ({} if turn is None else {"turn": turn}) | part.fields
+
+
+def _vanished(old: Agent, met: set[str]) -> Iterator[Part]:
+    """Yield what is undone where the last messages of the user are not in the file any more.
+
+    Args:
+        old: What was known of the agent when the file was read last.
+        met: The messages of the user, and the records of compactions, that are still there.
+    """
+    names = list(old.asked)
+    gone = [name for name in names if name not in met]
+    at = len(names) - len(gone)
+    if not gone or gone != names[at:] or (undone := old.behind(at, {one.record for one in old.done} - met)) is None:
+        return
+    for one in undone.compacted:
+        yield withdrawn(one.id)
+    items = [{"first": list(undone.first), "last": list(undone.last)}]
+    yield Part("history.popped", ("vanished", gone[0], undone.last[0]), {"items": items})
 
 
 def _item_of(wire: Wire) -> Item:

@@ -48,6 +48,11 @@ def data(name: str, value: object, *key: str | int | None) -> Part:
     return Part("data.recorded", (name, *key), {"name": word(name), "data": value})
 
 
+def withdrawn(event_id: str) -> Part:
+    """Return that an event of the tool's file was undone there, such as a compaction: what it covered is back."""
+    return Part("event.withdrawn", ("undone", event_id), {"id": event_id, "revision": 1})
+
+
 def word(text: object, otherwise: str = "record") -> str:
     """Return a text where it can be a short word of an event, and another one where it cannot."""
     return text if isinstance(text, str) and 0 < len(text) <= limits.WORD_CHARS else otherwise

@@ -1,0 +1,142 @@
+"""Files that begin with a compaction: what it covers is in the ledger, and not in the file any more.
+
+Tools write a file again from its last compaction on (openai/codex#44363), and so do people's cleaners. Such a
+compaction covers all that the ledger has of the session by then. So it is looked up there:
+
+- where nothing precedes it, it covers nothing, and is appended as the file says it;
+- where another file told the same compaction, that one counts;
+- otherwise it is appended with a range that is open at both ends and `after`, the position up to which it covers.
+
+An earlier version appended it as covering nothing in the third case too. That event is withdrawn, and `after` is the
+position before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
+
+from rightful import content
+from rightful.envelope import body_of
+from rightful.identity import event_id
+from rightful.ledger.recorded import Receipt
+from rightful.producers.fields import key_of
+from rightful.producers.importing.readers import Plan
+from rightful.producers.telling.parts import ITEMS
+
+if TYPE_CHECKING:
+    from rightful.ledger.log import Log
+    from rightful.ledger.recorded import Stored
+    from rightful.producers.importing.readers import Wire
+
+_COMPACTED, _WITHDRAWN = "history.compacted", "event.withdrawn"
+_BOUNDARY = "boundary"
+
+
+class _Head(NamedTuple):
+    """A compaction with which a file begins.
+
+    Attributes:
+        event: The compaction as the file says it, which covers nothing.
+        whole: The same, which covers all that the session has.
+    """
+
+    event: Wire
+    whole: Wire
+
+    @classmethod
+    def of(cls, event: Wire) -> _Head:
+        """Return the two forms of a compaction."""
+        key = key_of(*json.loads(event["key"]), "all")
+        return cls(event, event | {"key": key, "covers": [{"first": None, "last": None}]})
+
+    @property
+    def id(self) -> str:
+        """The id of the event as the file says it."""
+        return event_id(self.event["producer"], self.event["key"])
+
+    @property
+    def whole_id(self) -> str:
+        """The id of the event that covers all."""
+        return event_id(self.whole["producer"], self.whole["key"])
+
+
+class Heads:
+    """The compactions with which the sessions of one file begin."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, _Head] = {}
+
+    def add(self, event: Wire) -> None:
+        """Take such a compaction, as the file says it."""
+        self._heads[event["key"]] = _Head.of(event)
+
+    def plan(self, log: Log, events: list[Wire]) -> Plan:
+        """Return events with each of these compactions in the form that the ledger asks for."""
+        heads = {
+            place: head for place, event in enumerate(events) if (head := self._heads.get(event["key"])) is not None
+        }
+        if not heads:
+            return Plan(events)
+        after, planned, standing = log.head(), list(events), {}
+        for place, head in heads.items():
+            found = _planned(log, head, after)
+            if isinstance(found, Receipt):
+                standing[place] = found
+            else:
+                planned[place] = found
+        items = [
+            DCBQueryItem(types=sorted((*ITEMS, _COMPACTED)), tags=[f"session:{session}"])
+            for session in sorted({head.event["session"] for head in heads.values()})
+        ]
+        return Plan(planned, DCBQuery(items=items), after, standing)
+
+    def after(self, log: Log, events: Sequence[Wire]) -> list[Wire]:
+        """Return the withdrawal of what an earlier version appended of these compactions."""
+        heads = [head for event in events if (head := self._heads.get(event["key"])) is not None]
+        return [_withdrawn(head) for head in heads if log.of_id(head.id) and log.of_id(head.whole_id)]
+
+
+def _planned(log: Log, head: _Head, until: int) -> Wire | Receipt:
+    """Return the form of a compaction to append, or the receipt of the one that is in the ledger."""
+    if known := log.of_id(head.whole_id):
+        return _duplicate(known[0])
+    if (own := log.of_id(head.id)) and own[0].position <= until:
+        until = own[0].position - 1
+    session = head.event["session"]
+    for row in _rows(log, session, [_COMPACTED], log.head()):
+        if row.envelope.id != head.id and row.envelope.producer == head.event["producer"] and _is_same(row, head.event):
+            return head.event if _BOUNDARY in head.event.get("extra", {}) else _duplicate(row)
+    if next(_rows(log, session, ITEMS, until), None) is None:
+        return head.event
+    return head.whole | {"after": until}
+
+
+def _rows(log: Log, session: str, types: Any, until: int) -> Iterator[Stored]:  # noqa: ANN401 - some texts
+    return (row for page in log.of_session(session, types, until=until) for row in page) if until else iter(())
+
+
+def _is_same(row: Stored, event: Wire) -> bool:
+    """Return whether a row tells the same compaction: of the same boundary, else with the same words."""
+    if row.body is None:
+        return False
+    said = body_of(row.envelope, row.body, row.position)
+    told = content.restore([said.items, said.extra]) if row.envelope.escaped else [said.items, said.extra]
+    extra = event.get("extra")
+    if extra is not None and (boundary := extra.get(_BOUNDARY)) is not None:
+        return bool((told[1] or {}).get(_BOUNDARY) == boundary)
+    return bool(told == [event.get("items", []), extra])
+
+
+def _duplicate(row: Stored) -> Receipt:
+    return Receipt(row.envelope.id, "duplicate", row.position, row.envelope.first or row.position)
+
+
+def _withdrawn(head: _Head) -> Wire:
+    event = head.event
+    wire = {name: event[name] for name in ("producer", "session", "at", "at_basis") if name in event}
+    key = key_of(*json.loads(event["key"]), "covers nothing")
+    return wire | {"type": _WITHDRAWN, "key": key, "id": head.id, "revision": 1}
