@@ -102,7 +102,7 @@ class Codex:
 
     NAME = "codex"
     GROWS: Grows = APPENDED
-    READER_VERSION = 2
+    STATE_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object is a line that only Codex writes."""

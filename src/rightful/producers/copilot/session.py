@@ -99,7 +99,7 @@ class Copilot:
 
     NAME = "copilot"
     GROWS: Grows = APPENDED
-    READER_VERSION = 2
+    STATE_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object is a record that only Copilot CLI writes."""
