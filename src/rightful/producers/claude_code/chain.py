@@ -98,7 +98,8 @@ class Chain:
         self._left: list[str] = []
         self._boundaries: list[str] = []
         self._is_begun = False
-        self._anchor: Ref | None = None  # the line of a summary that is to come, and its place in the view
+        self._anchor: Ref | None = None  # the line of a summary that is to come, and how many kept items follow it
+        self._front = 0  # items at the front of the view that were read in another order: a summary, and kept items
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on behind a line."""
@@ -114,6 +115,7 @@ class Chain:
             "boundaries": self._boundaries,
             "begun": self._is_begun,
             "anchor": self._anchor,
+            "front": self._front,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -127,7 +129,7 @@ class Chain:
         self._recent = {line: (ref[0], ref[1]) for line, ref in state["recent"]}
         self._prompts = [(parent, (ref[0], ref[1])) for parent, ref in state["prompts"]]
         self._left, self._boundaries = list(state["left"]), list(state["boundaries"])
-        self._is_begun = state["begun"]
+        self._is_begun, self._front = state["begun"], state["front"]
         self._anchor = None if state["anchor"] is None else (state["anchor"][0], state["anchor"][1])
 
     @property
@@ -180,15 +182,15 @@ class Chain:
             return None
         self._boundaries.append(ident)
         end = self._place(logical)
-        end = len(self._view) if end is None else end
+        end = len(self._view) if end is None else max(end, self._front)
         keeps = _Keeps.of(facts)
         kept = self._kept(keeps, end)
         gaps = list(_gaps(kept, end))
         covers = [self._range(first, last) for first, last in gaps]
         extra = {**facts, "boundary": ident}
-        self._anchor, self._prompts, self._recent, self._is_begun = None, [], {}, True
+        self._anchor, self._front, self._prompts, self._recent, self._is_begun = None, 0, [], {}, True
         if kept and gaps and keeps.anchor not in (None, ident):
-            self._anchor = keeps.anchor, gaps[0][0]
+            self._anchor = keeps.anchor, len(kept)
             extra["summary"] = self._item((keeps.anchor, 0))
         for first, last in reversed(gaps):
             self._hide(first, last + 1)
@@ -212,8 +214,8 @@ class Chain:
         for line, _ in own:
             self._shown[line] = self._shown.get(line, 0) + 1
         if self._anchor is not None and own and own[0][0] == self._anchor[0]:
-            self._view[self._anchor[1] : self._anchor[1]] = own
-            self._anchor = None
+            self._view[:0] = own
+            self._front, self._anchor = len(own) + self._anchor[1], None
         else:
             self._view += own
         self._is_begun = self._is_begun or bool(own)

@@ -50,6 +50,7 @@ class Queue:
         self._waiting: Counter[str] = Counter()
         self._given: Counter[str] = Counter()
         self._lines: list[str] = []
+        self._repeats: list[str] = []
         self._in_turn: list[str] = []
         self._is_taken = False
 
@@ -59,6 +60,7 @@ class Queue:
             "waiting": dict(+self._waiting),
             "given": dict(+self._given),
             "lines": self._lines,
+            "repeats": self._repeats,
             "turn": self._in_turn,
             "taken": self._is_taken,
         }
@@ -68,7 +70,8 @@ class Queue:
         """Return the queue of that state."""
         queue = cls()
         queue._waiting, queue._given = Counter(state["waiting"]), Counter(state["given"])
-        queue._lines, queue._in_turn = list(state["lines"]), list(state["turn"])
+        queue._lines, queue._repeats = list(state["lines"]), list(state["repeats"])
+        queue._in_turn = list(state["turn"])
         queue._is_taken = state["taken"]
         return queue
 
@@ -108,9 +111,18 @@ class Queue:
         is_repeated = named or is_in_turn or (is_taken and self._given[mark] > 0 and self._waiting[mark] <= 0)
         if is_repeated:
             self._given[mark] -= 1
+            self.repeat(line)
         else:
             self._waiting[mark] -= 1
         return is_repeated
+
+    def repeat(self, line: str) -> None:
+        """Note that a line repeats a prompt, so that a copy of the line does too."""
+        self._repeats.append(_mark(line))
+
+    def is_repeat(self, line: str) -> bool:
+        """Return whether a line, or the one that it is a copy of, repeats a prompt."""
+        return bool(self._repeats) and _mark(line) in self._repeats
 
     def rest(self) -> None:
         """Note that the model has answered: from now on the user can type again."""

@@ -81,6 +81,7 @@ class ClaudeCode:
     NAME = NAMESPACE
     GROWS: Grows = APPENDED
     STATE_VERSION = 2
+    READER_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object holds what only a transcript, a stream log or a subagent's description holds."""
@@ -252,22 +253,22 @@ class ClaudeCodeReader(GrowingReader):
 
     def _spoken(self, line: Line, kind: str) -> Iterator[Wire | Problem]:
         message = message_of(line)
-        chain = self._moved(line)
+        chain, queue = self._moved(line), self._queues.get(line.owner.value)
         items: list[Ref] = []
         for event in of_user(line, message) if kind == "user" else of_assistant(line, message):
             if isinstance(event, Problem):
                 yield event
                 continue
+            if is_prompt(event) and queue is not None and self._repeats(line, chain, queue, event["content"]):
+                yield self._data(line, kind)
+                continue
             if chain is not None and is_prompt(event):
-                if self._queues[line.owner.value].repeats(event["content"], line.ident):
-                    yield self._data(line, kind)
-                    continue
                 if line.owner.agent is None:
                     yield from self._asked(line, chain, _ref(line, event))
             elif chain is not None and (at_rest := _is_at_rest(kind, message, event)) is not None:
                 chain.rest(at_rest=at_rest)
-                if at_rest:
-                    self._queues[line.owner.value].rest()
+                if at_rest and queue is not None:
+                    queue.rest()
             if event["type"] in ITEMS:
                 items.append(_ref(line, event))
             yield event
@@ -300,6 +301,10 @@ class ClaudeCodeReader(GrowingReader):
         yield from self._started(nested)
         yield from self._spoken(nested, kind)
 
+    def _repeats(self, line: Line, chain: Chain | None, queue: Queue, content: object) -> bool:
+        """Return whether a line of the user, or the one that it is a copy of, repeats a prompt of an attachment."""
+        return queue.is_repeat(line.ident) if chain is None else queue.repeats(content, line.ident)
+
     def _asked(self, line: Line, chain: Chain, prompt: Ref) -> Iterator[Wire]:
         """Yield what the user took back by going back to ask something else."""
         parent = line.value.get("parentUuid")
@@ -309,14 +314,16 @@ class ClaudeCodeReader(GrowingReader):
 
     def _attached(self, line: Line) -> Iterator[Wire]:
         """Yield a prompt that the model was given in the midst of a turn; any other attachment as data."""
-        found, chain = prompt_of(line.value), self._moved(line)
-        if found is None or (chain is not None and chain.knows(found[1])):  # its own line was read before
+        found, chain, queue = prompt_of(line.value), self._moved(line), self._queues[line.owner.value]
+        if found is not None and chain is not None and chain.knows(found[1]):  # its own line was read before
+            queue.repeat(line.ident)
+        if found is None or queue.is_repeat(line.ident):
             yield self._data(line, "attachment")
             self._follow(line, [])
             return
         event = said_by_user(line, 0, found[0])
         if chain is not None:
-            self._queues[line.owner.value].give(*found)
+            queue.give(*found)
             chain.rest(at_rest=False)
         self._follow(line, [_ref(line, event)])
         yield event

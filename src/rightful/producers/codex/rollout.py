@@ -103,6 +103,7 @@ class Codex:
     NAME = "codex"
     GROWS: Grows = APPENDED
     STATE_VERSION = 2
+    READER_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object is a line that only Codex writes."""
@@ -133,12 +134,13 @@ class CodexReader(GrowingReader):
     def state(self) -> dict[str, Any]:
         """Return what is known of the file's threads."""
         known: dict[str, Any] = msgspec.to_builtins(self._threads)
-        return {"known_us": self._times.known_us, "threads": known}
+        return {"known_us": self._times.known_us, "threads": known, "heads": self._heads.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on with what was known of them."""
         self._times.known_us = state["known_us"]
         self._threads = msgspec.convert(state["threads"], Threads)
+        self._heads.restore(state["heads"])
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
         """Return events as they are to be appended; see `Heads`."""

@@ -100,6 +100,7 @@ class Copilot:
     NAME = "copilot"
     GROWS: Grows = APPENDED
     STATE_VERSION = 2
+    READER_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object is a record that only Copilot CLI writes."""
@@ -141,6 +142,7 @@ class CopilotReader(GrowingReader):
             "spawned": self._spawned,
             "before": msgspec.to_builtins(self._before),
             "met": sorted(self._met),
+            "heads": self._heads.state(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -150,6 +152,7 @@ class CopilotReader(GrowingReader):
         self._agents = msgspec.convert(state["agents"], dict[str, Agent])
         self._before = msgspec.convert(state["before"], dict[str, Agent])
         self._met = set(state["met"])
+        self._heads.restore(state["heads"])
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Read the file anew, and find out which messages of the user have vanished from its end."""

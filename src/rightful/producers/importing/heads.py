@@ -14,7 +14,7 @@ position before it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rightful.ledger.recorded import Stored
     from rightful.producers.importing.readers import Wire
 
-_COMPACTED, _WITHDRAWN = "history.compacted", "event.withdrawn"
+_COMPACTED, _POPPED, _WITHDRAWN = "history.compacted", "history.popped", "event.withdrawn"
 _BOUNDARY = "boundary"
 
 
@@ -65,10 +65,23 @@ class _Head(NamedTuple):
 
 
 class Heads:
-    """The compactions with which the sessions of one file begin."""
+    """The compactions with which the sessions of one file begin.
+
+    Later events of the file name what such a compaction put there by the id that the file gives it. In the ledger it
+    may have another one, which they are given here.
+    """
 
     def __init__(self) -> None:
         self._heads: dict[str, _Head] = {}
+        self._ids: dict[str, str] = {}
+
+    def state(self) -> dict[str, str]:
+        """Return what is needed to go on behind a line."""
+        return self._ids
+
+    def restore(self, state: Mapping[str, str]) -> None:
+        """Go on as after that state."""
+        self._ids = dict(state)
 
     def add(self, event: Wire) -> None:
         """Take such a compaction, as the file says it."""
@@ -80,19 +93,29 @@ class Heads:
             place: head for place, event in enumerate(events) if (head := self._heads.get(event["key"])) is not None
         }
         if not heads:
-            return Plan(events)
+            return Plan([self._renamed(event) for event in events] if self._ids else events)
         after, planned, standing = log.head(), list(events), {}
         for place, head in heads.items():
             found = _planned(log, head, after)
             if isinstance(found, Receipt):
                 standing[place] = found
+                self._ids[head.id] = str(found.id)
             else:
                 planned[place] = found
+                self._ids[head.id] = event_id(found["producer"], found["key"])
         items = [
             DCBQueryItem(types=sorted((*ITEMS, _COMPACTED)), tags=[f"session:{session}"])
             for session in sorted({head.event["session"] for head in heads.values()})
         ]
-        return Plan(planned, DCBQuery(items=items), after, standing)
+        self._ids = {own: known for own, known in self._ids.items() if own != known}
+        return Plan([self._renamed(event) for event in planned], DCBQuery(items=items), after, standing)
+
+    def _renamed(self, event: Wire) -> Wire:
+        """Return an event that names each of these compactions by the id that it has in the ledger."""
+        name = {_COMPACTED: "covers", _POPPED: "items"}.get(event["type"])
+        if name is None:
+            return event
+        return event | {name: [_with_ids(one, self._ids) for one in event[name]]}
 
     def after(self, log: Log, events: Sequence[Wire]) -> list[Wire]:
         """Return the withdrawal of what an earlier version appended of these compactions."""
@@ -100,12 +123,22 @@ class Heads:
         return [_withdrawn(head) for head in heads if log.of_id(head.id) and log.of_id(head.whole_id)]
 
 
+def _with_ids(name: Any, ids: Mapping[str, str]) -> Any:  # noqa: ANN401 - an item or a range
+    """Return the name of items with other ids."""
+    if isinstance(name, dict):
+        return {end: None if item is None else _with_ids(item, ids) for end, item in name.items()}
+    id_, place = name
+    return [ids.get(id_, id_), place]
+
+
 def _planned(log: Log, head: _Head, until: int) -> Wire | Receipt:
     """Return the form of a compaction to append, or the receipt of the one that is in the ledger."""
     if known := log.of_id(head.whole_id):
         return _duplicate(known[0])
-    if (own := log.of_id(head.id)) and own[0].position <= until:
-        until = own[0].position - 1
+    if own := log.of_id(head.id):
+        if own[0].body is None or body_of(own[0].envelope, own[0].body, own[0].position).covers:
+            return _duplicate(own[0])  # a file told it that held what it covers
+        until = min(until, own[0].position - 1)
     session = head.event["session"]
     for row in _rows(log, session, [_COMPACTED], log.head()):
         if row.envelope.id != head.id and row.envelope.producer == head.event["producer"] and _is_same(row, head.event):

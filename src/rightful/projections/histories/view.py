@@ -232,7 +232,7 @@ class View:
         if unknown:
             self._wait(unknown, Late(unknown, [] if is_put else put, change))
         if visible and change.summary is not None:
-            gone = self._summed_up(places, at, put, change.summary)
+            gone = self._summed_up(places, put, change.summary)
         else:
             gone = self._splice(places, at, put if is_put else [])
         return Taken(change, gone, put, is_put and bool(put), len(unknown))
@@ -259,17 +259,17 @@ class View:
                 places.update(range(found[0], found[1] + 1))
         return places, unknown
 
-    def _summed_up(self, places: set[int], at: int, put: list[Item], summary: ItemKey) -> list[Item]:
-        """Replace items whose summary is an item of its own: it stands where they were, now or once it comes."""
+    def _summed_up(self, places: set[int], put: list[Item], summary: ItemKey) -> list[Item]:
+        """Take items out whose summary is an item of its own, which is put before all that is kept once it is known."""
         known = self._places.get(summary)
         if known is not None and known not in places:
             own = self.items[known]
-            gone = self._splice(places | {known}, at, [*put, own])
+            gone = self._splice(places | {known}, 0, [*put, own])
             return [item for item in gone if item is not own]
-        kept = next((item.id for place, item in enumerate(self.items) if place > at and place not in places), None)
+        kept = next((item.id for place, item in enumerate(self.items) if place not in places), None)
         if known is None and kept is not None:
             self._awaited[summary] = kept
-        return self._splice(places, at, put)
+        return self._splice(places, 0, put)
 
     def _place_after(self, after: int | None) -> int:
         at = len(self.items)
