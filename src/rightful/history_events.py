@@ -39,7 +39,8 @@ class HistoryCompacted(SessionEvent, frozen=True, kw_only=True, tag="history.com
 
     Attributes:
         covers: Which items gave way.
-        after: The position of the token under which it was done; None in what a tool's file tells.
+        after: The position of the token under which it was done; of a tool's file that begins with its compaction, the
+            position up to which it covers. A range that is open at its end ends there.
         response_id: The provider's response that they were compacted from.
         mode: How it was done, in the producer's word (`input`, `previous_response_id`, `auto` …).
         run: Which run of a program did it.

@@ -184,9 +184,11 @@ class Thread(msgspec.Struct):
             last = one.before if last == one.last else last
         if last is None:
             return None
-        first = next((one for one in undone if one.turn == at and one.is_first), None)
+        before = popped[0].before
+        for one in reversed([one for one in undone if one.turn == at and one.is_first]):
+            before = one.before if before == one.last else before
         self.turns, self.compacted = self.turns[:at], self.compacted[: len(self.compacted) - len(undone)]
-        self.lead, self.last = None, popped[0].before if first is None else first.before
+        self.lead, self.last = None, before
         return Popped(popped[0].first, last, [one.id for one in undone])
 
     def compact(self, event_id: str, count: int) -> None:
