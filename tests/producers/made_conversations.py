@@ -63,6 +63,7 @@ class ClaudeCode:
         self.undone: list[str] = []
         self.prompts: list[tuple[str, int]] = []  # the line that each follows, and its place in what is seen
         self.leaf: str | None = None
+        self.behind_copy: str | None = None
         self.from_step = 0
         self.n = 0
 
@@ -78,6 +79,7 @@ class ClaudeCode:
 
     def prompt(self, parent: str | None, text: str | None = None) -> None:
         text = text or f"ask {self.n}"
+        self.behind_copy = None
         if parent is not None:
             self.prompts.append((parent, len(self.seen)))
         self.leaf = self.put("user", parent, message={"role": "user", "content": text})
@@ -147,7 +149,7 @@ class ClaudeCode:
         if self.random.random() < 0.4:
             last = self.lines[-1]
             assert isinstance(last, dict)
-            self.put("system", last["uuid"], subtype="stop_hook_summary", hookCount=1)
+            self.behind_copy = self.put("system", last["uuid"], subtype="stop_hook_summary", hookCount=1)
 
     def compact(self, *, keeps: bool = False) -> None:
         if not self.seen:
@@ -158,8 +160,8 @@ class ClaudeCode:
         if kept:
             facts |= self._keeping([line for _, line in kept], summary if is_behind else boundary)
         logical = self.random.choice([{"logicalParentUuid": self.leaf}, {"logicalParentUuid": None}, {}])
-        if self.random.random() < 0.2:
-            logical = {"logicalParentUuid": new_id(self.random)}
+        if self.random.random() < 0.4:
+            logical = {"logicalParentUuid": self.behind_copy or new_id(self.random)}
         self.put("system", None, boundary, subtype="compact_boundary", compactMetadata=facts, **logical)
         text = f"SUMMARY {self.n}"
         message = {"role": "user", "content": text}

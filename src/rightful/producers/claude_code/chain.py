@@ -99,6 +99,7 @@ class Chain:
         self._boundaries: list[str] = []
         self._is_begun = False
         self._anchor: Ref | None = None  # the line of a summary that is to come, and how many kept items follow it
+        self._copied: str | None = None  # the copy that was read last, and what was written behind it
         self._front = 0  # items at the front of the view that were read in another order: a summary, and kept items
 
     def state(self) -> dict[str, Any]:
@@ -116,6 +117,7 @@ class Chain:
             "begun": self._is_begun,
             "anchor": self._anchor,
             "front": self._front,
+            "copied": self._copied,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -129,7 +131,7 @@ class Chain:
         self._recent = {line: (ref[0], ref[1]) for line, ref in state["recent"]}
         self._prompts = [(parent, (ref[0], ref[1])) for parent, ref in state["prompts"]]
         self._left, self._boundaries = list(state["left"]), list(state["boundaries"])
-        self._is_begun, self._front = state["begun"], state["front"]
+        self._is_begun, self._front, self._copied = state["begun"], state["front"], state["copied"]
         self._anchor = None if state["anchor"] is None else (state["anchor"][0], state["anchor"][1])
 
     @property
@@ -223,16 +225,23 @@ class Chain:
             return
         if not own:
             self._others.add(_mark(uuid))
-        if parent in self._left:
+        is_of_copy = not own and isinstance(parent, str) and parent == self._copied  # a hook's line behind the copies
+        self._copied = uuid if is_of_copy else None
+        if parent in self._left and not is_of_copy:
             self._is_forked = True
-        before = self._recent.get(parent) if isinstance(parent, str) else None
+        before = self._recent.get(parent) if isinstance(parent, str) and not is_of_copy else None
         last = self._view[-1] if self._view else None
         ref = own[-1] if own else before or last
         if ref is not None:
             self._recent[uuid] = ref
             if len(self._recent) > _RECENT:
                 del self._recent[next(iter(self._recent))]
-        self._leaf = uuid
+        if not is_of_copy:
+            self._leaf = uuid
+
+    def copy(self, uuid: str) -> None:
+        """Take a copy of a line that was read before: it moves nothing, nor does a line that only follows it."""
+        self._copied = uuid
 
     def asked(self, parent: object, prompt: Ref) -> None:
         """Remember a prompt of the user, to which they may go back; not the beginning, which follows nothing.

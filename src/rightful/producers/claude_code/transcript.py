@@ -379,6 +379,8 @@ class ClaudeCodeReader(GrowingReader):
         uuid = line.value.get("uuid")
         if (chain := self._moved(line)) is not None:
             chain.follow(uuid if isinstance(uuid, str) else None, line.value.get("parentUuid"), items)
+        elif isinstance(uuid, str) and (chain := self._chain(line)) is not None:
+            chain.copy(uuid)
 
     def _described(self, value: Mapping[str, Any]) -> Iterator[Wire]:
         """Yield what the description of a subagent says."""
