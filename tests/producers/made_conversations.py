@@ -159,7 +159,7 @@ class ClaudeCode:
         kept, is_behind = self._kept() if keeps else ([], True)
         if kept:
             facts |= self._keeping([line for _, line in kept], summary if is_behind else boundary)
-        logical = self.random.choice([{"logicalParentUuid": self.leaf}, {"logicalParentUuid": None}, {}])
+        logical: Row = self.random.choice([{"logicalParentUuid": self.leaf}, {"logicalParentUuid": None}, {}])
         if self.random.random() < 0.4:
             logical = {"logicalParentUuid": self.behind_copy or new_id(self.random)}
         self.put("system", None, boundary, subtype="compact_boundary", compactMetadata=facts, **logical)

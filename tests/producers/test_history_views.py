@@ -133,7 +133,7 @@ def copilot(random: Random) -> Made:
             case "end" if seen and covered != 0:
                 is_whole = random.random() < 0.8
                 put = [{"role": "user", "content": f"s{n}"}] * (random.random() < 0.9)
-                more = {"success": is_whole} | ({"summaryContent": f"s{n}"} if put else {})
+                more: Row = {"success": is_whole} | ({"summaryContent": f"s{n}"} if put else {})
                 rows.append(copilot_lines.record("session.compaction_complete", f"d{n}", **more))
                 if is_whole:
                     for name in later:
