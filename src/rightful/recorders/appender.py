@@ -20,7 +20,7 @@ from rightful.recorders.moment import Moment
 from rightful.recorders.port import Decision, LedgerEvent
 from rightful.recorders.query import positions
 from rightful.recorders.tables import Tables, pack_position, tree_record, word_key
-from rightful.recorders.tail import Kept, Tail
+from rightful.recorders.tail import Kept, Tail, is_damaged
 from rightful.recorders.transaction import SpoiledError, Transaction, UnclearError
 from rightful.recorders.writer import Request
 from rightful.tree import LEAF, Frontier
@@ -188,7 +188,8 @@ class Appender:
             if kind is not None:
                 key = pack_position(position)
                 tags += {word_key(tag) + key for tag in words}
-                types.append(word_key(kind) + key)
+                if not is_damaged(tail.row(position)):  # a row without its type is looked for (`query`)
+                    types.append(word_key(kind) + key)
         self._put(txn, "rows", len(there), ((pack_position(at), tail.row(at).value) for at in there))
         self._put(txn, "payloads", len(apart), ((pack_position(at), tail.row(at).payload) for at in apart))
         for name, entries in (("tags", sorted(tags)), ("types", sorted(types))):
@@ -243,7 +244,11 @@ class _View:
 
     def tagged(self, tag: str) -> list[tuple[int, LedgerEvent]]:
         """Return all rows that have the tag, with their positions, ascending."""
-        return [(position, self._event(position)) for position in self._now.tagged(tag)]
+        found = [(position, self._event(position)) for position in self._now.tagged(tag)]
+        for position, event in found:
+            if tag not in event.tags:
+                self._now.refuse(position, tag)
+        return found
 
     def matches(self, query: DCBQuery, after: int | None) -> bool:
         """Tell whether a row after that position fits the query."""

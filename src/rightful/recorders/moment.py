@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import lmdb
 from eventsourcing.dcb.api import DCBEvent
 
-from rightful.errors import ForkedError
+from rightful.errors import DamagedRowError, ForkedError
 from rightful.recorders.kinds import tree_size
 from rightful.recorders.tables import Tables, tree_record, unpack_position, word_key
 from rightful.recorders.tail import Kept, Tail
@@ -48,6 +48,8 @@ class Moment:
         Raises:
             DamagedRowError: It is missing, or does not fit its checksum.
         """
+        if not 0 < position <= self.head:
+            raise DamagedRowError(str(self.tables.env.root), position, "the index has it, and the ledger does not")
         if position <= self.tabled:
             return self.tables.event(self.txn, position)
         row = self.tail.row(position)
@@ -61,9 +63,19 @@ class Moment:
             with self.txn.cursor(db=table) as cursor:
                 cursor.set_key(word)
                 found = [unpack_position(key) for key in cursor.iternext_dup()]
+        else:
+            self.tables.see_absent(self.txn, word)
+        if found and not 0 < min(found) <= max(found) <= self.tabled:
+            wrong = next(position for position in found if not 0 < position <= self.tabled)
+            raise DamagedRowError(str(self.tables.env.root), wrong, "the index has it, and the tables do not")
         if self.head > self.tabled:
             found += [position for position in self.tail.tagged(tag) if self.tabled < position <= self.head]
         return found
+
+    def refuse(self, position: int, word: str) -> NoReturn:
+        """Raise that the index leads to a row under a word that the row does not have."""
+        what = f"the index has it under {word!r}, which it does not name"
+        raise DamagedRowError(str(self.tables.env.root), position, what)
 
     def behind(self, position: int, limit: int) -> list[Kept]:
         """Return the journal's rows after a position that the tables do not have, at most so many."""

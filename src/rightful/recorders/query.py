@@ -19,6 +19,7 @@ from rightful import limits
 from rightful.recorders.moment import Moment, look
 from rightful.recorders.port import size_of
 from rightful.recorders.tables import Tables, pack_position, pack_positions, unpack_position, word_key
+from rightful.recorders.tail import Kept, is_damaged
 
 _LOOKS_PER_PAGE: Final = 16 * limits.PAGE_ROWS
 """Index entries looked at in one read transaction, however few of them fit."""
@@ -59,17 +60,44 @@ def _page(now: Moment, query: DCBQuery | None, after: int, until: int | None, li
     last = head if until is None else min(head, until)
     if _fits_all(query):
         return _bulk(now, after, min(last, after + limit))
+    wanted = query or DCBQuery()
+    if (lost := _first_lost(now, after, last)) is not None:  # it may fit: no more is known than what stands before it
+        if lost == after + 1:
+            now.event(lost)
+        last = lost - 1
     found: list[tuple[int, DCBEvent]] = []
     through, left = last, limits.PAGE_BYTES
-    for looks, (position, fits) in enumerate(_candidates(now, query or DCBQuery(), after, last), 1):
+    for looks, (position, fits) in enumerate(_candidates(now, wanted, after, last), 1):
         if fits:
             event = now.event(position)
+            if not _fits_one(event, wanted):
+                now.refuse(position, " ".join(wanted.items[0].tags or wanted.items[0].types))
             found.append((position, event))
             left -= size_of(event)
         if len(found) == limit or left <= 0 or looks == _LOOKS_PER_PAGE:
             through = position
             break
     return Page(found, through, head)
+
+
+def _first_lost(now: Moment, after: int, last: int) -> int | None:
+    """Return the first position after one, through another, whose row is missing or damaged; None if none is known.
+
+    Of the tables it is known where a row came damaged from the journal: it has no type in the index.
+    """
+    tables = now.tables.env.tables
+    if after < now.tabled and now.txn.stat(tables["types"])["entries"] != now.tabled:
+        for position in range(after + 1, min(last, now.tabled) + 1):
+            row = now.txn.get(pack_position(position), db=tables["rows"])
+            if is_damaged(Kept(row, None)):
+                return position
+    return now.tail.unreadable(max(after, now.tabled), last) if last > now.tabled else None
+
+
+def _fits_one(event: DCBEvent, query: DCBQuery) -> bool:
+    return any(
+        (not item.types or event.type in item.types) and set(item.tags) <= set(event.tags) for item in query.items
+    )
 
 
 def positions(now: Moment, query: DCBQuery, after: int, until: int) -> Iterator[int]:
@@ -193,6 +221,8 @@ def _of_index(now: Moment, query: DCBQuery, after: int, until: int) -> Iterator[
     pending: _Candidate | None = None
     for candidate in heapq.merge(*each):
         if candidate[0] > until:
+            if candidate[0] > now.tabled:
+                now.refuse(candidate[0], "a tag")
             break
         if pending is not None and pending[0] != candidate[0]:
             yield pending
@@ -217,6 +247,7 @@ def _of_tags(
     look = txn.cursor(db=tag_table)
     counts = [look.count() if look.set_key(tag) else 0 for tag in tags]
     if 0 in counts:
+        tables.see_absent(txn, tags[counts.index(0)])
         return
     rarest = tags[counts.index(min(counts))]
     others = [tag for tag in tags if tag != rarest]

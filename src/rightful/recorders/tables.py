@@ -131,6 +131,32 @@ class Tables:
         record = self.checked(position, txn.get(key, db=tables["rows"]))
         return self.unpack(position, record, txn.get(key, db=tables["payloads"]))
 
+    def see_absent(self, txn: lmdb.Transaction[bytes], word: bytes) -> None:
+        """See that a tag that was not found has no index entry with a damaged key: that would stand next to its place.
+
+        Raises:
+            DamagedRowError: One of the entries around its place is not of the row that it leads to.
+        """
+        with txn.cursor(db=self.env.tables["tags"]) as cursor:
+            if cursor.set_range(word):
+                self._see_entry(txn, *cursor.item(), is_behind=cursor.key() > word)
+                has_entry = cursor.prev_nodup()
+            else:
+                has_entry = cursor.last()
+            if has_entry:
+                self._see_entry(txn, *cursor.item(), is_behind=cursor.key() < word)
+
+    def _see_entry(self, txn: lmdb.Transaction[bytes], word: bytes, key: bytes, *, is_behind: bool) -> None:
+        record = (txn.get(key, db=self.env.tables["rows"]) or b"")[HASH_BYTES:]
+        if is_behind and record:
+            try:
+                if word in map(word_key, self.codec.words(record)[1]):
+                    return
+            except msgspec.DecodeError:
+                return  # the row is damaged, which a reader of it is told
+        what = f"the index has it under {word.decode(errors='backslashreplace')!r}, which it does not name"
+        raise DamagedRowError(str(self.env.root), unpack_position(key), what)
+
     def present(self, position: int, value: bytes | None) -> bytes:
         """Return a stored row that is there."""
         if value is None:

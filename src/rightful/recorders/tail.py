@@ -30,6 +30,9 @@ class Kept(Struct, frozen=True, gc=False, array_like=True):
 _UNINDEXED: Final = 8
 """How often a tag is looked for in the rows themselves; more is worth an index. A process of one append asks once."""
 
+_NO_LEAF: Final = bytes(HASH_BYTES)
+"""What a damaged row has in the place of its leaf hash; it fits nothing."""
+
 Index = dict[str, int | list[int]]
 """Positions by word; a list only where there are several, since most tags are those of one row."""
 
@@ -55,6 +58,7 @@ class Tail:
         self._indexed = 0
         self._tags: Index = {}
         self._types: Index = {}
+        self._unreadable: list[int] = []
         self._is_whole = True
 
     @property
@@ -122,6 +126,11 @@ class Tail:
             found |= set.intersection(*each)
         return sorted(position for position in found if after < position <= until)
 
+    def unreadable(self, after: int, until: int) -> int | None:
+        """Return the first position after one, through another, whose row is damaged, so that its tags may be wrong."""
+        self._index()
+        return next((position for position in self._unreadable if after < position <= until), None)
+
     def tags_like(self, start: str, until: int) -> Iterable[str]:
         """Return the tags that begin with a text, of the rows through a position, in no order."""
         tags, _ = self._index()
@@ -138,7 +147,10 @@ class Tail:
         if self._indexed < len(self.rows):
             self._is_whole = False
             for at in range(self._indexed, len(self.rows)):
-                self._add(*self.words(self.rows[at]), self.start + 1 + at)
+                kind, tags = self.words(self.rows[at])
+                self._add(kind, tags, self.start + 1 + at)
+                if kind is None or is_damaged(self.rows[at]):
+                    self._unreadable.append(self.start + 1 + at)
                 self._indexed = at + 1
             self._is_whole = True
         return self._tags, self._types
@@ -157,6 +169,11 @@ class Tail:
             return self._codec.words(row.value[HASH_BYTES:])
         except msgspec.DecodeError:
             return None, ()  # who reads it is told
+
+
+def is_damaged(row: Kept) -> bool:
+    """Return whether a row was found damaged in the journal. What can be read of it may not be what it was."""
+    return row.value is None or row.value.startswith(_NO_LEAF)
 
 
 def _found(index: Index, word: str) -> Sequence[int]:
