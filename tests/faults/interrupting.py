@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
 import sys
 import threading
@@ -15,6 +17,8 @@ import rightful
 
 SOURCE = str(Path(rightful.__file__).parent)
 STUCK_S = 60
+STEP = int(os.environ.get("RIGHTFUL_LINE_STEP", "5"))
+"""How many lines apart exceptions are raised; 1 is each line, and takes minutes. Each error and thread begins at 1."""
 
 
 class Interruption:
@@ -58,6 +62,7 @@ class Interruption:
 
     def run(self, work: Callable[[], Any]) -> Any:
         """Return what the work returns, or the exception that it raises."""
+        gc.disable()  # a finalizer runs anywhere, and Python only prints what is raised in one
         self._armed = True
         if self._here is not None:
             sys.settrace(self._call)
@@ -68,6 +73,7 @@ class Interruption:
         finally:
             sys.settrace(None)
             self._armed = False
+            gc.enable()
 
 
 @contextmanager
@@ -87,7 +93,7 @@ def never_stuck() -> Iterator[None]:
 
 
 def each_line(error: type[BaseException], *, room: str = "", here: bool = True) -> Iterator[Interruption]:
-    """Yield an interruption at each line in turn, until one is not reached."""
+    """Yield an interruption at each line in turn, or each `STEP`-th one, until one is not reached."""
     at = 1
     while True:
         interruption = Interruption(at, error, room=room, here=here)
@@ -95,4 +101,4 @@ def each_line(error: type[BaseException], *, room: str = "", here: bool = True) 
             yield interruption
         if interruption.place is None:
             return
-        at += 1
+        at += STEP
