@@ -100,9 +100,9 @@ class Histories:
             go_on: Fold first what was added since the last time, if it is little and was all appended here.
         """
         kept = self._views.of(session)
-        if not kept.lock.acquire(blocking=False):
+        if kept.lock.locked():
             return None
-        try:
+        with kept.lock:  # another thread may be faster, and is waited for; a lock that is tried could stay locked
             head = self.log.head()
             if go_on:
                 self._views.go_on(session, kept, head)
@@ -113,8 +113,6 @@ class Histories:
             if (without is not None and affects(fold, Without(*without))) or not is_little(fold, limit):
                 return None
             return showing(fold, Token(session, head, self._ledger_id, limit, commitment=commitment))
-        finally:
-            kept.lock.release()
 
     def full(self, session: str, *, at: int | None = None) -> FullHistory:
         """Return everything that a history ever held, and what became of it.

@@ -63,7 +63,8 @@ class Outbox:
         self.refused_count = 0
         self.log = log
         self._pid = os.getpid()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # entered in C, so that no exception leaves it locked; a Condition is not
+        self._changed = threading.Condition(self._lock)
         self._waiting: deque[Waiting] = deque()
         self._bytes = 0
         self._taken_count = self._settled_count = 0
@@ -100,7 +101,7 @@ class Outbox:
             StorageError: There is none, since what waits could not be written now either.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
-        with self._changed:
+        with self._lock:
             tries = self._tries
             while self._is_full(size):
                 self._is_urged = True
@@ -115,7 +116,7 @@ class Outbox:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep everybody else out while something is put into it for which there is always room."""
-        with self._changed:
+        with self._lock:
             yield
 
     def put(self, event: Event, size: int) -> Answer:
@@ -137,7 +138,7 @@ class Outbox:
             StorageError: It could not be written. It stays, and the next flush tries again.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
-        with self._changed:
+        with self._lock:
             taken, tries = self._taken_count, self._tries
             self._is_urged = True
             self._changed.notify_all()
@@ -155,7 +156,7 @@ class Outbox:
             BacklogError: It is being written, after so long. Nothing was given up.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
-        with self._changed:
+        with self._lock:
             while self._is_writing:
                 self._wait(until, timeout_s, "what is being written cannot be given up")
             left = list(self._waiting)
@@ -170,7 +171,7 @@ class Outbox:
         """Let the writing thread end once nothing waits."""
         if not self.is_ours:
             return
-        with self._changed:
+        with self._lock:
             self._is_stopped = True
             self._changed.notify_all()
             thread = self._thread
@@ -220,7 +221,7 @@ class Outbox:
         try:
             self._work_off()
         except BaseException as error:
-            with self._changed:  # who waits hears of it; what waits stays, and the next call has it written
+            with self._lock:  # who waits hears of it; what waits stays, and the next call has it written
                 self._thread, self._error = None, error
                 self._tries += 1
                 self._failed = self._tries
@@ -229,18 +230,18 @@ class Outbox:
 
     def _work_off(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 while not self._waiting and not self._is_stopped:
                     self._changed.wait()
                 if not self._waiting:
                     return
             if not self._write():
-                with self._changed:
+                with self._lock:
                     self._changed.wait_for(lambda: self._is_urged, limits.OUTBOX_AGAIN_S)
 
     def _write(self) -> bool:
         """Write what one transaction holds; return whether it was written."""
-        with self._changed:
+        with self._lock:
             batch = self._batch()
             self._is_writing, self._is_urged = True, False
             self._tries += 1
@@ -252,7 +253,7 @@ class Outbox:
             error = raised
         for one, receipt in zip(batch, receipts, strict=False):
             _settle(one, receipt)
-        with self._changed:
+        with self._lock:
             self._is_writing, self._error = False, error
             self._failed = self._tries if error is not None else self._failed
             for _ in receipts:
