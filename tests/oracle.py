@@ -20,12 +20,14 @@ open, the code's is taken over, since it is a reasonable one:
 - A `cwd-window` link loses to any other evidence for the same `other`, or for the owner's native name.
 - Of equal contents at one `seq` the one with the latest time counts, then the last one written.
 - A retracted grader does not stand in the way of the next in the policy's list; one in conflict does.
-- Retracted and conflicting come before in-balance, that before unmapped, that before the bins of the join.
+- Retracted and conflicting come before unmapped, that before the bins of the join; in-balance is what else would
+  be credited. A balance holds the arms of its contexts too; an arm with the weight 0 is not paid.
 - A grade that reaches a countable exposure without arms is empty, even if later ones came too late.
 - Under `salience_*` an arm that the grade does not name weighs nothing; without salience all weigh alike.
 - An arm's context is that of its first countable exposure, of one time that with a context, by its text; the age
   of a run is that of its first one.
 - A run of which an opening balance holds a grade is in it, whatever is graded later: it cannot be taken out again.
+  So the time that counts is that of the run's earliest grade.
 - `newest` seeks the exposures of one name, not of its run, and takes all times as they are. What only says what a
   draw withheld did not rewrite the file; a file's mention of arms counts only where the session gives one of them no
   time of its own.
@@ -33,7 +35,8 @@ open, the code's is taken over, since it is a reasonable one:
 - An erased grade is a unit of its own, since its grader is no longer known.
 - What another updater decayed or dropped at or before a balance's `through`, or before the balance was taken, is in it.
 - A decay is of the graders of its producer: a pattern's part before the last `/` fits, or all of it `overall`.
-- A call in conflict decays nothing; all other calls do, whichever bin they end in.
+- A call in conflict decays nothing; all other calls do, whichever bin they end in, unless they pay
+  nobody and are of the time of a balance.
 """
 
 from __future__ import annotations
@@ -100,7 +103,14 @@ class _Oracle:
         payers = self._payers(units)
         for unit in units:
             unit.bin = unit.bin or self._bin(unit, payers)
-        owed = [one for unit in units for one in self._credits(unit)]
+        owed = []
+        for unit in units:
+            credits_, unexposed = self._credits(unit)
+            if any(unit.since <= self.told.balanced_until(credit.arm) for credit in credits_):
+                unit.bin = "in_balance"
+                continue
+            owed += credits_
+            self.unexposed += unexposed
         beliefs = self._running(units, owed) if self.policy.arithmetic == "sequential" else self._summed(owed)
         return Answer(beliefs, self._counters(units), len(units))
 
@@ -250,8 +260,6 @@ class _Oracle:
         return payers
 
     def _bin(self, unit: Unit, payers: dict[int, set[Any]]) -> str:
-        if unit.since <= self.told.balanced_until():
-            return "in_balance"
         if self._reward(unit) is None:
             return "unmapped"
         if unit.tied if self.newest else unit.unclear:
@@ -272,9 +280,10 @@ class _Oracle:
 
     # Credits.
 
-    def _credits(self, unit: Unit) -> list[Credit]:
+    def _credits(self, unit: Unit) -> tuple[list[Credit], int]:
+        """What a unit gives arms, and how many rewards of single arms name an arm that it does not reach."""
         if unit.bin != "credited":
-            return []
+            return [], 0
         sequential = self.policy.arithmetic == "sequential"
         order = sorted(unit.live, key=lambda one: one.position if sequential else one.told_first())
         listed = [(arm, one.context) for one in order for arm in one.arms]
@@ -282,22 +291,22 @@ class _Oracle:
             listed = list({arm: (arm, context) for arm, context in reversed(listed)}.values())
         return self._weighed(unit, listed)
 
-    def _weighed(self, unit: Unit, listed: list[tuple[str, Context | None]]) -> list[Credit]:
+    def _weighed(self, unit: Unit, listed: list[tuple[str, Context | None]]) -> tuple[list[Credit], int]:
         event, rule, arms = unit.grade.event, self.policy.credit, [arm for arm, _ in listed]
         base = self._reward(unit) or 0.0
         rewards = self._by_arm(event.per_arm or {})
-        self.unexposed += len(rewards.keys() - set(arms))
         weights = [Fraction(1)] * len(arms)
         if rule.startswith("salience") and event.salience is not None:
             said = self._by_arm(event.salience)
             weights = [Fraction(said.get(arm, 0.0)) for arm in arms]
         if rule in {"split", "salience_split"} and sum(weights) > 0:
             weights = [weight / sum(weights) for weight in weights]
-        return [
+        credits_ = [
             Credit(unit, arm, context, weight, rewards.get(arm, base))
             for (arm, context), weight in zip(listed, weights, strict=True)
             if weight > 0
         ]
+        return credits_, len(rewards.keys() - set(arms))
 
     def _by_arm(self, said: dict[str, float]) -> dict[str, float]:
         out: dict[str, float] = {}
@@ -370,7 +379,8 @@ class _Oracle:
 
     def _call(self, state: dict[Key, Belief], unit: Unit, owed: list[Credit]) -> None:
         rate = getattr(unit.grade.event, "decay_rate", None)
-        happened = unit.bin not in {"in_balance", "conflicting"}
+        contained = unit.bin != "credited" and unit.grade.at <= self.told.balanced_until()
+        happened = unit.bin not in {"in_balance", "conflicting"} and not contained
         if isinstance(self.policy.decay, EventDecay) and rate is not None and happened:
             self._forget(state, rate)
         for credit in owed:

@@ -92,8 +92,12 @@ def space_of(name: Name) -> str:
 
 
 def name_of(row: Recorded) -> Name:
+    """A name read by the reader of state files or lesson events is exact where it has no `_`."""
     assert row.session is not None
-    return row.session, bool(getattr(row.event, "alias", False))
+    alias = bool(getattr(row.event, "alias", False))
+    if isinstance(row.event, events.ExposureRecorded) and row.event.producer.startswith("lesson-hook-"):
+        alias = alias and "_" in row.session.partition(":")[2]
+    return row.session, alias
 
 
 class Told:
@@ -313,8 +317,13 @@ class Told:
         back = {extra.get("rolled_back") for _, extra in said}
         return {one for own, extra in said if own not in back for one in extra.get("retires", [])}
 
-    def balanced_until(self) -> int:
-        return max((us_of(one.through) for one in self.balances() if isinstance(one.through, datetime)), default=-1)
+    def balanced_until(self, arm: str | None = None) -> int:
+        """The latest time of a grade that a balance contains; of those balances that hold an arm, if one is given."""
+        holding = [one for one in self.balances() if arm is None or arm in self._held(one)]
+        return max((us_of(one.through) for one in holding if isinstance(one.through, datetime)), default=-1)
+
+    def _held(self, balance: events.BalanceOpened) -> set[str]:
+        return {self.arm(arm) for arm in [*balance.arms, *(state.arm for state in balance.contexts)]}
 
     def read_until(self) -> int:
         return max((us_of(one.at) for one in self.balances()), default=-1)

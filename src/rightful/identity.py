@@ -126,6 +126,18 @@ SANITISERS: dict[str, Callable[[str], str]] = {
 """
 
 
+HOOK_READERS = frozenset({"lesson-hook-state", "lesson-hook-events"})
+"""Producers of exposures whose session was read from a file name that the sanitiser `hook` made."""
+
+
+def is_exact(producer: str, session: str) -> bool:
+    """Return whether an exposure marked `alias` has the exact name of its session all the same.
+
+    The sanitiser `hook` maps every other character to `_`, so a name without `_` has one preimage: itself.
+    """
+    return producer in HOOK_READERS and "_" not in split_session(session)[1]
+
+
 def sanitised(value: str) -> frozenset[str]:
     """Return the forms that the known sanitisers make of a session value."""
     return frozenset(sanitise(value) for sanitise in SANITISERS.values())

@@ -66,15 +66,26 @@ def test_two_sessions_whose_sanitised_names_meet_do_not_share_a_state_file(
     assert ledger.posteriors().counters["ambiguous_grades"] == 2
 
 
-def test_a_lesson_that_only_the_state_file_has_pays_only_where_no_log_says_what_was_shown(
+def test_a_lesson_that_only_the_state_file_has_pays_beside_what_a_log_says_was_shown(
+    ledger: Ledger, imported: Importer, tmp_path: Path
+) -> None:
+    """A run has the union of its names' exposures, and the file's name without `_` is the session's own."""
+    imported("lesson-hook", write(tmp_path / f"{CC}.json", state("shown.md", "saved.md")))
+    imported("lesson-hook", write(tmp_path / "t.jsonl", trajectory(CC, "shown.md")))
+    ledger.append([graded(f"claude-code:{CC}")])
+
+    assert alphas(ledger) == {"shown.md": 1.8, "saved.md": 1.8}
+
+
+def test_a_lesson_that_only_a_sanitised_file_has_pays_only_where_no_log_says_what_was_shown(
     ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:
     """The hook saves its state before it prints: killed in between, it injected nothing."""
-    imported("lesson-hook", write(tmp_path / f"{CC}.json", state("shown.md", "killed.md")))
-    ledger.append([graded(f"claude-code:{CC}")])
+    imported("lesson-hook", write(tmp_path / "a_b.json", state("shown.md", "killed.md")))
+    ledger.append([graded("claude-code:a/b")])
     assert alphas(ledger) == {"shown.md": 1.8, "killed.md": 1.8}
 
-    imported("lesson-hook", write(tmp_path / "t.jsonl", trajectory(CC, "shown.md")))
+    imported("lesson-hook", write(tmp_path / "t.jsonl", trajectory("a/b", "shown.md")))
 
     assert alphas(ledger) == {"shown.md": 1.8}
 

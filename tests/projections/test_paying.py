@@ -198,6 +198,8 @@ def test_without_salience_all_arms_weigh_alike() -> None:
     assert weights(ask(*events, credit="salience_split"), "x", "y") == [0.5, 0.5]
 
 
+HELD = {"x": {"alpha": 2.0, "beta": 1.0, "n": 1}}
+
 EVERY_BIN = [
     exposed("t:credited", "x"), graded("t:credited", 0.5),
     graded("t:unmatched", 0.5),
@@ -207,7 +209,7 @@ EVERY_BIN = [
     retracted("t:retracted", 2),
     exposed("t:late", "x", at=999), graded("t:late", 0.5),
     exposed("t:unmapped", "x"), graded("t:unmapped", outcome="odd"),
-    exposed("t:old", "x", at=1), graded("t:old", 0.5, at=20), opened(through="1970-01-01T00:00:20Z"),
+    exposed("t:old", "x", at=1), graded("t:old", 0.5, at=20), opened(through="1970-01-01T00:00:20Z", arms=HELD),
     graded("t:erased", 0.5),
 ]  # fmt: skip
 
@@ -228,7 +230,8 @@ def test_every_grade_ends_in_exactly_one_bin(revision: str) -> None:
 
 FIRST_REASONS = [
     pytest.param([retracted("t:a", 2, at=20)], "retracted", id="retracted before in-balance"),
-    pytest.param([graded("t:a", outcome="odd", at=20)], "in_balance", id="in-balance before unmapped"),
+    pytest.param([graded("t:a", outcome="odd", at=20), exposed("t:a", "x", at=1)], "unmapped",
+                 id="unmapped before in-balance"),
     pytest.param([graded("t:a", outcome="odd", at=90)], "unmapped", id="unmapped before unmatched"),
     pytest.param([graded("t:a", 0.5, at=90), exposed("t:a", at=50), exposed("t:a", "x", at=95)], "empty",
                  id="empty before late-only"),
@@ -237,4 +240,4 @@ FIRST_REASONS = [
 
 @pytest.mark.parametrize(("events", "bin_"), FIRST_REASONS)
 def test_the_first_reason_that_fits_is_the_bin(events: list[dict[str, object]], bin_: str) -> None:
-    assert bins(ask(opened(through="1970-01-01T00:00:20Z"), *events)) == {bin_: 1}
+    assert bins(ask(opened(through="1970-01-01T00:00:20Z", arms=HELD), *events)) == {bin_: 1}

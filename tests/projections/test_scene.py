@@ -67,15 +67,57 @@ def test_a_balance_of_an_arms_other_name_is_the_arms() -> None:
 def test_grades_at_or_before_through_are_in_the_balance(at: float, bin_: str) -> None:
     events = [exposed("t:a", "x", at=1), graded("t:a", 0.5, at=at)]
 
-    assert bins(ask(opened(through="1970-01-01T00:00:20Z"), *events)) == {bin_: 1}
+    assert bins(ask(opened(through="1970-01-01T00:00:20Z", arms=HELD), *events)) == {bin_: 1}
+
+
+CODE = {"code": {"alpha": 9.0, "beta": 4.0, "n": 11}}
+
+
+def test_balance_of_other_arms_contains_no_grade() -> None:
+    """Row A3: a bandit of work categories beside lesson grades made every one of them in-balance."""
+    events = [exposed("t:a", "x", at=1), graded("t:a", 0.5, at=20)]
+    categories = opened(through="1970-01-01T00:00:20Z", source="categories.json", arms=CODE)
+
+    got = ask(categories, *events)
+
+    assert (alphas(got), bins(got)) == ({"code": 9.0, "x": 1.5}, {"credited": 1})
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_balance_that_holds_one_arm_contains_the_whole_grade(order: tuple[int, ...]) -> None:
+    """Of two balances the one that holds an arm decides, up to its own time."""
+    lessons = opened(at=91, through="1970-01-01T00:00:20Z", source="lessons.json", arms=HELD)
+    categories = opened(through="1970-01-01T00:00:30Z", source="categories.json", arms=CODE)
+    both = [lessons, categories]
+    grades = [exposed("t:a", "x", "y", at=1), graded("t:a", 0.5, at=20), exposed("t:b", "x"), graded("t:b", 0.5, at=25)]
+
+    got = ask(*(both[place] for place in order), *grades, causal_order="lenient")
+
+    assert bins(got) == {"in_balance": 1, "credited": 1}
+    assert "y" not in got.arms
+
+
+def test_balance_holds_an_arm_under_its_other_name_and_in_a_context() -> None:
+    events = [exposed("t:a", "x", at=1), graded("t:a", 0.5, at=20)]
+    in_context = [{"arm": "x-old", "context": ["code", None], **HELD["x"]}]
+    balance = opened(through="1970-01-01T00:00:20Z", contexts=in_context)
+
+    assert bins(ask(balance, *events)) == {"credited": 1}
+    assert bins(ask(balance, *events, arm_aliases={"x-old": "x"})) == {"in_balance": 1}
+
+
+def test_grade_that_pays_no_arm_is_in_no_balance() -> None:
+    events = [graded("t:a", 0.5, at=20), exposed("t:b", at=1), graded("t:b", 0.5, at=20)]
+
+    assert bins(ask(opened(through="1970-01-01T00:00:20Z", arms=HELD), *events)) == {"unmatched": 1, "empty": 1}
 
 
 def test_a_balance_without_through_holds_no_grade() -> None:
-    assert bins(ask(exposed("t:a", "x", at=1), graded("t:a", 0.5, at=2), opened())) == {"credited": 1}
+    assert bins(ask(exposed("t:a", "x", at=1), graded("t:a", 0.5, at=2), opened(arms=HELD))) == {"credited": 1}
 
 
 def test_a_balance_that_was_replaced_holds_no_grade() -> None:
-    events = [opened(at=90, through="1970-01-01T00:00:20Z"), opened(at=91, sha256="b" * 64)]
+    events = [opened(at=90, through="1970-01-01T00:00:20Z", arms=HELD), opened(at=91, sha256="b" * 64, arms=HELD)]
 
     assert bins(ask(*events, exposed("t:a", "x", at=1), graded("t:a", 0.5, at=2))) == {"credited": 1}
 

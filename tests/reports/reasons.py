@@ -154,7 +154,7 @@ GRADES: list[tuple[str, list[Wire], str, str]] = [
     ),
     (
         "t:a",
-        [A, GRADE, opened(through="1970-01-01T00:05:00Z")],
+        [A, GRADE, opened(through="1970-01-01T00:05:00Z", arms={"x": {"alpha": 2.0, "beta": 1.0, "n": 1}})],
         "in-balance",
         (
             "It is of 1970-01-01T00:03:20Z, and the opening balance of bandit.json (#3) holds everything "

@@ -15,6 +15,7 @@ import numpy as np
 from rightful import times
 from rightful.envelope import Envelope
 from rightful.events import NOT_OURS
+from rightful.identity import is_exact
 from rightful.parts import BalanceArm, BalanceContext
 from rightful.projections import turn_rows
 from rightful.projections.columns import Ints, Places, Table
@@ -223,7 +224,9 @@ class Facts:
             name = self.names.number(_session(envelope), position)
             self._add_shown(name, envelope.at_us, position, -1, ERASED_EXPOSURE, ())
             return
-        name = self.names.number(_session(envelope), position, alias=body.alias)
+        session = _session(envelope)
+        alias = body.alias and not is_exact(envelope.producer, session)
+        name = self.names.number(session, position, alias=alias)
         context = body.context
         context = -1 if context is None else self.contexts.number(context)
         flags = flags_of(envelope, body)

@@ -110,7 +110,14 @@ def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -
         late_arms += _late_arms(scene, pairs, canonical)
         np.minimum.at(first_us, mine.unit, scene.shown.at[mine.shown])
     owed = Credits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    weight, arm_reward, unexposed, owed = _weigh(scene, units, owed, reward, arms)
+    weight, arm_reward, unexposed, paid_credits = _weigh(scene, units, owed, reward, arms)
+    inside = _in_balance(scene, units, paid_credits, arms)
+    if inside.any():
+        bins[inside] = IN_BALANCE
+        left = ~inside[owed.unit]
+        owed = Credits(*(column[left] for column in owed))
+        weight, arm_reward, unexposed, paid_credits = _weigh(scene, units, owed, reward, arms)
+    owed = paid_credits
     nobody = np.full(len(bins), NOBODY, np.int64)
     counters = {
         "late_exposures": late_arms,
@@ -195,19 +202,30 @@ def _bins(
     unmapped: Mask,
     contested: Mask,
 ) -> Ints:
-    """Return the one reason for which each unit ends where it does; the first that fits."""
+    """Return the one reason for which each unit ends where it does; the first that fits.
+
+    Opening balances come later: what they contain is decided by the arms that a unit pays.
+    """
     live, arms, late, erased = (np.zeros(len(units.grade), np.bool_) for _ in range(4))
     for pairs in every():
         live[pairs.unit[pairs.live]] = True
         arms[pairs.unit[pairs.live & (scene.shown.size[pairs.shown] > 0)]] = True
         late[pairs.unit[pairs.late]] = True
         erased[pairs.unit[scene.shown.erased[pairs.shown]]] = True
-    covered = units.since <= scene.through_balance_us
     return np.select(
-        [units.bin != NOBODY, covered, unmapped, joined.bin != NOBODY, contested, arms, live],
-        [units.bin, IN_BALANCE, UNMAPPED, joined.bin, AMBIGUOUS, CREDITED, EMPTY],
+        [units.bin != NOBODY, unmapped, joined.bin != NOBODY, contested, arms, live],
+        [units.bin, UNMAPPED, joined.bin, AMBIGUOUS, CREDITED, EMPTY],
         np.where(late, LATE_ONLY, np.where(erased, ERASED_BIN, CONFLICTING)),
     )
+
+
+def _in_balance(scene: Scene, units: Units, owed: Credits, arms: list[str]) -> Mask:
+    """Return which units an opening balance contains: it holds an arm that the unit pays, up to its time or later."""
+    inside = np.zeros(len(units.grade), np.bool_)
+    if scene.balances and len(owed.unit):
+        until = scene.contained_until(arms)
+        inside[owed.unit[units.since[owed.unit] <= until[owed.arm]]] = True
+    return inside
 
 
 def _contested(scene: Scene, units: Units, every: Callable[[], Iterable[Pairs]]) -> Mask:

@@ -79,7 +79,7 @@ class Scene(NamedTuple):
         runs: Which run each name belongs to.
         shown: The exposures.
         grades: The grades of paying graders.
-        through_balance_us: Grades at or before this time are in a balance.
+        balances: The opening balances in force.
     """
 
     facts: Facts
@@ -88,7 +88,27 @@ class Scene(NamedTuple):
     runs: Runs
     shown: Shown
     grades: Grades
-    through_balance_us: int
+    balances: list[Balance]
+
+    @property
+    def through_balance_us(self) -> int:
+        """The latest time of a grade that a balance contains; microseconds since 1970, -1 without balances."""
+        return max((balance.through_us for balance in self.balances), default=-1)
+
+    def contained_until(self, arms: list[str]) -> Ints:
+        """Return, for each arm, the latest time of a grade of it that a balance contains; -1 where none holds it.
+
+        Args:
+            arms: The arms' names, aliases resolved.
+        """
+        number = {arm: place for place, arm in enumerate(arms)}
+        until = np.full(len(arms), -1, np.int64)
+        for balance in self.balances:
+            for arm in balance_arms(balance, self.policy):
+                place = number.get(arm)
+                if place is not None:
+                    until[place] = max(until[place], balance.through_us)
+        return until
 
 
 def scene_of(
@@ -127,7 +147,7 @@ def scene_of(
         runs,
         _shown(facts, shown_rows[facts.shown["pos"][shown_rows] <= through], quarantine, through, policy.join),
         _grades(facts, policy, grade_rows[facts.grades["pos"][grade_rows] <= through], quarantine, through),
-        max((one.through_us for one in balances(facts, policy, through, quarantine)), default=-1),
+        balances(facts, policy, through, quarantine),
     )
 
 
@@ -151,6 +171,12 @@ def balances(facts: Facts, policy: Policy, through: int, quarantine: Quarantined
         if best is None or (one.at_us, one.position) > (best.at_us, best.position):
             newest[one.source] = one
     return list(newest.values())
+
+
+def balance_arms(balance: Balance, policy: Policy) -> set[str]:
+    """Return the arms that a balance holds, aliases resolved."""
+    arms = {*balance.arms, *(arm for arm, _, _ in balance.contexts)}
+    return {policy.arm_aliases.get(arm, arm) for arm in arms}
 
 
 def retired_by(facts: Facts, through: int, left_out: Container[int] = ()) -> dict[str, int]:

@@ -21,7 +21,7 @@ from rightful.projections.columns import Floats, Ints
 from rightful.projections.facts import Decayed, Facts, Held, Pruned
 from rightful.projections.paying import Settlement
 from rightful.projections.runs import quarantined
-from rightful.projections.scene import CONFLICTING, IN_BALANCE, balances, pays_producer
+from rightful.projections.scene import CONFLICTING, CREDITED, IN_BALANCE, balances, pays_producer
 from rightful.projections.sums import Key
 
 
@@ -197,14 +197,18 @@ def changes(facts: Facts, settlement: Settlement, policy: Policy, through: int) 
         arms: list[Key] = [(canonical(arm, arm), None) for arm in pruned.arms]
         inside: list[Key] = [(canonical(arm, arm), context) for arm, context in pruned.contexts]
         yield Change(pruned.position, None, [*arms, *inside])
-    yield from _called(facts, settlement)
+    yield from _called(facts, settlement, max((one.through_us for one in opened), default=-1))
 
 
-def _called(facts: Facts, settlement: Settlement) -> Iterator[Change]:
-    """Yield the decays that came with a call of the updater, credited or not; of calls in conflict none."""
+def _called(facts: Facts, settlement: Settlement, until_us: int) -> Iterator[Change]:
+    """Yield the decays that came with a call of the updater, credited or not; of calls in conflict none.
+
+    A balance contains the decay of a call that pays none of its arms, too, if it is of its time.
+    """
     aside = facts.grades["aside"][settlement.unit_grade]
     position = facts.grades["pos"][settlement.unit_grade]
-    counts = ~np.isin(settlement.unit_bin, (IN_BALANCE, CONFLICTING))
+    contained = (settlement.unit_bin != CREDITED) & (facts.grades["at"][settlement.unit_grade] <= until_us)
+    counts = ~(contained | np.isin(settlement.unit_bin, (IN_BALANCE, CONFLICTING)))
     for unit in np.flatnonzero((aside >= 0) & counts).tolist():
         gamma = facts.asides[int(aside[unit])].decay_rate
         if gamma is not None:

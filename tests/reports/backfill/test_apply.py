@@ -199,7 +199,7 @@ def test_a_refused_plan_is_not_applied_and_a_forced_one_is(path: Path, target: P
         ledger.append([graded("t:nobody", 1.0)])
     plan = plan_of(path, target)
 
-    with pytest.raises(BackfillRefusedError, match="1 in-balance") as refused:
+    with pytest.raises(BackfillRefusedError, match="1 unmatched") as refused:
         applied(path, plan)
     assert refused.value.why == plan.refusals
     assert target.read_bytes() == text(FILE)

@@ -33,3 +33,10 @@ def test_a_grade_that_a_balance_holds_and_a_regrade_of_one_say_what_they_are() -
             "paying it on top would count the run twice."
         ),
     )
+
+
+def test_grade_in_balance_names_its_arms_that_no_balance_holds() -> None:
+    [row] = explained(log_of(OPENED, exposed("t:a", "x", "y", at=100), graded("t:a", 1.0, at=200)), "t:a").grades
+
+    assert (row.state, row.outside_balance, row.arms) == ("in-balance", ["y"], [])
+    assert row.reason.endswith("A grade counts as a whole, so y is not paid: no balance holds it.")

@@ -35,6 +35,7 @@ ALIASES = [exposed("t:a/b", "x"), exposed("t:a.b", "y"), graded("t:a_b", 0.8)]
 SHARED: dict[str, Any] = {"by": "hook", "key": "one"}
 
 FORM = exposed("t:a/b", "x")
+HOLDING = opened(through="1970-01-01T01:00:00Z", arms={"x": {"alpha": 2.0, "beta": 1.0, "n": 1}})
 A, GRADE = exposed("t:a", "x"), graded("t:a", 0.8)
 OF_A = graded("w:a", 0.4, exposure_session="t:a")
 TWO_OWNERS = [A, GRADE, linked("t:a", "u:n"), linked("t:b", "u:n")]
@@ -128,7 +129,7 @@ def test_erased_content_counts_again_once_it_is_recorded_again() -> None:
         (LATE, "late-only", 2),
         ([exposed("t:a", "x"), graded("t:a", 0.8, by="one"), graded("t:a", 0.4, by="two")], "conflicting", 1),
         ([exposed("t:a", "x"), graded("t:a", outcome="odd")], "unmapped", 1),
-        ([exposed("t:a", "x"), graded("t:a", 0.8), opened(through="1970-01-01T01:00:00Z")], "in-balance", 0),
+        ([exposed("t:a", "x"), graded("t:a", 0.8), HOLDING], "in-balance", 0),
         ([exposed("t:a", "x"), graded("t:a", 0.8, rubric="tone")], "recorded-only", 0),
     ],
     ids=["late-only", "conflicting", "unmapped", "in-balance", "recorded-only"],
@@ -338,7 +339,7 @@ def test_a_run_that_no_grade_can_pay_is_not_told_to_wait_for_one() -> None:
 
 
 def test_what_a_run_waits_for_comes_after_what_a_balance_holds() -> None:
-    log = log_of(A, opened(through="1970-01-01T01:00:00Z"))
+    log = log_of(A, HOLDING)
 
     recorded(log, explained(log, "t:a").remedies[-1])
 

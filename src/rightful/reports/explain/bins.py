@@ -22,7 +22,7 @@ from rightful.projections.scene import (
     NOBODY,
     RETRACTED,
     UNMATCHED,
-    balances,
+    balance_arms,
 )
 from rightful.reports.explain.case import Case, time_text
 from rightful.reports.explain.runs import run_of
@@ -334,16 +334,30 @@ def _unmapped(case: Case, unit: int) -> str:
 
 
 def _in_balance(case: Case, unit: int) -> str:
-    found = max(balances(case.facts, case.policy, case.through), key=lambda one: one.through_us)
     at_us, since_us = int(case.scene.grades.at[case.units.grade[unit]]), int(case.units.since[unit])
+    arms = case.payable(unit)
+    containing = [one for one in case.scene.balances if since_us <= one.through_us]
+    found = max(containing, key=lambda one: (len(arms & balance_arms(one, case.policy)), one.through_us))
     holds = f"the opening balance of {found.source} (#{found.position}) holds everything through"
+    outside = outside_balance(case, unit)
+    more = f" A grade counts as a whole, so {listed(outside)} is not paid: no balance holds it." if outside else ""
     if at_us > found.through_us:
         return (
             f"Its run was graded before, at {time_text(since_us)}, and {holds} {time_text(found.through_us)}; "
-            f"a later grade cannot be taken out of that sum, and paying it on top would count the run twice."
+            f"a later grade cannot be taken out of that sum, and paying it on top would count the run twice.{more}"
         )
     again = "paying it again would count it twice"
-    return f"It is of {time_text(at_us)}, and {holds} {time_text(found.through_us)}; {again}."
+    return f"It is of {time_text(at_us)}, and {holds} {time_text(found.through_us)}; {again}.{more}"
+
+
+def outside_balance(case: Case, unit: int) -> list[str]:
+    """Return the arms that an in-balance unit would pay and that no balance of its time holds; sorted."""
+    since_us = int(case.units.since[unit])
+    held: set[str] = set()
+    for balance in case.scene.balances:
+        if since_us <= balance.through_us:
+            held |= balance_arms(balance, case.policy)
+    return sorted(case.payable(unit) - held)
 
 
 def _erased(case: Case, unit: int) -> str:

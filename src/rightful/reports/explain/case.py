@@ -125,6 +125,13 @@ class Case:
         """Return the rows of `Scene.shown` that a unit reaches, by position."""
         return np.sort(self.order[self.low[unit] : self.high[unit]])
 
+    def payable(self, unit: int) -> set[str]:
+        """Return the arms that a unit's exposures list in time, aliases resolved."""
+        reached = self.reached(unit)
+        live = reached[self.timing(unit, reached)[0]]
+        arms = {arm for shown in live.tolist() for arm in self.arms_of(int(self.scene.shown.row[shown]))}
+        return {self.policy.arm_aliases.get(arm, arm) for arm in arms}
+
     def timing(self, unit: int, shown: Ints) -> tuple[Mask, Mask]:
         """Say which exposures count for a unit, and which came after it."""
         at = np.full(len(shown), self.scene.grades.at[self.units.grade[unit]])

@@ -12,6 +12,7 @@ from rightful import times
 from rightful.envelope import Envelope
 from rightful.projections.facts import ERASED, FILE_TIME, GRADE, RETRACTION
 from rightful.projections.scene import BINS
+from rightful.reports.explain.bins import outside_balance
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.exposures import fate_of
 from rightful.reports.explain.grades import verdict_of
@@ -74,6 +75,7 @@ class GradeRow(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why, in a sentence.
         exposures: The positions of the exposures that count for it.
         arms: The arms that it paid.
+        outside_balance: Of a grade in-balance, the arms that it would pay and that no balance of its time holds.
         remedies: What would have to be recorded for it to count.
     """
 
@@ -92,6 +94,7 @@ class GradeRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     exposures: list[int]
     arms: list[str]
+    outside_balance: list[str]
     remedies: list[Remedy]
 
 
@@ -140,6 +143,7 @@ def grade_row(case: Case, row: int, envelopes: dict[int, Envelope]) -> GradeRow:
         reason=verdict.reason,
         exposures=[] if unit is None else _counting(case, unit),
         arms=[] if unit is None else _paid_arms(case, unit),
+        outside_balance=outside_balance(case, unit) if verdict.state == "in-balance" and unit is not None else [],
         remedies=remedies_of(case, row, verdict),
     )
 
