@@ -267,6 +267,7 @@ class PosteriorPublished(Event, frozen=True, kw_only=True, tag="posterior.publis
         new_sha256: SHA-256 of the bytes written.
         previous_sha256: SHA-256 of the bytes that stood there.
         supersedes: The event id of the publication it replaces.
+        rules: Version of the rules of attribution that it was computed by; 1 where it is absent.
     """
 
     policy: Sha256
@@ -277,6 +278,7 @@ class PosteriorPublished(Event, frozen=True, kw_only=True, tag="posterior.publis
     new_sha256: Sha256
     previous_sha256: Sha256 | None = None
     supersedes: str | None = None
+    rules: Annotated[int, Meta(ge=1, le=limits.SEQ_MAX)] | None = None
 
 
 class EventWithdrawn(SessionEvent, frozen=True, kw_only=True, tag="event.withdrawn"):

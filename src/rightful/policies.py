@@ -16,6 +16,11 @@ from rightful.errors import PolicyError
 from rightful.forms import explained
 from rightful.identity import has_control, is_session
 
+RULES = 2
+"""Version of the rules of attribution, which a policy's hash does not tell: raised where they change a result under an
+unchanged policy. 2 ranks graders in the run that they speak of, leaves decays to their producers, and contains a grade
+in a balance by its arms."""
+
 Positive = Annotated[float, Meta(gt=0.0, le=1e15)]
 Gamma = Annotated[float, Meta(gt=0.0, le=1.0)]
 Unit = Annotated[float, Meta(ge=0.0, le=1.0)]

@@ -14,6 +14,7 @@ from tests.projections.telling import exposed, graded, log_of, opened, published
 from tests.projections.telling import projected as of_log
 from tests.reports.recording import TWO, S, ask, best, state
 
+from rightful.cli.recorded import verdict
 from rightful.errors import UsageError
 from rightful.ledger.log import Log
 from rightful.policies import policy_of
@@ -256,6 +257,15 @@ def test_an_arm_at_the_prior_that_was_never_selected_is_no_difference() -> None:
     assert (best(found).exact, best(found).fits) == (3, True)
 
 
+def test_file_that_shares_no_arm_with_the_log_cannot_be_determined() -> None:
+    """Row A9: it was told as about 2 credits of 2 arms that the file lost."""
+    found = ask(state({"p": (1.75, 1.25, 1), "q": (1.25, 1.75, 1)}, last=40), *TWO)
+
+    assert (found.common, found.told, found.fitting) == (0, False, [])
+    assert verdict(found).startswith("It cannot be determined which rule wrote the file: no arm in common.")
+    assert ask(state({"x": (9.0, 1.0, 8), "q": (1.25, 1.75, 1)}, last=40), *TWO).common == 1
+
+
 def test_contexts_are_compared_only_where_the_file_keeps_them() -> None:
     shown = [exposed("t:a", "x", context=["code"], at=10), graded("t:a", 0.75, at=30)]
 
@@ -266,7 +276,7 @@ def test_json_has_stable_keys() -> None:
     document = as_dict(ask(state({"x": (1.75, 1.25, 1)}, last=40), *TWO))
 
     assert list(document) == [
-        "fits", "nearest", "sha256", "arms", "contexts", "last_updated", "through", "grades", "credited",
+        "fits", "nearest", "sha256", "arms", "contexts", "last_updated", "through", "grades", "credited", "common",
         "candidates", "lacks", "notes",
     ]  # fmt: skip
     assert (document["fits"], document["nearest"], document["last_updated"]) == ([], "bound", 40 * S)

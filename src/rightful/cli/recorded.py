@@ -71,7 +71,7 @@ def _show(found: Verdict, path: str) -> None:
     common.tell(verdict(found))
     for note in found.notes:
         common.note(note)
-    if not found.arms + found.contexts:
+    if not found.arms + found.contexts or (found.credited and not found.common):
         return
     common.tell(lacking(found))
     contexts = f", {common.many(found.contexts, 'belief')} by context" if found.contexts else ""
@@ -150,6 +150,11 @@ def verdict(found: Verdict) -> str:
     best = found.candidates[0]
     if not total:
         return "The file holds no belief; nothing can be told of it."
+    if found.credited and not found.common:
+        return (
+            "It cannot be determined which rule wrote the file: no arm in common. The file and the log name the same "
+            "arms differently, or the file is that of another bandit; `rightful policy aliases` proposes names."
+        )
     if not found.told:
         by_then = "" if found.last_updated is None else f" up to its time, {times.text_of(found.last_updated)}"
         why = "credits no arm that belongs into such a file" if found.grades else "holds no grade"

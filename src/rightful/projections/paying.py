@@ -114,10 +114,8 @@ def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -
     inside = _in_balance(scene, units, paid_credits, arms)
     if inside.any():
         bins[inside] = IN_BALANCE
-        left = ~inside[owed.unit]
-        owed = Credits(*(column[left] for column in owed))
+        owed = Credits(*(column[~inside[owed.unit]] for column in owed))
         weight, arm_reward, unexposed, paid_credits = _weigh(scene, units, owed, reward, arms)
-    owed = paid_credits
     nobody = np.full(len(bins), NOBODY, np.int64)
     counters = {
         "late_exposures": late_arms,
@@ -136,9 +134,7 @@ def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -
         reward,
         units.slot,
         first_us,
-        owed.unit,
-        owed.arm,
-        owed.context,
+        *paid_credits,
         weight,
         arm_reward,
         arms,

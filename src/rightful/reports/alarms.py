@@ -8,6 +8,7 @@ import numpy as np
 
 from rightful import limits, times
 from rightful.ledger.log import Log
+from rightful.policies import RULES
 from rightful.projections.facts import Balance
 from rightful.projections.paying import canonical_arms, crossed
 from rightful.projections.scene import (
@@ -20,6 +21,7 @@ from rightful.projections.scene import (
     balances,
     pays_producer,
 )
+from rightful.reports.backfill.publications import in_force, publications
 from rightful.reports.coverage import Alarm, Ground
 from rightful.reports.explain.words import count, listed
 
@@ -35,8 +37,20 @@ def alarms(ground: Ground, log: Log) -> list[Alarm]:
     """
     return [
         *_only_decays(ground), *_shrinking(ground), *_no_rewards(ground, log), *_withheld(ground), *_uncredited(ground),
-        *_doubtful(ground),
+        *_doubtful(ground), *_earlier_rules(log),
     ]  # fmt: skip
+
+
+def _earlier_rules(log: Log) -> Iterator[Alarm]:
+    """Files whose publication in force was computed by earlier rules of attribution."""
+    for target, chain in publications(log).items():
+        last = next(reversed(in_force(chain)), None)
+        if last is not None and last.rules < RULES:
+            what = (
+                f"{target} was published at #{last.position} by rules {last.rules} of attribution, and this version "
+                f"has rules {RULES}: the same policy may give other numbers now. Plan a backfill of it again."
+            )
+            yield Alarm("earlier-rules", what)
 
 
 def _only_decays(ground: Ground) -> Iterator[Alarm]:

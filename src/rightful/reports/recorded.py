@@ -122,6 +122,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         through: The position of the log.
         grades: How many grades the log holds up to the file's time.
         credited: How many arms that belong into such a file the log has, under any rule.
+        common: How many arms of the file the log names, in an exposure or as credited by any rule.
         candidates: Every rule, the best first.
         lacks: What does not agree under the best one.
         notes: What to know about the comparison; sentences.
@@ -134,6 +135,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     through: int
     grades: int
     credited: int
+    common: int
     candidates: tuple[Candidate, ...]
     lacks: tuple[Lack, ...]
     notes: tuple[str, ...]
@@ -145,8 +147,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> bool:
-        """Say whether the log can tell the rules apart at all; where it credits no arm, only a prior can."""
-        return self.credited > 0 or len(self.nearest) < len(self.candidates)
+        """Return whether the log can distinguish the rules: only a prior can where it names no arm of the file."""
+        if self.credited:
+            return self.common > 0
+        return len(self.nearest) < len(self.candidates)
 
     @property
     def fitting(self) -> list[Candidate]:
@@ -213,10 +217,15 @@ def compared(
         through=through,
         grades=known_grades(facts, state, through),
         credited=len(question.own),
+        common=len(_arms(state) & {*question.own, *facts.arms.values}),
         candidates=tuple(one for one, _ in tried),
         lacks=tuple(lacks),
         notes=(*state.notes, *notes),
     )
+
+
+def _arms(state: State) -> set[str]:
+    return {arm for arm, _ in state.beliefs}
 
 
 def _foreign(arms: set[str]) -> str:

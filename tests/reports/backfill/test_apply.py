@@ -30,7 +30,10 @@ from tests.readers_of_tools import Bandit
 
 import rightful
 from rightful.errors import BackfillRefusedError, TargetChangedError, UsageError
+from rightful.policies import RULES, policy_of
+from rightful.reports.alarms import alarms
 from rightful.reports.backfill import target as module
+from rightful.reports.coverage import ground_of
 
 FILE = state(arm(GIT, 3.0, 2.0, 3))
 
@@ -192,6 +195,30 @@ def test_mode_and_owner_stay(path: Path, target: Path) -> None:
     after = target.stat()
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
     assert after.st_ino != before.st_ino
+
+
+def test_publication_says_its_rules_and_earlier_ones_are_published_again(
+    path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an earlier version published has no `rules`; the bytes stay the same, and the warning ends."""
+    monkeypatch.setattr("rightful.reports.backfill.apply.RULES", None)
+    plan = plan_of(path, target)
+    before = applied(path, plan)
+    monkeypatch.undo()
+    with rightful.open(path) as ledger:
+        ground = ground_of(ledger.projected(), policy_of("bound"))
+        [alarm] = [one for one in alarms(ground, ledger.log) if one.kind == "earlier-rules"]
+        assert alarm.what.startswith(f"{target} was published at #{before.position} by rules 1 of attribution")
+
+    assert applied(path, plan).publication == before.publication
+    again = applied(path, plan_of(path, target))
+
+    assert (again.happened, again.sha256) == ("already in place", before.sha256)
+    with rightful.open(path, readonly=True) as ledger:
+        events = [row.event for row in ledger.read(types=["posterior.published"])]
+        assert [getattr(event, "rules", 0) for event in events] == [None, RULES]
+        assert not [one for one in alarms(ground, ledger.log) if one.kind == "earlier-rules"]
+    assert applied(path, plan_of(path, target)).publication == again.publication
 
 
 def test_a_refused_plan_is_not_applied_and_a_forced_one_is(path: Path, target: Path) -> None:

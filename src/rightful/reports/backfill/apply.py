@@ -20,6 +20,7 @@ from rightful.errors import BackfillRefusedError, StorageError, TargetChangedErr
 from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Clock
 from rightful.ledger.recorded import Receipt
+from rightful.policies import RULES
 from rightful.reports.backfill import target
 from rightful.reports.backfill.backup import Backup
 from rightful.reports.backfill.plan_words import way_out
@@ -93,7 +94,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         key = _plan_key(plan)
         mine = event_id(PRODUCER, key)
         last = chain[-1] if chain else None
-        if last is not None and last.id != mine and last.new == seen.sha256 == plan.new_sha256:
+        if last is not None and last.id != mine and _stands(last, seen, plan):
             return _done(real, "already in place", last)
         if (last.id if last else None) not in {plan.supersedes, mine}:
             raise TargetChangedError(real, "something else was published to it since the plan was made")
@@ -106,6 +107,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
         if last is None or last.id != mine or "beliefs" in last.said:  # or an earlier version began it
             event["extra"] |= {"beliefs": read(real, found.data).beliefs_sha256}
+        event |= _rules(last, mine)
         backup = Backup(Shelf(books.folder), real, mine) if plan.reader == "pm-dispatch" else None
         if backup is not None and (last is None or last.id != mine):
             backup.keep()
@@ -227,6 +229,17 @@ def _looked(books: Books, real: str) -> tuple[list[Published], Seen]:
     if where is not None and (last is None or seen.sha256 != last.previous):  # else it is a half of what we began
         raise target.changed(real, f"a backfill that was interrupted left a file beside it, kept as {where}", _LEFT)
     return chain, target.stands(real)
+
+
+def _stands(last: Published, seen: Seen, plan: Plan) -> bool:
+    """Return whether a publication already put the bytes of a plan in place, by the rules of attribution of now."""
+    return last.new == seen.sha256 == plan.new_sha256 and (last.rules == RULES or last.rolled_back is not None)
+
+
+def _rules(last: Published | None, mine: str) -> Wire:
+    """Return the field `rules` of a publication; an interrupted one is said again as it was."""
+    rules = RULES if last is None or last.id != mine else last.event.rules
+    return {} if rules is None else {"rules": rules}
 
 
 def _again(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> Computed:

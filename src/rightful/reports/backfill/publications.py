@@ -55,6 +55,11 @@ class Published(NamedTuple):
         return None if self.said.get("removed") is True else self.event.new_sha256
 
     @property
+    def rules(self) -> int:
+        """Version of the rules of attribution that it was computed by."""
+        return self.event.rules or 1
+
+    @property
     def previous(self) -> str | None:
         """SHA-256 of the bytes that stood there; None for no file."""
         return self.event.previous_sha256
