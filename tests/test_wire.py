@@ -54,8 +54,8 @@ ARM_STATE = {"alpha": 1.5, "beta": 1.0, "n": 1}
 
 FAULTS: list[tuple[Any, str, str]] = [
     # the event itself
-    (None, "$", "Expected `object`, got `NoneType`"),
-    ([], "$", "Expected `object`, got `list`"),
+    (None, "$", "Expected `object`, got `null`"),
+    ([], "$", "Expected `object`, got `array`"),
     ({}, "$.type", "Object missing required field `type`"),
     ({"type": 5}, "$.type", "Expected `str`, got `int`"),
     ({"type": "no.such"}, "$.type", "Invalid value 'no.such'; there are `session.started`, "),

@@ -69,6 +69,14 @@ def escape(value: object, place: str = "$", depth: int = 0) -> tuple[Any, bool]:
             raise InvalidEventError(f"Expected JSON content, got `{type(value).__name__}`", place)
 
 
+def json_type(value: object) -> str:
+    """Return what JSON calls a value, in the words of `msgspec`; the type's own name where JSON has none."""
+    return _JSON_TYPES.get(type(value), type(value).__name__)
+
+
+_JSON_TYPES = {type(None): "null", _BigInt: "int", dict: "object", list: "array", tuple: "array"}
+
+
 def is_plain(value: object, depth: int = 0) -> bool:
     """Say whether content can surely be stored as it is. What `escape` would refuse, it has to say itself."""
     kind = type(value)

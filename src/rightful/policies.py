@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from rightful.content import json_type
 from rightful.errors import PolicyError
 from rightful.forms import explained
 from rightful.identity import has_control, is_session
@@ -143,7 +144,7 @@ def policy_of(asked: str | Mapping[str, Any] | Policy) -> Policy:
         case Mapping():
             return _checked(asked)
         case _:
-            raise PolicyError(f"Expected a name or an object, got `{type(asked).__name__}`")
+            raise PolicyError(f"Expected a name or an object, got `{json_type(asked)}`")
 
 
 def _checked(asked: Mapping[str, Any]) -> Policy:

@@ -93,7 +93,7 @@ def check(proposed: Event | Mapping[str, Any]) -> Checked:
     elif type(proposed) is dict or isinstance(proposed, Mapping):  # the second asks an ABC, which is slow
         wire = dict(proposed)
     else:
-        raise InvalidEventError(f"Expected `object`, got `{type(proposed).__name__}`")
+        raise InvalidEventError(f"Expected `object`, got `{content.json_type(proposed)}`")
     event, escaped = _convert(wire)
     if type(event) is EventWithdrawn:
         event = structs.replace(event, id=canonical_id(event.id))
@@ -114,7 +114,9 @@ def _convert(wire: dict[str, Any]) -> tuple[Event, bool]:
     name = wire.get("type")
     if not isinstance(name, str):
         raise InvalidEventError(
-            "Object missing required field `type`" if name is None else f"Expected `str`, got `{type(name).__name__}`",
+            "Object missing required field `type`"
+            if name is None
+            else f"Expected `str`, got `{content.json_type(name)}`",
             "$.type",
         )
     kind = TYPES.get(name)
@@ -134,7 +136,7 @@ def _convert(wire: dict[str, Any]) -> tuple[Event, bool]:
     except msgspec.ValidationError as error:
         raise _placed(explained(str(error), kind)) from None
     except (RecursionError, OverflowError, UnicodeError) as error:
-        raise InvalidEventError(f"Expected a plain event: {type(error).__name__}") from None
+        raise InvalidEventError(f"Expected a plain event: {content.json_type(error)}") from None
 
 
 def _plain(value: object, place: str) -> object:
@@ -149,7 +151,7 @@ def _plain(value: object, place: str) -> object:
         case None:
             return value
         case _:
-            raise InvalidEventError(f"Expected `array` or `object`, got `{type(value).__name__}`", place)
+            raise InvalidEventError(f"Expected `array` or `object`, got `{content.json_type(value)}`", place)
 
 
 def _placed(text: str) -> InvalidEventError:

@@ -92,7 +92,7 @@ def test_a_bad_line_is_reported_with_its_number_and_place_and_its_neighbours_are
     assert done.err.splitlines() == [
         "rightful: line 3: invalid: Expected `float` <= 1.0 - at `$.reward`",
         "rightful: line 4: invalid: Expected JSON: Unterminated string starting at, column 2 - at `$`",
-        "rightful: line 5: invalid: Expected `object`, got `list` - at `$`",
+        "rightful: line 5: invalid: Expected `object`, got `array` - at `$`",
     ]
     assert [receipt.get("line") for receipt in done.document["receipts"]] == [None, 3, 4, 5, None]
     assert done.document["receipts"][1] == {

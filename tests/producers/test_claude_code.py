@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.producers.claude_lines import MTIME, A, B, call, in_log, line, model, of, read, result, told, user
+from tests.producers.claude_lines import MTIME, MTIME_US, A, B, call, in_log, line, model, of, read, result, told, user
 
 from rightful.errors import InvalidEventError
 from rightful.producers.claude_code.transcript import ClaudeCode
@@ -13,6 +13,8 @@ from rightful.producers.importing.readers import End, Origin
 
 SESSION = f"claude-code:{A}"
 IMAGE = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
+
+STUB = "a stub: nothing is said in it. A batch run keeps what was said in a stream log, cc-session-*.log"
 
 
 def test_a_prompt_that_is_a_plain_text_is_a_message() -> None:
@@ -232,15 +234,15 @@ def test_lines_without_an_id_are_told_apart_by_their_content_and_how_often_it_st
     mode = {"type": "mode", "mode": "normal", "sessionId": A}
     title = {"type": "ai-title", "aiTitle": "Fix", "sessionId": A}
 
-    said = read([mode, title, mode])
+    said = read([user("u1", None, "x"), mode, title, mode])
 
     assert told(said, "data.recorded", "name", "data") == [
         ("mode", {"mode": "normal"}),
         ("ai-title", {"aiTitle": "Fix"}),
         ("mode", {"mode": "normal"}),
     ]
-    assert len({one["key"] for one in of(said)}) == 3
-    assert read([mode, title, mode]) == said
+    assert len({one["key"] for one in of(said, "data.recorded")}) == 3
+    assert read([user("u1", None, "x"), mode, title, mode]) == said
 
 
 def test_a_line_of_a_type_that_nobody_knows_is_data() -> None:
@@ -264,12 +266,41 @@ def test_lessons_that_a_hook_put_into_a_transcript_are_no_exposures_here() -> No
     assert of(said, "exposure.recorded") == []
 
 
-def test_a_line_without_a_time_has_that_of_the_line_before_and_the_first_that_of_the_file() -> None:
+def test_a_line_without_a_time_has_that_of_the_line_before_and_the_first_that_of_the_next() -> None:
     title = {"type": "ai-title", "aiTitle": "Fix", "sessionId": A}
 
     said = of(read([title, user("u1", None, "x"), title]), "data.recorded")
 
-    assert [(one["at"], one.get("at_basis")) for one in said] == [(MTIME, "file"), ("2026-08-01T10:00:01Z", None)]
+    assert [(one["at"], one.get("at_basis")) for one in said] == [("2026-08-01T10:00:01Z", None)] * 2
+
+
+def test_lines_before_the_first_time_wait_for_it_in_any_reading() -> None:
+    title = {"type": "ai-title", "aiTitle": "Fix", "sessionId": A}
+    snapshot = {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}, "isSnapshotUpdate": False}
+    origin = Origin("/copy/full.jsonl", MTIME_US)
+    first, more = ClaudeCode().reader(origin), ClaudeCode().reader(origin)
+
+    waiting = [*first.events(Found(1, snapshot)), *first.events(Found(2, title))]
+    [note, stub] = first.finish(End("0" * 64, is_whole=True))
+    more.restore(json.loads(json.dumps(first.state())))
+    said = list(more.events(Found(3, user("u1", None, "x"))))
+
+    assert (waiting, stub) == ([], Problem(None, STUB, lost=False))
+    assert note == Problem(
+        None, "lines at its beginning wait for a line that names a session and a time: 2", lost=False
+    )
+    assert of(said) == of(read([snapshot, title, user("u1", None, "x")], origin.path))
+    assert {(one["session"], one["at"]) for one in of(said)} == {(f"claude-code:{A}", "2026-08-01T10:00:01Z")}
+    assert told(said, "data.recorded", "name") == ["file-history-snapshot", "ai-title"]
+
+
+def test_only_the_first_lines_of_a_file_wait() -> None:
+    rows = [{"type": "ai-title", "aiTitle": str(at), "sessionId": A} for at in range(70)]
+
+    said = read(rows)
+
+    assert len(told(said, "data.recorded", "name")) == 70
+    assert {(one["at"], one["at_basis"]) for one in of(said)} == {(MTIME, "file")}
 
 
 def test_a_time_that_cannot_be_read_loses_no_line() -> None:
@@ -292,11 +323,21 @@ def test_the_start_is_said_at_once_and_again_when_the_model_is_known() -> None:
 
 
 def test_a_stub_is_said_to_be_one() -> None:
-    said = read([{"type": "queue-operation", "operation": "enqueue", "sessionId": B, "content": "batch"}])
+    said = read(
+        [
+            {
+                "type": "queue-operation",
+                "operation": "enqueue",
+                "sessionId": B,
+                "content": "batch",
+                "timestamp": "2026-08-01T10:00:00Z",
+            }
+        ]
+    )
 
     assert told(said, "data.recorded", "name", "session") == [("queue-operation", f"claude-code:{B}")]
     [note] = [one for one in said if isinstance(one, Problem)]
-    assert note.what.startswith("a stub: nothing is said in it")
+    assert note.what == STUB
     assert not note.lost
 
 

@@ -283,9 +283,17 @@ def test_a_line_that_says_no_session_is_its_files() -> None:
     assert told(said, "data.recorded", "name", "session")[0] == ("summary", f"claude-code:{B}")
 
 
-def test_a_line_that_says_no_session_in_a_file_that_says_none_is_refused() -> None:
+def test_a_spoken_line_that_says_no_session_in_a_file_that_says_none_is_refused() -> None:
+    row = {name: value for name, value in user("u1", None, "x").items() if name != "sessionId"}
     with pytest.raises(InvalidEventError, match="neither this line nor the file's name says one"):
-        read([{"type": "summary", "summary": "Fix", "leafUuid": "a4"}], "-")
+        read([row], "-")
+
+
+def test_a_first_line_without_a_session_is_of_the_session_of_the_next_one() -> None:
+    said = read([{"type": "summary", "summary": "Fix", "leafUuid": "a4"}, *conversation()], "-")
+
+    assert {one["session"] for one in of(said)} == {f"claude-code:{A}"}
+    assert told(said, "data.recorded", "name")[0] == "summary"
 
 
 def test_a_copy_under_another_name_is_of_the_session_that_its_lines_say() -> None:

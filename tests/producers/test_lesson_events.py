@@ -121,7 +121,7 @@ def test_a_lesson_event_of_another_shape_is_a_problem_and_costs_no_neighbour(
 def test_lesson_events_that_are_no_list_are_a_problem(ledger: Ledger, imported: Importer, tmp_path: Path) -> None:
     [report] = imported("session-records", write(tmp_path / "r.jsonl", row(lesson_events={"a": 1})))
 
-    assert [one.what for one in report.problems] == ["Expected `array`, got `dict` - at `$.lesson_events`"]
+    assert [one.what for one in report.problems] == ["Expected `array`, got `object` - at `$.lesson_events`"]
     assert exposures(ledger) == []
 
 

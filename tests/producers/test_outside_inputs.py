@@ -1,7 +1,8 @@
 """Inputs that outside use found: each folder of `tests/outside` that has an `expect.json` gives exactly that.
 
 An `expect.json` names the `kind` to import the `steps` (folders below it, one after the other) as, and of each session
-what is to be read back. A row that is not fixed yet is in `OPEN`, with the id of its fault; the fix removes it there.
+what is to be read back. It may also give the `problems` of the import, the sessions from the `newest` on, and the
+`days` of coverage. A row that is not fixed yet is in `OPEN`, with the id of its fault; the fix removes it there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from tests.producers.conftest import Importer
 
 from rightful.app import Ledger
 from rightful.events import SessionStarted
+from rightful.policies import policy_of
 from rightful.projections.transcripts.entries import Entry, Transcript
+from rightful.reports.coverage import days_of, ground_of
+from rightful.reports.sessions import sessions
 
 OUTSIDE = Path(__file__).parents[1] / "outside"
 OPEN: dict[str, str] = {
@@ -36,11 +40,19 @@ ROWS = [
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_outside_input_gives_what_it_must(row: Path, ledger: Ledger, imported: Importer, tmp_path: Path) -> None:
     expected = json.loads((row / "expect.json").read_text())
-    import_steps(row, expected, imported, tmp_path)
+    problems = import_steps(row, expected, imported, tmp_path)
 
     found = {session: read_back(ledger, session, wanted) for session, wanted in expected["sessions"].items()}
 
     assert found == expected["sessions"]
+    if "problems" in expected:
+        assert problems == expected["problems"]
+    if "newest" in expected:
+        assert [one.session for one in sessions(ledger.projected(), "", 0).shown] == expected["newest"]
+        assert [one.session for one in sessions(ledger.projected(), "", 1).shown] == expected["newest"][:1]
+    if "days" in expected:
+        ground = ground_of(ledger.projected(), policy_of("bound"))
+        assert [day.day for day in days_of(ground)] == expected["days"]
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if not row.marks], ids=lambda row: row.name)
@@ -56,11 +68,18 @@ def test_outside_input_imported_again_adds_nothing(
     assert ledger.log.head() == before
 
 
-def import_steps(row: Path, expected: dict[str, Any], imported: Importer, tmp_path: Path) -> None:
-    """Import each step from the same place, as a tool that writes its files over would leave them."""
+def import_steps(row: Path, expected: dict[str, Any], imported: Importer, tmp_path: Path) -> list[str]:
+    """Import each step from the same place, as a tool that writes its files over would leave them.
+
+    Returns:
+        The problems that were reported, without notes.
+    """
+    problems = []
     for step in expected["steps"]:
-        shutil.copytree(row / step, tmp_path / "in", dirs_exist_ok=True)
-        imported(expected["kind"], tmp_path / "in")
+        shutil.copytree(row / step, tmp_path / "in", dirs_exist_ok=True, ignore=shutil.ignore_patterns("expect.json"))
+        reports = imported(expected["kind"], tmp_path / "in")
+        problems += [problem.what for report in reports for problem in report.problems if problem.lost]
+    return problems
 
 
 def read_back(ledger: Ledger, session: str, wanted: dict[str, Any]) -> dict[str, Any]:
@@ -83,6 +102,8 @@ def read_back(ledger: Ledger, session: str, wanted: dict[str, Any]) -> dict[str,
                 found[key] = _count(transcript.as_dict()["usage"].get("total", {}), key)
             case "resumes":
                 found[key] = next(_resumed(ledger, session), None)
+            case "first_at":
+                [found[key]] = [one.first_at for one in sessions(ledger.projected(), session, 0).shown]
             case _:
                 raise AssertionError(key)
     return found

@@ -174,7 +174,7 @@ def test_what_is_no_grade_is_reported_with_its_place_and_takes_no_seq(
             "Expected another dimension than `overall`, which would pass for the overall grade - at `$.grades.overall`",
         ),
         ({"harm": 2}, "Expected `float` <= 1.0 - at `$.grades.harm`"),
-        ([0.5], "Expected `object`, got `list` - at `$.grades`"),
+        ([0.5], "Expected `object`, got `array` - at `$.grades`"),
     ],
 )
 def test_a_dimension_that_cannot_be_a_rubric_is_reported_and_the_others_are_imported(

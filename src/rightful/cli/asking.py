@@ -131,8 +131,7 @@ def _policy(text: bytes) -> Policy:
     except InvalidEventError as error:
         raise PolicyError(f"Expected a JSON object; {error.what}") from None
     if not isinstance(found, dict):
-        kind = {list: "array", str: "str", bool: "bool", int: "int", float: "float"}.get(type(found), "null")
-        raise PolicyError(f"Expected a JSON object, got `{kind}`")
+        raise PolicyError(f"Expected a JSON object, got `{content.json_type(found)}`")
     return policy_of(found)
 
 

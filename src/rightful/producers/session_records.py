@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from rightful import limits, times, wire
+from rightful import content, limits, times, wire
 from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.ledger.recorded import Receipt
@@ -329,7 +329,7 @@ def _graded(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire 
     """Yield a row's grades without their seq, and what cannot be one."""
     dimensions = row.get("grades")
     if dimensions is not None and not isinstance(dimensions, dict):
-        yield InvalidEventError(f"Expected `object`, got `{type(dimensions).__name__}`", "$.grades")
+        yield InvalidEventError(f"Expected `object`, got `{content.json_type(dimensions)}`", "$.grades")
         dimensions = None
     others = {name: value for name, value in (dimensions or {}).items() if value is not None}
     if row.get("llm_judge_score") is not None:

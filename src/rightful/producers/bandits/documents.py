@@ -32,6 +32,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from rightful.content import json_type
 from rightful.errors import InvalidEventError
 from rightful.events import BalanceOpened
 from rightful.parts import BalanceArm, BalanceContext, Context, Count, Positive
@@ -98,7 +99,7 @@ class Opened:
             case _:
                 self._rest["document"][name] = value
                 if name == "arms" or (name == "contextual_arms" and value != {}):
-                    self._cannot(f"Expected `object`, got {_kind(value)}", f"$.{name}")
+                    self._cannot(f"Expected `object`, got `{json_type(value)}`", f"$.{name}")
 
     def _cannot(self, what: str, place: str) -> None:
         self.problems.append(InvalidEventError(what, place))
@@ -109,7 +110,7 @@ class Opened:
         if (why := unfit(arm)) is not None:
             self._cannot(why, place)
         elif not isinstance(raw, dict):
-            self._cannot(f"Expected `object`, got {_kind(raw)}", place)
+            self._cannot(f"Expected `object`, got `{json_type(raw)}`", place)
         else:
             judged = self._judged(raw, place)
             if judged is None or "alpha" in raw or "beta" in raw:
@@ -128,7 +129,7 @@ class Opened:
         counters = {name: raw[name] for name in JUDGED if name in raw}
         for name, value in counters.items():
             if _count(value) is None:
-                self._cannot(f"Expected a count, got {_kind(value)}", f"{place}.{name}")
+                self._cannot(f"Expected a count, got `{json_type(value)}`", f"{place}.{name}")
         return {name: count for name, value in counters.items() if (count := _count(value)) is not None}
 
     def _state(self, raw: Mapping[str, Json], place: str) -> dict[str, Json] | None:
@@ -152,7 +153,7 @@ class Opened:
 
     def _contexts(self, arm: str, per: Json) -> None:
         place = f"$.contextual_arms[{arm!r}]"
-        why = unfit(arm) or (None if isinstance(per, dict) else f"Expected `object`, got {_kind(per)}")
+        why = unfit(arm) or (None if isinstance(per, dict) else f"Expected `object`, got `{json_type(per)}`")
         if why is not None or not per:
             self._rest["contexts"][arm] = per
             if why is not None:
@@ -170,7 +171,7 @@ class Opened:
         elif canonical in seen:
             self._cannot("Expected each context of an arm once", place)
         elif not isinstance(raw, dict):
-            self._cannot(f"Expected `object`, got {_kind(raw)}", place)
+            self._cannot(f"Expected `object`, got `{json_type(raw)}`", place)
         elif (state := self._state(raw, place)) is not None:
             seen.add(canonical)
             self.contexts.append({"arm": arm, "context": context, **state})
@@ -306,8 +307,3 @@ def _context_of(text: str) -> list[str | None] | None:
         return list(msgspec.convert(json.loads(text), Context)) if is_utf8(text) else None
     except (ValueError, RecursionError):  # msgspec's errors are such too
         return None
-
-
-def _kind(value: object) -> str:
-    names = {dict: "object", list: "array", str: "str", bool: "bool", int: "int", float: "float"}
-    return f"`{names.get(type(value), 'null')}`"

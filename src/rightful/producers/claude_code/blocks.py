@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from rightful import limits
+from rightful.content import json_type
 from rightful.errors import InvalidEventError
 from rightful.producers.claude_code.files import Owner
 from rightful.producers.fields import digest, key_of
@@ -69,7 +70,7 @@ def message_of(line: Line) -> Mapping[str, Any]:
     """
     message = line.value.get("message")
     if not isinstance(message, dict):
-        raise InvalidEventError(f"Expected `object`, got `{_kind(message)}`", "$.message")
+        raise InvalidEventError(f"Expected `object`, got `{json_type(message)}`", "$.message")
     return message
 
 
@@ -78,7 +79,7 @@ def of_assistant(line: Line, message: Mapping[str, Any]) -> Iterator[Wire | Prob
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if not isinstance(blocks, list):
-        raise InvalidEventError(f"Expected `str` or `array`, got `{_kind(blocks)}`", "$.message.content")
+        raise InvalidEventError(f"Expected `str` or `array`, got `{json_type(blocks)}`", "$.message.content")
     of = message.get("id")
     extra = {"extra": {"message_id": of}} if isinstance(of, str) else {}
     failed = has_failed(line.value, message)
@@ -103,7 +104,7 @@ def _block(line: Line, place: int, block: Any, extra: Wire) -> Wire:  # noqa: AN
         case {"type": str() as kind, "tool_use_id": _} if kind.endswith("_tool_result"):
             return _result(line, place, block, where)
         case {"type": "text" | "thinking" as kind}:
-            raise InvalidEventError(f"Expected `str`, got `{_kind(block.get(kind))}`", f"{where}.{kind}")
+            raise InvalidEventError(f"Expected `str`, got `{json_type(block.get(kind))}`", f"{where}.{kind}")
         case {"type": str() as kind}:
             return line.event("data.recorded", place, name=kind[: limits.WORD_CHARS] or "block", data=block)
         case _:
@@ -118,7 +119,7 @@ def _with(extra: Wire, block: Mapping[str, Any], name: str) -> Wire:
 def _call(line: Line, place: int, block: Mapping[str, Any], extra: Wire, where: str) -> Wire:
     name = block.get("name")
     if name is not None and not isinstance(name, str):
-        raise InvalidEventError(f"Expected `str`, got `{_kind(name)}`", f"{where}.name")
+        raise InvalidEventError(f"Expected `str`, got `{json_type(name)}`", f"{where}.name")
     call = _word(block.get("id"), f"{where}.id")
     arguments = _object(block.get("input"))
     return line.event("tool_call.snapshotted", place, call=call, name=name, arguments=arguments, complete=True, **extra)
@@ -167,7 +168,7 @@ def of_user(line: Line, message: Mapping[str, Any]) -> Iterator[Wire | Problem]:
     if isinstance(content, str):
         parts = [{"type": "text", "text": content}]
     elif not isinstance(content, list):
-        raise InvalidEventError(f"Expected `str` or `array`, got `{_kind(content)}`", "$.message.content")
+        raise InvalidEventError(f"Expected `str` or `array`, got `{json_type(content)}`", "$.message.content")
     else:
         for place, block in enumerate(content):
             try:
@@ -261,12 +262,7 @@ def text_of(content: object) -> str:
 
 def _word(value: object, place: str) -> str:
     if not isinstance(value, str):
-        raise InvalidEventError(f"Expected `str`, got `{_kind(value)}`", place)
+        raise InvalidEventError(f"Expected `str`, got `{json_type(value)}`", place)
     if not 0 < len(value) <= limits.WORD_CHARS:
         raise InvalidEventError(f"Expected `str` of length 1 to {limits.WORD_CHARS}", place)
     return value
-
-
-def _kind(value: object) -> str:
-    names = {dict: "object", list: "array", str: "str", bool: "bool", int: "int", float: "float"}
-    return names.get(type(value), "null")

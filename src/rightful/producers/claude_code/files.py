@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from rightful import content
 from rightful.errors import InvalidEventError
 from rightful.producers.fields import session_of
 from rightful.producers.importing.readers import Origin
@@ -110,7 +111,7 @@ class Owners:
             if raw is None:
                 raise InvalidEventError("Expected a session id: neither this line nor the file's name says one")
         elif not isinstance(raw, str):
-            raise InvalidEventError(f"Expected `str`, got `{type(raw).__name__}`", f"$.{name}")
+            raise InvalidEventError(f"Expected `str`, got `{content.json_type(raw)}`", f"$.{name}")
         agent = self._agent(value)
         known = self._known.get((raw, agent))
         if known is None:

@@ -72,6 +72,8 @@ _ENVELOPE = frozenset(
     | {"userType", "cwd", "version", "gitBranch", "slug", "entrypoint", "parent_tool_use_id"}
 )
 _OF_AGENT = ("cwd", "version", "gitBranch")  # what a subagent has of its parent
+_HELD_LINES = 64  # at the beginning of a file, until one names the session and a time
+_NEVER_HELD = frozenset({"user", "assistant", "system", "result", "stream_event"})
 _DIGITS = 16  # of a digest, by which repeats of a line are counted
 
 
@@ -82,6 +84,7 @@ class ClaudeCode:
     GROWS: Grows = APPENDED
     STATE_VERSION = 2
     READER_VERSION = 2
+    STATE_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object holds what only a transcript, a stream log or a subagent's description holds."""
@@ -112,6 +115,7 @@ class ClaudeCodeReader(GrowingReader):
         self._used: list[Any] = []
         self._talked = False
         self._parts = 0
+        self._held: list[Found] | None = []
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on behind the lines that were read."""
@@ -124,6 +128,7 @@ class ClaudeCodeReader(GrowingReader):
             "seen": dict(self._seen),
             "used": self._used,
             "talked": self._talked,
+            "held": None if self._held is None else [list(found) for found in self._held],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -138,6 +143,7 @@ class ClaudeCodeReader(GrowingReader):
         self._seen = Counter(state["seen"])
         self._used = list(state["used"])
         self._talked = state["talked"]
+        self._held = None if state["held"] is None else [Found(line, value) for line, value in state["held"]]
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Begin anew; what stands in the file now is read as it is, and what was read stays recorded."""
@@ -152,11 +158,40 @@ class ClaudeCodeReader(GrowingReader):
         return self._heads.after(log, events)
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
-        """Yield what one line says.
+        """Yield what one line says, behind what the lines say that waited for it.
+
+        A file may begin with lines that name no session or no time. They are held until a line names both.
 
         Raises:
             InvalidEventError: It does not say whose it is, or has not the shape of its type.
         """
+        if self._held is None:
+            yield from self._events(found)
+            return
+        if len(self._held) < _HELD_LINES and self._waits(found.value):
+            self._held.append(found)
+            return
+        held, self._held = self._held, None
+        if held:
+            with suppress(InvalidEventError):
+                self._owners.of(found.value)
+            self._timed(found.value, found.line)
+        for before in held:
+            try:
+                yield from self._events(before)
+            except InvalidEventError as error:
+                yield Problem(before.line, str(error))
+        yield from self._events(found)
+
+    def _waits(self, value: Mapping[str, Any]) -> bool:
+        """Return whether a line at the beginning of a file has to wait for a session's name or for a time."""
+        kind = value.get("type")
+        if not isinstance(kind, str) or kind in _NEVER_HELD:
+            return False
+        is_named = self._owners.own is not None or "sessionId" in value or "session_id" in value
+        return not is_named or ("timestamp" not in value and "session_id" not in value)
+
+    def _events(self, found: Found) -> Iterator[Wire | Problem]:
         value = found.value
         kind = value.get("type")
         if kind is None and "agentType" in value:
@@ -193,10 +228,13 @@ class ClaudeCodeReader(GrowingReader):
     def finish(self, end: End) -> Iterator[Wire | Problem]:
         """Say what a person should know of the file as a whole."""
         del end
+        if self._held:
+            what = f"lines at its beginning wait for a line that names a session and a time: {len(self._held)}"
+            yield Problem(None, what, lost=False)
         if self._parts:
             what = f"{self._parts} parts of answers were left out: the lines beside them say the same whole"
             yield Problem(None, what, lost=False)
-        if self._seen and not self._talked:
+        if (self._seen or self._held) and not self._talked:
             what = "a stub: nothing is said in it. A batch run keeps what was said in a stream log, cc-session-*.log"
             yield Problem(None, what, lost=False)
 

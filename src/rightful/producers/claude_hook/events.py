@@ -54,7 +54,7 @@ def input_of(raw: bytes) -> dict[str, Any]:
     """
     value = content.parse_line(raw)
     if not isinstance(value, dict):
-        raise InvalidEventError(f"Expected `object`, got `{type(value).__name__}`")
+        raise InvalidEventError(f"Expected `object`, got `{content.json_type(value)}`")
     return value
 
 

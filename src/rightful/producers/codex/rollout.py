@@ -10,6 +10,8 @@
 | `inter_agent_communication` | a message from one agent to another |
 | any other | data |
 
+Rollouts of 2025 have no `payload`: see `plain`.
+
 The session is `codex:<thread id>`. What a fork copied from its parent is recorded as the parent's
 (`threads`), under the ids that it has in the parent's own file, so importing both in either
 order gives nothing twice. A copied line's time is that of the copy, only an upper bound. No id
@@ -37,9 +39,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rightful import times
+from rightful import content, times
 from rightful.errors import InvalidEventError
 from rightful.identity import event_id
+from rightful.producers.codex import plain
 from rightful.producers.codex.events import BEGINS, ENDS, ROLLED_BACK, last_said, parts_of_event, rolled_back, spawned
 from rightful.producers.codex.items import again, between_agents, parts_of_item
 from rightful.producers.codex.threads import Thread, Threads
@@ -108,6 +111,8 @@ class Codex:
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object is a line that only Codex writes."""
         kind, payload = value.get("type"), value.get("payload")
+        if plain.proves(value):
+            return True
         if not isinstance(payload, dict) or "timestamp" not in value or not isinstance(kind, str):
             return False
         return not _MARKS.get(kind, frozenset()).isdisjoint(payload)
@@ -157,10 +162,13 @@ class CodexReader(GrowingReader):
         Raises:
             InvalidEventError: It is of a known type and has not its form, or nothing says whose it is.
         """
-        kind, payload = found.value.get("type"), found.value.get("payload")
-        at = self._times.of(found.value.get("timestamp"))
+        line = plain.modern(found.value)
+        if line is None:
+            return
+        kind, payload = line.get("type"), line.get("payload")
+        at = self._times.of(line.get("timestamp"))
         if not isinstance(payload, dict):
-            raise InvalidEventError(f"Expected `object`, got `{type(payload).__name__}`", "$.payload")
+            raise InvalidEventError(f"Expected `object`, got `{content.json_type(payload)}`", "$.payload")
         if kind == "session_meta":
             yield from self._met(payload, at, is_first=found.line == 1)
             return

@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rightful.content import json_type
 from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.producers.copilot.agents import MAIN, Agent, Item
@@ -203,7 +204,7 @@ class CopilotReader(GrowingReader):
         if not isinstance(kind, str):
             raise InvalidEventError("Expected the type of a record", "$.type")
         if not isinstance(said, dict):
-            raise InvalidEventError(f"Expected `object`, got `{type(said).__name__}`", "$.data")
+            raise InvalidEventError(f"Expected `object`, got `{json_type(said)}`", "$.data")
         own, call = value.get("agentId"), said.get("parentToolCallId")
         agent = own if isinstance(own, str) and own else MAIN
         if agent == MAIN and isinstance(call, str) and call:

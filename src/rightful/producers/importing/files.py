@@ -239,8 +239,7 @@ def _behind_space(text: str, at: int) -> int:
 def _object(value: object, line: int) -> Found | Problem:
     if isinstance(value, dict):
         return Found(line, value)
-    kind = {list: "array", str: "str", bool: "bool", int: "int", float: "float"}.get(type(value), "null")
-    return Problem(line, f"{NO_OBJECT} `{kind}`")
+    return Problem(line, f"{NO_OBJECT} `{content.json_type(value)}`")
 
 
 def _of_pieces(text: str, number: int) -> Iterator[Found | Problem]:

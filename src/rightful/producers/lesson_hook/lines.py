@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from rightful import times
+from rightful.content import json_type
 from rightful.errors import InvalidEventError
 from rightful.producers.fields import arm_of, below, digest, key_of, moment_us, shaped
 from rightful.producers.importing.files import Problem
@@ -61,7 +62,7 @@ def of_record(row: Mapping[str, Any], session: str, producer: str, line: int) ->
     if values is None:
         return
     if not isinstance(values, list):
-        yield Problem(line, str(InvalidEventError(f"Expected `array`, got `{type(values).__name__}`", f"$.{FIELD}")))
+        yield Problem(line, str(InvalidEventError(f"Expected `array`, got `{json_type(values)}`", f"$.{FIELD}")))
         return
     if len(values) >= KEPT:
         what = f"`{FIELD}` are {len(values)}: gptme-sessions keeps the first {KEPT}, so later ones may be missing"
