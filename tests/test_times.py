@@ -31,15 +31,19 @@ def test_an_offset_is_taken_into_account() -> None:
         ("2026-08-01T12:00:00.5+02:00", 1_785_578_400_500_000),
         (datetime(2026, 8, 1, 10, tzinfo=UTC), 1_785_578_400_000_000),
         (1_785_578_400, 1_785_578_400_000_000),
+        ("2026-08-01", 1_785_542_400_000_000),
         (0.000001, 1),
     ],
     ids=str,
 )
-def test_a_time_can_be_said_in_three_ways(value: datetime | str | float, at_us: int) -> None:
+def test_a_time_can_be_given_as_text_date_datetime_or_number(value: datetime | str | float, at_us: int) -> None:
     assert times.us_from(value) == at_us
 
 
-@pytest.mark.parametrize("value", ["yesterday", "2026-08-01", "2026-08-01T10:00:00", datetime(2026, 8, 1)], ids=str)  # noqa: DTZ001 - the fault
+NAIVE = datetime(2026, 8, 1)  # noqa: DTZ001 - the fault
+
+
+@pytest.mark.parametrize("value", ["yesterday", "2026-13-01", "2026-8-1", "2026-08-01T10:00:00", NAIVE], ids=str)
 def test_a_time_without_its_offset_is_refused_with_the_form_it_should_have(value: datetime | str) -> None:
     with pytest.raises(UsageError, match="write it as 2026-08-01T10:15:00Z"):
         times.us_from(value)

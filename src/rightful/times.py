@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from rightful.errors import UsageError
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_US = 86_400_000_000
 _FARTHEST_S = 62_135_596_800  # back to the year 1, where calendars end, and as far ahead
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _FIRST_US = -_FARTHEST_S * 1_000_000
 _LAST_US = 253_402_300_799_999_999  # the end of the year 9999, where calendars end
 
@@ -36,7 +38,8 @@ def us_from(value: datetime | str | float) -> int:
     """Return a time given by a person or a caller as microseconds since 1970, UTC.
 
     Args:
-        value: An aware datetime, RFC 3339 text with an offset, or a number of seconds since 1970.
+        value: An aware datetime, RFC 3339 text with an offset, a date (its midnight, UTC), or a number of seconds
+            since 1970.
 
     Raises:
         UsageError: It is none of these, or lies outside of the years 1 to 9999 in UTC. Write it as
@@ -44,7 +47,7 @@ def us_from(value: datetime | str | float) -> int:
     """
     if isinstance(value, str):
         try:
-            value = msgspec.convert(value, datetime)
+            value = msgspec.convert(f"{value}T00:00:00Z" if _DATE.fullmatch(value) else value, datetime)
         except (msgspec.ValidationError, UnicodeEncodeError):  # the second: a lone surrogate
             raise UsageError(f"{value!r} is no time; write it as 2026-08-01T10:15:00Z") from None
     if isinstance(value, datetime):

@@ -22,7 +22,7 @@ from rightful.producers.copilot.session import Copilot
 from rightful.producers.gptme.conversation import Gptme
 from rightful.producers.gptme.manifest import GptmeManifest
 from rightful.producers.gptme.receipts import GptmeReceipts
-from rightful.producers.grok import Grok
+from rightful.producers.grok.stream import Grok
 from rightful.producers.importing.loop import Kind, import_paths
 from rightful.producers.importing.reports import FileReport
 from rightful.producers.lesson_hook.artifacts import LessonHook

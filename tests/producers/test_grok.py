@@ -11,7 +11,7 @@ from tests.producers.reading_lines import MTIME, SAMPLES, Row, data_of, id_of, n
 
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError
-from rightful.producers.grok import Grok
+from rightful.producers.grok.stream import Grok
 from rightful.producers.importing.readers import Origin
 
 PATH = "/state/sessions/grok-trajectories/41c2.jsonl"

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from tests.producers.conftest import Importer
 
 from rightful.app import Ledger
+from rightful.cli.told import is_visible
 from rightful.events import SessionStarted
 from rightful.policies import policy_of
 from rightful.projections.transcripts.entries import Entry, Transcript
@@ -85,28 +87,20 @@ def import_steps(row: Path, expected: dict[str, Any], imported: Importer, tmp_pa
 def read_back(ledger: Ledger, session: str, wanted: dict[str, Any]) -> dict[str, Any]:
     """Return what a session holds, under the keys that are wanted."""
     transcript = ledger.transcript(session)
-    found: dict[str, Any] = {}
-    for key in wanted:
-        match key:
-            case "history":
-                found[key] = [_item_text(item) for item in ledger.history(session).items]
-            case "messages":
-                found[key] = [_text(entry) for entry in _messages(transcript)]
-            case "taken":
-                found[key] = [_text(entry) for entry in transcript.entries if entry.taken_back is True]
-            case "cumulative_input" | "cumulative_output":
-                found[key] = _count(
-                    transcript.as_dict()["usage"].get("cumulative", {}), key.removeprefix("cumulative_")
-                )
-            case "input" | "output":
-                found[key] = _count(transcript.as_dict()["usage"].get("total", {}), key)
-            case "resumes":
-                found[key] = next(_resumed(ledger, session), None)
-            case "first_at":
-                [found[key]] = [one.first_at for one in sessions(ledger.projected(), session, 0).shown]
-            case _:
-                raise AssertionError(key)
-    return found
+    usage = transcript.as_dict().get("usage", {})
+    read: dict[str, Callable[[], Any]] = {
+        "history": lambda: [_item_text(item) for item in ledger.history(session).items],
+        "messages": lambda: [_text(entry) for entry in _messages(transcript)],
+        "taken": lambda: [_text(entry) for entry in transcript.entries if entry.taken_back is True],
+        "shown": lambda: [_text(entry) for entry in transcript.entries if is_visible(entry)],
+        "why": lambda: transcript.why,
+        "resumes": lambda: next(_resumed(ledger, session), None),
+        "first_at": lambda: next(one.first_at for one in sessions(ledger.projected(), session, 0).shown),
+    }
+    for what in ("input", "output"):
+        read[what] = partial(_count, usage.get("total", {}), what)
+        read[f"cumulative_{what}"] = partial(_count, usage.get("cumulative", {}), what)
+    return {key: read[key]() for key in wanted}
 
 
 def _messages(transcript: Transcript) -> Iterator[Entry]:

@@ -14,7 +14,7 @@ from tests.producers.reading_lines import SAMPLES, written
 CODEX, COPILOT, GROK = (
     "rightful.producers.codex.rollout:Codex",
     "rightful.producers.copilot.session:Copilot",
-    "rightful.producers.grok:Grok",
+    "rightful.producers.grok.stream:Grok",
 )
 STREAM = "grok-trajectories/41c2.jsonl"
 FORK = "rollout-2026-08-01T12-15-00-019fbd3f-c1a0-7c4d-881b-c6bee1919a76.jsonl"

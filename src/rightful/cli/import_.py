@@ -38,7 +38,7 @@ KINDS = {
     "claude-code": "rightful.producers.claude_code.transcript:ClaudeCode",
     "codex": "rightful.producers.codex.rollout:Codex",
     "copilot": "rightful.producers.copilot.session:Copilot",
-    "grok": "rightful.producers.grok:Grok",
+    "grok": "rightful.producers.grok.stream:Grok",
     "openai-agents": "rightful.producers.openai_agents_files.kind:OpenAIAgents",
     "agenta": "rightful.producers.agenta.records:Agenta",
     "manifest": "rightful.producers.gptme.manifest:GptmeManifest",

@@ -24,6 +24,7 @@ _NOUNS = {
     "exposure.recorded": "exposure",
     "grade.recorded": "grade",
     "session.started": "start",
+    "start_details": "start detail",
     "session.ended": "end",
     "session.linked": "link",
     "balance.opened": "opening balance",
@@ -219,6 +220,8 @@ class Totals:
         if report.is_read:
             self._files.add(report.path)
             self._kinds.update(report.kinds)
+            self._kinds["session.started"] -= report.start_details
+            self._kinds["start_details"] += report.start_details
             self._counts.update(_events(report))
         self._counts.update(lost=report.lost, notes=report.notes)
         self.before += report.before

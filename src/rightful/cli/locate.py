@@ -127,6 +127,8 @@ def _named(ledger: Ledger | None, known: Known, asked: str) -> str:
     """
     from rightful.reports.locate import locating
 
+    if ledger is not None and asked not in known.sessions and (name := _begun(ledger, asked)) is not None:
+        return name
     try:
         return locating.named(known, asked)
     except UsageError:
@@ -138,6 +140,16 @@ def _named(ledger: Ledger | None, known: Known, asked: str) -> str:
         f"{found[0]} has no file of a tool: what it said stands in this ledger, and nothing was searched. "
         f"`rightful transcript` and `rightful history` show it."
     )
+
+
+def _begun(ledger: Ledger, asked: str) -> str | None:
+    """Return the session of the ledger that is meant, as every other command finds it; None where there is none."""
+    from rightful.cli import asking
+
+    with contextlib.suppress(UsageError):
+        name = asking.session_named(ledger, asked)
+        return None if name.startswith(f"{_HISTORIES}:") else name
+    return None
 
 
 def _missing(args: argparse.Namespace) -> int:

@@ -86,6 +86,8 @@ def _hidden(entry: Entry) -> str | None:
     """Return as what an entry is hidden; None where it is shown."""
     if entry.kind in _ASIDE:
         return entry.kind
+    if entry.kind == "message" and entry.content is UNSET and isinstance(entry.text, str) and not entry.text.strip():
+        return "blank"
     return next((mark for mark in ("withdrawn", "hidden", "meta") if getattr(entry, mark) is True), None)
 
 

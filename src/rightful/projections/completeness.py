@@ -198,7 +198,8 @@ class _Told:
     def judged(self) -> Completeness:
         """Return what is so of what it told."""
         turns = {name: turn for name, turn in self._turns.items() if turn.is_transcript}
-        doubts = ["it was recorded without turns, so a gap would not show"] * self._has_turnless
+        some = "some of it was recorded outside of turns" if turns else "it was recorded without turns"
+        doubts = [f"{some}, so a gap would not show"] * self._has_turnless
         holes: list[Hole] = []
         for name, turn in turns.items():
             holes += turn.holes(name, gaps=not self._is_overwritten)

@@ -107,6 +107,7 @@ class FileReport(msgspec.Struct):
         waits: Whether it is to be read again, though it be the same.
         passed: How many files it says were passed over.
         kinds: How many events of each type were appended.
+        start_details: How many starts only add to one that the file had told of the same session.
         before: How many problems stand in what was read before.
         span: What was read of a file that grows; None of any other, which is read whole.
         answers: What the ledger answered for each record, of a kind that says so.
@@ -124,6 +125,7 @@ class FileReport(msgspec.Struct):
     waits: bool = False
     passed: int = 0
     kinds: dict[str, int] = {}
+    start_details: int = 0
     before: int = 0
     span: Span | None = None
     answers: Answers | None = None

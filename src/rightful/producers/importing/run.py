@@ -55,6 +55,7 @@ class Run:
         self.ranges = Ranges()
         self.renewal: Renewal | None = None
         self.waiting: list[tuple[int, Wire]] = []
+        self._started: set[str] = set()
         self.report = FileReport(path, problems=[], kinds={})
         self.tell = Told(self.report).tell
 
@@ -124,7 +125,7 @@ class Run:
             for note in notes:
                 self.tell(note)
             for (line, event), receipt in zip(part, receipts, strict=True):
-                self._count(line, event["type"], receipt)
+                self._count(line, event, receipt)
                 if self.report.answers is not None:
                     self.report.answers.give(line, receipt)
             self._follow(reader, part, receipts)
@@ -153,13 +154,13 @@ class Run:
 
     def _append(self, events: list[Wire]) -> None:
         for event, receipt in zip(events, self._log.append(events), strict=True):
-            self._count(None, event["type"], receipt)
+            self._count(None, event, receipt)
 
     def _follow(self, reader: Reader, part: list[tuple[int, Wire]], receipts: list[Receipt]) -> None:
         """Append what is to be recorded of how a part was received."""
         more = reader.after(self._log, [event for _, event in part], receipts)
         for event, receipt in zip(more, self._log.append(more) if more else (), strict=True):
-            self._count(part[0][0], event["type"], receipt)
+            self._count(part[0][0], event, receipt)
 
     def pass_over(self, items: Iterator[Found | Problem], kinds: list[Kind], *, named: bool) -> None:
         """Report in one problem or note why a file is not imported: it is broken, or of no kind that may come.
@@ -196,7 +197,8 @@ class Run:
         else:
             self.tell(Problem(problem.line, PASSED_OVER + what, lost=False))
 
-    def _count(self, line: int | None, kind: str, receipt: Receipt) -> None:
+    def _count(self, line: int | None, event: Wire, receipt: Receipt) -> None:
+        kind: str = event["type"]
         match receipt.outcome:
             case "duplicate":
                 self.report.duplicate += 1
@@ -211,6 +213,9 @@ class Run:
                 self.tell(Problem(line, f"{what}; it is kept in quarantine until an `event.withdrawn` settles it"))
             case _:
                 self.report.appended += 1
+                if kind == "session.started":
+                    self.report.start_details += event["session"] in self._started
+                    self._started.add(event["session"])
                 self.report.kinds[kind] = self.report.kinds.get(kind, 0) + 1
 
 

@@ -15,6 +15,8 @@ session is `grok:<file name>` only where the file stands in a folder `grok-traje
 are named by the session (gptme-contrib's run-item); elsewhere nothing of it is imported. Its times
 are the file's. The key of an event is the line's number among the objects and its content.
 
+A `chat_history.jsonl` is of Grok's own session store: see `store`.
+
 The text of a line stands in `data` (grok 1.0, RunMaestro/Maestro issue 1485) or `content`. Consecutive
 lines of one type are one text; only another text, a call, an error or the end closes it. What came
 last of a text that is not closed waits, and the import says how much (`Streamed`).
@@ -30,6 +32,7 @@ import msgspec
 
 from rightful.errors import InvalidEventError
 from rightful.producers.fields import digest, key_of, session_of
+from rightful.producers.grok import store
 from rightful.producers.importing.files import Found, Problem
 from rightful.producers.importing.loop import STDIN
 from rightful.producers.importing.readers import APPENDED, End, GrowingReader, Grows, Origin, Wire
@@ -101,7 +104,9 @@ class Grok:
     READER_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
-        """Return whether an object is a line that only Grok streams."""
+        """Return whether an object is a line that only Grok streams, or keeps in its own store."""
+        if store.proves(value):
+            return True
         if not _OTHERS.isdisjoint(value):
             return False
         match value.get("type"):
@@ -124,6 +129,8 @@ class Grok:
         Raises:
             InvalidEventError: Its path does not say whose stream it is; of a file that somebody named.
         """
+        if origin.name == store.MAIN and origin.path != STDIN:
+            return store.StoreReader(origin)
         folder = os.path.realpath(os.path.dirname(origin.path) or ".")  # noqa: PTH120 - the file's own link is not followed
         if origin.path == STDIN or os.path.basename(folder) != FOLDER:  # noqa: PTH119 - a name is compared
             if origin.is_named:
