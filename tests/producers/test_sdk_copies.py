@@ -112,7 +112,7 @@ def test_another_conversation_under_the_same_id_elsewhere_is_a_problem(
     assert notes(report) == [
         (
             f"openai-agents:s was imported from {path}, and this database has another conversation under that id; "
-            "nothing of it was imported"
+            "nothing of it was imported. Import this database with --session-prefix, such as --session-prefix app2/"
         )
     ]
     assert (report.exit_code, shown(ledger)) == (2, [user("a")])

@@ -60,6 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--again", action="store_true", help="read transcripts from their beginning, whatever was read of them before"
     )
+    parser.add_argument("--session-prefix", metavar="TEXT", help="put TEXT before each session id (openai-agents only)")
     parser.add_argument(
         "--classify", action="store_true",
         help="import nothing; print what the deliveries of each record id are to each other (kind agenta)",
@@ -89,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         return classify(args)
     if args.watch and STDIN in args.paths:
         raise UsageError("stdin cannot be watched; nothing was imported. Name files and folders.")
-    wanted = kinds(args.kind if folder is None else AUTO)
+    wanted = kinds(args.kind if folder is None else AUTO) if args.session_prefix is None else [_prefixed(args)]
     with common.opened(args) as ledger:
         checkpoints = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log, again=args.again)
         importing = Import(
@@ -125,6 +126,27 @@ def _once(args: argparse.Namespace, importing: Import) -> int:
         common.print_json([report.as_dict() for report in reports])
     teller.end()
     return teller.exit_code
+
+
+def _prefixed(args: argparse.Namespace) -> Kind:
+    """Return the kind `openai-agents` with the prefix of its sessions.
+
+    Raises:
+        UsageError: Another kind was named, or the prefix cannot begin a session's name.
+    """
+    from rightful.identity import is_session
+    from rightful.producers.openai_agents_files.kind import OpenAIAgents
+
+    if args.kind != OpenAIAgents.NAME:
+        raise UsageError(
+            f"--session-prefix is for openai-agents, and KIND is {args.kind}; nothing was imported. Leave it out."
+        )
+    if not args.session_prefix or not is_session(f"{OpenAIAgents.NAME}:{args.session_prefix}x"):
+        raise UsageError(
+            f"--session-prefix {args.session_prefix!r} cannot begin a session's name; nothing was imported. "
+            f"Use a short text such as app2/."
+        )
+    return OpenAIAgents(args.session_prefix)
 
 
 def kinds(name: str) -> list[Kind]:

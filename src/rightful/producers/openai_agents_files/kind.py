@@ -49,6 +49,7 @@ class Conversation(NamedTuple):
         session_id: The SDK's id.
         branch: The branch; None of a plain session.
         created: When the session was begun, as it is stored.
+        base: The session that it is, or is a branch of.
     """
 
     name: str
@@ -56,17 +57,25 @@ class Conversation(NamedTuple):
     session_id: str
     branch: str | None
     created: Any
+    base: str
 
     @property
     def parent(self) -> str | None:
         """The session that it is a branch of; None where it is the session itself."""
-        return None if self.branch in (None, MAIN) else f"{NAMESPACE}:{self.session_id}"
+        return None if self.branch in (None, MAIN) else self.base
 
 
 class OpenAIAgents:
-    """The kind `openai-agents`."""
+    """The kind `openai-agents`.
+
+    Args:
+        prefix: What the SDK's ids are prefixed with, so that two databases may have the same ones.
+    """
 
     NAME = "openai-agents"
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Say that no JSON object is of this kind."""
@@ -92,7 +101,7 @@ class OpenAIAgents:
 
         source = os.path.realpath(origin.path)
         said = os.fsencode(source).decode("utf-8", "backslashreplace")
-        taking = Taking(run, log, connection, said, _time_of(source, origin.mtime_us or 0))
+        taking = Taking(run, log, connection, said, _time_of(source, origin.mtime_us or 0), self._prefix)
         found = list(self._conversations(run, connection))
         share.total = len(found)
         for conversation in found:
@@ -105,7 +114,7 @@ class OpenAIAgents:
         seen: set[str] = set()
         for store in stores_of(connection):
             for session_id, created in sessions_of(connection, store):
-                for one in _of_session(run, connection, store, session_id, created):
+                for one in _of_session(run, connection, store, session_id, created, self._prefix):
                     if one.name in seen:
                         what = f"{one.name} stands in this database twice; that of `{store.messages}` was not imported"
                         run.tell(Problem(None, what))
@@ -115,18 +124,18 @@ class OpenAIAgents:
 
 
 def _of_session(
-    run: Run, connection: Connection, store: Store, session_id: str | None, created: object
+    run: Run, connection: Connection, store: Store, session_id: str | None, created: object, prefix: str
 ) -> Iterator[Conversation]:
     if session_id is None:
         run.tell(Problem(None, f"a session of `{store.messages}` has an id that is no text; it was not imported"))
         return
-    name = f"{NAMESPACE}:{session_id}"
+    name = f"{NAMESPACE}:{prefix}{session_id}"
     if not is_session(name):
         what = f"the id {session_id[:64]!r}, which names nobody or cannot be a name"
         run.tell(Problem(None, f"a session of `{store.messages}` has {what}; it was not imported"))
         return
     branches = branches_of(connection, store, session_id)
-    yield Conversation(name, store, session_id, MAIN if branches else None, created)
+    yield Conversation(name, store, session_id, MAIN if branches else None, created, name)
     for branch in branches:
         if branch is None or not is_session(own := f"{name}/branch/{branch}"):
             what = (
@@ -134,7 +143,7 @@ def _of_session(
             )
             run.tell(Problem(None, f"a branch of {name} has {what}; it was not imported"))
         elif branch != MAIN:
-            yield Conversation(own, store, session_id, branch, created)
+            yield Conversation(own, store, session_id, branch, created, name)
 
 
 def _time_of(path: str, mtime_us: int) -> dict[str, Any]:

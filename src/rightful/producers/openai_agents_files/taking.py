@@ -46,14 +46,18 @@ class Taking:
         connection: The database.
         source: Where it is.
         file_at: When it was last written.
+        prefix: What the SDK's ids are prefixed with in the ledger.
     """
 
-    def __init__(self, run: Run, log: Log, connection: sqlite3.Connection, source: str, file_at: Wire) -> None:
+    def __init__(
+        self, run: Run, log: Log, connection: sqlite3.Connection, source: str, file_at: Wire, prefix: str = ""
+    ) -> None:
         self._run = run
         self._log = log
         self._connection = connection
         self._source = source
         self._file_at = file_at
+        self._prefix = prefix
         self._parents: dict[str, Known | None] = {}
 
     def take(self, one: Conversation) -> None:
@@ -69,6 +73,7 @@ class Taking:
             return
         facts = {} if one.branch is None else {"branch": one.branch}
         facts |= {"of": one.parent} if one.parent else {}
+        facts |= {"session_prefix": self._prefix} if self._prefix else {}
         count = had.sources.count(self._source)
         if count:
             self._run.report.duplicate += 1
@@ -118,7 +123,8 @@ class Taking:
         if not any(row in had.times for row in rows) and had.alive and self._source not in had.sources:
             others = ", ".join(sorted(set(had.sources)))
             what = f"was imported from {others}, and this database has another conversation under that id"
-            self._problem(f"{one.name} {what}; nothing of it was imported")
+            fix = "Import this database with --session-prefix, such as --session-prefix app2/"
+            self._problem(f"{one.name} {what}; nothing of it was imported. {fix}")
             return True
         if self._is_newer(one, had, rows):
             return False
@@ -200,9 +206,10 @@ class Taking:
             if not isinstance(event, SessionStarted) or event.producer != PRODUCER or event.session in found:
                 continue
             said = event.extra or {}
-            if said.get("source") == self._source and (store := tables.get(str(said.get("table")))) is not None:
+            is_its = said.get("source") == self._source and said.get("session_prefix", "") == self._prefix
+            if is_its and (store := tables.get(str(said.get("table")))) is not None:
                 found = found | {event.session}
-                facts = {name: value for name, value in said.items() if name in ("branch", "of")}
+                facts = {name: value for name, value in said.items() if name in ("branch", "of", "session_prefix")}
                 self._missed(event.session, store, facts)
 
     def _missed(self, session: str, store: Store, facts: Wire) -> None:
