@@ -283,8 +283,9 @@ class _Taking:
             return
         cursor = self._cursor = Cursor(path, raw)
         self._events = events
-        shown, self._taken = self._exposures(value, raw, cursor, spool)
-        self._events = events + shown
+        if not claude_hook.contradicts(value):  # else nobody knows which session saw the lessons
+            shown, self._taken = self._exposures(value, raw, cursor, spool)
+            self._events = events + shown
         if self._events or spool.waiting():
             self._append(path, spool)
         if self._taken:

@@ -56,12 +56,15 @@ def run(args: argparse.Namespace) -> int:
         return _list(args)
     if args.limit is not None:
         raise UsageError("--limit is of the sessions that --sessions lists; nothing was counted.")
+    from rightful.reports.contradictions import contradictions
+
     policy = asking.policy_named(args.policy or "bound")
     with common.opened(args, readonly=True) as ledger:
         facts, unended = _facts(ledger)
         code = common.DONE
         try:
             rows, warnings, why = _coverage(args, ledger, policy)
+            warnings = [*warnings, *contradictions(ledger.log, calls=args.check)]
         except RightfulError as error:
             rows, warnings, why = None, [], str(error)
             code = error.exit_code if args.check else code

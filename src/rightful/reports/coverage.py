@@ -71,7 +71,7 @@ class Alarm(msgspec.Struct, frozen=True):
 
     Attributes:
         kind: `exposure-drop`, `grade-drop`, `binding-drop`, `transcript-drop`, `only-decays`, `no-rewards`,
-            `withheld-but-shown`, `doubtful-grades`, `unended-runs`, `earlier-rules`.
+            `withheld-but-shown`, `doubtful-grades`, `unended-runs`, `earlier-rules`, `identity`.
         what: A sentence.
         producer: Whose sessions, of a drop.
         day: Which day, of a drop.

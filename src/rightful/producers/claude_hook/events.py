@@ -16,6 +16,7 @@ Source: code.claude.com/docs/en/hooks (events and fields as of Claude Code 2.1).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,6 +45,7 @@ Wire = dict[str, Any]
 
 _OF_EVERY_CALL = frozenset({"session_id", "hook_event_name", "transcript_path", "cwd", "permission_mode"})
 _DIGEST_DIGITS = 32
+_TRANSCRIPT = re.compile(r"(?:\A|/)([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\.jsonl\Z")
 
 
 def input_of(raw: bytes) -> dict[str, Any]:
@@ -69,6 +71,13 @@ def session_id_of(value: Mapping[str, Any]) -> str:
         raise InvalidEventError("Expected a session id", "$.session_id")
     session_of(AGENT, raw, "$.session_id")
     return raw
+
+
+def contradicts(value: Mapping[str, Any]) -> bool:
+    """Return whether the path of the transcript names another session than `session_id` (claude-code issue 8564)."""
+    path = value.get("transcript_path")
+    named = _TRANSCRIPT.search(path) if isinstance(path, str) else None
+    return named is not None and named[1] != value.get("session_id")
 
 
 def events_of(value: Mapping[str, Any], at_us: int, nonce: str) -> list[Wire]:
@@ -163,6 +172,11 @@ def _beside(value: Mapping[str, Any], stated: Mapping[str, Any] | set[str]) -> d
 
 
 def _extra(value: Mapping[str, Any], *stated: str) -> dict[str, Any]:
-    """What a tool's event says beside its own fields and those that every call repeats."""
+    """What a tool's event says beside its own fields and those that every call repeats.
+
+    The path of the transcript is kept where it names another session than the call does.
+    """
     extra = {name: item for name, item in value.items() if name not in _OF_EVERY_CALL and name not in stated}
+    if contradicts(value):
+        extra["transcript_path"] = value["transcript_path"]
     return {"extra": extra} if extra else {}

@@ -1,0 +1,83 @@
+"""Contradictions of identity: kept when they are recorded, listed by `status`, and paid to nobody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+from tests.cli.test_hooked import given_on_stdin
+from tests.hooking import rows
+from tests.ledger.facts import fact
+
+import rightful
+from rightful.events import ToolCallSnapshotted, ToolResultSnapshotted
+
+CALLS = Path(__file__).parents[1] / "outside" / "hook-stale-session-id" / "calls.jsonl"
+A, B = "5d1c0a52-3b1e-4c1f-9a44-0b6f3a9c7e11", "9b7e2f40-1111-4d2e-8f00-2c2c2c2c2c2c"
+
+
+def warnings(run: Run, *words: str) -> tuple[int, list[str]]:
+    done = run("status", "--check", "--json", *words)
+    return done.code, [one["what"] for one in done.document["warnings"] if one["kind"] == "identity"]
+
+
+def test_a_hook_call_whose_ids_differ_is_kept_listed_and_pays_nobody(
+    run: Run, ledger: Path, home: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = here / "temp" / "claude-lesson-match" / f"{A}.json"
+    for number, line in enumerate(CALLS.read_text().splitlines()):
+        if number == 1:  # the lesson hook writes what it showed under the id that the calls from now on contradict
+            state.parent.mkdir()
+            state.write_text('{"injected": ["/lessons/git.md"], "last_pretool": 1785579331.25}')
+        given_on_stdin(monkeypatch, json.loads(line))
+        assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
+
+    found = [row.event for row in rows(ledger)]
+    assert [type(event).__name__ for event in found] == [
+        "SessionStarted", "ToolCallSnapshotted", "ToolResultSnapshotted",
+    ]  # fmt: skip
+    stale = {"transcript_path": f"/home/dev/.claude/projects/p/{B}.jsonl"}
+    assert [event.extra for event in found if isinstance(event, ToolCallSnapshotted | ToolResultSnapshotted)] == [
+        stale, {"tool_name": "Bash"} | stale,
+    ]  # fmt: skip
+    assert warnings(run) == (
+        1,
+        [
+            (
+                f"claude-code:{A}: its sources contradict each other on the session id: session_id {A} (#1), "
+                f"transcript_path of the hook {A} (#1), transcript_path of the hook {B} (#2)."
+            )
+        ],
+    )
+    assert run("posteriors", "--json").document["arms"] == {}
+
+
+def test_contradicting_folders_nonces_and_bound_files_are_listed(run: Run, ledger: Path) -> None:
+    session = f"claude-code:{A}"
+    with rightful.open(ledger) as opened:
+        opened.append(
+            [
+                fact("session.started", "1", session=session, cwd="/one", run_nonce="x"),
+                fact("session.started", "2", session=session, cwd="/two", producer="other", run_nonce="y"),
+                fact("session.started", "3", session=session, cwd="/later", producer="other"),
+                fact("transcript.bound", "4", session=session, uri=f"file:///p/{B}.jsonl", bytes=1, sha256="0" * 64,
+                     evidence="cwd-window"),
+            ]
+        )  # fmt: skip
+
+    code, found = warnings(run)
+
+    assert code == 1
+    assert [what.partition(" on the ")[2].partition(":")[0] for what in found] == [
+        "run nonce", "working folder", "session id",
+    ]  # fmt: skip
+    assert found[1].endswith("working folder: hook /one (#1), other /two (#2).")
+
+
+def test_sources_that_agree_are_not_listed(run: Run, ledger: Path) -> None:
+    with rightful.open(ledger) as opened:
+        opened.append([fact("session.started", "1", session=f"claude-code:{A}", cwd="/one", run_nonce="x")])
+
+    assert warnings(run)[1] == []
