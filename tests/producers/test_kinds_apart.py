@@ -13,6 +13,8 @@ from tests.producers.test_outside_inputs import OUTSIDE
 
 from rightful.app import Ledger
 from rightful.cli.import_ import AUTO, KINDS, kinds
+from rightful.producers.claude_code.transcript import ClaudeCode
+from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
 from rightful.producers.importing.files import Found, objects_of
 from rightful.producers.importing.loop import Import
 from rightful.producers.importing.reports import FileReport
@@ -94,6 +96,7 @@ FOREIGN_FILES = {
     for name, what in FOREIGN.items()
     for path in ([OUTSIDE / name] if (OUTSIDE / name).is_file() else sorted((OUTSIDE / name).rglob("*.json*")))
 }
+SESSION = "claude-code:00000000-0000-7000-8000-000000000001"
 OWN_FILES = {path: kind for path in FILES if (kind := expected(path)) is not None}
 
 
@@ -162,3 +165,27 @@ def test_a_hook_input_amid_unknown_objects_is_still_not_a_session(ledger: Ledger
         "what a hook is given on stdin (`rightful hook run` takes it); not imported by this version"
     ]
     assert ledger.log.head() == 0
+
+
+def test_what_an_older_version_read_from_a_foreign_file_is_withdrawn(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "qwen-code.jsonl"
+    shutil.copy(OUTSIDE / "01-qwen-code-taken-for-claude" / "qwen-code.jsonl", path)
+
+    def run() -> FileReport:
+        kept = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
+        importing = Import(ledger.log, kinds("claude-code"), 0, None, kept, False, lambda: kinds(AUTO))
+        [report] = importing.reports(str(path), io.BytesIO())
+        return report
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ClaudeCode, "recognises", lambda *_: True)
+        patched.setattr(ClaudeCode, "READER_VERSION", 1)
+        before = run()
+    after = run()
+
+    assert before.appended > 0
+    assert after.exit_code == 2
+    assert sum(row.type == "event.withdrawn" for row in ledger.read()) == before.appended
+    assert [entry.kind for entry in ledger.transcript(SESSION).entries if entry.withdrawn is not True] == []

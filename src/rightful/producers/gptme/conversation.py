@@ -51,6 +51,7 @@ class Gptme:
 
     NAME = "gptme"
     GROWS: Grows = REWRITTEN
+    READER_VERSION = 2  # files of other tools were read before
 
     def __init__(self) -> None:
         self._beside: Main | None = None
