@@ -71,7 +71,13 @@ def recognised(
         if count == limits.FOREIGN_OBJECTS:
             what = f"{ONLY} {count:,} objects were looked at"
             return Recognition(None, chain(head, [Problem(None, what, lost=False)] * any(True for _ in items)))
-    return Recognition(None, iter(head))
+    is_alone = origin.is_named and len(kinds) == 1
+    return Recognition(kinds[0] if is_alone and _is_emptied(head) else None, iter(head))
+
+
+def _is_emptied(head: list[Found | Problem]) -> bool:
+    """Return whether a file is empty or holds one torn line only, as while its tool writes it over."""
+    return len(head) <= 1 and all(isinstance(item, Problem) for item in head)
 
 
 def _first(kinds: Iterable[Kind], found: Found) -> Kind | None:
