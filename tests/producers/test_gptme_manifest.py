@@ -245,7 +245,7 @@ def test_a_file_beside_it_is_read_up_to_its_limit(
 
 
 def test_standard_input_has_no_files_beside_it(imported: Importer) -> None:
-    [report] = imported("manifest", "-", stdin=b"{}")
+    [report] = imported("manifest", "-", stdin=json.dumps(record(1, "pre", None)).encode())
 
     what = "Expected a file: a record says whose it is only with those beside it"
     assert said(report)["problems"] == [{"line": None, "what": what}]
