@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -192,3 +193,13 @@ def test_a_view_of_another_name_has_no_earlier_one(ledger: Ledger, imported: Imp
     assert [one.mode for one in compacted(ledger)] == ["mine"]
     assert history(ledger) == ["sys", "summary", "c"]
     assert len(rows(ledger)) == 6
+
+
+def test_a_conversation_written_over_by_its_view_alone_has_the_same_history(ledger: Ledger, imported: Importer) -> None:
+    outside = Path(__file__).parents[1] / "outside" / "gptme-view-over-conversation"
+    expected = json.loads((outside / "expect.json").read_text())["sessions"]["gptme:2026-08-01-blue-owl"]
+
+    imported("gptme", outside / "2")
+
+    found = [item.get("content") for item in ledger.history("gptme:2026-08-01-blue-owl").items]
+    assert found == expected["history"]

@@ -7,6 +7,7 @@ what is to be read back. It may also give the `problems` of the import, the sess
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,20 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.producers.conftest import Importer
+from tests.producers.conftest import KINDS, Importer
 
 from rightful.app import Ledger
 from rightful.cli.told import is_visible
 from rightful.events import SessionStarted
 from rightful.policies import policy_of
+from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
+from rightful.producers.importing.loop import import_paths
 from rightful.projections.transcripts.entries import Entry, Transcript
 from rightful.reports.coverage import days_of, ground_of
 from rightful.reports.sessions import sessions
 
 OUTSIDE = Path(__file__).parents[1] / "outside"
-OPEN: dict[str, str] = {
-    "gptme-view-over-conversation": "B16",
-}
+OPEN: dict[str, str] = {}
 """Rows that are not fixed yet: the folder, and the fault's id in the list of faults."""
 
 ROWS = [
@@ -40,9 +41,9 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_outside_input_gives_what_it_must(row: Path, ledger: Ledger, imported: Importer, tmp_path: Path) -> None:
+def test_outside_input_gives_what_it_must(row: Path, ledger: Ledger, tmp_path: Path) -> None:
     expected = json.loads((row / "expect.json").read_text())
-    problems = import_steps(row, expected, imported, tmp_path)
+    problems = import_steps(row, expected, ledger, tmp_path)
 
     found = {session: read_back(ledger, session, wanted) for session, wanted in expected["sessions"].items()}
 
@@ -62,7 +63,7 @@ def test_outside_input_imported_again_adds_nothing(
     row: Path, ledger: Ledger, imported: Importer, tmp_path: Path
 ) -> None:
     expected = json.loads((row / "expect.json").read_text())
-    import_steps(row, expected, imported, tmp_path)
+    import_steps(row, expected, ledger, tmp_path)
     before = ledger.log.head()
 
     imported(expected["kind"], tmp_path / "in")
@@ -70,7 +71,7 @@ def test_outside_input_imported_again_adds_nothing(
     assert ledger.log.head() == before
 
 
-def import_steps(row: Path, expected: dict[str, Any], imported: Importer, tmp_path: Path) -> list[str]:
+def import_steps(row: Path, expected: dict[str, Any], ledger: Ledger, tmp_path: Path) -> list[str]:
     """Import each step from the same place, as a tool that writes its files over would leave them.
 
     Returns:
@@ -79,7 +80,9 @@ def import_steps(row: Path, expected: dict[str, Any], imported: Importer, tmp_pa
     problems = []
     for step in expected["steps"]:
         shutil.copytree(row / step, tmp_path / "in", dirs_exist_ok=True, ignore=shutil.ignore_patterns("expect.json"))
-        reports = imported(expected["kind"], tmp_path / "in")
+        kept = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log)
+        paths = [str(tmp_path / "in")]
+        reports = import_paths(ledger.log, KINDS[expected["kind"]], paths, stdin=io.BytesIO(), checkpoints=kept)
         problems += [problem.what for report in reports for problem in report.problems if problem.lost]
     return problems
 

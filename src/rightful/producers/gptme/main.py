@@ -26,7 +26,8 @@ import msgspec
 from rightful.errors import InvalidEventError
 from rightful.producers.fields import digest, key_of
 from rightful.producers.gptme.beside import settings_of
-from rightful.producers.gptme.messages import NAMESPACE, Messages
+from rightful.producers.gptme.messages import NAMESPACE, Messages, Said
+from rightful.producers.gptme.overwritten import overwritten
 from rightful.producers.gptme.times import local_us
 from rightful.producers.importing.files import Found, Problem
 from rightful.producers.importing.growing import is_settled
@@ -73,6 +74,7 @@ class MainReader(GrowingReader):
         self._model: str | None = None
         self._told: list[str] = []
         self._gone: list[str] = []
+        self._before: list[Said] = []
         self._popped: dict[str, int] = {}
         self._notes: list[Problem] = []
         self._beside: Wire = {}
@@ -85,17 +87,28 @@ class MainReader(GrowingReader):
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on behind the last message, and what is still to be said to be gone."""
         own = {"began_us": self._began_us, "zone": self._zone, "model": self._model}
-        return self._messages.state() | own | {"told": self._told, "gone": self._gone, "popped": self._popped}
+        return (
+            self._messages.state()
+            | own
+            | {
+                "told": self._told,
+                "gone": self._gone,
+                "before": [[one.mark, *one.items] for one in self._before],
+                "popped": self._popped,
+            }
+        )
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on behind the last message."""
         self._messages.restore(state)
         self._began_us, self._zone, self._model = state["began_us"], state["zone"], state["model"]
         self._told, self._gone, self._popped = list(state["told"]), list(state["gone"]), dict(state["popped"])
+        self._before = [Said(mark, tuple(items)) for mark, *items in state["before"]]
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Keep what stood in the file, until it is known what stands there now."""
         self._gone = [*state["gone"], *(item for _, *items in state["standing"] for item in items)]
+        self._before = [Said(mark, tuple(items)) for mark, *items in state["before"] or state["standing"]]
         self._popped = dict(state["popped"])
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
@@ -123,9 +136,13 @@ class MainReader(GrowingReader):
         gone = [item for item in self._gone if item not in standing]
         yield from self._put_back(standing)
         if not gone:
-            self._gone = []
+            self._gone, self._before = [], []
         elif is_settled(Path(self._origin.path), self._origin.mtime_us):
-            self._gone = []
+            for compacted in overwritten(self._place.path, self._before, self._messages, self._origin.mtime_us):
+                yield compacted
+                covered = {item for item, _ in compacted["covers"]}
+                gone = [item for item in gone if item not in covered]
+            self._gone, self._before = [], []
             for item in gone:
                 self._popped[item] = nth = 1 - self._popped.get(item, 0)
                 yield self._messages.popped(item, at_us=self._origin.mtime_us, nth=nth) | {"at_basis": "file"}

@@ -1,0 +1,72 @@
+"""Conversations that gptme wrote over with a compacted view, as versions before February 2026 did (gptme issue 1389).
+
+The messages that are gone then were not taken back by the user: they gave way to the messages that the file has in
+their place, if a view beside it has these too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rightful import times
+from rightful.errors import InvalidEventError
+from rightful.producers.fields import digest, key_of
+from rightful.producers.gptme.messages import Messages, Said
+from rightful.producers.importing.files import Found, opened
+from rightful.producers.importing.growing import Lines
+from rightful.producers.importing.readers import Wire
+
+
+def overwritten(folder: Path, before: Sequence[Said], messages: Messages, mtime_us: int | None) -> Iterator[Wire]:
+    """Yield a compaction for each place at which messages gave way to others that a view has.
+
+    Args:
+        folder: The conversation's folder.
+        before: The messages that the file had.
+        messages: Those that it has now.
+        mtime_us: When it was last written; microseconds since 1970.
+    """
+    said = _of_views(folder, messages.folder)
+    if not said:
+        return
+    places = {one: at for at, one in enumerate(before)}
+    place, new = 0, list[Said]()
+    for one in messages.standing:
+        if one not in places:
+            new.append(one)
+            continue
+        gone = before[place : places[one]]
+        if new and gone and all(fresh.mark in said for fresh in new):
+            covers = [[item, 0] for old in (*gone, *new) for item in old.items]
+            items = [said[fresh.mark] for fresh in new]
+            key = key_of(messages.folder, "overwritten", digest([covers, items]))
+            head = messages.stamped("history.compacted", key) | {"at": times.text_of(mtime_us or 0), "at_basis": "file"}
+            yield head | {"covers": covers, "mode": "overwritten", "items": items}
+        place, new = places[one] + 1, []
+
+
+def _of_views(folder: Path, name: str) -> dict[str, Any]:
+    """Return the messages of all views of a conversation by their marks, as items of a history."""
+    found: dict[str, Any] = {}
+    for path in sorted((folder / "views").glob("*.jsonl")):
+        messages = Messages(name, None)
+        try:
+            with opened(str(path), follow=False) as file:
+                for item in Lines(file.stream):
+                    if isinstance(item, Found):
+                        _take(messages, item, found)
+        except OSError:
+            continue  # its own import reports what is wrong with it
+    return found
+
+
+def _take(messages: Messages, item: Found, found: dict[str, Any]) -> None:
+    try:
+        for _ in messages.take(item):
+            pass
+    except InvalidEventError:
+        return
+    said = {"role": item.value["role"], "content": item.value.get("content")}
+    found[messages.standing[-1].mark] = said
