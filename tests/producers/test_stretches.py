@@ -22,7 +22,7 @@ from rightful.app import Ledger
 from rightful.producers.claude_code.transcript import ClaudeCode
 from rightful.producers.codex.rollout import Codex
 from rightful.producers.copilot.session import Copilot
-from rightful.producers.grok import Grok
+from rightful.producers.grok.stream import Grok
 from rightful.producers.importing.files import Problem
 from rightful.producers.importing.readers import Kind, Origin
 
