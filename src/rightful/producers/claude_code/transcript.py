@@ -82,9 +82,8 @@ class ClaudeCode:
 
     NAME = NAMESPACE
     GROWS: Grows = APPENDED
-    STATE_VERSION = 2
+    STATE_VERSION = 3
     READER_VERSION = 2
-    STATE_VERSION = 2
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object holds what only a transcript, a stream log or a subagent's description holds."""
