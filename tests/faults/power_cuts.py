@@ -54,6 +54,7 @@ from pathlib import Path
 from rightful import limits
 from rightful.errors import StorageError
 from rightful.recorders import journal
+from rightful.recorders.appender import Appender
 from rightful.recorders.journal import Journal
 from rightful.recorders.writer import Writer
 from tests.faults.power_cuts import body

@@ -15,11 +15,16 @@ from eventsourcing.dcb.api import DCBEvent
 
 from rightful import limits
 from rightful.recorders import files
+from rightful.recorders import records as records_module
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import HEAD_BYTES, Record, record_of
+from rightful.recorders.records import HEAD_BYTES, START, Record, Seal
 
 ROOT = Path(__file__).parents[2]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+
+
+FORM = Seal(bytes(48), 1)
+"""The form of records, of which the checks are not looked at here."""
 
 
 def event(data: str = "data", *, tags: tuple[str, ...] = ()) -> DCBEvent:
@@ -35,6 +40,16 @@ def filled(folder: Path, count: int = 3) -> Path:
     with opened(folder, create=True) as recorder:
         for n in range(count):
             recorder.append([event(f"event-{n + 1}", tags=(f"tag{n + 1}",))])
+    return folder
+
+
+def unmarked(folder: Path, count: int = 3) -> Path:
+    """Make a store as `filled` does, whose last record is not marked durable, as where its process was killed."""
+    filled(folder, count - 1)
+    mark = journal(folder).read_bytes()[: records_module.ANCHORS_AT[0]]
+    with opened(folder) as recorder:
+        recorder.append([event(f"event-{count}", tags=(f"tag{count}",))])
+    overwrite(folder, 0, mark)
     return folder
 
 
@@ -62,8 +77,8 @@ def journal(folder: Path) -> Path:
 
 def records(folder: Path) -> list[tuple[int, Record]]:
     """Return the records of a store's journal, from its beginning on, each with the place where it begins."""
-    data, at, found = journal(folder).read_bytes(), 0, list[tuple[int, Record]]()
-    while (record := record_of(data[at : at + HEAD_BYTES])) is not None:
+    data, at, found = journal(folder).read_bytes(), START, list[tuple[int, Record]]()
+    while (record := FORM.record_of(data[at : at + HEAD_BYTES])) is not None:
         found.append((at, record))
         at += record.size
     return found

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 from eventsourcing.dcb.api import DCBEvent
 from tests.contracts.support import PATIENCE_S, together
-from tests.faults.support import event, filled, in_tables, opened, overwrite, records
+from tests.faults.support import event, filled, in_tables, journal, opened, records
 
 from rightful.errors import OutcomeUnknownError, StorageError, StoreFullError
 from rightful.recorders.port import View
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import END
+from rightful.recorders.records import END_BYTES
 
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> Iterator[LMDBRecorder]:
     with opened(filled(tmp_path / "s", 1)) as recorder:
-        recorder.append([event("before")])  # the first turn of a process writes again what is there
+        recorder.append([event("before")])
         yield recorder
 
 
@@ -64,10 +64,10 @@ def test_a_write_that_failed_was_not_written(
 
 def test_a_part_of_a_record_was_not_written_and_the_whole_of_it_was(tmp_path: Path) -> None:
     """Wherever the write stopped: what is said is what stands there, for this process and for the next."""
-    folder = filled(tmp_path / "s", 3)
-    size = records(folder)[2][1].size
-    for there in range(1, size + len(END)):
-        overwrite(folder, records(folder)[2][0], bytes(2 * size))
+    folder, size = filled(tmp_path / "s", 2), records(filled(tmp_path / "one more", 3))[2][1].size
+    whole = journal(folder).read_bytes()
+    for there in range(1, size + END_BYTES):
+        journal(folder).write_bytes(whole)
         with opened(folder) as recorder, pytest.MonkeyPatch.context() as patch:
             assert recorder.decide(lambda _: []) == 2
             _tear_next(patch, there)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from hashlib import sha256
 from pathlib import Path
 
 import lmdb
+import msgspec
 import pytest
 from tests.faults.support import event, filled, journal, needs_root, opened, overwrite, run, tabled
 
@@ -121,44 +123,87 @@ def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path: Path, con
     _assert_refused(folder, "its journal is another program's file, or damaged")
 
 
-def test_a_journal_of_zeros_has_no_rows_and_those_of_the_tables_stay(tmp_path: Path) -> None:
-    """As a new one: nothing tells that there was something. What the tables have is whole."""
+ZEROS = [(0, 512), (0, 4_096), (0, limits.JOURNAL_BYTES), (512, 1_024), (512, limits.JOURNAL_BYTES)]
+
+
+@pytest.mark.parametrize(("start", "end"), ZEROS)
+def test_a_journal_that_does_not_begin_as_one_is_refused_and_left_alone(tmp_path: Path, start: int, end: int) -> None:
+    """Its first sector, its first page, all of it, or all behind the durable mark: no store is without an anchor."""
+    folder = filled(tmp_path / "s", 20)
+    overwrite(folder, start, bytes(end - start))
+    if (start, end) == (512, 1_024):  # the first record proves what the anchor would
+        with opened(folder) as recorder:
+            assert [row.position for row in recorder.rows(0)] == list(range(1, 21))
+            assert recorder.append([event("next")]) == 21
+    else:
+        _assert_refused(folder, "its journal begins with zeros" if not start else "its journal is another program's")
+
+
+def test_a_journal_of_zeros_is_refused_where_the_tables_have_all_rows(tmp_path: Path) -> None:
     folder = tabled(tmp_path / "s", 3)
-    with opened(folder) as recorder:
-        assert recorder.append([event("in the journal")]) == 4
     journal(folder).write_bytes(bytes(limits.JOURNAL_BYTES))
-
-    with opened(folder) as recorder:
-        assert recorder.head() == 3
-        assert recorder.append([event("next")]) == 4
-        assert [each.event.data for each in recorder.read()] == [b"event-1", b"event-2", b"event-3", b"next"]
+    _assert_refused(folder, "its journal begins with zeros, so it is damaged")
 
 
-def test_a_journal_that_begins_behind_a_gap_is_refused_and_left_alone(tmp_path: Path) -> None:
-    """Tables of an older copy beside the journal of a newer one: rows between them are missing."""
-    folder, older = tmp_path / "s", tmp_path / "older"
-    tabled(folder, 2)
+def _rounds(folder: Path, count: int, name: str = "s") -> None:
+    """Have the tables take the journal so often, and leave two rows in it."""
+    for n in range(count):
+        with opened(folder) as recorder:
+            recorder.append([event(f"{name} {n} " + "x" * 200_000)])
+            recorder.append([event(f"{name} {n}")])
+            recorder.append([event(f"{name} {n}")])
+
+
+def _journal_of(older: Path, newer: Path) -> Path:
+    shutil.copy(journal(older), journal(newer))
+    return newer
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_tables_of_an_older_copy_beside_the_journal_of_a_newer_one_are_refused(tmp_path: Path, rounds: int) -> None:
+    """Rows between them are missing."""
+    folder, older = filled(tmp_path / "s", 2), tmp_path / "older"
+    shutil.copytree(folder, older)
+    _rounds(folder, rounds)
+
+    _assert_refused(_journal_of(folder, older), "its journal is (damaged, or an older copy|of another day)")
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_a_journal_of_an_older_copy_beside_newer_tables_is_refused(tmp_path: Path, rounds: int) -> None:
+    folder, older = filled(tmp_path / "s", 2), tmp_path / "older"
     shutil.copytree(folder, older)
     with opened(folder) as recorder:
-        assert recorder.append([event("x" * 200_000)]) == 3
-        assert recorder.append([event("behind")]) == 4
-    shutil.copy(journal(folder), journal(older))
+        recorder.append([event("one more")])
+    _rounds(folder, rounds)
 
-    _assert_refused(older, "its journal begins at position 4, and its tables end at 2")
+    _assert_refused(_journal_of(older, folder), "its journal is (damaged, or an older copy|of another day)")
 
 
-def test_a_journal_of_an_older_copy_beside_newer_tables_adds_nothing(tmp_path: Path) -> None:
-    folder, older = tmp_path / "s", tmp_path / "older"
-    filled(folder, 3)
-    shutil.copytree(folder, older)
+def test_a_journal_of_another_store_is_refused(tmp_path: Path) -> None:
+    """Of as many rows, in the same round, of the same events."""
+    _assert_refused(_journal_of(filled(tmp_path / "a"), filled(tmp_path / "b")), "its journal is that of another store")
+
+
+def test_a_journal_of_a_copy_that_went_on_by_itself_is_refused(tmp_path: Path) -> None:
+    """Both have the same id and key, as many rows, and the same number of rounds."""
+    folder, copy = filled(tmp_path / "s", 2), tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    _rounds(folder, 1, "one")
+    _rounds(copy, 1, "two")
+
+    _assert_refused(_journal_of(copy, folder), "its journal is of a copy of this store that went on by itself")
+
+
+def test_an_older_copy_of_the_journal_of_one_round_is_one_of_two_that_cannot_be_told(tmp_path: Path) -> None:
+    """The other is an older copy of the whole folder: a checkpoint kept elsewhere tells of both."""
+    folder = filled(tmp_path / "s", 2)
+    before = journal(folder).read_bytes()
     with opened(folder) as recorder:
-        assert recorder.append([event("x" * 200_000)]) == 4
-        assert recorder.append([event("behind")]) == 5
-    shutil.copy(journal(older), journal(folder))
-
+        assert recorder.append([event("lost")]) == 3
+    journal(folder).write_bytes(before)
     with opened(folder) as recorder:
-        assert recorder.head() == 4
-        assert [row.position for row in recorder.rows(0)] == [1, 2, 3, 4]
+        assert recorder.head() == 2
 
 
 def test_the_journal_has_its_room_on_disk_and_is_its_owners_alone(tmp_path: Path) -> None:
@@ -175,26 +220,21 @@ def test_what_a_store_says_of_itself_names_its_journal(tmp_path: Path) -> None:
         about = txn.get(ABOUT, db=env.open_db(b"meta", txn=txn, create=False))
 
     assert about is not None
-    assert about.startswith(b'{"format":2,"kind":"plain","id":"')
-    assert about.endswith(b'","journal_bytes":2097152}')
+    said = msgspec.json.decode(about)
+    check = said.pop("check")
+    assert sha256(msgspec.json.encode({**said, "check": ""})).hexdigest() == check
+    assert (said.pop("format"), said.pop("kind"), said.pop("journal_bytes")) == (3, "plain", 2_097_152)
+    assert (len(said.pop("id")), len(said.pop("key")), said) == (36, 64, {"rewriting": False})
 
 
-GOLDEN = (
-    "52664a3100000082000000000000000100000000000000000000000100000048deeb4e1af30ce693b9d9c151a8e081fcaf40"
-    "8bc55b4712b69491a9f79366a0b394c3f12d7d1e8ff7feaf7760201c2da0d072ddc3bbd04233743e69611301585900000000"
-    "0000000194c3f12d7d1e8ff7feaf7760201c2da0d072ddc3bbd04233743e6961130158599192c43594c3f12d7d1e8ff7feaf"
-    "7760201c2da0d072ddc3bbd04233743e69611301585993a47479706591a474616731c4076576656e742d31c0"
-)
-"""The first record of a plain store whose first event is `event-1`, as `filled` writes it, in hexadecimal."""
-
-
-def test_the_form_of_a_record_is_fixed(tmp_path: Path) -> None:
-    """Later versions read what this one wrote."""
-    folder = filled(tmp_path / "s", 1)
-    assert journal(folder).read_bytes().rstrip(b"\0").hex() == GOLDEN
-
-    opened(tmp_path / "empty", create=True).close()
-    overwrite(tmp_path / "empty", 0, bytes.fromhex(GOLDEN))
-    with opened(tmp_path / "empty") as recorder:
-        assert [(each.position, each.event) for each in recorder.read()] == [(1, event("event-1", tags=("tag1",)))]
-        assert recorder.append([event("next")]) == 2
+@pytest.mark.parametrize("name", ["id", "key", "format", "journal_bytes"])
+def test_what_a_store_says_of_itself_has_a_check(tmp_path: Path, name: str) -> None:
+    """A flip in the id would make another ledger of it."""
+    folder = filled(tmp_path / "s")
+    with lmdb.open(str(folder / "store"), max_dbs=9, lib_version=0) as env, env.begin(write=True) as txn:
+        meta = env.open_db(b"meta", txn=txn, create=False)
+        about = bytearray(txn.get(ABOUT, db=meta) or b"")
+        about[about.index(name.encode()) + len(name) + 3 - (name in {"format", "journal_bytes"})] ^= 1
+        txn.put(ABOUT, bytes(about), db=meta)
+    with pytest.raises(ForeignStoreError, match="does not fit its check"):
+        opened(folder, readonly=True)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from eventsourcing.dcb.api import DCBEvent
 from tests.contracts.support import PATIENCE_S
-from tests.faults.support import event, filled, opened, run
+from tests.faults.support import FORM, event, filled, opened, run
 
 from rightful.errors import StorageError
 from rightful.recorders.port import View
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import record_of
+from rightful.recorders.records import END_BYTES, HEAD_BYTES, START
 
 
 def _names(folder: Path) -> list[str]:
@@ -26,12 +26,12 @@ def _names(folder: Path) -> list[str]:
 
 def _record_at(folder: Path, position: int) -> tuple[int, int]:
     """Return where the record of a position begins and ends in the journal."""
-    data, at = (folder / "store/journal").read_bytes(), 0
-    while (record := record_of(data[at : at + 64])) is not None and record.first < position:
-        at += 64 + record.body_bytes
+    data, at = (folder / "store/journal").read_bytes(), START
+    while (record := FORM.record_of(data[at : at + HEAD_BYTES])) is not None and record.first < position:
+        at += record.size
     assert record is not None
     assert record.first == position
-    return at, at + 64 + record.body_bytes
+    return at, at + record.size
 
 
 def _put(folder: Path, at: int, data: bytes) -> None:
@@ -50,7 +50,7 @@ KILLED_BEFORE_ANY_SYNC = """
 import contextlib, os, sys
 from pathlib import Path
 from rightful.errors import OutcomeUnknownError
-from tests.faults.support import event, opened
+from tests.faults.support import FORM, event, opened
 folder, *names = sys.argv[1:]
 recorder = opened(Path(folder))
 recorder.decide(lambda view: [])
@@ -112,7 +112,7 @@ def _forgotten(recorder: LMDBRecorder, folder: Path) -> None:
 OTHERS = """
 import sys
 from pathlib import Path
-from tests.faults.support import event, opened
+from tests.faults.support import FORM, event, opened
 with opened(Path(sys.argv[1])) as recorder:
     assert [recorder.append([event(name)]) for name in sys.argv[2:]] == [3, 4][: len(sys.argv) - 2]
 """
@@ -205,7 +205,9 @@ def test_behind_each_record_stands_its_end(tmp_path: Path) -> None:
     """Of records whose place a longer one takes, none is left that could count."""
     folder = filled(tmp_path / "s", 2)
     with opened(folder) as recorder:
-        _put(folder, _record_at(folder, 2)[1], os.urandom(1_000))
+        at, other = _record_at(folder, 2)[1], os.urandom(1_000)
+        _put(folder, at, other)
         recorder.append([event("mine")])
         _, end = _record_at(folder, 3)
-        assert (folder / "store/journal").read_bytes()[end : end + 4] == bytes(4)
+        assert (folder / "store/journal").read_bytes()[end : end + END_BYTES] != other[end - at :][:END_BYTES]
+        assert (folder / "store/journal").read_bytes()[end + END_BYTES :][:500] == other[end - at + END_BYTES :][:500]

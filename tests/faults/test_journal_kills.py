@@ -44,7 +44,7 @@ def data(recorder: LMDBRecorder) -> list[str]:
 @contextmanager
 def held_after_its_last_write(folder: Path) -> Iterator[int]:
     """Run a process that commits into the tables; strace holds it behind the write that names the commit's pages."""
-    inject = "inject=pwrite64:delay_exit=60000000:when=2"  # the first write is the journal's, in its first turn
+    inject = "inject=pwrite64:delay_exit=60000000:when=1"
     strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=pwrite64", "-e", inject]
     command = [*strace, "sh", "-c", 'echo $$; exec "$@"', "sh", sys.executable, "-c", INTO_TABLES, str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=reach(), start_new_session=True) as process:

@@ -13,9 +13,9 @@ from rightful import limits
 from rightful.errors import ForeignStoreError
 from rightful.recorders.port import LedgerEvent
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import END, HEAD_BYTES, TREE_BYTES
+from rightful.recorders.records import END_BYTES, HEAD_BYTES, START, TREE_BYTES
 
-EXTRA_BYTES = HEAD_BYTES + TREE_BYTES + 16 + len(END)
+EXTRA_BYTES = HEAD_BYTES + TREE_BYTES + 16 + END_BYTES
 """What a record of one row takes at most beside the row."""
 
 
@@ -82,13 +82,13 @@ def test_the_last_record_ends_within_the_file(
 ) -> None:
     monkeypatch.setattr(limits, "JOURNAL_BYTES", 64 * 1024)
     folder = filled(tmp_path / "s", 1)
-    left = limits.JOURNAL_BYTES - records(folder)[0][1].size
+    left = limits.JOURNAL_BYTES - START - records(folder)[0][1].size
     with opened(folder) as recorder:
         assert recorder.append(_sized(left - EXTRA_BYTES + more)) == 2
         assert in_tables(recorder) == tabled
     at, last = records(folder)[-1]
 
-    assert at + last.size + len(END) <= journal(folder).stat().st_size == limits.JOURNAL_BYTES
+    assert at + last.size + END_BYTES <= journal(folder).stat().st_size == limits.JOURNAL_BYTES
     with opened(folder) as recorder:
         assert recorder.append([event("next")]) == 3
         assert [row.position for row in recorder.rows(0)] == [1, 2, 3]
@@ -114,7 +114,7 @@ def test_a_journal_that_was_emptied_again_and_again_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records of all sizes end anywhere, so that each round leaves something else behind them."""
-    monkeypatch.setattr(limits, "JOURNAL_BYTES", 32 * 1024)
+    monkeypatch.setattr(limits, "JOURNAL_BYTES", 32 * 1024 + START)
     wanted: list[bytes] = []
     for n in range(12):
         with opened(tmp_path / "s", create=True) as recorder:

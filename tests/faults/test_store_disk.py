@@ -215,11 +215,12 @@ def test_what_is_said_of_an_append_is_true_when_the_system_fails_anywhere(
     """Each call that a commit makes fails once; then the store is asked what it has.
 
     A commit into the tables syncs its pages and then writes the page that names them: if either fails, it is not
-    there. A record in the journal that could not be synced may be there or not.
+    there. A record in the journal that could not be synced may be there or not. What a commit into the tables
+    writes into the journal afterwards only saves the next reader some work.
     """
     folder = filled(tmp_path / "s", 1)
     inject, log = f"inject={call}:error={error}:when={first + at}", tmp_path / "strace"
-    traced = ("strace", "-f", "-qq", "-o", str(log), "-e", f"trace={call}", "-e", inject)
+    traced = ("strace", "-f", "-y", "-qq", "-o", str(log), "-e", f"trace={call}", "-e", inject)
     done = run(APPEND, folder, small_bytes, prefix=traced)
     if "ptrace" in done.stderr:
         pytest.skip("this machine lets nobody trace")
@@ -232,7 +233,11 @@ def test_what_is_said_of_an_append_is_true_when_the_system_fails_anywhere(
     for name, outcome in said.items():
         if outcome != "unknown":
             assert (name in there) == (outcome == "written"), said
-    assert log.read_text().count("(INJECTED)") == 1
+    injected = [line for line in log.read_text().splitlines() if "(INJECTED)" in line]
+    assert len(injected) == 1
+    if not small_bytes and "/store/journal>" in injected[0]:
+        assert list(said.values()) == ["written"] * 4
+        return
     failed = "unknown" if call == "fdatasync" and small_bytes else "not written"
     assert list(said) == ["e0", "e1", "e2", "e3"], done.stderr
     assert sorted(said.values()) == sorted([failed, "written", "written", "written"]), "the handle does not go on"

@@ -132,9 +132,9 @@ def test_a_store_of_a_newer_form_is_refused(tmp_path: Path) -> None:
     with lmdb.open(str(store), max_dbs=9, lib_version=0) as env:
         meta = env.open_db(b"meta")
         with env.begin(write=True) as txn:
-            txn.put(b"about", b'{"format":3,"kind":"plain","id":"x"}', db=meta)
+            txn.put(b"about", b'{"format":4,"kind":"plain","id":"x"}', db=meta)
 
-    with pytest.raises(ForeignStoreError, match="its format is 3; this program knows 2"):
+    with pytest.raises(ForeignStoreError, match="its format is 4; this program knows 3"):
         opened(tmp_path / "s")
 
 

@@ -94,7 +94,7 @@ def test_after_the_sync_of_who_follows_failed_who_wrote_is_not_answered_from_ano
 
     with monkeypatch.context() as patch, ThreadPoolExecutor() as pool:
         assert recorder.head() == 3
-        recorder.tables().settle()
+        recorder.tables().settle(recorder.tables().env.last_transaction())
         patch.setattr(os, "fdatasync", fail_first)
         followed = pool.submit(recorder.settle)
         assert begun.wait(PATIENCE_S)
@@ -160,7 +160,7 @@ def test_who_is_about_to_read_when_another_handle_begins_to_write_misses_nothing
         with opened(tmp_path / "s") as writer:
             assert before.now()[1] == 3
             syncs = _syncs(reader, monkeypatch)
-            before.settle(for_answer=False)
+            before.settle()
             assert syncs == [3]
             assert writer.append([event("mine")]) == 4
             assert before.now()[1] == 4

@@ -21,6 +21,7 @@ from rightful import limits
 from rightful.errors import BusyError, ClosedError, InUseError, OutcomeUnknownError, ReadOnlyStoreError
 from rightful.recorders import locks
 from rightful.recorders.recorder import LMDBRecorder
+from rightful.recorders.records import Tabled
 
 
 def _decide_and_stay(pipe: Connection, folder: Path) -> None:
@@ -361,15 +362,15 @@ def test_who_looks_at_the_journal_while_another_thread_closes_the_store_is_told(
     recorder = opened(filled(tmp_path / "s"))
     assert recorder._store is not None
     env = recorder._store.env
-    looking, real = threading.Event(), env.journal._head
+    looking, real = threading.Event(), env.journal._tabled
 
-    def head() -> int:
+    def tabled() -> Tabled:
         looking.set()
         while not env._closed:
             threading.Event().wait(0.001)
         return real()
 
-    env.journal._head = head
+    env.journal._tabled = tabled
     with ThreadPoolExecutor() as pool:
         said = pool.submit(recorder.head)
         assert looking.wait(PATIENCE_S)

@@ -12,16 +12,16 @@ from typing import NamedTuple
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.recorders.journals import Disk
 
 from rightful import limits
 from rightful.recorders import journal as module
 from rightful.recorders.codec import PlainCodec
 from rightful.recorders.journal import Journal
-from rightful.recorders.records import END
+from rightful.recorders.records import END_BYTES, START, Tabled
 from rightful.recorders.tail import Kept
 
-FILE_BYTES = 6_000
-END_BYTES = len(END)
+FILE_BYTES = START + 6_000
 _pwrite = os.pwrite
 
 
@@ -41,8 +41,7 @@ class World:
     """A file, the tables, two processes that write in turns, and two that read. What stands is known here."""
 
     def __init__(self, folder: Path, turns: list[Turn], pauses: list[int], patch: pytest.MonkeyPatch) -> None:
-        self.path, self.tabled = folder / "journal", 0
-        self.path.write_bytes(bytes(FILE_BYTES))
+        self.disk = Disk(folder / "journal", FILE_BYTES)
         self.stands: list[bytes] = []
         self.trees: dict[int, bytes] = {0: b""}
         self.fds: list[int] = []
@@ -55,14 +54,18 @@ class World:
         self.steps = (step for turn in turns for step in self.turn(turn))
 
     def fd(self) -> int:
-        self.fds.append(os.open(self.path, os.O_RDWR))
+        self.fds.append(os.open(self.disk.path, os.O_RDWR))
         return self.fds[-1]
 
+    @property
+    def tabled(self) -> int:
+        return self.disk.tables.size
+
     def opened(self) -> Journal:
-        return Journal(self.path.parent, self.fd(), PlainCodec(), lambda: self.tabled)
+        return Journal(self.disk.path.parent, self.fd(), PlainCodec(), self.disk.tabled, self.disk.bond)
 
     def write(self, fd: int, data: bytes, at: int) -> None:
-        if self.pending is None:
+        if self.pending is None or at < START:
             _pwrite(fd, data, at)
         else:
             self.pending.append((fd, data, at))
@@ -76,27 +79,33 @@ class World:
         head = max(last, self.tabled)
         assert head == len(self.stands), "a writer does not see all that stands"
         if head == self.tabled and (tail.rows or tail.start != head):
-            journal.emptied(head)
+            journal.look_again(head)
+            journal.now()
         tail, rows = journal.tail, self.new_rows(turn)
         tail.grow(rows, [])
         yield
         if turn.large or not journal.has_room(rows):
+            if journal.closing() is not None:
+                journal.settle(journal.answered())
             self.stand(rows)
-            self.tabled = len(self.stands)
+            tables = self.disk.take(journal, len(self.stands))
             yield
-            journal.emptied(self.tabled)
+            if turn.dies:  # before it began the next round
+                self.writers[turn.writer] = self.opened()
+                return
+            journal.emptied(tables)
         else:
             yield from self.written(journal, rows, turn)
         if turn.dies:
             self.writers[turn.writer] = self.opened()
         elif turn.synced:
-            journal.settle(for_answer=True)
+            journal.settle(journal.answered())
         yield
 
     def written(self, journal: Journal, rows: list[Kept], turn: Turn) -> Iterator[None]:
         self.pending = []
         journal.write(rows, f"tree of {len(self.stands) + len(rows)}".encode())
-        ((fd, data, at),) = self.pending
+        ((fd, data, at),) = self.pending  # the anchor of a round was written, and synced
         self.pending = None
         cut = int(len(data) * turn.cut)
         _pwrite(fd, data[:cut], at)
@@ -128,15 +137,15 @@ class Reader(Journal):
 
     def __init__(self, world: World, pauses: Iterator[int]) -> None:
         self.world, self.pauses, self.saw = world, pauses, 0
-        super().__init__(world.path.parent, world.fd(), PlainCodec(), self.tabled)
+        super().__init__(world.disk.path.parent, world.fd(), PlainCodec(), self.tables, world.disk.bond)
 
     def pause(self) -> None:
         for _ in range(next(self.pauses)):
             next(self.world.steps, None)
 
-    def tabled(self) -> int:
+    def tables(self) -> Tabled:
         self.pause()
-        return self.world.tabled
+        return self.world.disk.tables
 
     def _read(self, at: int, count: int) -> bytes:
         self.pause()
@@ -147,7 +156,7 @@ class Reader(Journal):
         world = self.world
         before = max(len(world.stands), self.saw)
         tail, last, tree = self.now()
-        tabled = self.tabled()
+        tabled = self.tables().size
         self.saw = max(last, tabled)
         assert before <= self.saw <= len(world.stands), "what was seen before is gone, or what is not there was seen"
         assert self.saw in world.trees, "half a commit was seen"

@@ -4,79 +4,34 @@ from __future__ import annotations
 
 import os
 import threading
+import uuid
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import pytest
 from eventsourcing.dcb.api import DCBEvent
 from tests.contracts.base import event
 from tests.contracts.support import PATIENCE_S, together
+from tests.recorders.journals import ID, KEY, Disk, empty, seen, write
 
 from rightful import limits
 from rightful.errors import ClosedError, ForeignStoreError
-from rightful.recorders import journal as journals
+from rightful.recorders import chain
 from rightful.recorders.codec import PlainCodec
 from rightful.recorders.environment import Environment
 from rightful.recorders.journal import Journal
 from rightful.recorders.port import LedgerEvent
 from rightful.recorders.recorder import LMDBRecorder
+from rightful.recorders.records import END_BYTES, HEAD_BYTES, START, Tabled
 from rightful.recorders.tail import Kept
-
-RECORD_BYTES = END_BYTES = 64
-
-
-class Disk:
-    """A journal's file, and how far the tables are."""
-
-    def __init__(self, path: Path, size: int = 65_536) -> None:
-        self.path, self.head = path, 0
-        path.write_bytes(bytes(size))
-
-    def open(self) -> Journal:
-        return Journal(self.path.parent, os.open(self.path, os.O_RDWR), PlainCodec(), lambda: self.head)
-
-    def change(self, at: int, to: bytes) -> None:
-        with self.path.open("r+b") as file:
-            file.seek(at)
-            file.write(to)
-
-    def flip(self, at: int) -> None:
-        self.change(at, bytes([self.path.read_bytes()[at] ^ 1]))
+from rightful.tree import EMPTY_ROOT
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Disk:
     return Disk(tmp_path / "journal")
-
-
-def kept(word: str) -> Kept:
-    return Kept(bytes(32) + word.encode(), None)
-
-
-def write(journal: Journal, *words: str, durable: bool = True) -> None:
-    """Commit rows as the writer does, in its turn."""
-    journal.begin_turn()
-    tail, last, _ = journal.now()
-    assert tail.last == last
-    rows = [kept(word) for word in words]
-    tail.grow(rows, [DCBEvent(type="t", data=b"", tags=[]) for _ in rows])
-    journal.write(rows, b"tree of " + str(tail.last).encode())
-    if durable:
-        journal.settle(for_answer=True)
-
-
-def empty(disk: Disk, journal: Journal, *words: str) -> None:
-    """Commit rows into the tables, with all that the journal has."""
-    journal.begin_turn()
-    disk.head = journal.now()[1] + len(words)
-    journal.emptied(disk.head)
-
-
-def seen(journal: Journal) -> list[str | None]:
-    tail, last, _ = journal.now()
-    rows = tail.after(tail.start, last)
-    return [None if row.value is None else row.value[32:].decode() for row in rows]
 
 
 # -- the bytes -------------------------------------------------------------------------------
@@ -87,54 +42,74 @@ ROWS = [
     event("three", "", ("",)),
 ]
 ROOT_OF_3 = bytes.fromhex("91195474c49f5ea768a815753c541721d2fdb71051b38e771ff3e49dff8d181f")
-GOLDEN = bytes.fromhex(
-    # RfJ1, size of the body, first position, durable through, rows, size of the tree
-    "52664a31 00000079 0000000000000001 0000000000000000 00000001 00000048"
-    # the check
-    "903a34151570c30bc91639f51aa2fb27219d49fafce11160b9c467e612b2e301"
-    # the tree: its root, its size, and its peaks
-    "fb2c8609df3e130a0909905ec02967b8b76d71098a036e8248cb57ef887ed0da"
-    "0000000000000001"
-    "fb2c8609df3e130a0909905ec02967b8b76d71098a036e8248cb57ef887ed0da"
-    # the rows
-    "9192c42cfb2c8609df3e130a0909905ec02967b8b76d71098a036e8248cb57ef887ed0da93a47479706590c4036f6e65"
-    "c0"
-    # RfJ1, size of the body, first position, durable through, rows, size of the tree
-    "52664a31 000000da 0000000000000002 0000000000000001 00000002 00000068"
-    # the check
-    "70a96eb0f7b7658898e34b9a6d1b22d5878e2ec58e884fa6db5175d93c5ef3e5"
-    # the tree: its root, its size, and its peaks
-    "91195474c49f5ea768a815753c541721d2fdb71051b38e771ff3e49dff8d181f"
-    "0000000000000003"
-    "f79492605e74302811292d761c48628f3bdd055ab7ab292246a2d8610d2ce130301e254ed092b4877937aaf3494fb0f8"
-    "81930291771f80246911705f994bf466"
-    # the rows
-    "9292c4303607642f7279f2f3e87bebec352b4554b1f7e26711311158a082bba2b7418dab93a46b696e6492a162a163c4"
-    "0374776fc40d73616c7420616e6420626f647992c42b301e254ed092b4877937aaf3494fb0f881930291771f80246911"
-    "705f994bf46693a091a0c4057468726565c0"
-)
+BODIES = [
+    bytes.fromhex(
+        # the tree: its root, its size, and its peaks
+        "fb2c8609df3e130a0909905ec02967b8b76d71098a036e8248cb57ef887ed0da"
+        "0000000000000001"
+        "fb2c8609df3e130a0909905ec02967b8b76d71098a036e8248cb57ef887ed0da"
+        # the rows
+        "9192c42cfb2c8609df3e130a0909905ec02967b8b76d71098a036e8248cb57ef887ed0da93a47479706590c4036f6e65"
+        "c0"
+    ),
+    bytes.fromhex(
+        # the tree: its root, its size, and its peaks
+        "91195474c49f5ea768a815753c541721d2fdb71051b38e771ff3e49dff8d181f"
+        "0000000000000003"
+        "f79492605e74302811292d761c48628f3bdd055ab7ab292246a2d8610d2ce130301e254ed092b4877937aaf3494fb0f8"
+        "81930291771f80246911705f994bf466"
+        # the rows
+        "9292c4303607642f7279f2f3e87bebec352b4554b1f7e26711311158a082bba2b7418dab93a46b696e6492a162a163c4"
+        "0374776fc40d73616c7420616e6420626f647992c42b301e254ed092b4877937aaf3494fb0f881930291771f80246911"
+        "705f994bf46693a091a0c4057468726565c0"
+    ),
+]
+"""The bodies of two records: the form of a body is that of format 2."""
 
 
-def test_two_records_of_known_rows_have_these_bytes(tmp_path: Path) -> None:
+def keyed(number: int, *parts: bytes) -> bytes:
+    """Return the keyed hash, as the page of the form has it."""
+    name = KEY + uuid.UUID(ID).bytes + number.to_bytes(8, "big") + bytes(8)
+    return sha256(name + b"".join(parts)).digest()
+
+
+def beginning(mark: bytes) -> bytes:
+    anchor = b"RfA3" + (1).to_bytes(8, "big") + bytes(8) + uuid.UUID(ID).bytes + bytes(32) + EMPTY_ROOT
+    return mark.ljust(512, b"\0") + (anchor + keyed(1, anchor)).ljust(1_024, b"\0")
+
+
+def record(body: bytes, first: int, durable: int, rows: int, tree: int, before: bytes) -> bytes:
+    head = b"RfJ3" + len(body).to_bytes(4, "big") + first.to_bytes(8, "big") + durable.to_bytes(8, "big")
+    head += rows.to_bytes(4, "big") + tree.to_bytes(4, "big") + before
+    return head + keyed(1, head, body) + body
+
+
+def test_two_records_of_known_rows_have_these_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "urandom", lambda count: KEY[:count])
+    monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(ID))
     with LMDBRecorder(tmp_path / "s", kind="plain", create=True) as recorder:
+        new = (tmp_path / "s/store/journal").read_bytes()
         recorder.append(ROWS[:1])
         recorder.append(ROWS[1:])
 
+    start = beginning(b"")
+    one = record(BODIES[0], 1, 0, 1, 72, start[512 + 100 : 512 + 132])
+    two = record(BODIES[1], 2, 1, 2, 104, one[64:96])
+    mark = b"RfM3" + b"".join(each.to_bytes(8, "big") for each in (1, 3, 1_536 + len(one) + len(two))) + two[64:96]
     found = (tmp_path / "s/store/journal").read_bytes()
-    assert found[: len(GOLDEN)].hex(" ", 8) == GOLDEN.hex(" ", 8)
-    assert found[len(GOLDEN) :].strip(b"\0") == b""
-
-
-def test_the_check_of_a_record_is_over_the_one_before_and_all_else_that_it_has() -> None:
-    second = RECORD_BYTES + int.from_bytes(GOLDEN[4:8], "big")
-    one, two = GOLDEN[:second], GOLDEN[second:]
-
-    assert sha256(one[:32] + one[64:]).digest() == one[32:64]
-    assert sha256(one[32:64] + two[:32] + two[64:]).digest() == two[32:64]
+    end = keyed(1, b"RfE3", two[64:96])
+    whole = beginning(mark + keyed(1, mark)) + one + two + end
+    assert found[: len(whole)].hex(" ", 8) == whole.hex(" ", 8)
+    assert found[len(whole) :].strip(b"\0") == b""
+    assert new[512:1_536] == start[512:]
+    assert new[1_536:].rstrip(b"\0") == keyed(1, b"RfE3", start[512 + 100 : 512 + 132])
 
 
 def test_what_an_earlier_program_wrote_is_read_as_its_rows(disk: Disk) -> None:
-    disk.change(0, GOLDEN)
+    start = beginning(b"")
+    one = record(BODIES[0], 1, 0, 1, 72, start[512 + 100 : 512 + 132])
+    two = record(BODIES[1], 2, 1, 2, 104, one[64:96])
+    disk.change(1_536, one + two + keyed(1, b"RfE3", two[64:96]))
     journal = disk.open()
     tail, last, tree = journal.now()
 
@@ -155,8 +130,7 @@ def test_a_new_journal_has_its_size_on_the_disk(tmp_path: Path) -> None:
 
 
 def in_tables(recorder: LMDBRecorder) -> int:
-    assert recorder._store is not None
-    return recorder._store.env._tabled()
+    return recorder.tables().env.tabled().size
 
 
 @pytest.mark.parametrize(("more", "tabled"), [(0, 0), (1, limits.JOURNAL_ROWS + 1)], ids=["at", "past"])
@@ -185,8 +159,9 @@ def test_rows_of_a_commit_that_are_so_large_go_into_the_journal(tmp_path: Path, 
 
 def test_a_record_for_which_there_is_no_room_is_not_begun(disk: Disk) -> None:
     """Room is needed for the largest tree, 16 bytes more a row than what the row has, and what ends a journal."""
-    around = RECORD_BYTES + 16 + 32 + 8 + 64 * 32 + END_BYTES
+    around = START + HEAD_BYTES + 16 + 32 + 8 + 64 * 32 + END_BYTES
     whole = Disk(disk.path, 8_192).open()
+    whole.now()
     assert whole.has_room([Kept(bytes(8_192 - around), None)])
     assert not whole.has_room([Kept(bytes(8_193 - around), None)])
     assert whole.has_room([Kept(bytes(100), bytes(8_092 - around))])
@@ -194,30 +169,26 @@ def test_a_record_for_which_there_is_no_room_is_not_begun(disk: Disk) -> None:
 
 
 def test_a_full_journal_is_read_to_its_last_byte(disk: Disk) -> None:
-    disk = Disk(disk.path, 4_096 + END_BYTES)
+    disk = Disk(disk.path, START + 4_096 + END_BYTES)
     journal = disk.open()
-    body = b"tree of 1" + bytes([0x91, 0x92, 0xC5]) + (4_096 - RECORD_BYTES - 15).to_bytes(2, "big")
-    write(journal, "x" * (4_096 - RECORD_BYTES - len(body) - 1 - 32))
+    body = b"tree of 1" + bytes([0x91, 0x92, 0xC5]) + (4_096 - HEAD_BYTES - 15).to_bytes(2, "big")
+    write(journal, "x" * (4_096 - HEAD_BYTES - len(body) - 1 - 32))
 
-    assert disk.path.read_bytes()[-END_BYTES - 1 :] == b"\xc0" + bytes(END_BYTES), (
-        "the journal does not end with the file"
-    )
-    assert seen(disk.open()) == seen(journal) == ["x" * (4_096 - RECORD_BYTES - len(body) - 1 - 32)]
+    assert disk.path.read_bytes()[-END_BYTES - 1] == 0xC0, "the journal does not end with the file"
+    assert seen(disk.open()) == seen(journal) == ["x" * (4_096 - HEAD_BYTES - len(body) - 1 - 32)]
 
 
-@pytest.mark.parametrize(
-    "beyond", [-2 * RECORD_BYTES, -RECORD_BYTES - 1, -RECORD_BYTES, -1, 0, 1, RECORD_BYTES, 20_000]
-)
+@pytest.mark.parametrize("beyond", [-2 * HEAD_BYTES, -HEAD_BYTES - 1, -HEAD_BYTES, -1, 0, 1, HEAD_BYTES, 20_000])
 @pytest.mark.parametrize("known", [0, 1], ids=["all is new", "one is known"])
 def test_records_are_read_wherever_what_is_read_at_once_ends(disk: Disk, known: int, beyond: int) -> None:
     """Before a record, in its head, at its end, or far before that."""
     journal, reader = disk.open(), disk.open()
     write(journal, "one")
-    start = journal._end if known else 0
+    start = journal._end if known else START
     assert not known or seen(reader) == ["one"]
-    long = "x" * (start + journals._BLOCK_BYTES + beyond - journal._end - RECORD_BYTES - len(b"tree of 2") - 6 - 32)
+    long = "x" * (start + chain._BLOCK_BYTES + beyond - journal._end - HEAD_BYTES - len(b"tree of 2") - 6 - 32)
     write(journal, long)
-    assert journal._end == start + journals._BLOCK_BYTES + beyond
+    assert journal._end == start + chain._BLOCK_BYTES + beyond
     assert seen(disk.open()) == ["one", long]
     write(journal, "three")
     write(journal, "four")
@@ -268,19 +239,20 @@ def test_a_reader_that_slept_through_several_rounds_sees_the_last(disk: Disk) ->
             for _ in range(number + 1):
                 write(journal, f"{rounds}.{number}")
         assert seen(reader) == [f"{rounds}.{rounds - 1}"] * rounds
-        assert reader.now()[1:] == (journal.now()[1], b"tree of " + str(disk.head + rounds).encode())
+        assert reader.now()[1:] == (journal.now()[1], b"tree of " + str(disk.tables.size + rounds).encode())
 
 
 def test_one_who_has_the_turn_after_the_tables_took_all_begins_anew(disk: Disk) -> None:
     one, two = disk.open(), disk.open()
     write(one, "1", "2")
     assert seen(two) == ["1", "2"]
-    empty(disk, one, "3")
-    two.emptied(3)  # as the appender does when it finds all rows in the tables
+    one.settle()
+    disk.take(one, 3)  # and it was killed before it wrote the anchor
+    two.look_again(3)  # as the appender does when it finds all rows in the tables
     write(two, "4")
 
     assert (seen(one), one.now()[1]) == (["4"], 4)
-    assert disk.path.read_bytes()[8:16] == (4).to_bytes(8, "big"), "it was not written at the beginning"
+    assert disk.path.read_bytes()[START + 8 : START + 16] == (4).to_bytes(8, "big"), "not at the beginning"
 
 
 def damaged_after(disk: Disk, *, durable: tuple[bool, ...]) -> Journal:
@@ -321,7 +293,7 @@ def test_a_damaged_record_is_not_believed_about_what_is_durable(disk: Disk) -> N
     journal = disk.open()
     for word in ("one", "two", "three"):
         write(journal, word)
-    at = disk.path.read_bytes().index(b"RfJ1", 1)
+    at = disk.path.read_bytes().index(b"RfJ3", START + 1)
     disk.flip(at + 16)  # the highest byte of what it says is durable
     reader = disk.open()
 
@@ -333,7 +305,7 @@ def test_a_damaged_record_whose_rows_cannot_be_told_has_damaged_rows(disk: Disk)
     journal = disk.open()
     write(journal, "one", "two")
     write(journal, "three")
-    disk.flip(31)  # the size of its tree
+    disk.flip(START + 31)  # the size of its tree
 
     assert seen(disk.open()) == [None, None, "three"]
 
@@ -342,9 +314,9 @@ def test_a_damaged_record_whose_rows_cannot_be_told_has_damaged_rows(disk: Disk)
 
 
 def test_a_journal_that_begins_behind_the_end_of_the_tables_is_refused(disk: Disk) -> None:
-    disk.head = 2
+    empty(disk, disk.open(), "1", "2")
     write(disk.open(), "3")
-    disk.head = 1
+    disk.tables = msgspec.structs.replace(disk.tables, size=1)
     with pytest.raises(ForeignStoreError, match="begins at position 3, and its tables end at 1"):
         disk.open().now()
 
@@ -354,15 +326,18 @@ def test_a_journal_that_was_emptied_after_the_tables_were_looked_at_is_not_refus
     write(journal, "1")
     looked: list[int] = []
 
-    def head() -> int:
-        looked.append(disk.head)
+    def tabled() -> Tabled:
+        looked.append(disk.tables.size)
+        before = disk.tables
         if len(looked) == 1:
             empty(disk, journal, "large")
             write(journal, "3")
-        return looked[-1]
+            empty(disk, journal, "large")
+            write(journal, "5")
+        return before
 
-    reader = Journal(disk.path.parent, os.open(disk.path, os.O_RDONLY), PlainCodec(), head)
-    assert (seen(reader), reader.now()[1], looked) == (["3"], 3, [0, 2])
+    reader = Journal(disk.path.parent, os.open(disk.path, os.O_RDONLY), PlainCodec(), tabled, disk.bond)
+    assert (seen(reader), reader.now()[1], looked) == (["5"], 5, [0, 4])
 
 
 @pytest.fixture
@@ -378,9 +353,9 @@ def test_a_store_closes_while_a_thread_looks_at_its_journal_for_the_first_time(
     assert recorder._store is not None
     env = recorder._store.env
     looking, closing = threading.Event(), threading.Event()
-    tabled, close = env._tabled, Environment._close_lmdb
+    tabled, close = env.tabled, Environment._close_lmdb
 
-    def head() -> int:
+    def tables() -> Tabled:
         looking.set()
         assert closing.wait(PATIENCE_S)
         return tabled()
@@ -393,6 +368,6 @@ def test_a_store_closes_while_a_thread_looks_at_its_journal_for_the_first_time(
         assert looking.wait(PATIENCE_S)
         recorder.close()
 
-    monkeypatch.setattr(env.journal, "_head", head)
+    monkeypatch.setattr(env.journal, "_tabled", tables)
     monkeypatch.setattr(Environment, "_close_lmdb", close_lmdb)
     assert [type(each) for each in together(recorder.head, closed)] == [ClosedError, type(None)]

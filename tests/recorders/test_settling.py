@@ -54,6 +54,15 @@ class Calls:
 
 
 APPEND = ["pwrite journal", "fdatasync journal"]
+ANCHOR = APPEND
+"""A round begins with what is synced before its first record is written."""
+MARK = ["pwrite journal"]
+"""What is durable is marked once in a round, and at the end of a process; the mark is not synced."""
+
+
+def without_marks(patch: pytest.MonkeyPatch) -> None:
+    """As where the process before was killed between its sync and its mark."""
+    patch.setattr(Journal, "_leave_mark", lambda *_, **__: None)
 
 
 def test_a_process_syncs_the_tables_once_before_it_writes_over_what_the_journal_had(
@@ -67,17 +76,19 @@ def test_a_process_syncs_the_tables_once_before_it_writes_over_what_the_journal_
     calls = Calls(monkeypatch)
     with LMDBRecorder(tmp_path / "s", kind="plain") as recorder:
         recorder.append([event()])
-        assert calls.take() == ["fdatasync data.mdb", *APPEND]
+        assert calls.take() == ["fdatasync data.mdb", *ANCHOR, *APPEND, *MARK]
         recorder.append([event()])
         assert calls.take() == APPEND
+    assert calls.take() == MARK
     with LMDBRecorder(tmp_path / "s", kind="plain") as recorder:
         recorder.append([event()])
-        assert calls.take() == ["pwrite journal", *APPEND], "the journal's first row says that the tables are durable"
+        assert calls.take() == [*APPEND, *MARK], "the journal's first row says that the tables are durable"
 
 
 def test_a_process_syncs_the_tables_and_the_journal_once_before_it_shows_events_to_who_follows(
     tmp_path: Path, recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    without_marks(monkeypatch)
     recorder.append([event("1")])
     recorder.append([event("2")])
     recorder.close()
@@ -89,10 +100,23 @@ def test_a_process_syncs_the_tables_and_the_journal_once_before_it_shows_events_
         assert calls.take() == []
 
 
+def test_what_a_process_marked_durable_is_neither_written_nor_synced_again(
+    tmp_path: Path, recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder.append([event("1")])
+    recorder.close()
+    calls = Calls(monkeypatch)
+    with LMDBRecorder(tmp_path / "s", kind="plain") as other:
+        assert other.decide(lambda _: []) == 1
+        other.settle()
+        assert calls.take() == ["fdatasync data.mdb"]
+
+
 def test_a_sync_for_who_follows_leaves_to_the_first_turn_what_it_may_not_have_written(
     tmp_path: Path, recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sync that failed in another process may have lost the rows, and ours then succeeds without them."""
+    without_marks(monkeypatch)
     recorder.append([event("1")])
     recorder.close()
     calls = Calls(monkeypatch)
@@ -145,6 +169,7 @@ def test_a_sync_that_fails_while_a_turn_writes_again_is_not_forgotten(
 def test_a_turn_that_could_not_write_again_is_made_up_for_by_the_next(
     recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    without_marks(monkeypatch)
     recorder.append([event("1")])
     journal = journal_of(recorder)
     journal.doubt()
@@ -164,6 +189,7 @@ def test_a_turn_that_could_not_write_again_is_made_up_for_by_the_next(
 
 def test_a_sync_that_began_in_doubt_proves_nothing(recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn that begins while it runs writes again what the sync may have passed over."""
+    without_marks(monkeypatch)
     recorder.append([event("1")])
     journal = journal_of(recorder)
     journal.doubt()
@@ -176,10 +202,10 @@ def test_a_sync_that_began_in_doubt_proves_nothing(recorder: LMDBRecorder, monke
         return False
 
     calls.fail = meanwhile
-    journal.settle(for_answer=False)
+    journal.settle()
 
     assert journal.durable == 0
-    journal.settle(for_answer=True)
+    journal.settle(journal.answered())
     assert journal.durable == 1
 
 
@@ -190,7 +216,7 @@ def test_nothing_is_said_to_be_durable_by_a_journal_that_was_closed(recorder: LM
     recorder.close()
 
     with pytest.raises(ClosedError):
-        journal.settle(for_answer=True)
+        journal.settle(journal.answered())
 
 
 def test_a_journal_that_is_opened_for_writing_is_the_one_that_readers_have(tmp_path: Path) -> None:

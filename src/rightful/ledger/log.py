@@ -25,7 +25,7 @@ from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnkn
 from rightful.events import TYPES, Event
 from rightful.ledger.classify import NEW, Candidate, Verdict, classify
 from rightful.ledger.recorded import Page, Receipt, Recorded, Stored, checked, found_by, page_of, recorded
-from rightful.recorders.port import LedgerEvent, LedgerRecorder, View
+from rightful.recorders.port import LedgerEvent, LedgerRecorder, Row, View
 
 if TYPE_CHECKING:
     from rightful.ledger.follow import Following
@@ -130,7 +130,7 @@ class Log:
             raise UsageError(f"{len(batch)} events are more than the {limits.BATCH_EVENTS} of one append; send fewer.")
         prepared = self._prepare(batch)
         ready = [one for one in prepared if isinstance(one, _Prepared)]
-        decision = _Decision(ready, self._clock, unless, after, all_new=all_new)
+        decision = _Decision(ready, self._clock, unless, after, self.path, all_new=all_new)
         if ready:
             try:
                 self.recorder.decide(decision, timeout_s=timeout_s)
@@ -330,12 +330,20 @@ class _Decision:
     """Classifies a batch inside the write transaction; may be called again."""
 
     def __init__(
-        self, batch: Sequence[_Prepared], clock: Clock, unless: DCBQuery | None, after: int | None, *, all_new: bool
+        self,
+        batch: Sequence[_Prepared],
+        clock: Clock,
+        unless: DCBQuery | None,
+        after: int | None,
+        path: str,
+        *,
+        all_new: bool,
     ) -> None:
         self._batch = batch
         self._clock = clock
         self._unless = unless
         self._after = after
+        self._path = path
         self._all_new = all_new
         ids = [one.id for one in batch]
         self._repeated = frozenset(ids) if len(set(ids)) < len(ids) else frozenset[str]()
@@ -349,7 +357,7 @@ class _Decision:
         decided: dict[str, list[Stored]] = {}
         head = view.head
         for one in self._batch:
-            rows = decided.get(one.id) or _rows_of(view, one.id)
+            rows = decided.get(one.id) or _rows_of(view, one.id, self._path)
             verdict = classify(one, rows) if rows else NEW
             position = verdict.position
             if not position:
@@ -377,11 +385,10 @@ class _Decision:
         return now if last is None else max(now, _recorded_at.decode(last.data).recorded_at_us)
 
 
-def _rows_of(view: View, event_id: str) -> list[Stored]:
-    return [
-        Stored(position, envelopes.decode(event.data), event.payload or None)
-        for position, event in view.tagged(f"id:{event_id}")
-    ]
+def _rows_of(view: View, event_id: str, path: str) -> list[Stored]:
+    """Return the rows of an id, checked: a bit that flipped in a salt would make a conflict of an honest repeat."""
+    found = view.tagged(f"id:{event_id}")
+    return checked([Row(position, event.data, event.payload) for position, event in found], path)
 
 
 def _row(one: _Prepared, verdict: Verdict, recorded_at_us: int) -> Envelope:

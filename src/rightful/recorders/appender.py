@@ -16,16 +16,16 @@ from eventsourcing.dcb.api import DCBEvent, DCBQuery
 from rightful.errors import StorageError
 from rightful.recorders.environment import Environment
 from rightful.recorders.faults import storage_error
+from rightful.recorders.kinds import ABOUT, ROUND
 from rightful.recorders.moment import Moment
 from rightful.recorders.port import Decision, LedgerEvent
 from rightful.recorders.query import positions
+from rightful.recorders.records import Tabled
 from rightful.recorders.tables import Tables, pack_position, tree_record, word_key
 from rightful.recorders.tail import Kept, Tail, is_damaged
 from rightful.recorders.transaction import SpoiledError, Transaction, UnclearError
 from rightful.recorders.writer import Request
-from rightful.tree import LEAF, Frontier
-
-Pair = tuple[bytes, bytes]
+from rightful.tree import HASH_BYTES, LEAF, Frontier
 
 
 class Appender:
@@ -41,6 +41,7 @@ class Appender:
         self._now: Moment | None = None  # of the turn, until its rows are written or given up
         self._is_adding = False
         self._unclear = False  # whether nobody knows what of our last commit is on the disk
+        self._answered = 0, b""  # what the answers of a turn rest on, in the journal
 
     def begin(self) -> None:
         """Look at what stands."""
@@ -53,10 +54,11 @@ class Appender:
             self._commit_again()
             now = self._look()
         if now.head == now.tabled and (now.tail.rows or now.tail.start != now.head):  # LMDB has all
-            journal.emptied(now.head)
-            now.tail = journal.tail
-        if now.head == now.tabled:  # else whoever began the journal anew did
-            self._tables.settle()
+            self._leave()
+            journal.look_again(now.head)
+            now = self._look()
+        if now.head == now.tabled:  # else whoever began the round did
+            self._tables.settle(now.txn.id())
         if now.tree() != self._tree:
             self._tree = b""
             self._frontier = self._tables.frontier(now.tree(), is_checked=now.head > now.tabled)
@@ -129,6 +131,7 @@ class Appender:
         now, journal = self._now, self._env.journal
         assert now is not None
         rows = now.tail.after(self._before, now.tail.last)
+        self._answered = journal.answered()
         if not rows:
             self._now = None
             return
@@ -138,8 +141,8 @@ class Appender:
             if journal.has_room(rows):
                 self._into_journal(rows, tree)
             else:
-                self._into_tables(now, tree)
-                journal.emptied(now.tail.last)
+                journal.emptied(self._into_tables(now, tree))
+            self._answered = journal.answered()
         except BaseException as error:
             self.abandon()
             if not isinstance(error, SpoiledError):
@@ -156,27 +159,68 @@ class Appender:
 
     def _into_journal(self, rows: Sequence[Kept], tree: bytes) -> None:
         try:
-            self._env.journal.write(rows, tree)
+            self._env.journal.write(rows, tree, self._before)
         except StorageError as error:
             raise SpoiledError from error
 
-    def _into_tables(self, now: Moment, tree: bytes) -> None:
+    def _into_tables(self, now: Moment, tree: bytes) -> Tabled:
+        """Put new rows and all of the journal into the tables; return what these say of it."""
+        closing, tail = self._settled_round(), now.tail
         try:
             txn = self._transaction.begin()
-            first = max(now.tabled, now.tail.start) + 1
-            last = self._put_all(txn, now.tail, first)
+            self._put_all(txn, tail, max(now.tabled, tail.start) + 1)
             self._tables.write_tree(txn, tree)
+            if closing is not None:
+                txn.put(ROUND, closing[0].to_bytes(8, "big") + closing[1], db=self._env.tables["meta"])
+            noted = txn.get(ROUND, db=self._env.tables["meta"])
         except BaseException as error:  # noqa: BLE001 - the callers get it, as the cause
             self._transaction.abort()
             cause = storage_error(self._env.root, error) if isinstance(error, lmdb.Error) else error
             raise SpoiledError from cause
-        self._transaction.commit(lambda now: self._stands(now, *last))
+        last = pack_position(tail.last), cast("bytes", tail.row(tail.last).value)
+        self._tables.settled(self._transaction.commit(lambda now: self._stands(now, *last)))
+        size, root = tail.last, tree[:HASH_BYTES]
+        return Tabled(size, root) if noted is None else Tabled(size, root, int.from_bytes(noted[:8], "big"), noted[8:])
+
+    def _settled_round(self) -> tuple[int, bytes] | None:
+        """Sync the journal, so that no power cut takes the record that the tables note as its last; return that."""
+        journal = self._env.journal
+        closing = journal.closing()
+        if closing is not None:
+            try:
+                journal.settle(self._answered)
+            except OSError as error:
+                raise SpoiledError from storage_error(self._env.root, error)
+        return closing
+
+    def drain(self, about: bytes) -> None:
+        """Put all of the journal into the tables, and store what the store says of itself from then on.
+
+        Raises:
+            SpoiledError: Nothing was written.
+            UnclearError: Nobody can say.
+        """
+        self.begin()
+        now = self._now
+        assert now is not None
+        tree = now.tree()
+        self._leave()
+        txn = self._transaction.begin()
+        try:
+            if now.head > now.tabled:
+                self._put_all(txn, now.tail, now.tabled + 1)
+                self._tables.write_tree(txn, tree)
+            txn.put(ABOUT, about, db=self._env.tables["meta"])  # the store was perhaps opened again
+        except lmdb.Error as error:
+            self._transaction.abort()
+            raise SpoiledError from storage_error(self._env.root, error)
+        self._transaction.commit(lambda now: bool(now.get(ABOUT, db=self._env.tables["meta"]) == about))
 
     def _stands(self, txn: lmdb.Transaction[bytes], key: bytes, value: bytes) -> bool:
         return bool(txn.get(key, db=self._env.tables["rows"]) == value)  # the store was opened anew
 
-    def _put_all(self, txn: lmdb.Transaction[bytes], tail: Tail, first: int) -> Pair:
-        """Put the rows from a position on into the tables; return key and value of the last.
+    def _put_all(self, txn: lmdb.Transaction[bytes], tail: Tail, first: int) -> None:
+        """Put the rows from a position on into the tables.
 
         A damaged row stays missing, and whoever reads it is told.
         """
@@ -194,7 +238,6 @@ class Appender:
         self._put(txn, "payloads", len(apart), ((pack_position(at), tail.row(at).payload) for at in apart))
         for name, entries in (("tags", sorted(tags)), ("types", sorted(types))):
             self._put(txn, name, len(entries), ((entry[:-8], entry[-8:]) for entry in entries))
-        return pack_position(there[-1]), cast("bytes", tail.row(there[-1]).value)
 
     def _put(self, txn: lmdb.Transaction[bytes], name: str, count: int, pairs: Iterator[Any]) -> None:
         with txn.cursor(db=self._env.tables[name]) as cursor:
@@ -213,7 +256,7 @@ class Appender:
 
     def settle(self) -> None:
         """Make durable what the answers rest on."""
-        self._env.journal.settle(for_answer=True)
+        self._env.journal.settle(self._answered)
 
     def _leave(self) -> None:
         if self._reading is not None:

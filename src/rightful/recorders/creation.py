@@ -16,6 +16,8 @@ from rightful.errors import ForeignStoreError
 from rightful.recorders import files, locks
 from rightful.recorders.faults import storage_error
 from rightful.recorders.kinds import ABOUT, FORMAT, META, About, Kind
+from rightful.recorders.records import Bond, Tabled
+from rightful.tree import EMPTY_ROOT
 
 
 def create(root: Path, kind: Kind) -> None:
@@ -29,8 +31,7 @@ def create(root: Path, kind: Kind) -> None:
         raise ForeignStoreError(str(root), "it is a file, and the folder of a ledger is expected")
     try:
         if not root.exists():
-            root.parent.mkdir(mode=locks.PRIVATE_FOLDER, parents=True, exist_ok=True)
-            files.make_folder(root)
+            files.make_folders(root)
         turn = locks.Flock.open(root / "writer.lock")
         try:
             turn.exclusive()  # another process may be making it
@@ -49,8 +50,10 @@ def _make(root: Path, kind: Kind) -> None:
     files.make_folder(half)
     files.make_data_file(half)
     files.make_lock_file(half)
+    about = About(FORMAT, kind.name, str(uuid.uuid4()))
     if kind.codec is not None:
-        files.make_journal_file(half)
+        about, bond = bound(about)
+        files.make_journal_file(half, bond.beginning(Tabled(0, EMPTY_ROOT)))
     env = lmdb.open(
         os.fsencode(half),
         map_size=limits.MAP_BYTES,
@@ -62,23 +65,28 @@ def _make(root: Path, kind: Kind) -> None:
         meta = env.open_db(META, txn=txn)
         for name, dup in kind.tables.items():
             env.open_db(name.encode(), txn=txn, dupsort=dup, dupfixed=dup)
-        journal_bytes = 0 if kind.codec is None else limits.JOURNAL_BYTES
-        about = About(FORMAT, kind.name, str(uuid.uuid4()), journal_bytes)
-        txn.put(ABOUT, msgspec.json.encode(about), db=meta)
+        txn.put(ABOUT, about.to_bytes(), db=meta)
     files.sync_folder(half)
     half.rename(root / files.STORE)
     files.sync_folder(root)
 
 
-def make_journal(store: Path) -> bool:
-    """Make a journal for a store that has none, in the place of one that a killed process left half made.
+def bound(about: About) -> tuple[About, Bond]:
+    """Return what a store says of itself with a journal that is bound to it by a random key, and what binds it."""
+    key = os.urandom(32)
+    about = msgspec.structs.replace(about, format=FORMAT, journal_bytes=limits.JOURNAL_BYTES, key=key.hex())
+    return about, Bond(about.id, key)
+
+
+def make_journal(store: Path, begins_with: bytes) -> bool:
+    """Make a journal, in the place of one that is not used any more, or that a killed process left half made.
 
     Returns:
         Whether it could be made; if not, none is left.
     """
     try:
         remove_journal(store)
-        files.make_journal_file(store)
+        files.make_journal_file(store, begins_with)
         files.sync_folder(store)
     except OSError:
         with contextlib.suppress(OSError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,13 +24,14 @@ from rightful.errors import (
     ForeignStoreError,
     ForkedError,
     InUseError,
-    StoreFullError,
 )
 from rightful.recorders import files, locks
 from rightful.recorders.critical import Doors, run_locked
 from rightful.recorders.faults import opening_error, storage_error
 from rightful.recorders.journal import Journal
-from rightful.recorders.kinds import ABOUT, FORMAT, META, TREE, About, Kind, tree_size
+from rightful.recorders.kinds import ABOUT, FORMAT, META, ROUND, TREE, About, Kind, tree_size
+from rightful.recorders.records import Bond, Tabled
+from rightful.tree import EMPTY_ROOT, HASH_BYTES
 
 _SPARE_TABLES = 4  # a newer format may have more
 
@@ -69,7 +70,7 @@ class Environment:
         self._hold: locks.Flock | None = None
         self.tables: dict[str, Any] = {}
         self.about = About(FORMAT, kind.name, "")
-        self.journal = Journal(root, None, kind.codec, self._tabled)
+        self.journal = Journal(root, None, kind.codec, self.tabled)
 
     # -- opening ---------------------------------------------------------------------------
 
@@ -153,42 +154,47 @@ class Environment:
             raise ForeignStoreError(str(self.root), "it is another program's LMDB file") from error
         if not 1 <= about.format <= FORMAT:
             raise ForeignStoreError(str(self.root), f"its format is {about.format}; this program knows {FORMAT}")
+        if not about.fits():
+            raise ForeignStoreError(str(self.root), "what it says of itself is damaged: it does not fit its check")
         if about.kind != self.kind.name:
             raise ForeignStoreError(str(self.root), f"it is a {about.kind} store, not a {self.kind.name} store")
         return about
 
     def _open_journal(self) -> None:
-        if self.kind.codec is None:
-            return
-        if self.about.format < FORMAT and not self.readonly:
-            self._give_journal()
-        if self.about.journal_bytes:
+        if self.kind.codec is not None and self.about.journal_bytes:
             fd = files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=self.readonly)
-            self.journal = Journal(self.root, fd, self.kind.codec, self._tabled)
+            bond = Bond(self.about.id, bytes.fromhex(self.about.key)) if self.about.key else None
+            self.journal = Journal(self.root, fd, self.kind.codec, self.tabled, bond)
 
-    def _give_journal(self) -> None:
-        """Give one to a store of a program that knew none, if nobody else has it open, since he would not look there.
+    def is_outdated(self) -> bool:
+        """Return whether it may be given the journal of this format, if no other process has it open."""
+        is_done = self.about.format == FORMAT and not self.about.rewriting
+        return self.kind.codec is not None and not self.readonly and not is_done
 
-        Without room for one, all goes into the tables as before.
-        """
-        from rightful.recorders import creation
-
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Have the turn and the store alone meanwhile, if no other process has either; yield whether it is so."""
         assert self._hold is not None
         with locks.alone_in_turn(self.root, self._hold) as alone:
-            if not alone or not creation.make_journal(self._store):
-                return
-            about = msgspec.structs.replace(self.about, format=FORMAT, journal_bytes=limits.JOURNAL_BYTES)
-            try:
-                self._writable = True
-                self.reopen()
-                with self._raw().begin(write=True) as txn:
-                    txn.put(ABOUT, msgspec.json.encode(about), db=self.tables["meta"])
-            except lmdb.Error as error:
-                if not isinstance(storage_error(self.root, error), StoreFullError):
-                    raise
-            self.reopen()
-            if not self.about.journal_bytes:
-                creation.remove_journal(self._store)
+            yield alone
+
+    def change(self, about: About) -> None:
+        """Store what it says of itself from now on, and open its journal by that.
+
+        Raises:
+            lmdb.Error: It could not be stored; what is stored is not known until it is opened again.
+        """
+        self._writable = True
+        self.reopen()
+        with self._raw().begin(write=True) as txn:
+            txn.put(ABOUT, about.to_bytes(), db=self.tables["meta"])
+
+    def renew(self) -> None:
+        """Open it again, with the journal that it says it has."""
+        self.reopen()
+        self.journal.forget()
+        self.journal = Journal(self.root, None, self.kind.codec, self.tabled)
+        self._open_journal()
 
     def allow_writing(self) -> None:
         """Have what was opened for reading be written too.
@@ -204,9 +210,15 @@ class Environment:
             self.journal.go_on_with(fd)
         self.readonly = False
 
-    def _tabled(self) -> int:
-        """Return the last position that the tables have; 0 when there is none."""
-        return self.read(lambda txn: tree_size(txn.get(TREE, db=self.tables["meta"]) or b""))
+    def tabled(self) -> Tabled:
+        """Return what the tables say of what they have."""
+        return self.read(self._tabled)
+
+    def _tabled(self, txn: lmdb.Transaction[bytes]) -> Tabled:
+        meta = self.tables["meta"]
+        tree, noted = txn.get(TREE, db=meta) or b"", txn.get(ROUND, db=meta)
+        size, root = tree_size(tree), tree[:HASH_BYTES] or EMPTY_ROOT
+        return Tabled(size, root) if noted is None else Tabled(size, root, int.from_bytes(noted[:8], "big"), noted[8:])
 
     def close(self) -> None:
         """Close it. A read that is under way ends first."""

@@ -13,6 +13,8 @@ from rightful.errors import ForeignStoreError, ForkedError, ReadOnlyStoreError, 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 _NO_PLACE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP})
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+"""What the system says to a lock where there are none, as on some network file systems."""
 _NOT_OURS = (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError, lmdb.PageNotFoundError)
 _ROOM_BYTES = 1 << 20
 
@@ -31,12 +33,19 @@ def storage_error(folder: Path, error: lmdb.Error | OSError) -> StorageError:
     if isinstance(error, lmdb.MemoryError) or code == errno.ENOMEM:
         what = f"{path} needs 1 TiB of address space, which a limit of this process denies"
         return StorageError(what, "Nothing was written. Raise `ulimit -v` and try again.")
-    if isinstance(error, OSError) and code in _NO_PLACE:
-        what = f"{path} cannot be used: {error.strerror}: {error.filename}"
-        return StorageError(what, "Nothing was written. Name another path.")
+    if isinstance(error, OSError) and code in _NO_LOCKS | _NO_PLACE:
+        return _wrong_place(path, error)
     if code == errno.EIO and _is_full(folder):
         return StoreFullError(path, f"{error}, and the disk or the file's limit is reached")
     return StorageError(f"{path} failed: {error}")
+
+
+def _wrong_place(path: str, error: OSError) -> StorageError:
+    if error.errno in _NO_LOCKS:
+        what = f"the file system of {path} cannot lock files ({error.strerror})"
+        return StorageError(what, "Nothing was written. Move the ledger to a local disk, not NFS or the like.")
+    what = f"{path} cannot be used: {error.strerror}: {error.filename}"
+    return StorageError(what, "Nothing was written. Name another path.")
 
 
 def opening_error(folder: Path, error: lmdb.Error | OSError, *, readonly: bool) -> StorageError:

@@ -43,6 +43,14 @@ def make_folder(path: Path) -> None:
     sync_folder(path.parent)
 
 
+def make_folders(path: Path) -> None:
+    """Make a folder and the ones above it that are missing, each as `make_folder` does, unless another process did."""
+    if not path.parent.exists():
+        make_folders(path.parent)
+    with contextlib.suppress(FileExistsError):
+        make_folder(path)
+
+
 def sync_folder(path: Path) -> None:
     """Make the names in a folder durable; LMDB does not."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -57,8 +65,12 @@ def make_data_file(store: Path) -> None:
     os.close(open_private(store / DATA))
 
 
-def make_journal_file(store: Path) -> None:
+def make_journal_file(store: Path, begins_with: bytes) -> None:
     """Make a journal at its full size, so that no disk that fills up later fails a small commit.
+
+    Args:
+        store: The folder.
+        begins_with: Its first bytes; the others are zeros.
 
     Raises:
         OSError: There is no room for it.
@@ -69,6 +81,7 @@ def make_journal_file(store: Path) -> None:
             os.posix_fallocate(fd, 0, limits.JOURNAL_BYTES)
         else:
             os.pwrite(fd, bytes(limits.JOURNAL_BYTES), 0)
+        os.pwrite(fd, begins_with, 0)
         os.fsync(fd)
     finally:
         os.close(fd)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 
 import msgspec
 
 from rightful.recorders.codec import Codec
 from rightful.tree import HASH_BYTES
 
-FORMAT = 2
-"""Version of a store's form, in its own record: 2 has a journal beside the tables. The tables of 1 are the same."""
+FORMAT = 3
+"""Version of a store's form, in its own record. The tables are the same in all.
+
+1 has no journal; 2 has one beside the tables; in 3 its records are bound to the store, to a round and to the tables.
+"""
 
 ABOUT = b"about"
 """Key of what a store says of itself, in its table `meta`."""
 
 TREE = b"tree"
 """Key of the tree's root and frontier, in the same table."""
+
+ROUND = b"round"
+"""Key of the last round of the journal whose rows the tables have, 8 bytes, and the check of its last record."""
 
 META = b"meta"
 """The table that every store has."""
@@ -34,13 +41,31 @@ class About(msgspec.Struct, frozen=True):
         format: Version of its form.
         kind: What it holds, such as `ledger` or `plain`.
         id: The store's own UUID; a copy keeps it.
-        journal_bytes: Size of its journal; 0 if it has none.
+        journal_bytes: Size of its journal; 0 if none is in use.
+        key: The random key that binds its journal to it, in hexadecimal; empty where nothing is bound.
+        rewriting: Whether its journal is being made again: all rows are in the tables then, and whatever the file
+            holds is not read.
+        check: SHA-256 of this record without it, in hexadecimal; empty before format 3.
     """
 
     format: int
     kind: str
     id: str
     journal_bytes: int = 0
+    key: str = ""
+    rewriting: bool = False
+    check: str = ""
+
+    def to_bytes(self) -> bytes:
+        """Return what is stored of it, with its check."""
+        return msgspec.json.encode(msgspec.structs.replace(self, check=self._digest()))
+
+    def fits(self) -> bool:
+        """Return whether it is what was stored; before format 3 it had no check."""
+        return (self.format < 3 and not self.check) or self._digest() == self.check  # noqa: PLR2004 - the first format that has it
+
+    def _digest(self) -> str:
+        return sha256(msgspec.json.encode(msgspec.structs.replace(self, check=""))).hexdigest()
 
 
 class Kind(msgspec.Struct, frozen=True):

@@ -19,12 +19,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rightful import limits
-from rightful.errors import InUseError, ReadOnlyStoreError
+from rightful.errors import ForeignStoreError, InUseError, ReadOnlyStoreError
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 _TURN_WAIT_S = 2.0
 """How long an opener waits for one who gives the store a journal; seconds. It takes milliseconds, once."""
+
+_NOT_A_FILE = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})
+"""What the system says to an open that follows no link: of a symbolic link, a folder, a socket."""
 
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -63,10 +66,13 @@ class Flock:
 
         Raises:
             ReadOnlyStoreError: It is missing or locked for you, and cannot be made.
+            ForeignStoreError: Something else has its name, such as a symbolic link.
         """
         try:
             return cls(path, open_private(path))
         except OSError as error:
+            if error.errno in _NOT_A_FILE:
+                raise ForeignStoreError(str(path.parent), f"{path.name} is not a regular file") from error
             if error.errno not in _DENIED:
                 raise
             raise ReadOnlyStoreError(str(path.parent), f"{path.name}: {error.strerror}") from error
@@ -261,6 +267,8 @@ def _open_to_read(path: Path) -> Flock | None:
     except FileNotFoundError:
         return None
     except OSError as error:
+        if error.errno in _NOT_A_FILE:
+            raise ForeignStoreError(str(path.parent), f"{path.name} is not a regular file") from error
         raise ReadOnlyStoreError(str(path.parent), f"{path.name}: {error.strerror}") from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)

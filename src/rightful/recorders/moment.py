@@ -39,7 +39,14 @@ class Moment:
         self.head, self._tree = (last, tree) if last > self.tabled else (self.tabled, stored)
 
     def tree(self) -> bytes:
-        """Return what is stored of the tree: its root, and the frontier with the size."""
+        """Return what is stored of the tree: its root, and the frontier with the size.
+
+        Raises:
+            DamagedRowError: The journal's last record is damaged, and the tree in it.
+        """
+        if self.head > self.tabled and not self._tree:
+            path = str(self.tables.env.root)
+            raise DamagedRowError(path, self.head, "its record in the journal is damaged, and the tree with it")
         return self._tree or tree_record(Frontier())
 
     def event(self, position: int) -> DCBEvent:

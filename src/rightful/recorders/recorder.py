@@ -176,8 +176,8 @@ class LMDBRecorder(LedgerRecorder):
         """
         try:
             env = self._open().env
-            self._tables.settle()
-            env.journal.settle(for_answer=False)
+            self._tables.settle(env.last_transaction())
+            env.journal.settle()
         except OSError as error:
             raise storage_error(Path(self._path), error) from error
 

@@ -1,50 +1,70 @@
 """The records of a journal: their form, and which of them can be relied on.
 
-| bytes | of a record, big-endian |
+All integers are big-endian. *Keyed* is SHA-256 over 64 bytes that name the store and the round
+(the store's key, its id, the number of the round, 8 zero bytes), and over what is named.
+
+| bytes | of a record |
 |---|---|
-| 4 | `RfJ1` |
+| 4 | `RfJ3` |
 | 4 | size of the body |
 | 8 | position of the first row |
 | 8 | the position through which all was durable when it was written |
 | 4 | how many rows |
 | 4 | size of the tree |
-| 32 | SHA-256 of the check of the record before (none: nothing), the 32 bytes above, and the body |
+| 32 | the check of the record before; of the first one, that of the round's anchor |
+| 32 | the check: keyed, over the 64 bytes above and the body |
 | … | body: the tree (root, then frontier); then the rows, a MessagePack array of value and payload each |
 
-Behind a record stand 64 zero bytes, or the next one.
+Behind the last record stands its end: 32 bytes, keyed, over `RfE3` and the record's check.
+
+| at | at the beginning of a journal |
+|---|---|
+| 0 | the durable mark |
+| 512, 1,024 | the anchors of the odd and of the even rounds |
+| 1,536 | the first record |
+
+A mark is `RfM3`, the round, the position through which all was durable, where the record ends that has it, that
+record's check, and keyed over these. An anchor is `RfA3`, the round, the position before its first row, the store's
+id, the check of the last record of the round before, the root of the tables, and keyed over these.
+
+Each of the three is alone in its sector, so that none is torn when another is written. What a store of
+format 2 has instead: `unbound`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from struct import Struct as Layout
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
-from rightful import limits
 from rightful.recorders.tail import Kept
-from rightful.tree import HASH_BYTES, LEAF
+from rightful.tree import HASH_BYTES, LEAF, Frontier
 
-MAGIC: Final = b"RfJ1"
-_HEAD: Final = Layout(">4sIQQII")
+MAGIC: Final = b"RfJ3"
+_HEAD: Final = Layout(">4sIQQII32s")
 CHECK_BYTES: Final = 32
 HEAD_BYTES: Final = _HEAD.size + CHECK_BYTES
 """What a record has before its body; bytes."""
 
-END: Final = bytes(HEAD_BYTES)
-"""What stands behind the last record, so that nothing else is ever taken for what follows it."""
+END_BYTES: Final = 32
+"""What stands behind the last record; bytes."""
+
+_ANCHOR: Final = Layout(">4sQQ16s32s32s")
+_MARK: Final = Layout(">4sQQQ32s")
+ANCHOR_BYTES: Final = _ANCHOR.size + CHECK_BYTES
+MARK_BYTES: Final = _MARK.size + CHECK_BYTES
+ANCHORS_AT: Final = (512, 1_024)
+START: Final = 1_536
+"""Where the first record begins."""
 
 TREE_BYTES: Final = 32 + 8 + 64 * 32
 """The largest tree: its root, its size and as many peaks as a size has bits; bytes."""
 
 _encoder = msgspec.msgpack.Encoder()
 _rows = msgspec.msgpack.Decoder(list[Kept])
-
-
-Link = tuple[int, "Record", bytes]
-"""Where a record stands, what it is, and the check of the one before it."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -56,7 +76,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         durable: The position through which all was durable when it was written.
         row_count: How many rows it has.
         tree_bytes: Size of the tree that its body begins with; bytes.
-        check: SHA-256 over the check of the record before, what stands before it, and the body.
+        before: The check of the record before it; nothing in a form that does not name it.
+        check: The check over what stands before it, and the body.
         head: All of these, as they stand there.
     """
 
@@ -65,13 +86,14 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     durable: int
     row_count: int
     tree_bytes: int
+    before: bytes
     check: bytes
     head: bytes
 
     @property
     def size(self) -> int:
         """How long it is; bytes."""
-        return HEAD_BYTES + self.body_bytes
+        return len(self.head) + self.body_bytes
 
     @property
     def last(self) -> int:
@@ -79,39 +101,264 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return self.first + self.row_count - 1
 
 
-def pack(rows: Sequence[Kept], tree: bytes, first: int, durable: int, before: bytes) -> tuple[Record, bytes]:
-    """Return a record of rows and its body.
+class Tabled(msgspec.Struct, frozen=True):
+    """What the tables say of what they have.
+
+    Attributes:
+        size: Their last position.
+        root: The root of their rows.
+        round: The last round of the journal of which they have all rows; 0 if there was none.
+        check: The check of its last record.
+    """
+
+    size: int
+    root: bytes
+    round: int = 0
+    check: bytes = bytes(CHECK_BYTES)
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What a process found durable, by a sync of its own.
+
+    Attributes:
+        round: The round of the journal.
+        position: The position through which all is durable.
+        end: Where the record ends that has this position.
+        check: That record's check.
+    """
+
+    round: int
+    position: int
+    end: int
+    check: bytes
+
+
+class Anchor(msgspec.Struct, frozen=True):
+    """What a round begins with.
+
+    Attributes:
+        round: Its number.
+        position: The position before its first row.
+        before: The check of the last record of the round before.
+        root: The root of the rows through that position.
+        check: The check of all these.
+        data: All of it, as it stands there.
+    """
+
+    round: int
+    position: int
+    before: bytes
+    root: bytes
+    check: bytes
+    data: bytes
+
+
+Link = tuple[int, Record, bytes]
+"""Where a record stands, what it is, and the check of the one before it."""
+
+
+class Form(Protocol):
+    """How the records of a journal are checked."""
+
+    start: int
+    """Where the first record begins."""
+    head_bytes: int
+    end_bytes: int
+
+    def record_of(self, head: bytes) -> Record | None:
+        """Return what the bytes before a body say of a record; None if they are of none."""
+
+    def check_of(self, before: bytes, record: Record, body: bytes) -> bytes:
+        """Return the check that a record should have behind one with the check `before`."""
+
+    def end(self, check: bytes) -> bytes:
+        """Return what stands behind the last record, by its check."""
+
+    def later(self, rest: bytes, last: int, befores: Sequence[bytes], mark: Mark | None) -> Link | None:
+        """Return the first whole record behind a damaged one that was durable once.
+
+        Args:
+            rest: The journal from the damaged record on.
+            last: The position before it.
+            befores: What its check may be.
+            mark: What was durable, as far as a process wrote it down.
+
+        Returns:
+            Where it stands, what it is, and the check of the record before it; None if there is none.
+        """
+
+
+def following(form: Form, data: bytes, at: int, last: int, before: bytes) -> tuple[Record, bytes] | None:
+    """Return the record, and its body, that stands whole at a place and continues what is before it; None if none does.
 
     Args:
-        rows: The rows.
-        tree: The tree with them.
-        first: The position of the first.
-        durable: The position through which all is durable.
-        before: The check of the record before; nothing where there is none.
+        form: How it is checked.
+        data: What was read of the journal.
+        at: The place in it.
+        last: The position before the record's first row.
+        before: The check of the record before.
     """
-    body = tree + _encoder.encode(rows)
-    head = _HEAD.pack(MAGIC, len(body), first, durable, len(rows), len(tree))
-    check = _check_of(before, head, body)
-    return Record(len(body), first, durable, len(rows), len(tree), check, head + check), body
-
-
-def record_of(head: bytes) -> Record | None:
-    """Return what 64 bytes say of a record; None if they are of none."""
-    if len(head) < HEAD_BYTES or not head.startswith(MAGIC):
+    record = form.record_of(data[at : at + form.head_bytes])
+    if record is None or record.first != last + 1:
         return None
-    _, body_bytes, first, durable, count, tree_bytes = _HEAD.unpack_from(head)
-    return Record(body_bytes, first, durable, count, tree_bytes, head[_HEAD.size :], head)
+    body = data[at + form.head_bytes : at + record.size]
+    return (record, body) if form.check_of(before, record, body) == record.check else None
 
 
-def check_of(before: bytes, record: Record, body: bytes) -> bytes:
-    """Return the check that a record should have behind one with the check `before`."""
-    return _check_of(before, record.head[: _HEAD.size], body)
+class Seal:
+    """The form of the records of one round of one store."""
+
+    start: int = START
+    head_bytes: int = HEAD_BYTES
+    end_bytes: int = END_BYTES
+
+    def __init__(self, prefix: bytes, number: int) -> None:
+        self.round = number
+        self._begun = sha256(prefix + number.to_bytes(8, "big") + bytes(8))
+
+    def keyed(self, *parts: bytes) -> bytes:
+        """Return the keyed hash of parts."""
+        digest = self._begun.copy()
+        for part in parts:
+            digest.update(part)
+        return digest.digest()
+
+    def pack(self, rows: Sequence[Kept], tree: bytes, first: int, durable: int, before: bytes) -> tuple[Record, bytes]:
+        """Return a record of rows and its body.
+
+        Args:
+            rows: The rows.
+            tree: The tree with them.
+            first: The position of the first.
+            durable: The position through which all is durable.
+            before: The check of the record before.
+        """
+        body = tree + _encoder.encode(rows)
+        head = _HEAD.pack(MAGIC, len(body), first, durable, len(rows), len(tree), before)
+        check = self.keyed(head, body)
+        return Record(len(body), first, durable, len(rows), len(tree), before, check, head + check), body
+
+    def record_of(self, head: bytes) -> Record | None:
+        """As `Form.record_of`."""
+        if len(head) < HEAD_BYTES or not head.startswith(MAGIC):
+            return None
+        _, body_bytes, first, durable, count, tree_bytes, before = _HEAD.unpack_from(head)
+        return Record(body_bytes, first, durable, count, tree_bytes, before, head[_HEAD.size : HEAD_BYTES], head)
+
+    def check_of(self, before: bytes, record: Record, body: bytes) -> bytes:
+        """As `Form.check_of`."""
+        return self.keyed(record.head[: _HEAD.size - CHECK_BYTES], before, body)
+
+    def end(self, check: bytes) -> bytes:
+        """As `Form.end`."""
+        return self.keyed(b"RfE3", check)
+
+    def later(self, rest: bytes, last: int, befores: Sequence[bytes], mark: Mark | None) -> Link | None:
+        """As `Form.later`.
+
+        A record proves by its own check that it is of this round. It is one that counts, and not a ghost of a power
+        cut, if it leads back to the damaged record, if it is the marked one, or if all before it was durable when it
+        was written. Another one is only used if there is no such record.
+        """
+        wanted = set(befores) if mark is None else {mark.check, *befores}
+        links: dict[bytes, Link] = {}
+        perhaps: Link | None = None
+        for at, record in self._whole(rest, last):
+            first = links[record.check] = at, record, record.before
+            if record.durable <= last and (mark is None or record.check != mark.check):
+                continue
+            while first[2] in links:
+                first = links[first[2]]
+            if first[2] in wanted or record.check in wanted or record.durable == record.first - 1:
+                return first
+            perhaps = perhaps or first
+        return perhaps
+
+    def _whole(self, rest: bytes, last: int) -> Iterator[tuple[int, Record]]:
+        """Yield the records of this round that are whole, behind the damaged one."""
+        at = rest.find(MAGIC, 1)
+        while at >= 0:
+            record = self.record_of(rest[at : at + HEAD_BYTES])
+            if record is not None and record.first > last + 1 and self._is_whole(record, rest, at):
+                yield at, record
+            at = rest.find(MAGIC, at + 1)
+
+    def _is_whole(self, record: Record, rest: bytes, at: int) -> bool:
+        body = rest[at + HEAD_BYTES : at + record.size]
+        return self.check_of(record.before, record, body) == record.check
 
 
-def _check_of(before: bytes, head: bytes, body: bytes) -> bytes:
-    check = sha256(before + head)
-    check.update(body)
-    return check.digest()
+class Bond:
+    """What binds a journal to its store.
+
+    Args:
+        store_id: The store's own UUID, as text.
+        key: The store's random key.
+    """
+
+    def __init__(self, store_id: str, key: bytes) -> None:
+        self._id = bytes.fromhex(store_id.replace("-", ""))
+        self._prefix = key + self._id
+
+    def seal(self, number: int) -> Seal:
+        """Return the form of the records of a round."""
+        return Seal(self._prefix, number)
+
+    def anchor(self, tabled: Tabled) -> Anchor:
+        """Return what the next round begins with, behind what the tables have."""
+        number = tabled.round + 1
+        data = _ANCHOR.pack(b"RfA3", number, tabled.size, self._id, tabled.check, tabled.root)
+        check = self.seal(number).keyed(data)
+        return Anchor(number, tabled.size, tabled.check, tabled.root, check, data + check)
+
+    def anchor_in(self, start: bytes, number: int) -> Anchor | None:
+        """Return the anchor of a round, if it is there; None if what stands in its place is none of this store."""
+        at = anchor_at(number)
+        data = start[at : at + ANCHOR_BYTES]
+        magic, found, position, _, before, root = _ANCHOR.unpack_from(data)
+        check = data[_ANCHOR.size :]
+        if found != number or magic != b"RfA3" or self.seal(number).keyed(data[: _ANCHOR.size]) != check:
+            return None
+        return Anchor(number, position, before, root, check, data)
+
+    def mark(self, mark: Mark) -> bytes:
+        """Return the bytes of a mark."""
+        data = _MARK.pack(b"RfM3", mark.round, mark.position, mark.end, mark.check)
+        return data + self.seal(mark.round).keyed(data)
+
+    def mark_in(self, start: bytes) -> Mark | None:
+        """Return the mark, if it is whole and of this store."""
+        _, number, position, end, check = _MARK.unpack_from(start)
+        mark = Mark(number, position, end, check)
+        return mark if self.mark(mark) == start[:MARK_BYTES] else None
+
+    def beginning(self, tabled: Tabled) -> bytes:
+        """Return what a new journal begins with, behind what the tables have."""
+        anchor = self.anchor(tabled)
+        start = bytearray(START)
+        start[:MARK_BYTES] = self.mark(Mark(anchor.round, anchor.position, START, anchor.check))
+        at = anchor_at(anchor.round)
+        start[at : at + ANCHOR_BYTES] = anchor.data
+        return bytes(start) + self.seal(anchor.round).end(anchor.check)
+
+    def why_not(self, start: bytes, tabled: Tabled) -> str:
+        """Return why a journal cannot be that of these tables, by what it begins with."""
+        anchors = [_ANCHOR.unpack_from(start, at) for at in ANCHORS_AT]
+        rounds = sorted(number for number in (1, 2) if anchors[number - 1][0] == b"RfA3")
+        if not rounds:
+            return "its journal is another program's file, or damaged"
+        others = [anchors[number - 1][3] for number in rounds if anchors[number - 1][3] != self._id]
+        if len(others) == len(rounds):
+            return f"its journal is that of another store, {others[0].hex()}"
+        newest = max(anchors[number - 1][1] for number in rounds)
+        if newest in {tabled.round, tabled.round + 1}:
+            return f"its journal is damaged, or an older copy: its tables took round {tabled.round}"
+        return f"its journal is of another day: it is in round {newest}, and its tables took round {tabled.round}"
+
+
+def anchor_at(number: int) -> int:
+    """Return where the anchor of a round stands."""
+    return ANCHORS_AT[(number - 1) % 2]
 
 
 def rows_of(record: Record, body: bytes) -> list[Kept]:
@@ -119,52 +366,14 @@ def rows_of(record: Record, body: bytes) -> list[Kept]:
     return _rows.decode(body[record.tree_bytes :])
 
 
-def following(data: bytes, at: int, last: int, before: bytes) -> tuple[Record, bytes] | None:
-    """Return the record, and its body, that stands whole at a place and continues what is before it; None if none does.
-
-    Args:
-        data: What was read of the journal.
-        at: The place in it.
-        last: The position before the record's first row.
-        before: The check of the record before.
-    """
-    record = record_of(data[at : at + HEAD_BYTES])
-    if record is None or record.first != last + 1:
-        return None
-    body = data[at + HEAD_BYTES : at + record.size]
-    return (record, body) if check_of(before, record, body) == record.check else None
-
-
-def later(rest: bytes, last: int, whole: bytes | None) -> Link | None:
-    """Return the first whole record behind a damaged one that was durable once.
-
-    That it was, it says itself, or a record that continues it. Each is told by its check, which is over the check of
-    the record before it: the one that stands in the damaged record or, where more is damaged, in another one between.
-
-    Args:
-        rest: The journal from the damaged record on.
-        last: The position before it.
-        whole: What its check would be if nothing else of it were damaged.
-
-    Returns:
-        Where it stands, what it is, and the check of the record before it; None if there is none.
-    """
-    befores = [rest[_HEAD.size : HEAD_BYTES], whole or b""]
-    checks: dict[int, bytes] = {}  # by where a record ends
-    chains: dict[int, Link] = {}  # and the first one of those that continue each other up to there
-    at = rest.find(MAGIC, HEAD_BYTES)
-    while at >= 0:
-        record = record_of(rest[at : at + HEAD_BYTES])
-        if record is not None and last + 1 < record.first <= last + limits.JOURNAL_ROWS:
-            end = at + record.size
-            for before in filter(None, [*befores, checks.get(at)]):
-                if check_of(before, record, rest[at + HEAD_BYTES : end]) == record.check:
-                    chains[end] = chains.get(at, (at, record, before))
-                    if record.durable > last:
-                        return chains[end]
-            checks[end] = record.check
-        at = rest.find(MAGIC, at + 1)
-    return None
+def tree_of(record: Record | None, body: bytes, last: int) -> bytes:
+    """Return the tree of a damaged record through a position, if that is whole; nothing if not."""
+    tree = b"" if record is None else body[: record.tree_bytes]
+    try:
+        frontier = Frontier.from_bytes(tree[HASH_BYTES:])
+    except ValueError:
+        return b""
+    return tree if (frontier.size, frontier.root()) == (last, tree[:HASH_BYTES]) else b""
 
 
 def damaged_rows(body: bytes, count: int) -> list[Kept]:

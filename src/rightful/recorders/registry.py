@@ -164,6 +164,10 @@ def _open(root: Path, kind: Kind, make_session: SessionMaker, *, readonly: bool)
     env = Environment(root, kind, readonly=readonly)
     env.open()
     try:
+        if env.is_outdated():
+            from rightful.recorders.upgrade import upgrade  # a store needs it once
+
+            upgrade(env)
         return Store(env, make_session)
     except BaseException:
         env.close()

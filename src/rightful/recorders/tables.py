@@ -80,18 +80,25 @@ class Tables:
 
     def __init__(self, env: Environment) -> None:
         self.env = env
-        self._settled = False
+        self._settled = -1
         self.codec = cast("Codec", env.kind.codec)
 
-    def settle(self) -> None:
-        """Make durable what LMDB shows, once: whoever wrote it may have been killed in its last sync.
+    def settle(self, number: int) -> None:
+        """Make durable what LMDB shows: whoever wrote it may have been killed in its last sync.
+
+        Args:
+            number: That of the last transaction that a read sees; each is synced once.
 
         Raises:
             OSError: The system failed.
         """
-        if not self._settled:
+        if self._settled != number:
             files.sync_data(self.env.data.parent)
-            self._settled = True
+            self._settled = number
+
+    def settled(self, number: int) -> None:
+        """Note that a transaction is durable, since this process committed it."""
+        self._settled = number
 
     def frontier(self, record: bytes, *, is_checked: bool = False) -> Frontier:
         """Return the frontier of what is stored of the tree.

@@ -52,8 +52,8 @@ class Transaction:
             self._txn.abort()  # of one that has ended, nothing
             self._txn = None
 
-    def commit(self, stands: Callable[[lmdb.Transaction[bytes]], bool]) -> None:
-        """Commit it, durable on return.
+    def commit(self, stands: Callable[[lmdb.Transaction[bytes]], bool]) -> int:
+        """Commit it, durable on return; return its number.
 
         Args:
             stands: Tells whether what was to be committed last is there, if the commit failed.
@@ -68,6 +68,7 @@ class Transaction:
         except lmdb.Error as error:
             self._settle(error, stands)
         self._txn = None
+        return self._number
 
     def _settle(self, error: lmdb.Error, stands: Callable[[lmdb.Transaction[bytes]], bool]) -> None:
         """Find out what a failed commit did: reopen, and ask for the bytes it was to write.

@@ -1,0 +1,351 @@
+"""What stands in a journal's file, as far as this process has read it.
+
+Readers need no lock between processes: only the process that has the turn writes, and a record that is there is
+never changed. What is noted here is noted last, and is read again from the beginning after any exception.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rightful.errors import ForeignStoreError
+from rightful.recorders.codec import Codec
+from rightful.recorders.critical import run_locked
+from rightful.recorders.faults import storage_error
+from rightful.recorders.records import (
+    ANCHORS_AT,
+    CHECK_BYTES,
+    HEAD_BYTES,
+    MARK_BYTES,
+    START,
+    Bond,
+    Form,
+    Mark,
+    Record,
+    Seal,
+    Tabled,
+    damaged_rows,
+    following,
+    rows_of,
+    tree_of,
+)
+from rightful.recorders.tail import Tail
+from rightful.recorders.unbound import HEAD_BYTES as UNBOUND_HEAD_BYTES
+from rightful.recorders.unbound import MAGIC as UNBOUND_MAGIC
+from rightful.recorders.unbound import Unbound
+
+_BLOCK_BYTES: Final = 16_384
+"""What is read at once of what others added; bytes. With several processes it is some records each time."""
+
+
+class Chain:
+    """The records of one store's journal, and the rows that they had when last looked at.
+
+    Args:
+        root: The store's folder, for errors.
+        fd: The open file; None where the store has none, and all goes into the tables.
+        codec: How a record names its type and tags; None where no rows are kept in it.
+        tabled: Returns what the tables say of what they have, in a read transaction of its own.
+        bond: What binds it to its store; None for a store of format 2, where it is only read.
+
+    Attributes:
+        durable: The position through which all is known to be on the disk.
+    """
+
+    def __init__(
+        self, root: Path, fd: int | None, codec: Codec | None, tabled: Callable[[], Tabled], bond: Bond | None = None
+    ) -> None:
+        self._root = root
+        self._fd = fd
+        self._codec = codec
+        self._tabled = tabled
+        self._bond = bond
+        self._lock = threading.Lock()
+        self.durable = 0
+        self._size = 0 if fd is None else os.fstat(fd).st_size
+        self._mark: Mark | None = None
+        self._is_known = False  # as while it changes: an exception that comes meanwhile has it read again
+        self._restart(Tabled(0, b""), b"", Unbound(), b"")
+
+    def _restart(self, base: Tabled, begins_with: bytes, form: Form, check: bytes, *, is_begun: bool = True) -> None:
+        self._base = base  # what the tables had
+        self._begins_with = begins_with  # how the round is told from others
+        self._form = form
+        self._is_begun = is_begun  # whether records of this round may stand there
+        self._tail = Tail(base.size, self._codec)
+        self._last = base.size
+        self._end = form.start  # where the last record ends in the file
+        self._check = check  # of the last record
+        self._tree = b""
+        self._lasts: list[int] = []  # of each record: the position of its last row
+        self._ends: list[int] = []  # and where it ends
+        self._checks: list[bytes] = []  # and its check
+        self._is_old = False  # whether others have begun it again since
+        self._torn: tuple[object, ...] = ()  # where something stands that is not a record, and what is known of it
+
+    # -- reading ---------------------------------------------------------------------------
+
+    @property
+    def tail(self) -> Tail:
+        """The rows that it had when last looked at."""
+        return self._tail
+
+    def now(self) -> tuple[Tail, int, bytes]:
+        """Return the rows behind LMDB's, the position of the last one, and the tree there.
+
+        Begin LMDB's transaction afterwards: it then has all rows before these. The tree is empty if it was damaged.
+
+        Raises:
+            ForeignStoreError: It does not continue what LMDB has.
+            StorageError: It cannot be read.
+        """
+        try:
+            return run_locked(self._lock, self._now)
+        except OSError as error:
+            raise storage_error(self._root, error) from error
+
+    def _now(self) -> tuple[Tail, int, bytes]:
+        self._look()
+        return self._tail, self._last, self._tree
+
+    def _look(self) -> None:
+        if self._fd is None:
+            return
+        is_known, self._is_known = self._is_known, False
+        if is_known:
+            self._read_mark()
+            self._read_on()
+            newest = max(len(self._ends) - 1, bisect_right(self._lasts, self.durable))
+            is_known = not self._is_old and not self._is_begun_again() and self._stands(newest)
+        if not is_known:
+            self._load()
+        self._is_known = True
+
+    def _stands(self, first: int) -> bool:
+        """Tell whether records, from one on, are still in the file.
+
+        After a sync that failed the system may have dropped what we read, and others have written there.
+        """
+        starts = [self._ends[at - 1] if at else self._form.start for at in range(first, len(self._ends))]
+        if not starts:
+            return True
+        head_bytes = self._form.head_bytes
+        there = self._read(starts[0], starts[-1] + head_bytes - starts[0])
+        ends = [at - starts[0] + head_bytes for at in starts]
+        return [there[end - CHECK_BYTES : end] for end in ends] == self._checks[first:]
+
+    def _load(self) -> None:
+        """Read it from its beginning: the rows that LMDB does not have."""
+        self._is_old = True
+        while self._is_old:
+            if self._bond is None:
+                self._begin_unbound()
+            else:
+                self._begin(self._bond)
+            self._read_on()
+        self.durable = max(self.durable, self._tail.start)
+
+    def _begin(self, bond: Bond) -> None:
+        """Find the round that it is in.
+
+        Raises:
+            ForeignStoreError: It is none that these tables can have.
+        """
+        before: object = None
+        while True:
+            tabled = self._tabled()
+            start = self._read(0, START)
+            why = self._why_not(bond, tabled, start)
+            if not why:
+                return
+            if before == (tabled, start):  # else another process emptied it after the tables were looked at
+                raise ForeignStoreError(str(self._root), why)
+            before = tabled, start
+
+    def _why_not(self, bond: Bond, tabled: Tabled, start: bytes) -> str:
+        """Begin to read the round that it is in; return why it cannot be one of these tables, or nothing."""
+        if not any(start[:MARK_BYTES]):
+            return "its journal begins with zeros, so it is damaged"
+        begins_with, expected = start[ANCHORS_AT[0] :], bond.anchor(tabled)
+        seal = bond.seal(expected.round)
+        anchor = bond.anchor_in(start, expected.round)
+        if bond.anchor_in(start, expected.round + 1) is not None:
+            return bond.why_not(start, tabled)
+        if anchor is None and self._first_follows(seal, tabled.size, expected.check):
+            anchor = expected  # its bytes are damaged, and its first record proves it
+        if anchor is not None and anchor.before == tabled.check:
+            if anchor.position > tabled.size:
+                return f"its journal begins at position {anchor.position + 1}, and its tables end at {tabled.size}"
+            if anchor.position == tabled.size and anchor.root != tabled.root:
+                return "its journal is of a copy of this store that went on by itself"
+            is_begun = anchor.check == expected.check  # else its rows, if it had any, were taken back
+            self._restart(tabled, begins_with, seal, anchor.check, is_begun=is_begun)
+            self._read_mark()
+            return ""
+        last = bond.anchor_in(start, tabled.round) if tabled.round else None
+        if last is None:
+            return bond.why_not(start, tabled)
+        self._restart(Tabled(last.position, last.root), begins_with, bond.seal(last.round), last.check)
+        self._base = tabled
+        self._read_mark()
+        self._read_on()
+        if not self._is_old and self._check != tabled.check:
+            return bond.why_not(start, tabled)
+        is_old = self._is_old
+        self._restart(tabled, begins_with, self._form, tabled.check, is_begun=False)
+        self._is_old = is_old
+        return ""
+
+    def _first_follows(self, seal: Form, last: int, check: bytes) -> bool:
+        record = seal.record_of(self._read(START, HEAD_BYTES))
+        data = b"" if record is None else self._read(START, record.size)
+        return following(seal, data, 0, last, check) is not None
+
+    def _begin_unbound(self) -> None:
+        """Find what a journal of format 2 begins with."""
+        before = -1
+        while True:
+            tabled = self._tabled()
+            begins_with = self._read(0, UNBOUND_HEAD_BYTES)
+            form, head = Unbound(), tabled.size
+            first = form.record_of(begins_with)
+            is_begun = UNBOUND_MAGIC.startswith(begins_with.rstrip(b"\0"))  # or nothing, or half of it
+            if first is None and not is_begun and UNBOUND_MAGIC not in self._read(0, self._size):
+                raise ForeignStoreError(str(self._root), "its journal is another program's file, or damaged")
+            self._restart(tabled, begins_with, form, b"")
+            if first is None or first.first <= head + 1:
+                return
+            if form.check_of(b"", first, self._read(UNBOUND_HEAD_BYTES, first.body_bytes)) != first.check:
+                return  # it is damaged, or what a kill left
+            if head == before:  # else another process emptied it after the head was read
+                what = f"its journal begins at position {first.first}, and its tables end at {head}"
+                raise ForeignStoreError(str(self._root), what)
+            before = head
+
+    def _is_begun_again(self) -> bool:
+        """Return whether it begins otherwise than when it was read."""
+        at = 0 if self._bond is None else ANCHORS_AT[0]
+        return self._read(at, len(self._begins_with)) != self._begins_with
+
+    def _read_mark(self) -> None:
+        """Read what was marked durable, before the records: they were there when it was written."""
+        mark = None if self._bond is None else self._bond.mark_in(self._read(0, MARK_BYTES))
+        is_of_round = isinstance(self._form, Seal) and mark is not None and mark.round == self._form.round
+        self._mark = mark if is_of_round else None
+
+    def _read_on(self) -> None:
+        """Take what continues what is known."""
+        if not self._is_begun:
+            return
+        while True:
+            block = self._read(self._end, min(_BLOCK_BYTES, self._size - self._end))
+            taken = self._take_many(block)
+            head = block[taken : taken + self._form.head_bytes]
+            if self._is_end(head) or (self._bond is None and not taken and len(head) < UNBOUND_HEAD_BYTES):
+                break
+            if taken or self._take_again(head):
+                continue
+            what = self._end, head, self._marked_beyond()
+            if what == self._torn or self._is_untouched() or not self._pass_damage():
+                self._torn = what
+                break
+        self._learn()
+
+    def _marked_beyond(self) -> Mark | None:
+        """Return the mark, if it says that more than what was read was durable."""
+        return self._mark if self._mark is not None and self._mark.position > self._last else None
+
+    def _is_end(self, head: bytes) -> bool:
+        """Return whether nothing was written behind the last record, by what stands there."""
+        end = self._form.end(self._check)
+        return head[: len(end)] == end and self._marked_beyond() is None
+
+    def _is_untouched(self) -> bool:
+        """Return whether the first record of the round before stands there still, so that none of this one does."""
+        if self._bond is None or self._lasts or self._marked_beyond() is not None:
+            return False
+        anchor = self._bond.anchor_in(self._read(0, START), self._base.round)
+        return anchor is not None and self._first_follows(self._bond.seal(anchor.round), anchor.position, anchor.check)
+
+    def _learn(self) -> None:
+        """Note what was marked durable, if that is what was read."""
+        mark = self._mark
+        if mark is None or mark.position <= self.durable:
+            return
+        at = bisect_left(self._lasts, mark.position)
+        if at < len(self._lasts) and (self._lasts[at], self._checks[at]) == (mark.position, mark.check):
+            self.durable = mark.position
+
+    def _take_many(self, block: bytes) -> int:
+        """Take the records that are whole in what was read at once; return how much of it they are, in bytes."""
+        at = 0
+        while (found := following(self._form, block, at, self._last, self._check)) is not None:
+            self._take(*found)
+            at += found[0].size
+        return at
+
+    def _take_again(self, head: bytes) -> bool:
+        """Take a record that is longer than what is read at once, or was still being written; tell whether it was."""
+        record = self._form.record_of(head)
+        data = b"" if record is None else self._read(self._end, record.size)
+        found = following(self._form, data, 0, self._last, self._check)
+        if found is not None:
+            self._take(*found)
+        return found is not None
+
+    def _pass_damage(self) -> bool:
+        """Pass over what was durable once and is damaged, which a later record or the mark says; tell whether one does.
+
+        Else what stands there is what a kill or a power cut left, and was never acknowledged.
+        """
+        form, mark = self._form, self._marked_beyond()
+        rest = self._read(self._end, self._size - self._end)
+        record = form.record_of(rest[: form.head_bytes])
+        body = b"" if record is None else rest[form.head_bytes : record.size]
+        whole = b"" if record is None else form.check_of(self._check, record, body)
+        found = form.later(rest, self._last, [] if record is None else [record.check, whole], mark)
+        if found is None and mark is None:
+            return False
+        is_as_known = not self._is_begun_again() and self._stands(bisect_right(self._lasts, self.durable))
+        if not is_as_known or self._tabled() != self._base:
+            self._is_old = True  # what stands here is of another round, or continues what was written since
+            return False
+        if found is not None:
+            at, last, check = found[0], found[1].first - 1, found[2]
+        else:
+            assert mark is not None
+            at, last, check = mark.end - self._end, mark.position, mark.check
+            if not 0 < at <= len(rest):
+                raise ForeignStoreError(str(self._root), "its journal is damaged: its durable mark names no record")
+        if self._read(self._end, at) != rest[:at]:
+            return True  # it was read while it was written, and what is behind it after that: look again
+        if record is not None and check == whole:  # no more than its check is damaged
+            self._take(msgspec.structs.replace(record, check=check), body)
+            return True
+        tree_bytes = 0 if record is None else record.tree_bytes
+        tree = b"" if found is not None else tree_of(record, body, last)
+        self._tail.rows += damaged_rows(rest[form.head_bytes + tree_bytes : at], last - self._last)
+        self._went_on(last, self._end + at, check, tree)
+        return True
+
+    def _take(self, record: Record, body: bytes) -> None:
+        self._tail.rows += rows_of(record, body)
+        self.durable = max(self.durable, record.durable)
+        self._went_on(record.last, self._end + record.size, record.check, body[: record.tree_bytes])
+
+    def _went_on(self, last: int, end: int, check: bytes, tree: bytes) -> None:
+        self._last, self._end, self._check, self._tree = last, end, check, tree
+        self._lasts.append(last)
+        self._ends.append(end)
+        self._checks.append(check)
+
+    def _read(self, at: int, count: int) -> bytes:
+        assert self._fd is not None
+        return os.pread(self._fd, count, at) if at + count <= self._size else b""
