@@ -33,10 +33,10 @@ open, the code's is taken over, since it is a reasonable one:
   time of its own.
 - A withdrawal counts whatever position it has, and whether or not its own id is in conflict.
 - An erased grade is a unit of its own, since its grader is no longer known.
-- What another updater decayed or dropped at or before a balance's `through`, or before the balance was taken, is in it.
+- What another updater decayed or dropped at or before a balance's `through`, or before the balance was taken, is in
+  the arms that it holds, and the decay of a call at or before its `through` too; other arms are decayed and dropped.
 - A decay is of the graders of its producer: a pattern's part before the last `/` fits, or all of it `overall`.
-- A call in conflict decays nothing; all other calls do, whichever bin they end in, unless they pay
-  nobody and are of the time of a balance.
+- A call in conflict decays nothing; all other calls do, whichever bin they end in.
 """
 
 from __future__ import annotations
@@ -379,10 +379,8 @@ class _Oracle:
 
     def _call(self, state: dict[Key, Belief], unit: Unit, owed: list[Credit]) -> None:
         rate = getattr(unit.grade.event, "decay_rate", None)
-        contained = unit.bin != "credited" and unit.grade.at <= self.told.balanced_until()
-        happened = unit.bin not in {"in_balance", "conflicting"} and not contained
-        if isinstance(self.policy.decay, EventDecay) and rate is not None and happened:
-            self._forget(state, rate)
+        if isinstance(self.policy.decay, EventDecay) and rate is not None and unit.bin != "conflicting":
+            self._forget(state, rate, self.told.spared(unit.grade.at))
         for credit in owed:
             weight = float(credit.weight)
             keys: list[Key] = [(credit.arm, None), *([] if credit.context is None else [(credit.arm, credit.context)])]
@@ -391,27 +389,29 @@ class _Oracle:
                 alpha, beta = old.alpha + weight * credit.reward, old.beta + weight * (1.0 - credit.reward)
                 state[key] = Belief(alpha, beta, old.n + 1, old.mass + weight)
 
-    def _forget(self, state: dict[Key, Belief], gamma: float) -> None:
+    def _forget(self, state: dict[Key, Belief], gamma: float, spared: set[str]) -> None:
         a0, b0 = self.policy.prior
         for key, old in state.items():
-            alpha, beta = a0 + gamma * (old.alpha - a0), b0 + gamma * (old.beta - b0)
-            state[key] = Belief(alpha, beta, old.n, old.mass * gamma)
+            if key[0] not in spared:
+                alpha, beta = a0 + gamma * (old.alpha - a0), b0 + gamma * (old.beta - b0)
+                state[key] = Belief(alpha, beta, old.n, old.mass * gamma)
 
-    def _drop(self, state: dict[Key, Belief], pruned: events.BanditPruned) -> None:
-        for arm in pruned.arms:
-            state.pop((self.told.arm(arm), None), None)
-        for one in pruned.contexts:
-            state.pop((self.told.arm(one.arm), one.context), None)
+    def _drop(self, state: dict[Key, Belief], pruned: events.BanditPruned, spared: set[str]) -> None:
+        keys = [(self.told.arm(arm), None) for arm in pruned.arms]
+        for key in [*keys, *((self.told.arm(one.arm), one.context) for one in pruned.contexts)]:
+            if key[0] not in spared:
+                state.pop(key, None)
 
     def _said_by_others(self, state: dict[Key, Belief]) -> Iterable[tuple[int, Callable[[], None]]]:
         for line in self.told.sound:
             event = line.row.event
-            if line.at <= max(self.told.balanced_until(), self.told.read_until()) or not self.told.pays_from(event):
+            if not isinstance(event, events.BanditDecayed | events.BanditPruned) or not self.told.pays_from(event):
                 continue
+            spared = self.told.spared(line.at, or_taken=True)
             if isinstance(event, events.BanditDecayed):
-                yield line.row.position, partial(self._forget, state, event.gamma)
-            elif isinstance(event, events.BanditPruned):
-                yield line.row.position, partial(self._drop, state, event)
+                yield line.row.position, partial(self._forget, state, event.gamma, spared)
+            else:
+                yield line.row.position, partial(self._drop, state, event, spared)
 
     # Counters.
 

@@ -325,8 +325,14 @@ class Told:
     def _held(self, balance: events.BalanceOpened) -> set[str]:
         return {self.arm(arm) for arm in [*balance.arms, *(state.arm for state in balance.contexts)]}
 
-    def read_until(self) -> int:
-        return max((us_of(one.at) for one in self.balances()), default=-1)
+    def spared(self, at: int, *, or_taken: bool = False) -> set[str]:
+        """The arms of the balances that contain what happened then: up to `through`, or until they were taken."""
+        arms: set[str] = set()
+        for one in self.balances():
+            until = us_of(one.through) if isinstance(one.through, datetime) else -1
+            if at <= (max(until, us_of(one.at)) if or_taken else until):
+                arms |= self._held(one)
+        return arms
 
 
 @dataclasses.dataclass(eq=False)

@@ -215,3 +215,13 @@ def test_decay_and_prune_belong_to_their_producer(other: Wire) -> None:
 )
 def test_decay_counts_where_the_policy_pays_from_its_producer(policy: Wire, counts: bool) -> None:
     assert pays_producer(policy_of(policy), "lesson-bandit") is counts
+
+
+def test_balance_of_other_arms_takes_no_decay_and_no_prune() -> None:
+    """A file of work categories that is opened today does not contain what the lessons' updater did before."""
+    categories = opened(at=900, through="1970-01-01T00:15:00Z", arms={"code": {"alpha": 3.0, "beta": 1.0, "n": 2}})
+    pruned = told("bandit.pruned", "t:desk", 160, {"arms": ["y", "code"], "by": "judge"})
+    events = [exposed("t:a", "x", "y"), graded("t:a", 1.0, at=120), decayed(0.5, by="judge"), pruned]
+    empty = [exposed("t:b"), graded("t:b", 1.0, at=170, decay_rate=0.5)]
+
+    assert alphas(ask(categories, *events, *empty, **GPTME.as_dict())) == {"code": 3.0, "x": 1.25}

@@ -11,17 +11,18 @@ Arms do not touch each other between two decays, so the additions between them a
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from rightful.policies import EventDecay, Policy
-from rightful.projections.columns import Floats, Ints
-from rightful.projections.facts import Decayed, Facts, Held, Pruned
+from rightful.projections.columns import Floats, Ints, Mask
+from rightful.projections.facts import Balance, Decayed, Facts, Held, Pruned
 from rightful.projections.paying import Settlement
 from rightful.projections.runs import quarantined
-from rightful.projections.scene import CONFLICTING, CREDITED, IN_BALANCE, balances, pays_producer
+from rightful.projections.scene import CONFLICTING, balance_arms, balances, pays_producer
 from rightful.projections.sums import Key
 
 
@@ -56,11 +57,13 @@ class Change(NamedTuple):
         position: Where it stands; it happens before what is credited there.
         gamma: What the decay leaves; None where arms are dropped.
         dropped: The arms that are dropped.
+        spared: The arms that a decay leaves alone: a balance holds them that contains it already.
     """
 
     position: int
     gamma: float | None
     dropped: list[Key]
+    spared: frozenset[str]
 
 
 class _State:
@@ -74,6 +77,7 @@ class _State:
         self.mass = np.zeros(len(keys))
         self.n = np.zeros(len(keys), np.int64)
         self.known = np.zeros(len(keys), np.bool_)
+        self._masks: dict[frozenset[str], Mask] = {}
 
     def open(self, key: Key, held: Held) -> None:
         """Add what a balance holds of one arm above the prior (1, 1) of its file.
@@ -91,14 +95,22 @@ class _State:
     def change(self, one: Change) -> None:
         """Decay all arms toward their prior, or drop some."""
         if one.gamma is not None:
-            a0, b0 = self.prior
-            self.alpha = a0 + one.gamma * (self.alpha - a0)
-            self.beta = b0 + one.gamma * (self.beta - b0)
-            self.mass = self.mass * one.gamma
+            (a0, b0), moved = self.prior, self._moved(one.spared)
+            self.alpha[moved] = a0 + one.gamma * (self.alpha[moved] - a0)
+            self.beta[moved] = b0 + one.gamma * (self.beta[moved] - b0)
+            self.mass[moved] = self.mass[moved] * one.gamma
         for key in one.dropped:
             if (slot := self.slots.get(key)) is not None:
                 self.alpha[slot], self.beta[slot] = self.prior
                 self.mass[slot], self.n[slot], self.known[slot] = 0.0, 0, False
+
+    def _moved(self, spared: frozenset[str]) -> slice | Mask:
+        """Return the slots of all arms but those that are spared."""
+        if not spared:
+            return slice(None)
+        if spared not in self._masks:
+            self._masks[spared] = np.array([arm not in spared for arm, _ in self.slots], np.bool_)
+        return self._masks[spared]
 
     def running(self) -> dict[Key, Running]:
         """Return the state of what is known."""
@@ -173,43 +185,66 @@ def slots(facts: Facts, settlement: Settlement, opened: list[tuple[Key, Held]]) 
 
 
 def changes(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> Iterator[Change]:
-    """Yield what other updaters decayed and dropped, if the policy replays it and no balance contains it.
+    """Yield what other updaters decayed and dropped, if the policy replays it.
 
-    A decay belongs to its producer: only those of producers count from whose graders the policy pays.
+    A decay belongs to its producer: only those of producers count from whose graders the policy pays. It
+    spares the arms that a balance holds which contains it already; a balance of other arms contains nothing.
     """
     if not isinstance(policy.decay, EventDecay):
         return
     quarantine = quarantined(facts, through)
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
     opened = balances(facts, policy, through, quarantine)
-    balanced_us = max((max(one.through_us, one.at_us) for one in opened), default=-1)
+    contained = _Contained(opened, policy, [max(one.through_us, one.at_us) for one in opened])
     producers = {event.producer for event in facts.decayed} | {event.producer for event in facts.pruned}
     paying = {producer for producer in producers if pays_producer(policy, producer)}
 
     def counts(event: Decayed | Pruned) -> bool:
-        known = event.position <= through and event.position not in left_out
-        return known and event.at_us > balanced_us and event.producer in paying
+        return event.position <= through and event.position not in left_out and event.producer in paying
 
     for decayed in filter(counts, facts.decayed):
-        yield Change(decayed.position, decayed.gamma, [])
+        yield Change(decayed.position, decayed.gamma, [], contained.at(decayed.at_us))
     canonical = policy.arm_aliases.get
     for pruned in filter(counts, facts.pruned):
         arms: list[Key] = [(canonical(arm, arm), None) for arm in pruned.arms]
         inside: list[Key] = [(canonical(arm, arm), context) for arm, context in pruned.contexts]
-        yield Change(pruned.position, None, [*arms, *inside])
-    yield from _called(facts, settlement, max((one.through_us for one in opened), default=-1))
+        spared = contained.at(pruned.at_us)
+        yield Change(pruned.position, None, [key for key in (*arms, *inside) if key[0] not in spared], spared)
+    yield from _called(facts, settlement, _Contained(opened, policy, [one.through_us for one in opened]))
 
 
-def _called(facts: Facts, settlement: Settlement, until_us: int) -> Iterator[Change]:
-    """Yield the decays that came with a call of the updater, credited or not; of calls in conflict none.
+class _Contained:
+    """Which arms a balance holds that contains what happened at a time.
 
-    A balance contains the decay of a call that pays none of its arms, too, if it is of its time.
+    Args:
+        opened: The balances.
+        policy: The rule, for its names of arms.
+        until_us: The latest time that each balance contains; microseconds since 1970.
     """
+
+    def __init__(self, opened: list[Balance], policy: Policy, until_us: list[int]) -> None:
+        self._until = sorted(zip(until_us, (balance_arms(one, policy) for one in opened), strict=True), key=_first)
+        self._times = [until for until, _ in self._until]
+        self._known: dict[int, frozenset[str]] = {}
+
+    def at(self, at_us: int) -> frozenset[str]:
+        """Return the arms whose state in a balance contains what happened then."""
+        place = bisect_left(self._times, at_us)
+        if place not in self._known:
+            self._known[place] = frozenset(arm for _, arms in self._until[place:] for arm in arms)
+        return self._known[place]
+
+
+def _first(pair: tuple[int, set[str]]) -> int:
+    return pair[0]
+
+
+def _called(facts: Facts, settlement: Settlement, contained: _Contained) -> Iterator[Change]:
+    """Yield the decays that came with a call of the updater, whichever bin it ended in; of calls in conflict none."""
     aside = facts.grades["aside"][settlement.unit_grade]
     position = facts.grades["pos"][settlement.unit_grade]
-    contained = (settlement.unit_bin != CREDITED) & (facts.grades["at"][settlement.unit_grade] <= until_us)
-    counts = ~(contained | np.isin(settlement.unit_bin, (IN_BALANCE, CONFLICTING)))
-    for unit in np.flatnonzero((aside >= 0) & counts).tolist():
+    at_us = facts.grades["at"][settlement.unit_grade]
+    for unit in np.flatnonzero((aside >= 0) & (settlement.unit_bin != CONFLICTING)).tolist():
         gamma = facts.asides[int(aside[unit])].decay_rate
         if gamma is not None:
-            yield Change(int(position[unit]), gamma, [])
+            yield Change(int(position[unit]), gamma, [], contained.at(int(at_us[unit])))

@@ -292,7 +292,7 @@ def _sequential(case: Case, arm: str, found: _Credits, opened: list[Balance]) ->
             )
             state, known = state.credited(weight, reward), True
             yield "credit", int(found.position[at]), _credit(case, found, at), state
-        elif change.gamma is not None:
+        elif change.gamma is not None and arm not in change.spared:
             state = state.decayed(change.gamma, case.policy.prior)
             if known:
                 yield "decay", change.position, {"decayed": change.gamma}, state
