@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.backfilling import GIT, applied, arm, ledger_with, plan_of, state, written
+from tests.backfilling import EVENTS, GIT, applied, arm, ledger_with, plan_of, state, written
 
 from rightful.errors import BackfillRefusedError
 from rightful.reports.aliases import same_lesson
@@ -32,6 +32,16 @@ def test_a_rebuild_that_would_empty_a_file_is_refused_and_says_why(tmp_path: Pat
     assert plan_of(path, target, "pm-dispatch").refusals == ()
     applied(path, plan_of(path, target, "pm-dispatch", old="rebuilt", force=True))
     assert target.read_bytes() == b'{\n  "arms": {}\n}\n'
+
+
+def test_rebuild_from_a_log_without_grades_names_that_reason(tmp_path: Path) -> None:
+    """The names of the arms are not the reason, and no alias would help."""
+    path = ledger_with(tmp_path, [event for event in EVENTS if event["type"] != "grade.recorded"])
+    target = written(tmp_path / "b.json", state(arm(GIT, 3.0, 2.0, 3)))
+
+    [why] = plan_of(path, target, old="rebuilt").refusals
+
+    assert "none would be left: the log holds no grade to pay from; forced, they go" in why
 
 
 def test_a_rebuild_under_which_every_arm_of_the_file_goes_is_refused(tmp_path: Path) -> None:

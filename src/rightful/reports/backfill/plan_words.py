@@ -53,7 +53,7 @@ def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, ru
     old = _old_of(real, found, rule, seen)
     refusals = (
         *_refusals(form, state, found),
-        *_gone(form, state, new, rule),
+        *_gone(form, state, new, rule, grades=len(found.settlement.unit_bin)),
         *_contexts_gone(state, new, rule),
         *_came_back(old),
     )
@@ -124,7 +124,7 @@ def _refusals(form: Form, state: State, found: Beliefs) -> Iterator[str]:
         yield f"{share} are neither credited nor empty nor retracted ({bins}), and at most {SHARE:.0%} may be"
 
 
-def _gone(form: Form, state: State, new: State, rule: Rule) -> Iterator[str]:
+def _gone(form: Form, state: State, new: State, rule: Rule, *, grades: int) -> Iterator[str]:
     """Refuse what would leave nothing of the file: the log speaks of other arms, or by other names."""
     held = [arm for arm in state.arms if state.numbers(arm) is not None]
     if not held or any(new.numbers(arm) is not None for arm in held):
@@ -135,10 +135,8 @@ def _gone(form: Form, state: State, new: State, rule: Rule) -> Iterator[str]:
     if left:
         yield f"every arm of the file would go ({which}), and only others come; forced, they go{stay}"
     else:
-        yield (
-            f"every arm of the file would go ({which}), and none would be left: the log credits no arm that "
-            f"{form.name} takes ({form.asks_for}); forced, they go{stay}"
-        )
+        why = f"credits no arm that {form.name} takes ({form.asks_for})" if grades else "holds no grade to pay from"
+        yield f"every arm of the file would go ({which}), and none would be left: the log {why}; forced, they go{stay}"
 
 
 def _contexts_gone(state: State, new: State, rule: Rule) -> Iterator[str]:
