@@ -57,7 +57,11 @@ def test_an_empty_ledger_has_no_rates(run: Run, ledger: Path) -> None:
 
     assert document["foreign_credit_rate"] is None
     assert document["foreign_credit_rate_bounds"] is None
-    assert run("audit").out.startswith("historical-newest credits none of 0 grades.")
+    out = " ".join(run("audit").out.split())
+    assert out.startswith("historical-newest credits none of 0 grades. There is nothing to audit: ")
+    assert "`rightful import session-records FILE`" in out
+    fill(ledger)
+    assert "There is nothing to audit" not in run("audit", "--as-of", "2020-01-01").out, "the note gives the reason"
 
 
 def test_what_cannot_be_told_is_bounds_and_not_a_guess(run: Run, ledger: Path) -> None:
@@ -201,6 +205,32 @@ def test_balances_of_a_policy_decide_nothing_in_an_audit(run: Run, ledger: Path)
     assert "decides nothing in an audit" in done.err
 
 
+def test_audit_that_credits_nothing_gives_the_reason_and_the_fix(run: Run, ledger: Path) -> None:
+    with rightful.open(ledger) as opened:
+        opened.append([graded("t:a", 0.8)])
+    unmatched = " ".join(run("audit").out.split())
+    fill(ledger)
+    open_balance(ledger)
+    contained = " ".join(run("audit", "bound", "--against", "bound", "--balances", "*").out.split())
+
+    assert "1 grade found no exposure. Import what showed the lessons" in unmatched
+    assert (
+        "bound credits none of 3 grades. 1 grade in an opening balance already. Run the audit without --balances"
+        in contained
+    )
+
+
+def test_hint_of_a_foreign_grade_explains_it_under_the_audited_rule(run: Run, ledger: Path) -> None:
+    """Without --policy, `explain` answers under bound: in-balance, and nothing of the session that was paid."""
+    fill(ledger)
+    open_balance(ledger)
+
+    assert "`rightful explain '#N' --policy historical-newest` shows" in " ".join(run("audit").out.split())
+    explained = " ".join(run("explain", "#3", "--policy", "historical-newest").out.split())
+    assert "which claude-code:b of another run was shown" in explained
+    assert "in-balance" not in explained
+
+
 def test_posteriors_say_which_grades_a_balance_contains(run: Run, ledger: Path) -> None:
     fill(ledger)
     open_balance(ledger)
@@ -262,6 +292,8 @@ def test_bounds_are_a_range_in_words_where_file_times_order_nothing(run: Run, le
         "Between 0 and 1 of 1 credited grades (0% to 100%) went to another session's lessons; "
         "the evidence leaves the order of the rest open."
     )
+    assert "The number is a range because some files give no exact time" in " ".join(out.split())
+    assert "`rightful import lesson-hook state/lesson-trajectories`" in " ".join(out.split())
     assert "1 (0 to 1)" in out
     assert "by its time" in out
 

@@ -31,6 +31,18 @@ _BIN_CHARS = 12  # the longest name of a bin
 _COUNT_CHARS = 7
 _LABEL_CHARS = 24
 
+_RANGE = (
+    "The number is a range because some files give no exact time: a state file does not say when it showed a lesson. "
+    "If you have the trajectory log or the lesson events of these sessions, import them "
+    "(`rightful import lesson-hook state/lesson-trajectories`) and audit again."
+)
+_NO_GRADES = (
+    "There is nothing to audit: the policy found no grade to pay. Import session records "
+    "(`rightful import session-records FILE`), or check the `graders` of the policy."
+)
+_IN_BALANCE = "{} in an opening balance already. Run the audit without --balances to count them from the log."
+_UNMATCHED = "{} found no exposure. Import what showed the lessons, such as the lesson hook's files, and audit again."
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the two policies, the position and the time of decay."""
@@ -68,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         common.print_json(found.as_dict())
     else:
-        _show(found, policy, against)
+        _show(found, policy, against, advice=[] if by_then else _advice(found))
     return common.DONE
 
 
@@ -118,11 +130,11 @@ def _roles(policy: Named, against: Named) -> _Roles:
     return names if names.policy != names.reference else _Roles("policy", "reference")
 
 
-def _show(found: Audit, policy: Named, against: Named) -> None:
+def _show(found: Audit, policy: Named, against: Named, *, advice: list[str]) -> None:
     from rightful.cli import tables
 
     named = structs.replace(found, policy=common.safe(policy.label), reference=common.safe(against.label))
-    common.tell(named.verdict())
+    common.tell(named.verdict(), *advice)
     given, owed = asking.number(found.policy_mass), asking.number(found.bound_mass)
     compared = bool(found.bound_credited_grades)
     facts = {
@@ -144,7 +156,21 @@ def _show(found: Audit, policy: Named, against: Named) -> None:
     _show_bins(found, roles)
     _show_arms(found, roles)
     _show_days(found)
-    _show_foreign(found)
+    _show_foreign(found, policy)
+
+
+def _advice(found: Audit) -> list[str]:
+    """Return why the first line has no number, or a range, and what to do about it; nothing where it has one."""
+    if found.policy_credited_grades:
+        return [] if found.is_ordered else [_RANGE]
+    if not found.grades:
+        return [_NO_GRADES]
+    bins = found.bins_policy
+    if held := bins.get("in_balance", 0):
+        return [_IN_BALANCE.format(common.many(held, "grade"))]
+    if lost := bins.get("unmatched", 0):
+        return [_UNMATCHED.format(common.many(lost, "grade"))]
+    return ["The table of bins shows where they went; `rightful explain SESSION` gives the reason for one."]
 
 
 def _show_arms(found: Audit, roles: _Roles) -> None:
@@ -197,7 +223,7 @@ def _astray(foreign: int, bounds: tuple[int, int]) -> str:
     return f"{low:,}" if low == high else f"{foreign:,} ({low:,} to {high:,})"
 
 
-def _show_foreign(found: Audit) -> None:
+def _show_foreign(found: Audit, policy: Named) -> None:
     """Show the newest foreign grades: whose, and whom they paid."""
     from rightful.cli import laid, tables
 
@@ -213,7 +239,7 @@ def _show_foreign(found: Audit) -> None:
     ]  # fmt: skip
     columns = dict.fromkeys(["grade", "given", "robbed session", "reward", "paid session", "arms", "certain"], "")
     earlier = len(found.foreign) - len(rows)
-    note = "`rightful explain '#N'` says more about a grade"
+    note = f"`rightful explain '#N' --policy {policy.asked or 'POLICY'}` shows what this rule did with a grade"
     note += f"; {common.many(earlier, 'earlier grade')} in --json" if earlier else ""
     tables.show_table(columns, rows, title="Foreign grades", note=note, drop=["arms", "certain", "given"])
 
