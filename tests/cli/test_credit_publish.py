@@ -90,7 +90,8 @@ def test_refused_publication_keeps_the_credit_and_exits_1(ledger: Path, run: Run
     document = run(*words(state, "session-a", *GRADED, "--publish", target, *READER, "--json"))
 
     assert (done.code, document.code) == (1, 1)
-    assert f"the credit is recorded, and {target} was not written" in done.err
+    assert f"the credit is recorded, but nothing was published: {target} was not written: " in done.err
+    assert done.err.count("was not written") == 1
     assert "mixes forms" in document.document["published"]["error"]
     assert run("posteriors", "--json").document["arms"][GIT]["alpha"] == 1.8
     assert "confounded" in target.read_text()

@@ -232,7 +232,7 @@ def test_a_process_that_dies_while_it_writes_leaves_the_old_file(ledger: Path, h
 def test_nothing_to_propose_writes_nothing(run: Run, ledger: Path, here: Path) -> None:
     done = run("policy", "aliases", "--out", "mine.json")
 
-    assert (done.code, done.out) == (0, "No arm has a second name that could be told; nothing is proposed.\n")
+    assert (done.code, done.out) == (0, "No arm was found under a second name, so no alias is proposed.\n")
     said = "rightful: note: there is nothing to propose; nothing was written to {}.\n"
     assert done.err == said.format("mine.json")
     assert run("policy", "aliases", "--json", "--out", "/nowhere/x").err == said.format("/nowhere/x")

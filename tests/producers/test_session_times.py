@@ -82,7 +82,7 @@ def test_a_time_without_offset_is_local_and_said_once(
     [report] = imported("session-records", write(records, row(**naive), row(**naive, session_id="b")))
 
     what = "note: `start_time` has no offset; such times of this file were read as the local time of this machine"
-    assert said(report)["problems"] == [{"line": 1, "what": f"{what} ({short})"}]
+    assert said(report)["problems"] == [{"line": 1, "what": f"{what} ({short} in this row)"}]
     assert report.exit_code == 0
     assert next(iter(ledger.read())).session == "workspace:7c1d@2026-08-01T10:00:00"
     assert at_of(ledger, SessionStarted)[0] == (started, None)

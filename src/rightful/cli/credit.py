@@ -223,7 +223,7 @@ class Published(NamedTuple):
         from rightful.cli import backfill, backfilled
 
         if self.error is not None:
-            common.complain(f"the credit is recorded, and {args.publish} was not written: {self.error}")
+            common.complain(f"the credit is recorded, but nothing was published: {self.error}")
             return self.error.exit_code
         assert self.done is not None
         assert self.plan is not None

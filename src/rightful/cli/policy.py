@@ -252,7 +252,7 @@ def _tell(found: Proposals, written: str | None) -> None:
         names = sum(len(group.spellings) for group in found.groups)
         common.tell(f"{lessons} {have} {names:,} names: {common.many(len(pairs), 'alias', 'aliases')} proposed.")
     else:
-        common.tell("No arm has a second name that could be told; nothing is proposed.")
+        common.tell("No arm was found under a second name, so no alias is proposed.")
     if found.groups:
         note = "an alias gets the credits of its own and its arm's exposures together, once a policy says so"
         rows = [row for group in found.groups[:_SHOWN] for row in _rows(group)]

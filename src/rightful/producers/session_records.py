@@ -192,7 +192,7 @@ class SessionRecordsReader(Reader):
             by_utc.append(by_utc_us)
             if zone is not None and not self._told_of_naive:
                 self._told_of_naive = True
-                what = f"such times of this file were read as the local time of this machine ({zone})"
+                what = f"such times of this file were read as the local time of this machine ({zone} in this row)"
                 notes.append(f"`{field}` has no offset; {what}")
         mtime_us = self._origin.mtime_us
         if read:
