@@ -10,7 +10,7 @@ from eventsourcing.dcb.api import DCBEvent
 
 from rightful.errors import DamagedRowError, ForkedError
 from rightful.recorders.kinds import tree_size
-from rightful.recorders.tables import Tables, tree_record, unpack_position, word_key
+from rightful.recorders.tables import Tables, tree_record, word_key
 from rightful.recorders.tail import Kept, Tail
 from rightful.tree import Frontier
 
@@ -64,14 +64,7 @@ class Moment:
 
     def tagged(self, tag: str) -> list[int]:
         """Return the positions of all rows that have the tag, ascending."""
-        found: list[int] = []
-        word, table = word_key(tag), self.tables.env.tables["tags"]
-        if self.txn.get(word, db=table) is not None:  # most ids are new, and a cursor costs more than the answer
-            with self.txn.cursor(db=table) as cursor:
-                cursor.set_key(word)
-                found = [unpack_position(key) for key in cursor.iternext_dup()]
-        else:
-            self.tables.see_absent(self.txn, word)
+        found = self.tables.tagged(self.txn, word_key(tag))
         if found and not 0 < min(found) <= max(found) <= self.tabled:
             wrong = next(position for position in found if not 0 < position <= self.tabled)
             raise DamagedRowError(str(self.tables.env.root), wrong, "the index has it, and the tables do not")

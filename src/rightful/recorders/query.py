@@ -247,7 +247,7 @@ def _of_tags(
     look = txn.cursor(db=tag_table)
     counts = [look.count() if look.set_key(tag) else 0 for tag in tags]
     if 0 in counts:
-        tables.see_absent(txn, tags[counts.index(0)])
+        tables.tagged(txn, tags[counts.index(0)])  # it raises if the tag is absent only since a key is damaged
         return
     rarest = tags[counts.index(min(counts))]
     others = [tag for tag in tags if tag != rarest]

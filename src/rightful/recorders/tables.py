@@ -138,24 +138,33 @@ class Tables:
         record = self.checked(position, txn.get(key, db=tables["rows"]))
         return self.unpack(position, record, txn.get(key, db=tables["payloads"]))
 
-    def see_absent(self, txn: lmdb.Transaction[bytes], word: bytes) -> None:
-        """See that a tag that was not found has no index entry with a damaged key: that would stand next to its place.
+    def tagged(self, txn: lmdb.Transaction[bytes], word: bytes) -> list[int]:
+        """Return the positions that the index has under a tag's key, ascending.
+
+        If there are none, no index entry may have a damaged key: that would be next to the tag's place.
 
         Raises:
-            DamagedRowError: One of the entries around its place is not of the row that it leads to.
+            DamagedRowError: An entry next to the place of an absent tag is not of the row that it leads to.
         """
         with txn.cursor(db=self.env.tables["tags"]) as cursor:
             if cursor.set_range(word):
-                self._see_entry(txn, *cursor.item(), is_behind=cursor.key() > word)
+                key, value = cursor.item()
+                if key == word:
+                    return [unpack_position(position) for position in cursor.iternext_dup()]
+                self._see_entry(txn, key, value, is_in_order=key > word)
                 has_entry = cursor.prev_nodup()
             else:
                 has_entry = cursor.last()
             if has_entry:
-                self._see_entry(txn, *cursor.item(), is_behind=cursor.key() < word)
+                key, value = cursor.item()
+                self._see_entry(txn, key, value, is_in_order=key < word)
+        return []
 
-    def _see_entry(self, txn: lmdb.Transaction[bytes], word: bytes, key: bytes, *, is_behind: bool) -> None:
+    def _see_entry(self, txn: lmdb.Transaction[bytes], word: bytes, key: bytes, *, is_in_order: bool) -> None:
         record = (txn.get(key, db=self.env.tables["rows"]) or b"")[HASH_BYTES:]
-        if is_behind and record:
+        if is_in_order and record:
+            if self.codec.begins_with_id(record, word):  # most entries are of ids
+                return
             try:
                 if word in map(word_key, self.codec.words(record)[1]):
                     return
