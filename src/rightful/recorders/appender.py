@@ -14,6 +14,7 @@ import lmdb
 from eventsourcing.dcb.api import DCBEvent, DCBQuery
 
 from rightful.errors import StorageError
+from rightful.recorders.chain import Known
 from rightful.recorders.environment import Environment
 from rightful.recorders.faults import storage_error
 from rightful.recorders.kinds import ABOUT, ROUND
@@ -47,16 +48,15 @@ class Appender:
         """Look at what stands."""
         self.abandon()  # what an exception left of the turn before
         journal = self._env.journal
-        journal.begin_turn()
-        now = self._look()
+        now = self._look(journal.begin_turn())
         if self._unclear or now.txn.id() != self._env.newest_transaction():
             self._leave()
             self._commit_again()
-            now = self._look()
+            now = self._look(journal.now())
         if now.head == now.tabled and (now.tail.rows or now.tail.start != now.head):  # LMDB has all
             self._leave()
             journal.look_again(now.head)
-            now = self._look()
+            now = self._look(journal.now())
         if now.head == now.tabled:  # else whoever began the round did
             self._tables.settle(now.txn.id())
         if now.tree() != self._tree:
@@ -66,10 +66,9 @@ class Appender:
         self._now, self._before = now, now.head
         self._view = _View(now)
 
-    def _look(self) -> Moment:
-        tail, last, tree = self._env.journal.now()
+    def _look(self, known: Known) -> Moment:
         self._reading = self._env.begin_read()
-        return Moment(self._tables, self._reading, tail, last, tree)
+        return Moment(self._tables, self._reading, *known)
 
     def _commit_again(self) -> None:
         """Commit what the tables say of the tree as it is: the last commit is in the file, and nobody was told of it.
@@ -131,18 +130,19 @@ class Appender:
         now, journal = self._now, self._env.journal
         assert now is not None
         rows = now.tail.after(self._before, now.tail.last)
-        self._answered = journal.answered()
         if not rows:
+            self._answered = journal.answered()
             self._now = None
             return
         tree = tree_record(self._frontier)
         try:
             self._check_tree(now, len(rows))
             if journal.has_room(rows):
-                self._into_journal(rows, tree)
+                self._answered = self._into_journal(rows, tree)
             else:
+                self._answered = journal.answered()
                 journal.emptied(self._into_tables(now, tree))
-            self._answered = journal.answered()
+                self._answered = journal.answered()
         except BaseException as error:
             self.abandon()
             if not isinstance(error, SpoiledError):
@@ -157,9 +157,9 @@ class Appender:
         if not now.tail.last == now.head == self._frontier.size == self._before + count:
             raise SpoiledError from StorageError(f"the rows for {self._env.root} are not those of its tree")
 
-    def _into_journal(self, rows: Sequence[Kept], tree: bytes) -> None:
+    def _into_journal(self, rows: Sequence[Kept], tree: bytes) -> tuple[int, bytes]:
         try:
-            self._env.journal.write(rows, tree, self._before)
+            return self._env.journal.write(rows, tree, self._before)
         except StorageError as error:
             raise SpoiledError from error
 

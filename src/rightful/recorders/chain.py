@@ -45,6 +45,10 @@ _BLOCK_BYTES: Final = 16_384
 """What is read at once of what others added; bytes. With several processes it is some records each time."""
 
 
+Known = tuple[Tail, int, bytes]
+"""The rows behind LMDB's, the position of the last one, and the tree there."""
+
+
 class Chain:
     """The records of one store's journal, and the rows that they had when last looked at.
 
@@ -71,6 +75,8 @@ class Chain:
         self.durable = 0
         self._size = 0 if fd is None else os.fstat(fd).st_size
         self._mark: Mark | None = None
+        self._mark_of: tuple[bytes, Form] | None = None  # what it was read from
+        self._end_of: tuple[bytes, Form, bytes] | None = None  # a check, and what stands behind its record
         self._is_known = False  # as while it changes: an exception that comes meanwhile has it read again
         self._restart(Tabled(0, b""), b"", Unbound(), b"")
 
@@ -97,7 +103,7 @@ class Chain:
         """The rows that it had when last looked at."""
         return self._tail
 
-    def now(self) -> tuple[Tail, int, bytes]:
+    def now(self) -> Known:
         """Return the rows behind LMDB's, the position of the last one, and the tree there.
 
         Begin LMDB's transaction afterwards: it then has all rows before these. The tree is empty if it was damaged.
@@ -111,7 +117,7 @@ class Chain:
         except OSError as error:
             raise storage_error(self._root, error) from error
 
-    def _now(self) -> tuple[Tail, int, bytes]:
+    def _now(self) -> Known:
         self._look()
         return self._tail, self._last, self._tree
 
@@ -133,9 +139,9 @@ class Chain:
 
         After a sync that failed the system may have dropped what we read, and others have written there.
         """
-        starts = [self._ends[at - 1] if at else self._form.start for at in range(first, len(self._ends))]
-        if not starts:
+        if first >= len(self._ends):
             return True
+        starts = [self._ends[at - 1] if at else self._form.start for at in range(first, len(self._ends))]
         head_bytes = self._form.head_bytes
         there = self._read(starts[0], starts[-1] + head_bytes - starts[0])
         ends = [at - starts[0] + head_bytes for at in starts]
@@ -236,9 +242,15 @@ class Chain:
 
     def _read_mark(self) -> None:
         """Read what was marked durable, before the records: they were there when it was written."""
-        mark = None if self._bond is None else self._bond.mark_in(self._read(0, MARK_BYTES))
-        is_of_round = isinstance(self._form, Seal) and mark is not None and mark.round == self._form.round
-        self._mark = mark if is_of_round else None
+        if self._bond is None:
+            return
+        data, form = self._read(0, MARK_BYTES), self._form
+        if self._mark_of is None or self._mark_of[1] is not form or self._mark_of[0] != data:  # it seldom changes
+            self._mark_of = None
+            mark = self._bond.mark_in(data)
+            is_of_round = isinstance(form, Seal) and mark is not None and mark.round == form.round
+            self._mark = mark if is_of_round else None
+            self._mark_of = data, form
 
     def _read_on(self) -> None:
         """Take what continues what is known."""
@@ -264,8 +276,17 @@ class Chain:
 
     def _is_end(self, head: bytes) -> bool:
         """Return whether nothing was written behind the last record, by what stands there."""
-        end = self._form.end(self._check)
+        end = self._end_behind(self._check)
         return head[: len(end)] == end and self._marked_beyond() is None
+
+    def _end_behind(self, check: bytes) -> bytes:
+        """Return what stands behind the last record, by its check; most looks find the same record last."""
+        known = self._end_of
+        if known is not None and known[0] is check and known[1] is self._form:
+            return known[2]
+        end = self._form.end(check)
+        self._end_of = check, self._form, end
+        return end
 
     def _is_untouched(self) -> bool:
         """Return whether the first record of the round before stands there still, so that none of this one does."""

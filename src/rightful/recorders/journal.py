@@ -29,7 +29,7 @@ from typing import Final
 from rightful import limits
 from rightful.errors import ClosedError, StorageError
 from rightful.recorders import files
-from rightful.recorders.chain import Chain
+from rightful.recorders.chain import Chain, Known
 from rightful.recorders.codec import Codec
 from rightful.recorders.critical import run_locked
 from rightful.recorders.faults import storage_error
@@ -70,18 +70,22 @@ class Journal(Chain):
 
     # -- writing, in our turn --------------------------------------------------------------
 
-    def begin_turn(self) -> None:
-        """Look whether it is as we know it, and have the next sync write what an earlier one may have failed to.
+    def begin_turn(self) -> Known:
+        """Return as `now`, and have the next sync write what an earlier one may have failed to.
 
         The system forgets a page that it could not write, and the next sync succeeds without it.
 
         Raises:
             OSError: It cannot be written.
         """
-        if self._fd is not None:
-            run_locked(self._lock, self._begin_turn, self._fd)
+        return run_locked(self._lock, self._begin_turn)
 
-    def _begin_turn(self, fd: int) -> None:
+    def _begin_turn(self) -> Known:
+        if self._fd is not None:
+            self._write_what_is_doubtful(self._fd)
+        return self._now()
+
+    def _write_what_is_doubtful(self, fd: int) -> None:
         if self._tail.last != self._last:
             self._is_known = False
         doubt = self._doubt  # one that comes while it is written again is not cleared by that
@@ -95,7 +99,7 @@ class Journal(Chain):
         at = bisect_right(self._lasts, self.durable)
         start = self._ends[at - 1] if at else self._form.start
         if start < self._end:
-            _write(fd, self._read(start, self._end - start) + self._form.end(self._check), start)
+            _write(fd, self._read(start, self._end - start) + self._end_behind(self._check), start)
         self._cleared = doubt
 
     @property
@@ -155,7 +159,7 @@ class Journal(Chain):
         ends = self._end + HEAD_BYTES + TREE_BYTES + size + 16 * len(rows) + self._form.end_bytes
         return ends <= self._size and self._last - self._tail.start + len(rows) <= limits.JOURNAL_ROWS
 
-    def write(self, rows: Sequence[Kept], tree: bytes, after: int | None = None) -> None:
+    def write(self, rows: Sequence[Kept], tree: bytes, after: int | None = None) -> tuple[int, bytes]:
         """Write the rows that were added to the tail as one record, not yet synced.
 
         Args:
@@ -163,17 +167,20 @@ class Journal(Chain):
             tree: The tree with them.
             after: The position that they were added behind, when the turn began.
 
+        Returns:
+            As `answered`.
+
         Raises:
             StorageError: The system failed; nothing was written that counts.
         """
         try:
             if not self._lasts:
                 self._begin_round()
-            run_locked(self._lock, self._write, rows, tree, after)
+            return run_locked(self._lock, self._write, rows, tree, after)
         except OSError as error:
             raise storage_error(self._root, error) from error
 
-    def _write(self, rows: Sequence[Kept], tree: bytes, after: int | None) -> None:
+    def _write(self, rows: Sequence[Kept], tree: bytes, after: int | None) -> tuple[int, bytes]:
         self._look_if_unknown()
         form = self._form
         assert self._fd is not None
@@ -187,12 +194,13 @@ class Journal(Chain):
             raise StorageError(f"the journal of {self._root} is not what it was when the turn began")
         self._is_known = False
         try:
-            _write(self._fd, record.head + body + form.end(record.check), self._end)
+            _write(self._fd, record.head + body + self._end_behind(record.check), self._end)
         except OSError:
             if self._read(self._end, record.size) != record.head + body:
                 raise
         self._went_on(record.last, self._end + record.size, record.check, tree)
         self._is_known = True
+        return record.last, record.check
 
     def _look_if_unknown(self) -> None:
         if not self._is_known:  # an exception in another thread has had it read again
@@ -234,7 +242,10 @@ class Journal(Chain):
 
     def answered(self) -> tuple[int, bytes]:
         """Return the last position, and the check of its record, for `settle`."""
-        return run_locked(self._lock, lambda: (self._last, self._check))
+        return run_locked(self._lock, self._answered)
+
+    def _answered(self) -> tuple[int, bytes]:
+        return self._last, self._check
 
     def settle(self, answered: tuple[int, bytes] | None = None) -> None:
         """Make durable what was answered, or all that is known of it.
