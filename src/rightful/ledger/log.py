@@ -388,7 +388,7 @@ class _Decision:
 def _rows_of(view: View, event_id: str, path: str) -> list[Stored]:
     """Return the rows of an id, checked: a bit that flipped in a salt would make a conflict of an honest repeat."""
     found = view.tagged(f"id:{event_id}")
-    return checked([Row(position, event.data, event.payload) for position, event in found], path)
+    return checked([Row(position, event.data, event.payload) for position, event in found], path) if found else []
 
 
 def _row(one: _Prepared, verdict: Verdict, recorded_at_us: int) -> Envelope:

@@ -28,6 +28,9 @@ from rightful.recorders.transaction import SpoiledError, Transaction, UnclearErr
 from rightful.recorders.writer import Request
 from rightful.tree import HASH_BYTES, LEAF, Frontier
 
+_Added = tuple[bytes, LedgerEvent] | None
+"""The last row that this process added, as its tail has it, and its event."""
+
 
 class Appender:
     """The session of a recorder: one per writer, used by the thread that has its turn."""
@@ -40,6 +43,7 @@ class Appender:
         self._tree = tree_record(self._frontier)  # what the frontier was read from, or written as; b"" while it changes
         self._reading: lmdb.Transaction[bytes] | None = None
         self._now: Moment | None = None  # of the turn, until its rows are written or given up
+        self._added: _Added = None
         self._is_adding = False
         self._unclear = False  # whether nobody knows what of our last commit is on the disk
         self._answered = 0, b""  # what the answers of a turn rest on, in the journal
@@ -64,7 +68,7 @@ class Appender:
             self._frontier = self._tables.frontier(now.tree(), is_checked=now.head > now.tabled)
             self._tree = now.tree()
         self._now, self._before = now, now.head
-        self._view = _View(now)
+        self._view = _View(now, self._added)
 
     def _look(self, known: Known) -> Moment:
         self._reading = self._env.begin_read()
@@ -113,6 +117,7 @@ class Appender:
         else:
             self._frontier.extend(leaves)
         now.head = self._frontier.size
+        self._added = (values[-1], events[-1]) if isinstance(events[-1], LedgerEvent) else None
         self._is_adding = False
 
     def spoiled(self) -> bool:
@@ -271,10 +276,11 @@ class Appender:
 class _View:
     """What a decision sees. It ends with the turn."""
 
-    __slots__ = ("_now",)
+    __slots__ = ("_added", "_now")
 
-    def __init__(self, now: Moment) -> None:
+    def __init__(self, now: Moment, added: _Added) -> None:
         self._now = now
+        self._added = added
 
     @property
     def head(self) -> int:
@@ -283,7 +289,10 @@ class _View:
 
     def last(self) -> LedgerEvent | None:
         """Return the last row; None when there is none."""
-        return self._event(self.head) if self.head else None
+        now, added = self._now, self._added
+        if added is not None and now.head > now.tabled and now.tail.row(now.head).value is added[0]:
+            return added[1]
+        return self._event(now.head) if now.head else None
 
     def tagged(self, tag: str) -> list[tuple[int, LedgerEvent]]:
         """Return all rows that have the tag, with their positions, ascending."""
