@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -197,6 +198,14 @@ def test_files_that_nobody_looked_at_are_counted_with_those_passed_over(ledger: 
     what = "passed over: 2 files with other suffixes were not looked at: 2 .md"
     assert (done.code, done.err.splitlines()[-1]) == (0, f"rightful: {here}/ws: {what}")
     assert done.out.endswith("0 problems, 3 passed over.\n")
+
+
+def test_one_more_reason_is_counted_in_the_singular(ledger: Path, run: Run, here: Path) -> None:
+    shutil.copytree(Path(__file__).parents[1] / "outside" / "11-unsupported", here / "ws")
+
+    done = run("import", "auto", here / "ws")
+
+    assert (done.code, done.out.endswith("; and 1 other reason. --json lists each file.\n")) == (1, True)
 
 
 def test_a_suffix_cannot_steer_the_terminal(ledger: Path, run: Run, here: Path) -> None:

@@ -111,7 +111,7 @@ def _once(args: argparse.Namespace, importing: Import) -> int:
     from rightful.producers.importing.loop import STDIN
 
     stdin = common.stdin() if STDIN in args.paths else io.BytesIO()
-    log, teller = logs.of(args), Teller(quiet=args.json)
+    log, teller = logs.of(args), Teller(quiet=args.json, again=args.again)
     reports: list[FileReport] = []
     with progress(args.paths) as told:
         shown = importing._replace(progress=told.step)

@@ -30,7 +30,7 @@ def watch(args: argparse.Namespace, importing: Import) -> int:
         UsageError: What does the watching is not installed.
         BrokenPipeError: Nobody reads the answers any more.
     """
-    watcher, teller, log = Watcher(), Teller(quiet=args.json, by_folder=False), logs.of(args)
+    watcher, teller, log = Watcher(), Teller(quiet=args.json, by_folder=False, again=args.again), logs.of(args)
     with _ended_by_signals(watcher), watcher.watching(args.paths):
         _say_what(args.paths)
         for report in Watch(importing, args.paths, watcher).follow():

@@ -89,13 +89,15 @@ class Teller:
     Args:
         quiet: Only count: the answer is given in another form.
         by_folder: Give one line for the files of a folder that brought no problem and no note.
+        again: Print the notes of files that brought nothing new too.
 
     Attributes:
         broken: Why nothing can be printed any more.
     """
 
-    def __init__(self, *, quiet: bool = False, by_folder: bool = True) -> None:
+    def __init__(self, *, quiet: bool = False, by_folder: bool = True, again: bool = False) -> None:
         self._quiet = quiet
+        self._again = again
         self._by_folder = by_folder
         self._same_folder: list[FileReport] = []
         self.broken: BrokenPipeError | StorageError | None = None
@@ -122,7 +124,7 @@ class Teller:
         if self._quiet or self.broken is not None:
             return
         try:
-            if report.is_old and not report.lost:
+            if report.is_old and not report.lost and not (self._again and report.notes):
                 self._old[report.path] = report
             else:
                 self._old.pop(report.path, None)
@@ -250,7 +252,8 @@ def _unrecognised(folder: str, passed: list[tuple[str, str]]) -> str:
     """Return the line for a folder of which nothing was recognised, with the most frequent reasons."""
     counts = Counter(_reason(what) for _, what in passed)
     reasons = [what if count == 1 else f"{count:,} times {what}" for what, count in counts.most_common(_REASONS)]
-    reasons += [f"and {len(counts) - _REASONS} other reasons"] * (len(counts) > _REASONS)
+    more = len(counts) - _REASONS
+    reasons += [f"and {common.many(more, 'other reason')}"] * (more > 0)
     return f"{folder}: nothing was recognised and imported: {'; '.join(reasons)}. --json lists each file."
 
 

@@ -21,6 +21,7 @@ SUFFIXES = (".json", ".jsonl")
 _LOG = ("cc-session-", ".log")  # how names begin and end that runners give to the stream logs of Claude Code
 
 _MAIN = "conversation.jsonl"  # gptme's own transcript, beside which its event log and its checkpoints stand
+_CONFIG = "config.toml"  # read with gptme's transcript
 
 _PACKED = ".jsonl.zst"  # how Codex names a rollout that it has compressed (codex-rs/rollout/src/compression.rs)
 
@@ -75,7 +76,8 @@ def _walked(
         except OSError as error:
             yield current, Problem(None, f"could not be read: {error.strerror}")
             continue
-        if {entry.name for entry in entries} >= _LEDGER:
+        names = {entry.name for entry in entries}
+        if names >= _LEDGER:
             yield current, Problem(None, "a ledger; not looked into", lost=False)
             continue
         for entry in entries:
@@ -88,7 +90,7 @@ def _walked(
                     yield entry.path, Problem(None, f"{_OTHERS[entry.name]}; not looked into", lost=False)
             elif is_looked_at(entry.name, databases=databases) or entry.name.endswith(_PACKED):
                 yield _file(entry)
-            elif others is not None:
+            elif others is not None and not (entry.name == _CONFIG and _MAIN in names):
                 others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
         folders = (one for one in reversed(entries) if one.is_dir(follow_symlinks=False) and one.name not in _OTHERS)
         waiting.extend(entry.path for entry in folders)
