@@ -15,7 +15,8 @@ open, the code's is taken over, since it is a reasonable one:
 - A name is *in the ledger* once a row carries it as its session or a link as its `other`.
 - Two names that both started are two sessions: neither is an alias of the other.
 - A link whose session is marked alias joins nothing: no alias goes through a link.
-- A name under which two runs started pays nobody, whoever names it.
+- A name under which two runs started pays nobody, whoever names it. So does a session of Claude Code of which a row has
+  the transcript path of another session; the withdrawal of that row settles it, whoever writes it.
 - A second unmarked native name is counted over the whole run, not for each owner.
 - A `cwd-window` link loses to any other evidence for the same `other`, or for the owner's native name.
 - Of equal contents at one `seq` the one with the latest time counts, then the last one written.

@@ -7,6 +7,7 @@ Plain Python over the rows as their reader sees them, written from the design's 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -228,11 +229,32 @@ class Told:
             event = line.row.event
             if isinstance(event, events.SessionStarted) and event.run_nonce is not None:
                 nonces.setdefault(name_of(line.row), set()).add(event.run_nonce)
-        self.reused = {name for name, seen in nonces.items() if len(seen) > 1}
-        doubtful = {self.run(name) for name, seen in nonces.items() if len(seen) > 1}
+        self.reused = {name for name, seen in nonces.items() if len(seen) > 1} | self._contradicted()
+        doubtful = {self.run(name) for name in self.reused}
         self.ambiguous |= {name for name in self.known if self.run(name) in doubtful}
         for name in self.ambiguous:
             self.run_of.pop(name, None)
+
+    def _contradicted(self) -> set[Name]:
+        """The sessions of Claude Code of which a row that is not withdrawn has the transcript of another session."""
+        said = [
+            (line.row.id, line.row.event)
+            for line in self.lines
+            if isinstance(line.row.event, events.EventWithdrawn) and line.row.outcome in {"appended", "conflict"}
+        ]
+        gone = {(event.id, event.revision) for own, event in said if not any(own == one.id for _, one in said)}
+        found = set()
+        for line in self.lines:
+            path = (getattr(line.row.event, "extra", None) or {}).get("transcript_path")
+            if line.row.session is None or not isinstance(path, str) or (line.row.id, line.row.revision) in gone:
+                continue
+            name, (space, _, value) = name_of(line.row), line.row.session.partition(":")
+            file = re.fullmatch(
+                r"(?:.*/)?([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\.jsonl", path, re.DOTALL
+            )
+            if space == "claude-code" and not name[1] and file and file[1] != value.partition("/")[0]:
+                found.add(name)
+        return found
 
     # What the policy leaves out.
 

@@ -11,8 +11,9 @@ from rightful.times import text_of
 
 Wire = dict[str, Any]
 
-SESSIONS = ("t:a/b", "t:a_b", "t:a:b", "t:a.b", "t:a-b", "u:a_b", "u:x")
+SESSIONS = ("t:a/b", "t:a_b", "t:a:b", "t:a.b", "t:a-b", "u:a_b", "u:x", "claude-code:c")
 ARMS = ("x", "y", "z", "x-old")
+STRAY = "/p/5d1c0a52-3b1e-4c1f-9a44-0b6f3a9c7e11.jsonl"
 PRODUCERS = ("human", "credit", "judge", "hook")
 SHARED_KEYS = ("shared-1", "shared-2")
 START_S = 1_000
@@ -116,14 +117,16 @@ starts = st.builds(
 )
 
 messages = st.builds(
-    lambda session, alias: {
+    lambda session, alias, is_stray: {
         "type": "message.recorded",
         "session": session,
         "role": "user",
         **({"alias": True} if alias else {}),
+        **({"extra": {"transcript_path": STRAY}} if is_stray else {}),
     },
     sessions,
     rarely,
+    st.booleans(),
 )
 
 withdrawals = st.builds(

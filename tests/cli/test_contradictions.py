@@ -12,6 +12,7 @@ from tests.hooking import rows
 from tests.ledger.facts import fact
 
 import rightful
+from rightful import limits
 from rightful.events import ToolCallSnapshotted, ToolResultSnapshotted
 
 CALLS = Path(__file__).parents[1] / "outside" / "hook-stale-session-id" / "calls.jsonl"
@@ -81,3 +82,39 @@ def test_sources_that_agree_are_not_listed(run: Run, ledger: Path) -> None:
         opened.append([fact("session.started", "1", session=f"claude-code:{A}", cwd="/one", run_nonce="x")])
 
     assert warnings(run)[1] == []
+
+
+def test_check_reads_all_rows_and_a_plain_status_the_last_ones(
+    run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "STATUS_ROWS", 1)
+    with rightful.open(ledger) as opened:
+        for key, cwd in (("1", "/one"), ("2", "/two"), ("3", "/two")):
+            opened.append([fact("session.started", key, session=f"claude-code:{A}", cwd=cwd, producer=f"p{key}")])
+
+    [found] = warnings(run)[1]
+
+    assert found.endswith("working folder: p1 /one (#1), p2 /two (#2), p3 /two (#3).")
+    assert [one for one in run("status", "--json").document["warnings"] if one["kind"] == "identity"] == []
+
+
+def test_explain_names_the_contradiction_of_a_grade_and_what_settles_it(run: Run, ledger: Path) -> None:
+    session, stray = f"claude-code:{A}", {"transcript_path": f"/p/{B}.jsonl"}
+    with rightful.open(ledger) as opened:
+        opened.append(
+            [
+                fact("exposure.recorded", "1", session=session, arms=[{"arm": "x"}]),
+                fact("tool_call.snapshotted", "2", session=session, call="c", name="Bash", extra=stray),
+                fact("grade.recorded", "3", session=session, seq=1, reward=0.8),
+            ]
+        )
+
+    done = run("explain", "#3")
+
+    assert "ambiguous" in done.out
+    said = f"#2 is recorded under {session}, and its transcript_path names {B}"
+    assert said in " ".join(done.out.split())
+    [remedy] = run("explain", session, "--json").document["remedies"]
+    with rightful.open(ledger) as opened:
+        assert [receipt.outcome for receipt in opened.append(remedy["events"])] == ["appended"]
+    assert run("posteriors", "--json").document["arms"]["x"]["alpha"] == 1.8

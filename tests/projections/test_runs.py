@@ -105,6 +105,57 @@ def test_nonces_of_two_names_of_one_run_are_two_names_starts() -> None:
     assert bins(got) == {"credited": 1}
 
 
+MINE, OTHER = "5d1c0a52-3b1e-4c1f-9a44-0b6f3a9c7e11", "9b7e2f40-1111-4d2e-8f00-2c2c2c2c2c2c"
+NATIVE = f"claude-code:{MINE}"
+
+
+def claiming(session: str, path: str) -> dict[str, object]:
+    return {**mentioned(session, extra={"transcript_path": path}), "key": "stray"}
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("graded_name", ["t:run", NATIVE])
+def test_a_session_with_the_transcript_of_another_pays_nobody(place: int, graded_name: str) -> None:
+    events = [exposed(NATIVE, "x"), linked("t:run", NATIVE), graded(graded_name, 0.8)]
+    events.insert(place, claiming(NATIVE, f"/home/dev/.claude/projects/p/{OTHER}.jsonl"))
+
+    got = ask(*events)
+
+    assert (bins(got), alphas(got)) == ({"ambiguous": 1}, {})
+
+
+def test_an_exposure_with_the_transcript_of_another_session_pays_nobody_who_names_it() -> None:
+    stray = exposed(NATIVE, "x", extra={"transcript_path": f"/p/{OTHER}.jsonl"})
+
+    assert bins(ask(stray, graded("t:run", 0.8, exposure_session=NATIVE))) == {"ambiguous": 1}
+    assert alphas(ask(stray, exposed(f"claude-code:{OTHER}", "y"), graded(f"claude-code:{OTHER}", 0.8))) == {"y": 1.8}
+
+
+@pytest.mark.parametrize(
+    ("session", "path"),
+    [
+        (NATIVE, f"/p/{MINE}.jsonl"),
+        (f"{NATIVE}/a1b2", f"/p/{MINE}.jsonl"),
+        (NATIVE, f"/p/{MINE}/subagents/agent-a1b2.jsonl"),
+        ("t:run", f"/p/{OTHER}.jsonl"),
+    ],
+)
+def test_a_transcript_of_its_own_or_of_no_session_is_no_contradiction(session: str, path: str) -> None:
+    assert alphas(ask(exposed(session, "x"), claiming(session, path), graded(session, 0.8))) == {"x": 1.8}
+
+
+def test_a_withdrawn_contradiction_is_settled() -> None:
+    stray = claiming(NATIVE, f"/p/{OTHER}.jsonl")
+    events = [exposed(NATIVE, "x"), stray, graded(NATIVE, 0.8), withdrawn("stray", 1)]
+
+    assert alphas(ask(*events)) == {"x": 1.8}
+    assert bins(ask(*events, {**withdrawn(repr_key(events[-1]), 1)})) == {"ambiguous": 1}
+
+
+def repr_key(event: dict[str, object]) -> str:
+    return str(event["key"])
+
+
 @pytest.mark.parametrize("evidence", ["native-id", "sentinel", "pointer", "directory", "manual"])
 def test_a_window_of_time_loses_to_better_evidence_for_the_same_name(evidence: str) -> None:
     weak = linked("t:rival", "u:native", evidence="cwd-window")

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         code = common.DONE
         try:
             rows, warnings, why = _coverage(args, ledger, policy)
-            warnings = [*warnings, *contradictions(ledger.log, calls=args.check)]
+            warnings = [*warnings, *contradictions(ledger.log, everything=args.check)]
         except RightfulError as error:
             rows, warnings, why = None, [], str(error)
             code = error.exit_code if args.check else code

@@ -18,6 +18,7 @@ from rightful.events import NOT_OURS
 from rightful.identity import is_exact
 from rightful.parts import BalanceArm, BalanceContext
 from rightful.projections import turn_rows
+from rightful.projections.claims import Claim
 from rightful.projections.columns import Ints, Places, Table
 from rightful.projections.names import NO_TIME, Names
 
@@ -151,6 +152,7 @@ class Facts:
         links: One row a link or unlink: position, session, other, relation, evidence, unlink.
         quarantine: For each id in conflict, {revision: position} of its rows.
         withdrawn: For each id, the position of each withdrawal of it, the revision and the withdrawal's own id.
+        claims: Which rows contradict themselves on whose they are.
         turns: What came of the turns of transcripts (`turn_rows`).
         clock: The largest event time up to the end of each block of `CLOCK_ROWS` positions.
     """
@@ -177,6 +179,7 @@ class Facts:
         self.asides: list[Aside] = []
         self.corrected: list[Corrected] = []
         self.starts: list[Start] = []
+        self.claims: list[Claim] = []
         self.decayed: list[Decayed] = []
         self.pruned: list[Pruned] = []
         self.balances: list[Balance] = []

@@ -14,6 +14,7 @@ from rightful.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope, body_kind,
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
 from rightful.ledger.recorded import Page
+from rightful.projections import claims
 from rightful.projections.batches import add_exposures, add_grades, batch_of, is_plain
 from rightful.projections.facts import Facts
 from rightful.projections.turn_rows import collect, concerns
@@ -85,8 +86,9 @@ def fold(facts: Facts, page: Page) -> None:
             _fold_each(facts, page)
     finally:
         facts.names.meet(page, facts.producers.number)
+        folded = page if facts.watermark >= page.last else page.until(facts.watermark)
+        claims.collect(facts, folded)
         if concerns(page, kinds):
-            folded = page if facts.watermark >= page.last else page.until(facts.watermark)
             collect(facts.turns, folded, facts.names.of, facts.producers.number)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rightful.projections import claims
 from rightful.projections.columns import Column, Ints, Mask
 from rightful.projections.facts import CWD_WINDOW, NATIVE, Facts
 
@@ -34,7 +35,8 @@ class Runs(NamedTuple):
     Attributes:
         of: For each name, the number of the name that stands for its run.
         ambiguous: For each name, whether its links do not say which run it belongs to.
-        reused: For each name, whether two runs started under it: nobody can tell whose it is.
+        reused: For each name, whether two runs started under it, or a row of it claims another session's transcript:
+            nobody can tell whose it is.
     """
 
     of: Column
@@ -98,7 +100,7 @@ def runs_of(facts: Facts, through: int, quarantine: Quarantined, among: Mask | N
     rest = ~simple
     _join(Links(links.session[rest], links.other[rest], links.marked[rest]), of, ambiguous)
     reused = np.zeros(size, np.bool_)
-    for number in _twice_started(facts, through, quarantine):
+    for number in _reused(facts, through, quarantine):
         ambiguous |= of == of[number]
         reused[number] = True
     of[ambiguous] = np.flatnonzero(ambiguous)
@@ -179,10 +181,11 @@ def _join(links: Links, of: Column, ambiguous: Mask) -> None:
             ambiguous[component] = True
 
 
-def _twice_started(facts: Facts, through: int, quarantine: Quarantined) -> Iterable[int]:
+def _reused(facts: Facts, through: int, quarantine: Quarantined) -> Iterable[int]:
     nonces: dict[int, set[str]] = defaultdict(set)
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
     for start in facts.starts:
         if start.position <= through and start.position not in left_out:
             nonces[start.name].add(start.nonce)
-    return [number for number, seen in nonces.items() if len(seen) > 1]
+    contradicted = {claim.name for claim in claims.in_force(facts, through)}
+    return sorted({number for number, seen in nonces.items() if len(seen) > 1} | contradicted)

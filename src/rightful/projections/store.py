@@ -23,6 +23,7 @@ import numpy as np
 
 from rightful import limits
 from rightful.errors import StorageError
+from rightful.projections.claims import Claim
 from rightful.projections.columns import Table
 from rightful.projections.environment import HeldError, UnfitError, delete, make, opened
 from rightful.projections.facts import Aside, Balance, Corrected, Decayed, Facts, Pruned, Retired, Start
@@ -30,7 +31,7 @@ from rightful.projections.kept import Kept, from_values, to_values
 from rightful.projections.names import Names
 from rightful.recorders import files
 
-VERSION = 5
+VERSION = 6
 """Version of this form; raised by any change of what is folded or how it is stored."""
 
 CHUNK_ROWS = 65_536
@@ -43,6 +44,7 @@ _LISTS: dict[str, Any] = {
     "asides": list[Aside],
     "corrected": list[Corrected],
     "starts": list[Start],
+    "claims": list[Claim],
     "decayed": list[Decayed],
     "pruned": list[Pruned],
     "balances": list[Balance],
