@@ -62,8 +62,12 @@ def open(  # noqa: A001 - `rightful.open` is the name that others rely on
     from rightful.recorders.recorder import LMDBRecorder
 
     recorder = LMDBRecorder(path, create=create, readonly=readonly)
-    log = Log(recorder, path=str(path), clock=clock)
-    return Ledger(log, path, ledger_id=recorder.ledger_id, clock=clock, readonly=readonly)
+    try:
+        log = Log(recorder, path=str(path), clock=clock)
+        return Ledger(log, path, ledger_id=recorder.ledger_id, clock=clock, readonly=readonly)
+    except BaseException:
+        recorder.close()
+        raise
 
 
 def folder_of(path_or_url: str | os.PathLike[str]) -> Path:

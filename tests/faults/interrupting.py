@@ -92,8 +92,17 @@ def never_stuck() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def each_line(error: type[BaseException], *, room: str = "", here: bool = True) -> Iterator[Interruption]:
-    """Yield an interruption at each line in turn, or each `STEP`-th one, until one is not reached."""
+def each_line(
+    error: type[BaseException], *, room: str = "", here: bool = True, apart: int = 1
+) -> Iterator[Interruption]:
+    """Yield an interruption at each line in turn, or each `STEP`-th one, until one is not reached.
+
+    Args:
+        error: As `Interruption`.
+        room: As `Interruption`.
+        here: As `Interruption`.
+        apart: How many times farther apart they are where not each line is tried; for work of thousands of lines.
+    """
     at = 1
     while True:
         interruption = Interruption(at, error, room=room, here=here)
@@ -101,4 +110,4 @@ def each_line(error: type[BaseException], *, room: str = "", here: bool = True) 
             yield interruption
         if interruption.place is None:
             return
-        at += STEP
+        at += STEP * apart if STEP > 1 else 1

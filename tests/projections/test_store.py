@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import lmdb
 import pytest
 from tests.projections.fake import FakeLog
 from tests.projections.telling import exposed, graded, linked, log_of
@@ -219,8 +220,12 @@ def test_a_chunk_that_was_lost_is_written_again(log: FakeLog, folder: Path, monk
     """Chunks behind the newest are not rewritten by a save, so a store that lost one is made anew."""
     monkeypatch.setattr(module, "CHUNK_ROWS", 8)
     saved(log, folder)
-    with environment.opened(folder, readonly=False) as env, env.begin(write=True) as txn:
-        assert txn.delete(b"shown/at/00000001")
+
+    def lose(env: lmdb.Environment) -> None:
+        with env.begin(write=True) as txn:
+            assert txn.delete(b"shown/at/00000001")
+
+    environment.with_opened(folder, lose, readonly=False)
     projection = opened(log, folder)
 
     assert projection.posteriors(Policy()) == answer(log)
@@ -335,12 +340,16 @@ def test_a_stopped_process_that_holds_it_keeps_nobody_waiting_for_ever(
 def test_a_process_that_forked_meanwhile_holds_nothing(log: FakeLog, folder: Path) -> None:
     """The lock of a flock is shared over fork, and the thread that would give it back is not in the child."""
     saved(log, folder)
-    with environment.opened(folder, readonly=True):
+
+    def fork(_: object) -> int:
         child = os.fork()
         if child == 0:
             signal.alarm(60)  # a child that hangs dies
             answered = opened(log, folder).posteriors(Policy()) == answer(log)
             signal.pause() if answered else os._exit(1)
+        return child
+
+    child = environment.with_opened(folder, fork, readonly=True)
     try:
         assert loads(log, folder)
         time.sleep(0.2)

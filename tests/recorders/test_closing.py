@@ -71,7 +71,7 @@ def test_a_handle_that_is_collected_while_a_commit_is_announced_keeps_nobody_wai
         recorder._store.news._numbers = Collects()  # type: ignore[assignment]
         assert served(lambda: recorder.append([event()])) == 1
         assert not other
-        assert recorder._store.handles == 1
+        assert len(recorder._store.holders) == 1
 
 
 def test_who_closes_while_a_turn_is_had_keeps_no_other_store_waiting(tmp_path: Path) -> None:

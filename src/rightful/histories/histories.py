@@ -22,14 +22,15 @@ from rightful.histories.parts import events_of, is_same, listed, stored
 from rightful.histories.reading import folded
 from rightful.histories.sending import any_of, send
 from rightful.histories.showing import affects, is_little, showing
-from rightful.histories.views import Views
+from rightful.histories.views import Kept, Views
 from rightful.identity import composite_key, event_id
 from rightful.ledger.log import Clock, Log, now_us
 from rightful.ledger.recorded import Receipt, Stored
 from rightful.parts import Covers, HistoryRead
 from rightful.projections.histories.fold import CHANGES, HISTORY
-from rightful.projections.histories.items import ItemKey, objects
+from rightful.projections.histories.items import Item, ItemKey, objects
 from rightful.projections.histories.telling import TOLD
+from rightful.recorders.critical import run_locked
 from rightful.session_errors import RunDiffersError, StaleTokenError, VoidTokenError
 from rightful.tokens import Batch, Token, Without, Wrote
 
@@ -70,16 +71,18 @@ class Histories:
             UsageError: The limit is negative.
             UpgradeError: A row of it is newer than this program.
         """
+        undone = None if without is None else Without(*without)
         kept = self._views.of(session)
-        with kept.lock:
-            fold = self._views.catch_up(session, kept)
-            head = kept.position
-            token = Token(session, head, self._ledger_id, limit, commitment=self._views.commitment(head))
-            undone = None if without is None else Without(*without)
-            if undone is not None and affects(fold, undone):
-                fold = folded(self.log, session, head, without=undone)
-                token = structs.replace(token, without=undone[:2], compactions=undone.compactions)
-            return showing(fold, token)
+        return run_locked(kept.lock, self._history, session, limit, undone, kept)
+
+    def _history(self, session: str, limit: int | None, undone: Without | None, kept: Kept) -> History:
+        fold = self._views.catch_up(session, kept)
+        head = kept.position
+        token = Token(session, head, self._ledger_id, limit, commitment=self._views.commitment(head))
+        if undone is not None and affects(fold, undone):
+            fold = folded(self.log, session, head, without=undone)
+            token = structs.replace(token, without=undone[:2], compactions=undone.compactions)
+        return showing(fold, token)
 
     def ready(
         self,
@@ -102,17 +105,24 @@ class Histories:
         kept = self._views.of(session)
         if kept.lock.locked():
             return None
-        with kept.lock:  # another thread may be faster, and is waited for; a lock that is tried could stay locked
-            head = self.log.head()
-            if go_on:
-                self._views.go_on(session, kept, head)
-            fold = kept.fold
-            commitment = self._views.known_commitment(head)
-            if fold is None or kept.position != head or commitment is None:
-                return None
-            if (without is not None and affects(fold, Without(*without))) or not is_little(fold, limit):
-                return None
-            return showing(fold, Token(session, head, self._ledger_id, limit, commitment=commitment))
+        undone = (
+            None if without is None else Without(*without)
+        )  # below, another thread may be faster, and is waited for
+        return run_locked(kept.lock, self._ready, session, limit, undone, kept, go_on=go_on)
+
+    def _ready(
+        self, session: str, limit: int | None, undone: Without | None, kept: Kept, *, go_on: bool
+    ) -> History | None:
+        head = self.log.head()
+        if go_on:
+            self._views.go_on(session, kept, head)
+        fold = kept.fold
+        commitment = self._views.known_commitment(head)
+        if fold is None or kept.position != head or commitment is None:
+            return None
+        if (undone is not None and affects(fold, undone)) or not is_little(fold, limit):
+            return None
+        return showing(fold, Token(session, head, self._ledger_id, limit, commitment=commitment))
 
     def full(self, session: str, *, at: int | None = None) -> FullHistory:
         """Return everything that a history ever held, and what became of it.
@@ -194,8 +204,9 @@ class Histories:
     def compactions(self, session: str, run: str, ordinal: int) -> list[list[ItemKey]]:
         """Return the compactions that a run made after so many calls: of each the ids of the items it left."""
         kept = self._views.of(session)
-        with kept.lock:
-            return list(self._views.catch_up(session, kept).compactions.get(run, {}).get(ordinal, ()))
+        return run_locked(
+            kept.lock, lambda: list(self._views.catch_up(session, kept).compactions.get(run, {}).get(ordinal, ()))
+        )
 
     def pop(self, session: str, *, key: str | None = None) -> Any:  # noqa: ANN401 - content
         """Take the last item of a history back; it remains in the log.
@@ -214,9 +225,7 @@ class Histories:
         id_ = event_id(self._producer, key_)
         for _ in range(limits.HISTORY_ATTEMPTS):
             kept = self._views.of(session)
-            with kept.lock:
-                shown, _ = self._views.catch_up(session, kept).view.shown(1)
-                head = kept.position
+            shown, head = run_locked(kept.lock, self._newest, session, kept)
             if key is not None and (rows := self.log.of_id(id_)):  # behind the head it would fail the condition
                 return self._popped(rows[0])
             if not shown and key is None:
@@ -230,6 +239,10 @@ class Histories:
                 continue
             return objects(shown)[0] if shown else None
         raise UsageError(f"the history of {session} changes too fast to pop from; nothing was written. Try again.")
+
+    def _newest(self, session: str, kept: Kept) -> tuple[list[Item], int]:
+        """Return the last item that a history shows, if there is one, and the position it was folded through."""
+        return self._views.catch_up(session, kept).view.shown(1)[0], kept.position
 
     def _popped(self, row: Any) -> Any:  # noqa: ANN401 - content
         """Return the item that a pop took, as it said when it was taken."""
@@ -326,23 +339,25 @@ class Histories:
 
     def _covers(self, token: Token, named: Covers | None) -> Covers:
         kept = self._views.of(token.session)
-        with kept.lock:
-            fold = self._views.catch_up(token.session, kept)
-            head = kept.position
-            if token.position > head:
-                raise UsageError(
-                    f"this token is of position {token.position}, and the ledger ends at {head}; nothing was written. "
-                    "It is of another ledger, or of what was written after a backup. Read the history again."
-                )
-            if token.commitment and token.commitment != self.log.commitment(token.position):
-                raise StaleTokenError(token.session, token.position)
-            if fold.changed_at > token.position:
-                raise StaleTokenError(token.session, token.position, self._changed(token))
-            if token.without is not None:
-                undone = Without(*token.without, token.compactions)
-                fold = folded(self.log, token.session, head, without=undone)
-            self._check_wrote(token, {item.id[0] for item in seen(token, fold)})
-            return covers_of(token, fold, named)
+        return run_locked(kept.lock, self._covers_in, kept, token, named)
+
+    def _covers_in(self, kept: Kept, token: Token, named: Covers | None) -> Covers:
+        fold = self._views.catch_up(token.session, kept)
+        head = kept.position
+        if token.position > head:
+            raise UsageError(
+                f"this token is of position {token.position}, and the ledger ends at {head}; nothing was written. "
+                "It is of another ledger, or of what was written after a backup. Read the history again."
+            )
+        if token.commitment and token.commitment != self.log.commitment(token.position):
+            raise StaleTokenError(token.session, token.position)
+        if fold.changed_at > token.position:
+            raise StaleTokenError(token.session, token.position, self._changed(token))
+        if token.without is not None:
+            undone = Without(*token.without, token.compactions)
+            fold = folded(self.log, token.session, head, without=undone)
+        self._check_wrote(token, {item.id[0] for item in seen(token, fold)})
+        return covers_of(token, fold, named)
 
     def _check_ledger(self, token: Token) -> None:
         if token.ledger and self._ledger_id and token.ledger != self._ledger_id:

@@ -17,6 +17,7 @@ from rightful.histories.reading import AgainError, folded, follow, take
 from rightful.ledger.log import Log
 from rightful.ledger.recorded import Stored
 from rightful.projections.histories.fold import Fold
+from rightful.recorders.critical import run_locked
 
 
 class Kept:
@@ -46,12 +47,16 @@ class Written:
 
     def add(self, rows: Iterable[Stored]) -> None:
         """Remember rows that stand in the ledger, and forget the oldest ones."""
-        with self._lock:
-            for row in rows:
-                self._rows[row.position] = row
-                self._bytes += len(row.payload or b"")
-            while self._bytes > limits.HISTORY_WRITTEN_BYTES:
-                self._bytes -= len(self._rows.pop(next(iter(self._rows))).payload or b"")
+        run_locked(self._lock, self._add, rows)
+
+    def _add(self, rows: Iterable[Stored]) -> None:
+        for row in rows:
+            self._bytes += len(row.payload or b"")  # before: an exception may let it be too large, and never too small
+            self._rows[row.position] = row
+        while self._rows and self._bytes > limits.HISTORY_WRITTEN_BYTES:
+            self._bytes -= len(self._rows.pop(next(iter(self._rows))).payload or b"")
+        if not self._rows:
+            self._bytes = 0
 
     def commitment(self, position: int) -> str | None:
         """Return the commitment of a row; None if it is not known."""
@@ -80,11 +85,11 @@ class Views:
         self._begin()
 
     def _begin(self) -> None:
-        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, Kept] = OrderedDict()
         self._written = Written()
         self._last = (0, "")
+        self._pid = os.getpid()  # last: after an exception it begins again
 
     def known_commitment(self, position: int) -> str | None:
         """Return the commitment of the row at a position; None if it would have to be read."""
@@ -102,16 +107,18 @@ class Views:
     def of(self, session: str) -> Kept:
         """Return the kept view of a session; take its `lock`, then `catch_up`."""
         self._check_process()
-        with self._lock:
-            kept = self._kept.pop(session, None) or Kept()
-            self._kept[session] = kept
-            sizes = [0 if one.fold is None else one.fold.view.size_bytes for one in self._kept.values()]
-            total = sum(sizes)
-            for size in sizes[:-1]:
-                if len(self._kept) <= limits.HISTORY_VIEWS and total <= limits.HISTORY_VIEW_BYTES:
-                    break
-                self._kept.popitem(last=False)
-                total -= size
+        return run_locked(self._lock, self._of, session)
+
+    def _of(self, session: str) -> Kept:
+        kept = self._kept.pop(session, None) or Kept()
+        self._kept[session] = kept
+        sizes = [0 if one.fold is None else one.fold.view.size_bytes for one in self._kept.values()]
+        total = sum(sizes)
+        for size in sizes[:-1]:
+            if len(self._kept) <= limits.HISTORY_VIEWS and total <= limits.HISTORY_VIEW_BYTES:
+                break
+            self._kept.popitem(last=False)
+            total -= size
         return kept
 
     def wrote(self, rows: Iterable[Stored]) -> None:

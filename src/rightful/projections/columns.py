@@ -47,9 +47,9 @@ class Table:
         """Add one row, its values in the order of `names`; return its number."""
         pending = self._pending
         pending += self._pack(*values)
+        self._rows += 1
         if len(pending) > _FLUSH_BYTES:
             self.flush()
-        self._rows += 1
         return self._rows - 1
 
     def extend(self, values: array[Any]) -> None:
@@ -76,6 +76,7 @@ class Table:
         """Move what is pending into the columns."""
         if self._pending:
             rows = np.frombuffer(self._pending, self._row)
+            rows = rows[len(rows) - (self._rows - self._size) :]  # none, after an exception just before it was cleared
             self._store({name: rows[name] for name in self.names})
             self._pending = bytearray()
 
@@ -136,9 +137,11 @@ class Places:
     def _catch_up(self) -> None:
         column = self._table[self._name]
         if len(column) - len(self._values) > self._TAIL_ROWS:
-            self._order = np.argsort(column, kind="stable")
-            self._values = column[self._order]
-            self._tail, self._seen = {}, len(column)
-        for row, value in enumerate(column[self._seen :].tolist(), self._seen):
-            self._tail.setdefault(value, []).append(row)
-        self._seen = len(column)
+            order = np.argsort(column, kind="stable")
+            self._order, self._values, self._tail, self._seen = order, column[order], {}, len(column)
+        if len(column) > self._seen:
+            seen, self._seen = self._seen, len(self._values)  # after an exception the tail is made again
+            tail = self._tail if seen > len(self._values) else {}
+            for row, value in enumerate(column[seen:].tolist(), seen):
+                tail.setdefault(value, []).append(row)
+            self._tail, self._seen = tail, len(column)

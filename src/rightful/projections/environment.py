@@ -8,19 +8,23 @@ done without; so nobody waits long for it, and a process that was stopped stops 
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import shutil
 import threading
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import lmdb
 
 from rightful import limits
 from rightful.recorders import files, locks
+from rightful.recorders.critical import run_locked
+
+T = TypeVar("T")
 
 SEAL = "data.crc32"
 """CRC-32 of the whole data file, in hexadecimal, written after it."""
@@ -51,65 +55,75 @@ class _Here:
         cls.turn = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_Here.begin_anew)
+for _ in range(2):  # Python drops what is raised in one; the second one then does it
+    os.register_at_fork(after_in_child=_Here.begin_anew)
 
 
 def make(folder: Path) -> None:
     """Make the folders and the lock file, as far as they are missing."""
-    store = folder / files.STORE
     if not folder.exists():
         files.make_folder(folder)
-    with _Here.turn:
-        if not store.exists():
-            files.make_folder(store)
-        if not files.lock_file_is_whole(store):
-            files.make_lock_file(store)
+    run_locked(_Here.turn, _make, folder / files.STORE)
+
+
+def _make(store: Path) -> None:
+    if not store.exists():
+        files.make_folder(store)
+    if not files.lock_file_is_whole(store):
+        files.make_lock_file(store)
 
 
 def delete(folder: Path) -> None:
     """Remove what is stored."""
-    with _Here.turn:
-        shutil.rmtree(folder / files.STORE, ignore_errors=True)
+    run_locked(_Here.turn, shutil.rmtree, folder / files.STORE, ignore_errors=True)
 
 
-@contextmanager
-def opened(folder: Path, *, readonly: bool) -> Iterator[lmdb.Environment]:
-    """Open what is stored in a projection's folder; alone, in this process and among all.
+def with_opened(folder: Path, work: Callable[[lmdb.Environment], T], *, readonly: bool) -> T:
+    """Return what the work returns, given what is stored in a projection's folder; alone in this process and among all.
+
+    Whatever is raised, and wherever, the environment and the lock file are closed: each is entered and left in C,
+    on one line.
 
     Raises:
         HeldError: Another process kept it for all of `TURN_WAIT_S`.
         UnfitError: It is not what was sealed.
         StorageError: It is no whole LMDB file.
     """
+    return run_locked(_Here.turn, _in_turn, folder, work, readonly=readonly)
+
+
+def _in_turn(folder: Path, work: Callable[[lmdb.Environment], T], *, readonly: bool) -> T:
+    with io.FileIO(locks.open_private(folder / "turn.lock")) as turn: return _turn(turn, folder, work, readonly=readonly)  # noqa: E501, E701  # fmt: skip
+
+
+def _turn(turn: io.FileIO, folder: Path, work: Callable[[lmdb.Environment], T], *, readonly: bool) -> T:
     store = folder / files.STORE
-    with _Here.turn:
-        turn = locks.open_private(folder / "turn.lock")
-        try:
-            _wait_for(turn)
-            _check(folder, store)
-            if not readonly and not (store / files.DATA).exists():
-                os.close(locks.open_private(store / files.DATA))  # LMDB would make it as the umask says
-            env = lmdb.open(
-                os.fsencode(store),
-                map_size=limits.MAP_BYTES,
-                mode=locks.PRIVATE_FILE,
-                create=not readonly,
-                readonly=readonly,
-                max_readers=limits.MAX_READERS,
-                lib_version=0,
-            )
-            try:
-                yield env
-            finally:
-                env.close()
-                if not readonly:
-                    _seal(store)
-        finally:
-            fcntl.flock(turn, fcntl.LOCK_UN)  # closing is not enough: a child may have inherited it
-            os.close(turn)
+    try:
+        _wait_for(turn)
+        _check(folder, store)
+        if not readonly and not (store / files.DATA).exists():
+            os.close(locks.open_private(store / files.DATA))  # LMDB would make it as the umask says
+        result = _with_lmdb(store, work, readonly=readonly)
+    finally:
+        fcntl.flock(turn, fcntl.LOCK_UN)  # closing is not enough: a child may have inherited it
+    return result
 
 
-def _wait_for(turn: int) -> None:
+def _with_lmdb(store: Path, work: Callable[[lmdb.Environment], T], *, readonly: bool) -> T:
+    try:
+        return _with_environment(store, work, readonly=readonly)
+    finally:
+        if not readonly:
+            _seal(store)
+
+
+def _with_environment(store: Path, work: Callable[[lmdb.Environment], T], *, readonly: bool) -> T:
+    options: Any = {"map_size": limits.MAP_BYTES, "mode": locks.PRIVATE_FILE, "max_readers": limits.MAX_READERS}
+    options |= {"create": not readonly, "readonly": readonly, "lib_version": 0}
+    with lmdb.open(os.fsencode(store), **options) as env: return work(env)  # noqa: E701  # fmt: skip
+
+
+def _wait_for(turn: io.FileIO) -> None:
     until = time.monotonic() + TURN_WAIT_S
     while True:
         try:
@@ -129,7 +143,7 @@ def _check(folder: Path, store: Path) -> None:
             raise UnfitError(name)  # opening a pipe may wait for ever
     if (store / files.DATA).exists():
         files.inspect(folder, store)
-        if (store / SEAL).read_bytes() != _crc_of(store / files.DATA):
+        if not (store / SEAL).exists() or (store / SEAL).read_bytes() != _crc_of(store / files.DATA):
             raise UnfitError(SEAL)
 
 

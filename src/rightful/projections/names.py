@@ -150,10 +150,9 @@ class Names:
         self._ring[one], self._ring[other] = self._ring[other], self._ring[one]
 
     def _grow_couples(self) -> None:
-        if len(self._parent) < len(self.texts):
-            alone = array("i", range(len(self._parent), len(self.texts)))
-            self._parent += alone
-            self._ring += alone
+        for column in (self._ring, self._parent):  # each by its own length, in case an exception came between
+            if len(column) < len(self.texts):
+                column += array("i", range(len(column), len(self.texts)))  # noqa: PLW2901 - in place
 
     def _root(self, number: int) -> int:
         parent = self._parent
@@ -270,8 +269,8 @@ class Names:
         values = np.concatenate([values, coarse])
         order = np.concatenate([order, np.arange(len(order), len(values), dtype=np.int32)])
         place = np.argsort(values, kind="stable")
+        self._tail = {}  # before: what is in neither is indexed again, also after an exception between the two
         self._sorted = (values[place], order[place])
-        self._tail = {}
 
     def _of_coarse(self, coarse: int) -> list[int]:
         """Return all names of one coarse form."""

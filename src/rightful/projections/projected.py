@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from typing import ParamSpec, TypeVar
 
 from msgspec import structs
 
@@ -28,6 +29,10 @@ from rightful.projections.runs import Runs, quarantined, runs_of
 from rightful.projections.settle import Settled, adds_up, counters_of, settle, settled, tally
 from rightful.projections.store import Store
 from rightful.projections.sums import Sums, sums_of
+from rightful.recorders.critical import run_locked
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 KEPT_POLICIES = 8
 """Policies whose answer is kept up with new rows."""
@@ -70,6 +75,9 @@ class Standing:
 class Projected:
     """The projections of one ledger.
 
+    An exception inside a method, at whatever line a signal handler raises it, may leave a part half changed. The
+    next call then loads and folds all again. Errors of ours come from places where nothing is half changed.
+
     Args:
         log: Where the rows are read.
         store: Where the projections are kept between processes; None keeps them in memory only.
@@ -85,12 +93,31 @@ class Projected:
         self._saved = 0
         self._lock = threading.RLock()
         self._loaded = store is None
+        self._is_whole = True  # not while a method is at work, nor after an exception interrupted it
+
+    def _alone(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Return what the work returns, with the lock held and from whole facts."""
+        return run_locked(self._lock, self._from_whole, work, *args, **options)
+
+    def _from_whole(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        is_torn, self._is_whole = not self._is_whole, False
+        if is_torn:
+            self._start_again()
+        self._load()
+        facts = self.facts
+        try:
+            if is_torn:
+                self._catch_up()
+            result = work(*args, **options)
+        except RightfulError:
+            self._is_whole = self.facts is facts
+            raise
+        self._is_whole = self.facts is facts  # else a signal handler that interrupted this read it again
+        return result
 
     def behind(self) -> int:
         """Return how many rows of the log are not folded yet."""
-        with self._lock:
-            self._load()
-            return self.log.head() - self.facts.watermark
+        return self._alone(lambda: self.log.head() - self.facts.watermark)
 
     def catch_up(self, progress: Progress | None = None) -> Facts:
         """Fold what was added to the log since the last time, and return the facts.
@@ -99,22 +126,20 @@ class Projected:
             UpgradeError: A row was written by a newer program. What stands before it is kept.
             DamagedRowError: A row does not fit its checksum.
         """
-        with self._lock:
-            self._load()
-            facts, head = self.facts, self.log.head()
-            if facts.watermark >= head:
-                return facts
-            try:
-                self._fold(head, progress)
-            except RightfulError:
-                self._standing.clear()  # which names the rows so far have touched is not known any more
-                raise
-            except BaseException:
-                self._start_again()  # a page may be folded in half
-                raise
-            if self.store is not None and facts.watermark - self._saved >= SAVE_ROWS:
-                self.save()
+        return self._alone(self._catch_up, progress)
+
+    def _catch_up(self, progress: Progress | None = None) -> Facts:
+        facts, head = self.facts, self.log.head()
+        if facts.watermark >= head:
             return facts
+        try:
+            self._fold(head, progress)
+        except RightfulError:
+            self._standing.clear()  # which names the rows so far have touched is not known any more
+            raise
+        if self.store is not None and facts.watermark - self._saved >= SAVE_ROWS:
+            self._save()
+        return facts
 
     def _fold(self, head: int, progress: Progress | None) -> None:
         facts = self.facts
@@ -166,15 +191,20 @@ class Projected:
         Returns:
             Whether they are stored now; None when there was nothing new to store.
         """
-        with self._lock:
-            if self.store is None or not self.store.writable or self.facts.watermark <= self._saved:
-                return None
-            standing = self._standing.get(KEPT.hash)
-            known = standing is not None and standing.through == self.facts.watermark
-            kept = kept_of(self.facts, standing.sums, standing.counters) if standing and known else kept_of(self.facts)
-            saved = self.store.save(self.facts, kept, self._anchor(self.facts.watermark))
-            self._saved = self.facts.watermark if saved else self._saved
-            return saved
+        return run_locked(self._lock, self._save_whole)
+
+    def _save_whole(self) -> bool | None:
+        return self._from_whole(self._save) if self._is_whole and self.facts.watermark > self._saved else None
+
+    def _save(self) -> bool | None:
+        if self.store is None or not self.store.writable or self.facts.watermark <= self._saved:
+            return None
+        standing = self._standing.get(KEPT.hash)
+        known = standing is not None and standing.through == self.facts.watermark
+        kept = kept_of(self.facts, standing.sums, standing.counters) if standing and known else kept_of(self.facts)
+        saved = self.store.save(self.facts, kept, self._anchor(self.facts.watermark))
+        self._saved = self.facts.watermark if saved else self._saved
+        return saved
 
     def prefix(self, as_of: int | str | datetime | None) -> int:
         """Return the position that `as_of` means: a position, or the last one recorded by a time.
@@ -182,7 +212,10 @@ class Projected:
         Raises:
             UsageError: It lies beyond the log.
         """
-        facts = self.catch_up()
+        return self._alone(self._prefix, as_of)
+
+    def _prefix(self, as_of: int | str | datetime | None) -> int:
+        facts = self._catch_up()
         if as_of is None:
             return facts.watermark
         if isinstance(as_of, int) and not isinstance(as_of, bool):
@@ -195,16 +228,17 @@ class Projected:
 
     def settle(self, policy: Policy, through: int) -> Settlement:
         """Return what a policy makes of the log up to a position."""
-        with self._lock:
-            kept = self._kept
-            if kept is not None and kept.watermark == through and kept.settlement is not None and policy == KEPT:
-                return kept.settlement
-            return settle(self.facts, policy, through, runs=self._runs_at(through))
+        return self._alone(self._settle, policy, through)
+
+    def _settle(self, policy: Policy, through: int) -> Settlement:
+        kept = self._kept
+        if kept is not None and kept.watermark == through and kept.settlement is not None and policy == KEPT:
+            return kept.settlement
+        return settle(self.facts, policy, through, runs=self._runs_at(through))
 
     def settled(self, policy: Policy, through: int) -> Settled:
         """Return what `settle` does, with what it was made from."""
-        with self._lock:
-            return settled(self.facts, policy, through, runs=self._runs_at(through))
+        return self._alone(lambda: settled(self.facts, policy, through, runs=self._runs_at(through)))
 
     def _runs_at(self, through: int) -> Runs | None:
         """Return the runs as of the end of the log, computed once; None for a position before it."""
@@ -231,20 +265,24 @@ class Projected:
             decay_at: The time of the decay: a datetime, RFC 3339 text, or seconds since 1970. The
                 largest event time up to the position if None.
         """
-        with self._lock:
-            through = self.prefix(as_of)
-            facts = self.facts
-            at_us = latest_at_us(self.log, facts, through) if decay_at is None else times.us_from(decay_at)
-            if not adds_up(policy):
-                settlement = settle(facts, policy, through, runs=self._runs_at(through))
-                return posteriors_of(facts, settlement, policy, through, at_us)
-            if policy.decay is None and through == facts.watermark:
-                standing = self._stand(policy)
-                sums, counters, known = standing.sums, standing.counters, standing.beliefs
-            else:
-                sums, counters = tally(facts, policy, through, at_us, self._runs_at(through))
-                known = {}
-            return shaped(states_of(facts, sums, policy, through, known), policy, through, at_us, counters)
+        return self._alone(self._posteriors, policy, as_of, decay_at)
+
+    def _posteriors(
+        self, policy: Policy, as_of: int | str | datetime | None, decay_at: datetime | str | float | None
+    ) -> Posteriors:
+        through = self._prefix(as_of)
+        facts = self.facts
+        at_us = latest_at_us(self.log, facts, through) if decay_at is None else times.us_from(decay_at)
+        if not adds_up(policy):
+            settlement = settle(facts, policy, through, runs=self._runs_at(through))
+            return posteriors_of(facts, settlement, policy, through, at_us)
+        if policy.decay is None and through == facts.watermark:
+            standing = self._stand(policy)
+            sums, counters, known = standing.sums, standing.counters, standing.beliefs
+        else:
+            sums, counters = tally(facts, policy, through, at_us, self._runs_at(through))
+            known = {}
+        return shaped(states_of(facts, sums, policy, through, known), policy, through, at_us, counters)
 
     def _stand(self, policy: Policy) -> Standing:
         """Return the kept-up answer of a policy; of the oldest ones only the last few are kept."""

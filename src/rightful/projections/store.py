@@ -25,7 +25,7 @@ from rightful import limits
 from rightful.errors import StorageError
 from rightful.projections.claims import Claim
 from rightful.projections.columns import Table
-from rightful.projections.environment import HeldError, UnfitError, delete, make, opened
+from rightful.projections.environment import HeldError, UnfitError, delete, make, with_opened
 from rightful.projections.facts import Aside, Balance, Corrected, Decayed, Facts, Pruned, Retired, Start
 from rightful.projections.kept import Kept, from_values, to_values
 from rightful.projections.names import Names
@@ -104,6 +104,7 @@ class Store:
         self._entropy = entropy
         self._unfit = False
         self._save = ""  # the one that was loaded or written last
+        self._of: Facts | None = None  # the facts whose numbers it has
 
     def load(self, head: int, anchor: Callable[[int], str]) -> tuple[Facts, Kept] | None:
         """Return the stored facts and answer, or None where there are none that fit the log.
@@ -113,31 +114,37 @@ class Store:
             anchor: Gives the commitment of the row at a position: a log that was restored from a
                 backup and went on has another one there.
         """
-        self._save = ""
+        self._save, self._of = "", None
         try:
             if not (self.folder / files.STORE / files.DATA).exists():
                 return None
-            with opened(self.folder, readonly=True) as env, env.begin() as txn:
-                found = self._head(txn, head)
-                if found.watermark and anchor(found.watermark) != found.anchor:
-                    raise UnfitError("anchor")  # noqa: TRY301 - one way out for all that does not fit
-                facts = _read(txn, found)
-                kept = from_values({name: _get(txn, f"kept/{name}") for name in found.kept}, facts)
+            found, facts, kept = with_opened(self.folder, lambda env: self._load(env, head, anchor), readonly=True)
         except HeldError:
             return None
         except (UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError, ValueError, KeyError):
             self._unfit = True
             return None
-        self._save = found.save
+        self._save, self._of = found.save, facts
         return facts, kept
+
+    def _load(self, env: lmdb.Environment, head: int, anchor: Callable[[int], str]) -> tuple[Head, Facts, Kept]:
+        with env.begin() as txn:
+            found = self._head(txn, head)
+            if found.watermark and anchor(found.watermark) != found.anchor:
+                raise UnfitError("anchor")
+            facts = _read(txn, found)
+            return found, facts, from_values({name: _get(txn, f"kept/{name}") for name in found.kept}, facts)
 
     def watermark(self) -> int:
         """Return the position that is stored; 0 when nothing usable is."""
         try:
-            with opened(self.folder, readonly=True) as env, env.begin() as txn:
-                return self._head(txn, limits.SEQ_MAX).watermark
+            return with_opened(self.folder, self._watermark, readonly=True)
         except (HeldError, UnfitError, lmdb.Error, OSError, StorageError, msgspec.DecodeError):
             return 0
+
+    def _watermark(self, env: lmdb.Environment) -> int:
+        with env.begin() as txn:
+            return self._head(txn, limits.SEQ_MAX).watermark
 
     def save(self, facts: Facts, kept: Kept, anchor: str) -> bool:
         """Store the facts and the answer at their watermark, in one transaction.
@@ -180,27 +187,29 @@ class Store:
             self._unfit = False
         make(self.folder)
         save = self._entropy(_SAVE_BYTES).hex()
-        with opened(self.folder, readonly=False) as env:
-            with env.begin() as txn:
-                before = Head(VERSION, self.ledger, 0, "", "", {}, [])
-                if txn.stat()["entries"]:
-                    before = self._head(txn, facts.watermark)
-                    if before.save != self._save:
-                        raise UnfitError("save")
-            if not before.watermark:
-                _put_in_parts(env, _values(facts, {}))
-            with env.begin(write=True) as txn:
-                if before.watermark:
-                    for key, value in _values(facts, before.rows):
-                        _put(txn, key, value)
-                values = to_values(kept)
-                for name in {*before.kept} - values.keys():
-                    txn.delete(f"kept/{name}".encode())
-                for name, value in values.items():
-                    _put(txn, f"kept/{name}", value)
-                head = Head(VERSION, self.ledger, facts.watermark, anchor, save, _rows(facts), list(values))
-                _put(txn, "head", msgspec.json.encode(head))
-        self._save = save
+        with_opened(self.folder, lambda env: self._write_to(env, facts, kept, anchor, save), readonly=False)
+        self._save, self._of = save, facts
+
+    def _write_to(self, env: lmdb.Environment, facts: Facts, kept: Kept, anchor: str, save: str) -> None:
+        with env.begin() as txn:
+            before = Head(VERSION, self.ledger, 0, "", "", {}, [])
+            if txn.stat()["entries"]:
+                before = self._head(txn, facts.watermark)
+                if before.save != self._save or facts is not self._of:
+                    raise UnfitError("save")
+        if not before.watermark:
+            _put_in_parts(env, _values(facts, {}))
+        with env.begin(write=True) as txn:
+            if before.watermark:
+                for key, value in _values(facts, before.rows):
+                    _put(txn, key, value)
+            values = to_values(kept)
+            for name in {*before.kept} - values.keys():
+                txn.delete(f"kept/{name}".encode())
+            for name, value in values.items():
+                _put(txn, f"kept/{name}", value)
+            head = Head(VERSION, self.ledger, facts.watermark, anchor, save, _rows(facts), list(values))
+            _put(txn, "head", msgspec.json.encode(head))
 
 
 def _put(txn: lmdb.Transaction[bytes], key: str, value: bytes) -> None:

@@ -34,7 +34,7 @@ class Doors:
     __slots__ = ("_doors",)
 
     def __init__(self) -> None:
-        self._doors = [threading.RLock() for _ in range(_DOORS)]
+        self._doors: list[Any] = [threading.RLock() for _ in range(_DOORS)]
 
     def shared(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Return what the work returns, while nothing is replaced."""
@@ -52,7 +52,7 @@ class Doors:
 
         It is not while this thread shares, or another one does for all of the time.
         """
-        if self._own()._is_owned():  # noqa: SLF001 - as `threading.Condition` does
+        if self.is_mine():
             return False
         until = time.monotonic() + timeout_s
         for count, door in enumerate(reversed(self._doors)):
@@ -65,7 +65,12 @@ class Doors:
     def open(self) -> None:
         """Let other threads in again."""
         for door in self._doors:
-            door.release()
+            while door._is_owned():  # noqa: SLF001 - as `threading.Condition` does
+                door.release()
+
+    def is_mine(self) -> bool:
+        """Return whether this thread shares, or keeps others out."""
+        return bool(self._own()._is_owned())  # noqa: SLF001 - as `threading.Condition` does
 
     def _own(self) -> Any:  # noqa: ANN401 - typeshed has no one name for it
         return self._doors[(threading.get_ident() >> 12) % _DOORS]  # an identity is an address, of a page or more

@@ -59,7 +59,8 @@ class Environment:
         self.kind = kind
         self.readonly = readonly
         self.pid = os.getpid()
-        self.write_gate = threading.Lock()  # held while a write transaction is open
+        self.write_gate: Any = threading.RLock()  # held while a write transaction is open; it knows its owner
+        self._forks = self._is_still = False  # whether this thread stops it for a fork, and whether it has
         self.thread: int | None = None  # the one that holds the gate
         self._writable = self._closed = False  # the former: whether it is to be opened for writing
         self._can_write = False  # whether it is
@@ -232,9 +233,8 @@ class Environment:
         try:
             self._close_lmdb()
         finally:
-            hold, self._hold = self._hold, None
-            if hold is not None:
-                hold.close()
+            if self._hold is not None:
+                self._hold.close()
 
     def is_ours(self) -> bool:
         """Tell whether this process opened it, not one that forked this one."""
@@ -362,32 +362,31 @@ class Environment:
 
     # -- fork ------------------------------------------------------------------------------
 
-    def before_fork(self) -> bool:
-        """Stand still: no transaction may be open while the child closes what it inherits.
+    def before_fork(self) -> None:
+        """Stop: no transaction may be open while the child closes what it inherits. It can be called again.
 
         The child's close frees the reader slots of its parent, and would leave a reader of
-        the parent without protection.
-
-        Returns:
-            Whether it stands still; it cannot from within a transaction of this thread.
+        the parent without protection. From within a transaction of this thread it cannot be stopped.
         """
-        if self.thread == threading.get_ident() or not self.write_gate.acquire(timeout=limits.WAIT_S):
-            return False
-        if self._doors.close(_FORK_WAIT_S):
-            return True
-        self.write_gate.release()
-        return False
+        if self._is_still or self._forks or self.thread == threading.get_ident() or self._doors.is_mine():
+            return
+        self._forks = True
+        if self.write_gate.acquire(timeout=limits.WAIT_S):
+            self._is_still = self._doors.close(_FORK_WAIT_S)
 
     def after_fork_in_parent(self) -> None:
-        """Go on."""
-        self._doors.open()
-        self.write_gate.release()
+        """Go on, also after an exception in between. It can be called again."""
+        if self._forks:
+            self._doors.open()
+            while self.write_gate._is_owned():  # noqa: SLF001 - as `threading.Condition` does
+                self.write_gate.release()
+            self._forks = self._is_still = False
 
-    def after_fork_in_child(self, *, still: bool) -> None:
-        """Close what was inherited; the parent's locks stay its own."""
-        env, self._lmdb = self._lmdb, None
-        if still and env is not None:
-            env.close()
+    def after_fork_in_child(self) -> None:
+        """Close what was inherited; the parent's locks stay its own. It can be called again."""
+        if self._is_still and self._lmdb is not None:
+            self._lmdb.close()
+        self._lmdb = None
         self.journal.forget()
         if self._hold is not None:
             self._hold.close()

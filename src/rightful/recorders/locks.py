@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import io
 import os
 import stat
 import threading
@@ -54,11 +55,11 @@ class Flock:
         path: The file.
     """
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_file", "path")
 
-    def __init__(self, path: Path, fd: int) -> None:
+    def __init__(self, path: Path, fd: int, mode: str = "r+") -> None:
         self.path = path
-        self._fd = fd
+        self._file = io.FileIO(fd, mode)  # closed in C: no exception comes between, and one that is lost is closed
 
     @classmethod
     def open(cls, path: Path) -> Flock:
@@ -79,7 +80,7 @@ class Flock:
 
     def exclusive(self) -> None:
         """Take it alone, waiting as long as it takes."""
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def try_exclusive(self) -> bool:
         """Take it alone if nobody has it."""
@@ -111,17 +112,15 @@ class Flock:
 
     def unlock(self) -> None:
         """Give it back, for every process that inherited it too."""
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Close the file; the lock ends with its last holder."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
+        self._file.close()
 
     def _try(self, how: int) -> bool:
         try:
-            fcntl.flock(self._fd, how | fcntl.LOCK_NB)
+            fcntl.flock(self._file, how | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -188,12 +187,15 @@ def hold_shared(folder: Path, *, readonly: bool = False) -> Flock | None:
     """
     path = folder / "ledger.lock"
     lock = _open_to_read(path) if readonly else Flock.open(path)
-    if lock is not None and not lock.try_shared():
-        _await_turn(folder)
-        if not lock.try_shared():
+    try:
+        if lock is not None and not lock.try_shared():
+            _await_turn(folder)
+            lock.share()
+        return lock  # noqa: TRY300 - the lock is not lost here either
+    except BaseException:
+        if lock is not None:
             lock.close()
-            raise InUseError(str(folder), holders(path))
-    return lock
+        raise
 
 
 @contextlib.contextmanager
@@ -273,4 +275,4 @@ def _open_to_read(path: Path) -> Flock | None:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise ReadOnlyStoreError(str(path.parent), f"{path.name} is no file")
-    return Flock(path, fd)
+    return Flock(path, fd, "r")

@@ -45,6 +45,8 @@ class LMDBRecorder(LedgerRecorder):
         StorageError: It cannot be opened.
     """
 
+    _handle: object = None  # until one is made
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -54,11 +56,15 @@ class LMDBRecorder(LedgerRecorder):
         readonly: bool = False,
     ) -> None:
         self._readonly = readonly
-        self._lock = threading.Lock()
+        self._handle = object()
         self._store: registry.Store | None = None
-        self._store = registry.acquire(path, KINDS[kind], Appender, create=create, readonly=readonly)
-        self._tables = Tables(self._store.env)
-        self._path = str(self._store.env.root)
+        try:
+            self._store = registry.acquire(self._handle, path, KINDS[kind], Appender, create=create, readonly=readonly)
+            self._tables = Tables(self._store.env)
+            self._path = str(self._store.env.root)
+        except BaseException:
+            registry.release(self._handle)
+            raise
 
     @property
     def path(self) -> str:
@@ -196,12 +202,8 @@ class LMDBRecorder(LedgerRecorder):
 
     def close(self) -> None:
         """Give the store back; the last handle of the process closes it."""
-        if self._store is None or not self._store.env.is_ours():
-            return  # in the child of a fork, our lock may be held by a thread that is not there
-        with self._lock:
-            store, self._store = self._store, None
-        if store is not None:
-            registry.release(store)
+        self._store = None
+        registry.release(self._handle)  # in the child of a fork there is none of its parent's
 
     def __enter__(self) -> Self:
         return self

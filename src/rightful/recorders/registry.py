@@ -8,6 +8,7 @@ a flock is shared over fork.
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import threading
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 from rightful.errors import ForeignStoreError, LedgerNotFoundError, ReadOnlyStoreError
 from rightful.recorders import files
+from rightful.recorders.critical import run_locked
 from rightful.recorders.environment import Environment
 from rightful.recorders.faults import storage_error
 from rightful.recorders.kinds import Kind
@@ -37,15 +39,17 @@ class Store:
     Attributes:
         env: The LMDB environment.
         news: Tells this process's threads about its own commits.
-        handles: How many hold it.
-        is_shut: Set when it is closed, some time after the last of them has given it back.
+        holders: What stands for each handle on it.
+        is_closing: Whether the last of them gives it back, or has.
+        shutting: The lock of the thread that closes it.
     """
 
-    def __init__(self, env: Environment, make_session: SessionMaker) -> None:
+    def __init__(self, env: Environment, make_session: SessionMaker, holder: object) -> None:
         self.env = env
         self.news = News()
-        self.handles = 1
-        self.is_shut = threading.Event()
+        self.holders = {holder}
+        self.is_closing = False
+        self.shutting = threading.RLock()
         self._make_session = make_session
         self._writer = None if env.readonly else Writer(env, make_session(env), self.news)
 
@@ -86,16 +90,16 @@ class Store:
             self._writer = Writer(self.env, self._make_session(self.env), self.news)
 
     def shut(self) -> None:
-        """Stop the writer, then close."""
+        """Stop the writer, then close. It can be done again, where an exception interrupted it."""
         if self._writer is not None:
             self._writer.stop()
         self.env.close()
 
-    def forget(self, *, still: bool) -> None:
+    def forget(self) -> None:
         """Close what the child of a fork inherited."""
         if self._writer is not None:
             self._writer.forget()
-        self.env.after_fork_in_child(still=still)
+        self.env.after_fork_in_child()
 
 
 class _Registry:
@@ -104,14 +108,16 @@ class _Registry:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.stores: dict[tuple[int, int], Store] = {}
-        self.still: list[Store] = []
-        self.pipe: tuple[int, int] | None = None
+        self.is_forking = False  # whether the lock is held over a fork
+        self.pipe: tuple[io.FileIO, ...] | None = None
+        self.pid = os.getpid()  # last: after an exception it begins again
 
 
 _registry = _Registry()
 
 
 def acquire(
+    holder: object,
     path: str | os.PathLike[str],
     kind: Kind,
     make_session: SessionMaker,
@@ -119,9 +125,10 @@ def acquire(
     create: bool = False,
     readonly: bool = False,
 ) -> Store:
-    """Return the store at a path, opened once in this process. `release` must follow.
+    """Return the store at a path, opened once in this process. `release` must follow, also after an exception.
 
     Args:
+        holder: Stands for the handle that has it from then on; anything that is the handle's own.
         path: The folder.
         kind: What it must hold.
         make_session: Makes what its writer does in a transaction.
@@ -134,66 +141,78 @@ def acquire(
         StorageError: It cannot be opened.
     """
     root = Path(os.path.realpath(path))
-    while True:
-        with _registry.lock:
-            if create and not os.path.exists(root / files.STORE):  # noqa: PTH110 - of a path that is too long it says no
-                from rightful.recorders import creation  # its imports cost every hook 2 ms, and few make a store
 
-                creation.create(root, kind)
-            key = _identity(root)
-            store = _registry.stores.get(key)
-            if store is None:
-                store = _registry.stores[key] = _open(root, kind, make_session, readonly=readonly)
-                return store
-            if store.handles:
-                _share(store, kind, readonly=readonly)
-                return store
-        store.is_shut.wait()
+    def open_or_share() -> Store:
+        if create and not os.path.exists(root / files.STORE):  # noqa: PTH110 - of a path that is too long it says no
+            from rightful.recorders import creation  # its imports cost every hook 2 ms, and few make a store
+
+            creation.create(root, kind)
+        key = _identity(root)
+        store = _registry.stores.get(key)
+        if store is None:
+            _registry.stores[key] = store = _open(root, kind, make_session, holder, readonly=readonly)
+        elif not store.is_closing:
+            _share(store, kind, holder, readonly=readonly)
+        return store
+
+    while (store := run_locked(_registry.lock, open_or_share)).is_closing:
+        _shut(store)  # waits for the thread that closes it, or goes on where an exception interrupted that thread
+    return store
 
 
-def _share(store: Store, kind: Kind, *, readonly: bool) -> None:
+def _share(store: Store, kind: Kind, holder: object, *, readonly: bool) -> None:
     """Give one more handle on a store that is open."""
     if store.env.kind.name != kind.name:
         raise ForeignStoreError(str(store.env.root), f"it is a {store.env.kind.name} store, not a {kind.name} store")
     if not readonly:
         store.allow_writing()
-    store.handles += 1
+    store.holders.add(holder)
 
 
-def _open(root: Path, kind: Kind, make_session: SessionMaker, *, readonly: bool) -> Store:
+def _open(root: Path, kind: Kind, make_session: SessionMaker, holder: object, *, readonly: bool) -> Store:
     env = Environment(root, kind, readonly=readonly)
-    env.open()
     try:
+        env.open()
         if env.is_outdated():
             from rightful.recorders.upgrade import upgrade  # a store needs it once
 
             upgrade(env)
-        return Store(env, make_session)
+        return Store(env, make_session, holder)
     except BaseException:
         env.close()
         raise
 
 
-def release(store: Store) -> None:
-    """Give a store back; the last one closes it.
+def release(holder: object) -> None:
+    """Give back the store that a handle has, if it has one; the last handle closes it.
 
     It waits for the turn of a thread, so not with the lock of all stores, which that thread may need: a handle
-    of another one may be collected there.
+    of another one may be collected there. After an exception it can be called again, and goes on.
     """
-    if not store.env.is_ours():
-        return
-    with _registry.lock:
-        store.handles -= 1
-        is_last = not store.handles
-    if is_last:
-        try:
-            store.shut()
-        finally:
-            with _registry.lock:
-                for key in [key for key, known in _registry.stores.items() if known is store]:
-                    del _registry.stores[key]
-            store.is_shut.set()
-    store.news.announce()  # threads that wait through this handle must see that it is closed
+    for store in run_locked(_registry.lock, _given_back, holder):
+        if store.is_closing:
+            _shut(store)
+        store.news.announce()  # threads that wait through this handle must see that it is closed
+
+
+def _given_back(holder: object) -> list[Store]:
+    """Return the stores of a holder; one that nobody else has is closing, and the holder's until it is closed."""
+    stores = [store for store in _registry.stores.values() if holder in store.holders]
+    for store in stores:
+        store.is_closing = len(store.holders) == 1
+        if not store.is_closing:
+            store.holders.discard(holder)
+    return stores
+
+
+def _shut(store: Store) -> None:
+    run_locked(store.shutting, store.shut)
+    run_locked(_registry.lock, _forget, store)
+
+
+def _forget(store: Store) -> None:
+    for key in [key for key, known in _registry.stores.items() if known is store]:
+        del _registry.stores[key]
 
 
 def _identity(root: Path) -> tuple[int, int]:
@@ -212,44 +231,48 @@ def _identity(root: Path) -> tuple[int, int]:
 
 
 def _before_fork() -> None:
-    _registry.lock.acquire()
-    if _registry.stores:
-        _registry.pipe = os.pipe()
-        _registry.still = [store for store in _registry.stores.values() if store.env.before_fork()]
+    if not _registry.is_forking:
+        _registry.lock.acquire(); _registry.is_forking = True  # noqa: E702  # fmt: skip  # on one line: both or neither
+    if _registry.stores and _registry.pipe is None:
+        _registry.pipe = tuple(map(io.FileIO, os.pipe(), "rw"))
+    for store in _registry.stores.values():
+        store.env.before_fork()
 
 
 def _after_fork_in_parent() -> None:
-    try:
-        if _registry.pipe is not None:
-            _await_child(*_registry.pipe)
-        for store in _registry.still:
-            store.env.after_fork_in_parent()
-    finally:
-        _registry.pipe, _registry.still = None, []
-        _registry.lock.release()
+    if _registry.pipe is not None:
+        _await_child(*_registry.pipe)
+        _registry.pipe = None
+    for store in _registry.stores.values():
+        store.env.after_fork_in_parent()
+    if _registry.is_forking:
+        _registry.is_forking = False; _registry.lock.release()  # noqa: E702  # fmt: skip  # as above
 
 
-def _await_child(reading: int, writing: int) -> None:
+def _await_child(reading: io.FileIO, writing: io.FileIO) -> None:
     """Wait for the end of the pipe: the child has closed what it inherited, or is gone."""
-    os.close(writing)
-    poll = select.poll()
-    poll.register(reading, select.POLLIN | select.POLLHUP)
-    poll.poll(_HANDSHAKE_MS)
-    os.close(reading)
+    writing.close()
+    if not reading.closed:
+        poll = select.poll()
+        poll.register(reading, select.POLLIN | select.POLLHUP)
+        poll.poll(_HANDSHAKE_MS)
+        reading.close()
 
 
 def _after_fork_in_child() -> None:
-    global _registry  # the parent's is left behind, with its locks
-    parents, _registry = _registry, _Registry()
-    for store in parents.stores.values():
-        store.forget(still=store in parents.still)
-    for fd in parents.pipe or ():
-        os.close(fd)
+    if _registry.pid == os.getpid():
+        return
+    for store in _registry.stores.values():
+        store.forget()
+    for end in _registry.pipe or ():
+        end.close()
+    _registry.__init__()  # type: ignore[misc]  # the parent's locks are left behind
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )
+    for _ in range(2):  # Python drops what is raised in one, by a signal handler too; the second one then completes it
+        os.register_at_fork(
+            before=_before_fork,
+            after_in_parent=_after_fork_in_parent,
+            after_in_child=_after_fork_in_child,
+        )

@@ -151,12 +151,18 @@ class LMDBTrackingRecorder(TrackingRecorder):
         StorageError: The store cannot be made or opened.
     """
 
+    _handle: object = None  # until one is made
+
     def __init__(self, path: str | os.PathLike[str], *, name: str = "view") -> None:
-        self._lock = threading.Lock()
+        self._handle = object()
         self._store: registry.Store | None = None
         self._name = name
         self._path = os.fspath(path)
-        self._store = registry.acquire(path, VIEWS, _Session, create=True)
+        try:
+            self._store = registry.acquire(self._handle, path, VIEWS, _Session, create=True)
+        except BaseException:
+            registry.release(self._handle)
+            raise
 
     def transact(self, tracking: Tracking | None, work: Callable[[ViewState], T] | None = None) -> T | None:
         """Move the position on and change the state, both or neither; durable on return.
@@ -218,12 +224,8 @@ class LMDBTrackingRecorder(TrackingRecorder):
 
     def close(self) -> None:
         """Give the store back. Closing twice is nothing."""
-        if self._store is None or not self._store.env.is_ours():
-            return  # in the child of a fork, our lock may be held by a thread that is not there
-        with self._lock:
-            store, self._store = self._store, None
-        if store is not None:
-            registry.release(store)
+        self._store = None
+        registry.release(self._handle)  # in the child of a fork there is none of its parent's
 
     def __del__(self) -> None:
         self.close()

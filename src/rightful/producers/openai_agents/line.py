@@ -22,9 +22,13 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from rightful import limits
+from rightful.recorders.critical import run_locked
 from rightful.recorders.writer import serve_here
 
 T = TypeVar("T")
+
+_GLANCE_S = 0.05
+"""How often it is checked that a new thread is alive until it has begun; seconds."""
 
 
 class _Threads:
@@ -38,23 +42,31 @@ class _Threads:
         self._is_open = True
 
     def start(self, work: Callable[[], None]) -> None:
-        """Have a thread do it, when one is free.
+        """Have a thread do it, when one is free. It is done again where an exception from outside interrupts it.
 
         Raises:
             RuntimeError: None is to be had: the system gives no more, or the interpreter ends.
         """
-        with self._lock:
-            if not self._is_open:
-                raise RuntimeError("the interpreter ends")
-            if self._free <= 0 and len(self._all) < limits.SESSION_THREADS:
-                self._add()
-            self._free -= 1
-            self._work.put(work)
+        run_locked(self._lock, self._start, work)
+
+    def _start(self, work: Callable[[], None]) -> None:
+        if not self._is_open:
+            raise RuntimeError("the interpreter ends")
+        if self._free <= 0 and len(self._all) < limits.SESSION_THREADS:
+            self._add()
+        self._free -= 1
+        self._work.put(work)
 
     def _add(self) -> None:
-        thread = threading.Thread(target=self._run, name=f"rightful-session-{len(self._all)}", daemon=True)
+        begun = threading.Lock()
+        begun.acquire()
+        name = f"rightful-session-{len(self._all)}"
+        thread = threading.Thread(target=self._run, args=(begun,), name=name, daemon=True)
         try:
             thread.start()
+            while not begun.acquire(timeout=_GLANCE_S):
+                if not thread.is_alive():
+                    raise RuntimeError("the thread was ended before it began")  # noqa: TRY301 - as one that cannot begin
         except RuntimeError:
             if not self._all:
                 raise
@@ -62,28 +74,50 @@ class _Threads:
         self._all.append(thread)
         self._free += 1
 
-    def _run(self) -> None:
-        serve_here()
-        while (work := self._work.get()) is not None:
-            work()
-            del work
-            with self._lock:
-                self._free += 1
+    def _run(self, begun: threading.Lock) -> None:
+        mine: list[Callable[[], None] | None] = []
+        while True:
+            try:
+                if begun.locked():
+                    begun.release()
+                serve_here()
+                while self._serves(mine):
+                    pass
+                return  # noqa: TRY300 - an exception may come here too
+            except BaseException:  # noqa: BLE001, S112 - thrown into the thread from outside; its work is done again
+                continue
+
+    def _serves(self, mine: list[Callable[[], None] | None]) -> bool:
+        """Do what is next, or what an exception interrupted; return False at the end."""
+        if not mine:
+            mine.append(self._work.get())  # on one line, so that none is lost
+        if mine[0] is None:
+            return False
+        mine[0]()
+        run_locked(self._lock, self._freed, mine)
+        return True
+
+    def _freed(self, mine: list[Callable[[], None] | None]) -> None:
+        mine.clear()
+        self._free += 1
 
     def end(self) -> None:
         """Let what was begun end before the interpreter does."""
-        with self._lock:
-            self._is_open = False
-            for _ in self._all:
-                self._work.put(None)
+        run_locked(self._lock, self._end)
         for thread in self._all:
             thread.join()
+
+    def _end(self) -> None:
+        self._is_open = False
+        for _ in self._all:
+            self._work.put(None)
 
 
 _threads = _Threads()
 atexit.register(_threads.end)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_threads.__init__)  # type: ignore[misc]
+    for _ in range(2):  # Python drops what is raised in one; the second one then completes it
+        os.register_at_fork(after_in_child=_threads.__init__)  # type: ignore[misc]
 
 
 class Call(Generic[T]):
@@ -93,10 +127,10 @@ class Call(Generic[T]):
         is_done: Whether it has an outcome.
     """
 
-    __slots__ = ("_error", "_lock", "_result", "_tells", "_work", "is_done")
+    __slots__ = ("_error", "_has_result", "_is_begun", "_lock", "_result", "_tells", "_work", "is_done")
 
     def __init__(self, work: Callable[[], T], lock: threading.Lock) -> None:
-        self.is_done = False
+        self.is_done = self._is_begun = self._has_result = False
         self._work: Callable[[], T] | None = work
         self._lock = lock
         self._result: T
@@ -105,36 +139,46 @@ class Call(Generic[T]):
 
     def withdraw(self) -> None:
         """Leave it out if it has not begun; its outcome is that it was cancelled."""
-        with self._lock:
-            self._work = None
+        run_locked(self._lock, self._begin)
+
+    def _begin(self) -> Callable[[], T] | None:
+        work, self._work = self._work, None
+        return work
 
     def make(self) -> None:
-        """Make it, or leave it out."""
-        with self._lock:
-            work, self._work = self._work, None
-        if work is None:
-            self._error = asyncio.CancelledError()
+        """Make it, or leave it out. One that an exception from outside interrupted is not made again."""
+        if self._has_result or self._error is not None:
             return
         try:
-            self._result = work()
+            work = run_locked(self._lock, self._begin)
+            if work is not None:
+                self._is_begun = True
+                self._result, self._has_result = work(), True  # on one line, so that none is lost
+                return
+            self._error = InterruptedError("the call was interrupted") if self._is_begun else asyncio.CancelledError()
         except BaseException as error:  # noqa: BLE001 - the caller gets it, the line goes on
             self._error = error
 
     def tell(self) -> None:
-        """Say that it has an outcome now."""
-        with self._lock:
-            self.is_done = True
+        """Say that it has an outcome now; again, where an exception interrupted that."""
+        run_locked(self._lock, self._end)
         for tell in self._tells:
             with contextlib.suppress(Exception):  # who cannot be told, his loop being closed, keeps nobody waiting
                 tell()
 
+    def _end(self) -> None:
+        self.is_done = True
+
     def then(self, tell: Callable[[], object]) -> None:
         """Have a function called once there is an outcome: by the line's thread, or at once."""
-        with self._lock:
-            if not self.is_done:
-                self._tells.append(tell)
-                return
-        tell()
+        if run_locked(self._lock, self._is_told, tell):
+            tell()
+
+    def _is_told(self, tell: Callable[[], object]) -> bool:
+        """Return whether there is an outcome; else note whom to tell."""
+        if not self.is_done:
+            self._tells.append(tell)
+        return self.is_done
 
     def result(self, timeout_s: float = -1) -> T:
         """Wait for the outcome, and return what was returned or raise what was raised.
@@ -163,37 +207,50 @@ class Line:
         self._begin()
 
     def _begin(self) -> None:
-        self._pid = os.getpid()
         self._lock, self._turn = threading.Lock(), threading.Lock()
         self._waiting: deque[Call[Any]] = deque()
+        self._at_work: Call[Any] | None = None  # until it was told
         self._busy = False  # a call waits, or is at work
         self._manned = False  # a thread is there, and looks again before it leaves
+        self._pid = os.getpid()  # last: after an exception it begins again
 
     def put(self, work: Callable[[], T]) -> Call[T]:
         """Add a call to the line and return it. One that is withdrawn before it has begun is left out."""
         if self._pid != os.getpid():  # a fork has none of the threads that its parent's calls wait for
             self._begin()
         call = Call(work, self._lock)
-        with self._lock:
-            self._waiting.append(call)
-            self._busy, manned, self._manned = True, self._manned, True
-        if not manned:
-            self._start()
-        return call
+        try:
+            if not run_locked(self._lock, self._add, call):
+                self._start()
+            return call  # noqa: TRY300 - nor may an exception come here
+        except BaseException:
+            self._manned = False  # it is not known whether a thread was begun; two do no harm
+            call.withdraw()
+            raise
+
+    def _add(self, call: Call[Any]) -> bool:
+        """Add a call; return whether a thread is there for it."""
+        self._waiting.append(call)
+        self._busy, manned, self._manned = True, self._manned, True
+        return manned
 
     def now(self, work: Callable[[], T]) -> T | None:
-        """Make a call at once, in the caller's thread, if no other waits or is at work; None else."""
-        if self._pid != os.getpid():
+        """Make a call at once, in the caller's thread, if no other waits or is at work; None else.
+
+        After an exception of a signal handler the line may still seem busy, until the next call that is put.
+        """
+        if self._pid != os.getpid() or not run_locked(self._lock, self._is_free):
             return None
-        with self._lock:
-            if self._busy:
-                return None
-            self._busy = True
         try:
-            with self._turn:  # a thread that could not be had may have come all the same
-                return work()
+            return run_locked(self._turn, work)  # a thread that could not be had may have come all the same
         finally:
             self._go_on()
+
+    def _is_free(self) -> bool:
+        """Return whether no call waits or is at work; then one is."""
+        is_free = not self._busy
+        self._busy = True
+        return is_free
 
     def _start(self) -> None:
         try:
@@ -202,25 +259,32 @@ class Line:
             self._work_off()
 
     def _work_off(self) -> None:
-        while (call := self._make_one()) is not None:
+        """Make the calls that wait, and tell of them; first of one that an exception interrupted."""
+        while (call := run_locked(self._turn, self._make_one)) is not None:
             call.tell()  # who hears it finds the line free, if no other call waits
+            if self._at_work is call:
+                self._at_work = None
             del call  # and what it tells is not kept while the next one is made
 
     def _make_one(self) -> Call[Any] | None:
         """Make the call that waits first and return it, its outcome untold; None if none waits."""
-        with self._turn:
-            with self._lock:
-                if not self._waiting:
-                    self._manned = False
-                    return None
-                call = self._waiting.popleft()
+        call = run_locked(self._lock, self._next)
+        if call is not None:
             call.make()
             self._go_on()
-            return call
+        return call
+
+    def _next(self) -> Call[Any] | None:
+        if self._at_work is None and self._waiting:
+            self._at_work = self._waiting.popleft()
+        self._manned = self._at_work is not None
+        return self._at_work
 
     def _go_on(self) -> None:
-        with self._lock:
-            self._busy = bool(self._waiting)
+        run_locked(self._lock, self._note_busy)
+
+    def _note_busy(self) -> None:
+        self._busy = bool(self._waiting)
 
 
 async def settled(call: Call[T]) -> T:
