@@ -200,9 +200,9 @@ def test_a_fork_during_a_turn_waits_for_it_and_the_child_has_turns_of_its_own(
 ) -> None:
     held, stands_still = Held(recorder), Environment.before_fork
 
-    def before_fork(env: Environment) -> bool:
+    def before_fork(env: Environment) -> None:
         held.go.set()
-        return stands_still(env)
+        stands_still(env)
 
     first = begun(held.append)
     assert held.reached.wait(PATIENCE_S)

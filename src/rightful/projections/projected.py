@@ -97,7 +97,7 @@ class Projected:
 
     def _alone(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Return what the work returns, with the lock held and from whole facts."""
-        return run_locked(self._lock, self._from_whole, work, *args, **options)
+        return run_locked(self._lock, lambda: self._from_whole(work, *args, **options))
 
     def _from_whole(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         is_torn, self._is_whole = not self._is_whole, False
