@@ -33,6 +33,8 @@ open, the code's is taken over, since it is a reasonable one:
   draw withheld did not rewrite the file; a file's mention of arms counts only where the session gives one of them no
   time of its own.
 - A withdrawal counts whatever position it has, and whether or not its own id is in conflict.
+- In an id in conflict every producer's withdrawal counts; any other event only its own producer withdraws, and so it is
+  with the withdrawal of a withdrawal. What its producer said again in another turn stands until that is withdrawn too.
 - An erased grade is a unit of its own, since its grader is no longer known.
 - What another updater decayed or dropped at or before a balance's `through`, or before the balance was taken, is in
   the arms that it holds, and the decay of a call at or before its `through` too; other arms are decayed and dropped.

@@ -30,10 +30,11 @@ LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A row as the oracle takes it: what its reader sees, and its time."""
+    """A row as the oracle takes it: what its reader sees, its time, and who wrote it."""
 
     row: Recorded
     at: int
+    producer: str
 
 
 @dataclasses.dataclass
@@ -168,15 +169,37 @@ class Told:
             if line.row.outcome == "conflict":
                 positions.setdefault(line.row.id, {1: line.row.first})[line.row.revision] = line.row.position
         for event_id, of_id in positions.items():
-            gone = set()
-            for line in self.lines:
-                event = line.row.event
-                if line.row.outcome in {"appended", "conflict"} and isinstance(event, events.EventWithdrawn):
-                    gone |= {event.revision} if event.id == event_id else set()
+            gone = {revision for _, revision in self._withdrawals(event_id, None)}
             left = [position for revision, position in of_id.items() if revision not in gone]
             self.void.update(position for revision, position in of_id.items() if revision in gone)
             if len(left) > 1:
                 self.unusable.update(left)
+        self._withdraw({line.row.id for line in self.lines} - positions.keys())
+
+    def _withdrawals(self, event_id: str, by: str | None) -> list[tuple[str, int]]:
+        """The id and the revision of each withdrawal of an event in force, by one producer or by all."""
+        said = []
+        for line in self.lines:
+            event = line.row.event
+            states = line.row.outcome in {"appended", "conflict"} and by in {None, line.producer}
+            if states and isinstance(event, events.EventWithdrawn):
+                said.append((line.row.id, event.id, event.revision))
+        taken_back = {of for _, of, _ in said}
+        return [(own, revision) for own, of, revision in said if of == event_id and own not in taken_back]
+
+    def _withdraw(self, ids: set[str]) -> None:
+        """Leave out what its own producer withdrew: all that is accepted of it."""
+        named = {line.row.event.id for line in self.lines if isinstance(line.row.event, events.EventWithdrawn)}
+        for event_id in ids & named:
+            mine = [line for line in self.lines if line.row.id == event_id]
+            if mine[0].row.type == "event.withdrawn":
+                continue
+            accepted = [line for line in mine if line.row.outcome in {"appended", "reemitted"}]
+            if all(
+                line.row.revision in {revision for _, revision in self._withdrawals(event_id, line.producer)}
+                for line in accepted
+            ):
+                self.void.update(line.row.position for line in accepted)
 
     # Names, links, runs.
 

@@ -142,6 +142,21 @@ withdrawals = st.builds(
     st.integers(1, 3),
 )
 
+own_withdrawals = st.builds(
+    lambda session, place, writer, revision: {
+        "type": "event.withdrawn",
+        "session": session,
+        "of": place,
+        "by": writer,
+        "revision": revision,
+    },
+    sessions,
+    st.integers(0, 23),
+    st.sampled_from([None] * 4 + ["stranger"]),
+    st.sampled_from([1] * 8 + [2]),
+)
+"""Withdrawals of the event that was drawn at a place, mostly by its own producer; `logs` makes them whole."""
+
 decays = st.builds(
     lambda session, gamma: {"type": "bandit.decayed", "session": session, "gamma": gamma},
     sessions,
@@ -217,6 +232,7 @@ facts = weighed(
     (1, starts),
     (2, messages),
     (2, withdrawals),
+    (6, own_withdrawals),
     (1, decays),
     (1, prunes),
     (1, balances),
@@ -246,7 +262,22 @@ def logs(draw: st.DrawFn, of: st.SearchStrategy[Wire] = facts, max_size: int = 2
     size = draw(st.integers(0, max_size))  # a list alone has about five elements
     one = st.tuples(of, producers, st.tuples(seconds, later), shared)
     drawn = draw(st.lists(one, min_size=size, max_size=size))
-    return [stamped(event, place, who, when, key) for place, (event, who, when, key) in enumerate(drawn)]
+    found = [stamped(event, place, who, when, key) for place, (event, who, when, key) in enumerate(drawn)]
+    return [aimed(event, found) if "of" in event else event for event in found]
+
+
+def aimed(event: Wire, among: list[Wire]) -> Wire:
+    """A withdrawal of one of some events, with the id that it names and who writes it."""
+    target = among[event["of"] % len(among)]
+    whole = {name: value for name, value in event.items() if name not in {"of", "by"}}
+    return {**whole, "producer": writer(event, among), "id": event_id(writer(target, among), target["key"])}
+
+
+def writer(event: Wire, among: list[Wire], depth: int = 4) -> str:
+    """Who writes an event: a withdrawal mostly who wrote what it names."""
+    if "of" not in event or not depth:
+        return str(event["producer"])
+    return str(event["by"] or writer(among[event["of"] % len(among)], among, depth - 1))
 
 
 gammas = st.sampled_from([0.5, 0.9, 1.0])

@@ -257,6 +257,81 @@ def test_an_older_program_undoes_nothing_of_a_newer_one(ledger: Ledger, tmp_path
     assert ledger.log.head() == head
 
 
+class Guessing(Later):
+    """Version 1 of a reader, which takes an answer for facts of attribution as well.
+
+    Args:
+        facts: What it derives beside the first answer: the fields of each.
+    """
+
+    def __init__(self, version: int, facts: Iterable[Wire]) -> None:
+        super().__init__(version)
+        self._facts = list(facts)
+
+    def reader(self, origin: Origin) -> GrowingReader:
+        reader = super().reader(origin)
+        derived = reader.events
+
+        def events(found: Found) -> Iterator[Wire | Problem]:
+            for event in derived(found):
+                yield event
+                if not isinstance(event, Problem) and event.get("content") == "first answer":
+                    common = {name: event[name] for name in ("producer", "session", "at")}
+                    for number, fact in enumerate(self._facts):
+                        yield {**common, "key": f"{event['key']} {number}", **fact}
+
+        reader.events = events  # type: ignore[method-assign]
+        return reader
+
+
+GUESSES: dict[str, list[Wire]] = {
+    "exposure": [{"type": "exposure.recorded", "arms": [{"arm": "guessed"}]}],
+    "grade": [{"type": "grade.recorded", "seq": 7, "reward": 0.0, "exposure_session": "gptme:beside"}],
+    "link": [{"type": "session.linked", "other": "gptme:beside", "as": "native", "evidence": "pointer"}],
+    "start": [{"type": "session.started", "run_nonce": nonce} for nonce in ("one", "two")],
+    "decay": [{"type": "bandit.decayed", "gamma": 0.5}],
+    "prune": [{"type": "bandit.pruned", "arms": ["shown"], "contexts": []}],
+}
+GUESSES["all"] = [fact for facts in GUESSES.values() for fact in facts]
+
+
+def beside() -> Iterator[Wire]:
+    """Yield what other producers say of the session of the file, and of another one."""
+    for session, arm in ((SESSION, "shown"), ("gptme:beside", "beside")):
+        common = {"producer": "hook", "session": session, "at": "2026-08-01T09:00:00Z"}
+        yield {**common, "key": arm, "type": "exposure.recorded", "arms": [{"arm": arm}]}
+    grade = {"type": "grade.recorded", "producer": "human", "key": "g", "session": SESSION, "seq": 1, "reward": 1.0}
+    yield {**grade, "at": "2026-08-02T09:00:00Z"}
+
+
+POLICIES: list[Any] = ["bound", {"graders": ["*/*"]}, "gptme", "historical-newest"]
+
+
+@pytest.mark.parametrize("guess", list(GUESSES))
+def test_facts_that_a_newer_reader_does_not_derive_change_no_belief(guess: str, tmp_path: Path) -> None:
+    """An exposure, a grade, a link of an older reader: the ledger answers as one that never had them."""
+    path = written(tmp_path / "in")
+    guessing, later = Guessing(1, GUESSES[guess]), Later(2)
+    with app.open(tmp_path / "new", create=True) as new, app.open(tmp_path / "old", create=True) as old:
+        new.append(beside())
+        read_by(new, later, path)
+        expected = [beliefs(new, policy) for policy in POLICIES]
+        old.append(beside())
+        read_by(old, guessing, path)
+        assert [beliefs(old, policy) for policy in POLICIES] != expected
+        read_by(old, later, path)
+
+        assert [beliefs(old, policy) for policy in POLICIES] == expected
+    with app.open(tmp_path / "old", create=True) as again:
+        assert [beliefs(again, policy) for policy in POLICIES] == expected
+        read_by(again, Guessing(3, GUESSES[guess]), path)
+        assert [beliefs(again, policy) for policy in POLICIES] != expected
+
+
+def beliefs(ledger: Ledger, policy: Any) -> dict[str, Any]:
+    return {name: said for name, said in ledger.posteriors(policy).as_dict().items() if name != "through"}
+
+
 def test_a_file_that_is_gone_withdraws_nothing(ledger: Ledger, tmp_path: Path) -> None:
     path = written(tmp_path / "in")
     read_by(ledger, Later(1), path)

@@ -109,7 +109,7 @@ class FakeLog:
             type=kind,
             session=session,
         )
-        self.lines.append(Line(row, checked.at_us))
+        self.lines.append(Line(row, checked.at_us, event.producer))
         return outcome
 
     def erase(self, position: int) -> None:
@@ -117,4 +117,4 @@ class FakeLog:
         row, line = self.stored[position - 1], self.lines[position - 1]
         self.stored[position - 1] = row._replace(payload=None)
         fields = {name: getattr(line.row, name) for name in line.row.__struct_fields__}
-        self.lines[position - 1] = Line(Recorded(**fields | {"event": None}), line.at)
+        self.lines[position - 1] = Line(Recorded(**fields | {"event": None}), line.at, line.producer)

@@ -16,6 +16,7 @@ from rightful import times
 from rightful.envelope import Envelope
 from rightful.events import NOT_OURS
 from rightful.identity import is_exact
+from rightful.ledger.classify import ACCEPTED
 from rightful.parts import BalanceArm, BalanceContext
 from rightful.projections import turn_rows
 from rightful.projections.claims import Claim
@@ -151,7 +152,10 @@ class Facts:
         corrected: Which grades were said again with another time.
         links: One row a link or unlink: position, session, other, relation, evidence, unlink.
         quarantine: For each id in conflict, {revision: position} of its rows.
-        withdrawn: For each id, the position of each withdrawal of it, the revision and the withdrawal's own id.
+        withdrawn: For each id, the position of each withdrawal of it, the revision, the withdrawal's own id and who
+            wrote it.
+        named: For each id that a withdrawal names, the position and the producer of each accepted revision.
+        awaited: The ids that withdrawals name, also those of rows that are not folded yet.
         claims: Which rows contradict themselves on whose they are.
         turns: What came of the turns of transcripts (`turn_rows`).
         clock: The largest event time up to the end of each block of `CLOCK_ROWS` positions.
@@ -187,7 +191,9 @@ class Facts:
         self.retired: list[Retired] = []
         self.taken_back: list[tuple[int, str]] = []
         self.quarantine: dict[str, dict[int, int]] = {}
-        self.withdrawn: dict[str, list[tuple[int, int, str]]] = {}
+        self.withdrawn: dict[str, list[tuple[int, int, str, str]]] = {}
+        self.named: dict[str, dict[int, tuple[int, str]]] = {}
+        self.awaited: set[str] = set()
         self.clock = array("q")
         self._block_end = 0
         self._latest_us = 0
@@ -379,17 +385,45 @@ class Facts:
             self.taken_back.append((position, back))
 
     def withdraw(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
-        """A revision withdrawn, which can settle a conflict."""
+        """A revision withdrawn: by its own producer, or to settle a conflict."""
         self.mention(envelope, body, position)
         if body is not None:
             self.all_touched = True
-            self.withdrawn.setdefault(body.id.lower(), []).append((position, body.revision, envelope.id))
+            of = body.id.lower()
+            self.awaited.add(of)
+            self.withdrawn.setdefault(of, []).append((position, body.revision, envelope.id, envelope.producer))
 
-    def withdrawals(self, event_id: str, through: int) -> list[tuple[int, int]]:
-        """Return (position, revision) of each withdrawal of an id that is in force at a position."""
-        found = [one for one in self.withdrawn.get(event_id, ()) if one[0] <= through]
-        undone = {own for _, _, own in found if any(one[0] <= through for one in self.withdrawn.get(own, ()))}
-        return [(position, revision) for position, revision, own in found if own not in undone]
+    def meet(self, envelope: Envelope, position: int) -> None:
+        """Note a row that attribution reads, or one that says it again, of an id that a withdrawal names."""
+        if envelope.outcome in ACCEPTED:
+            self.named.setdefault(envelope.id, {})[envelope.revision] = position, envelope.producer
+
+    def withdrawn_rows(self, event_id: str, through: int) -> list[int]:
+        """Return the positions of an event's rows if its own producer withdrew all of them, else none."""
+        rows = {one: row for one, row in self.named.get(event_id, {}).items() if row[0] <= through}
+        for revision, (_, producer) in rows.items():
+            if all(of != revision for _, of in self.withdrawals(event_id, through, producer)):
+                return []
+        return [position for position, _ in rows.values()]
+
+    def withdrawals(self, event_id: str, through: int, by: str | None = None) -> list[tuple[int, int]]:
+        """Return (position, revision) of each withdrawal of an id that is in force at a position.
+
+        Args:
+            event_id: The id.
+            through: The last position that counts.
+            by: Only what this producer withdrew, and did not withdraw again; all if None.
+        """
+
+        def said(of: str) -> list[tuple[int, int, str, str]]:
+            return [one for one in self.withdrawn.get(of, ()) if one[0] <= through and by in {None, one[3]}]
+
+        return [(position, revision) for position, revision, own, _ in said(event_id) if not said(own)]
+
+    def conflicting(self, event_id: str, through: int) -> dict[int, int]:
+        """Return {revision: position} of the rows of an id in conflict at a position; empty without one."""
+        known = {one: at for one, at in self.quarantine.get(event_id, {}).items() if at <= through}
+        return known if len(known) > 1 else {}
 
     def conflict(self, envelope: Envelope, position: int) -> None:
         """A row that stands in quarantine, and with it the first row of its id."""

@@ -36,6 +36,9 @@ STEPS: dict[str, Step] = {
 }
 """What attribution reads: each takes the facts, the envelope, the body (None when erased) and the position."""
 
+WITHDRAWABLE = frozenset(STEPS) - {"event.withdrawn"}
+"""What attribution leaves out where its producer withdrew it; a withdrawal of a withdrawal is a rule of its own."""
+
 MENTIONS = frozenset(
     {
         "session.ended",
@@ -88,6 +91,10 @@ def fold(facts: Facts, page: Page) -> None:
         facts.names.meet(page, facts.producers.number)
         folded = page if facts.watermark >= page.last else page.until(facts.watermark)
         claims.collect(facts, folded)
+        if facts.awaited:
+            for position, envelope in enumerate(folded.envelopes, folded.after + 1):
+                if envelope.id in facts.awaited and envelope.type in WITHDRAWABLE:
+                    facts.meet(envelope, position)
         if concerns(page, kinds):
             collect(facts.turns, folded, facts.names.of, facts.producers.number)
 

@@ -16,11 +16,13 @@ from msgspec import structs
 
 from rightful import times
 from rightful.errors import RightfulError, UsageError
+from rightful.events import EventWithdrawn
 from rightful.ledger.log import Log
+from rightful.ledger.withdrawals import WITHDRAWAL
 from rightful.policies import Policy
 from rightful.projections.clock import latest_at_us, position_at
 from rightful.projections.facts import Facts
-from rightful.projections.fold import fold
+from rightful.projections.fold import WITHDRAWABLE, fold
 from rightful.projections.kept import POLICY as KEPT
 from rightful.projections.kept import Kept, kept_of
 from rightful.projections.paying import Settlement
@@ -145,11 +147,22 @@ class Projected:
         facts = self.facts
         facts.touched, facts.all_touched = (set() if self._standing else None), False
         before = facts.watermark
+        self._await(before, head)
         for page in self.log.pages(before, head):
             fold(facts, page)
             if progress is not None:
                 progress(facts.watermark, head)
         self._shift(before)
+
+    def _await(self, before: int, head: int) -> None:
+        """Find what new withdrawals name: rows that are folded already are looked up, others are met by the fold."""
+        new = self.log.read(types=[WITHDRAWAL], after=before, until=head)
+        ids = {row.event.id for row in new if isinstance(row.event, EventWithdrawn)} - self.facts.awaited
+        self.facts.awaited |= ids
+        for event_id in sorted(ids) if before else ():
+            for row in self.log.of_id(event_id):
+                if row.position <= before and row.envelope.type in WITHDRAWABLE:
+                    self.facts.meet(row.envelope, row.position)
 
     def _start_again(self) -> None:
         self.facts, self._saved, self._loaded = Facts(), 0, self.store is None

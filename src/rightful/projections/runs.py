@@ -62,20 +62,37 @@ def quarantined(facts: Facts, through: int) -> Quarantined:
     """Return which rows up to a position stand in conflict, and which were withdrawn.
 
     An id in conflict pays nobody until withdrawals leave exactly one of its rows; so the order
-    of arrival decides nothing.
+    of arrival decides nothing. An event of any other id is withdrawn by its own producer alone.
     """
     unusable: list[int] = []
     void: list[int] = []
-    for event_id, revisions in facts.quarantine.items():
-        known = {revision: position for revision, position in revisions.items() if position <= through}
-        if len(known) < 2:  # noqa: PLR2004 - the conflict lies behind the position
-            continue
-        gone = {revision for _, revision in facts.withdrawals(event_id, through)}
+    settled: set[str] = set()
+    for event_id in facts.quarantine:
+        known = facts.conflicting(event_id, through)  # none where the conflict is behind the position
+        gone = {revision for _, revision in facts.withdrawals(event_id, through)} if known else set()
         left = [position for revision, position in known.items() if revision not in gone]
         void += [position for revision, position in known.items() if revision in gone]
+        if known:
+            settled.add(event_id)
         if len(left) > 1:
             unusable += left
+    for event_id in facts.named.keys() - settled:
+        void += facts.withdrawn_rows(event_id, through)
     return Quarantined(np.array(sorted(unusable), np.int64), np.array(sorted(void), np.int64))
+
+
+def withdrawn_by(facts: Facts, position: int, through: int) -> list[int]:
+    """Return the positions of the withdrawals that leave the row at a position without effect."""
+    for event_id in facts.quarantine:
+        known = facts.conflicting(event_id, through)
+        if position in known.values():
+            found = facts.withdrawals(event_id, through)
+            return sorted(at for at, revision in found if known.get(revision) == position)
+    for event_id, rows in facts.named.items():
+        for at, producer in rows.values():
+            if at == position:
+                return sorted(by for by, _ in facts.withdrawals(event_id, through, producer))
+    return []
 
 
 def runs_of(facts: Facts, through: int, quarantine: Quarantined, among: Mask | None = None) -> Runs:

@@ -52,7 +52,8 @@ _LISTS: dict[str, Any] = {
     "retired": list[Retired],
     "taken_back": list[tuple[int, str]],
     "quarantine": dict[str, dict[int, int]],
-    "withdrawn": dict[str, list[tuple[int, int, str]]],
+    "withdrawn": dict[str, list[tuple[int, int, str, str]]],
+    "named": dict[str, dict[int, tuple[int, str]]],
 }
 _NUMBERINGS: dict[str, Any] = {
     "arms": list[str],
@@ -287,6 +288,7 @@ def _read(txn: lmdb.Transaction[bytes], head: Head) -> Facts:
         getattr(facts, name).load(msgspec.msgpack.decode(_get(txn, name), type=form))
     for name, form in _LISTS.items():
         setattr(facts, name, msgspec.msgpack.decode(_get(txn, name), type=form))
+    facts.awaited = set(facts.withdrawn)
     facts.load_clock(_get(txn, "clock"), head.watermark)
     return facts
 

@@ -11,6 +11,7 @@ from rightful.ledger.log import Log
 from rightful.policies import RULES
 from rightful.projections.facts import Balance
 from rightful.projections.paying import canonical_arms, crossed
+from rightful.projections.runs import quarantined
 from rightful.projections.scene import (
     AMBIGUOUS,
     BINS,
@@ -86,15 +87,18 @@ def _only_decays(ground: Ground) -> Iterator[Alarm]:
 def _decays(ground: Ground) -> Iterator[tuple[int, float]]:
     """Yield (position, gamma) of every decay that leaves less than all, of updaters that the policy pays from."""
     facts = ground.facts
+    void = set(quarantined(facts, ground.through).void.tolist())
     for one in facts.decayed:
-        if one.position <= ground.through and one.gamma < 1.0 and pays_producer(ground.policy, one.producer):
+        known = one.position <= ground.through and one.position not in void
+        if known and one.gamma < 1.0 and pays_producer(ground.policy, one.producer):
             yield one.position, one.gamma
     table = facts.grades
     for row in np.flatnonzero((table["aside"] >= 0) & (table["pos"] <= ground.through)).tolist():
         gamma = facts.asides[int(table["aside"][row])].decay_rate
         producer = facts.graders.values[int(table["grader"][row])][0]
-        if gamma is not None and gamma < 1.0 and pays_producer(ground.policy, producer):
-            yield int(table["pos"][row]), gamma
+        position = int(table["pos"][row])
+        if gamma is not None and gamma < 1.0 and position not in void and pays_producer(ground.policy, producer):
+            yield position, gamma
 
 
 def _pruned_at(ground: Ground, arm: str) -> int:

@@ -19,9 +19,10 @@ from rightful.policies import Policy
 from rightful.projections.columns import Ints, Mask
 from rightful.projections.facts import ERASED, EVIDENCE, RELATIONS, Facts
 from rightful.projections.paying import canonical_arms, in_time
-from rightful.projections.runs import IN_FORCE, Quarantined, link_states, quarantined
+from rightful.projections.runs import IN_FORCE, Quarantined, link_states, quarantined, withdrawn_by
 from rightful.projections.scene import RETRACTED
 from rightful.projections.settle import settled
+from rightful.reports.explain.words import listed
 
 _DENSE = 32
 """Rows of the log to each one that is wanted, up to which whole pages are read."""
@@ -64,6 +65,10 @@ class Case:
     def quarantine(self) -> Quarantined:
         """Which rows stand in conflict, and which were withdrawn."""
         return quarantined(self.facts, self.through)
+
+    def withdrawn_at(self, position: int) -> str:
+        """Return where the withdrawals of a row stand, for a sentence: `#7`, or `#7 and #9`."""
+        return listed([f"#{at}" for at in withdrawn_by(self.facts, position, self.through)])
 
     @cached_property
     def in_conflict(self) -> dict[int, str]:

@@ -17,6 +17,7 @@ from rightful.ledger.log import Log
 from rightful.ledger.recorded import RawEvent, Recorded, Stored, recorded
 from rightful.policies import EventDecay, Policy
 from rightful.projections.facts import Facts
+from rightful.projections.fold import WITHDRAWABLE
 from rightful.projections.projected import Projected
 from rightful.projections.runs import quarantined
 from rightful.projections.scene import balances, pays_producer, retired_by
@@ -213,6 +214,8 @@ class _Told:
 
     def _other_uses(self, facts: Facts) -> list[str]:
         event = self.recorded.event
+        if self.row.envelope.type in WITHDRAWABLE and self._is_void(facts):
+            return ["It was withdrawn, so it counts for nothing."]
         match self.row.envelope.type:
             case "balance.opened":
                 return [self._balance(facts)]
@@ -246,8 +249,8 @@ class _Told:
         if any(mine.sha256 == sha256 for at, sha256 in facts.published if at <= self.through):
             return "It holds bytes that we published ourselves, so it is nothing new and does not count."
         left = quarantined(facts, self.through)
-        if position in {*left.unusable.tolist(), *left.void.tolist()}:
-            return "Its id is in conflict or it was withdrawn, so it does not count."
+        if position in left.unusable.tolist():
+            return "Its id is in conflict, so it does not count."
         by = retired_by(facts, self.through, {*left.unusable.tolist(), *left.void.tolist()}).get(mine.id)
         if by is not None:
             return f"The publication at #{by} rebuilt its file from the log alone, so its numbers count no more."
@@ -271,15 +274,32 @@ class _Told:
         event: Any = self.recorded.event
         if event is None:
             return "Its content was erased, so it withdraws nothing."
-        rows = {one: at for one, at in facts.quarantine.get(event.id.lower(), {}).items() if at <= self.through}
+        what = f"It withdraws revision {event.revision} of {event.id}"
+        if facts.withdrawals(self.row.envelope.id, self.through):
+            return f"{what}, and was withdrawn itself, so it changes nothing."
+        rows = facts.conflicting(event.id.lower(), self.through)
         if event.revision not in rows:
-            what = f"It withdraws revision {event.revision} of {event.id}"
-            return f"{what}, which stands in no conflict, so it changes nothing."
+            return f"{what}{self._alone(event)}."
         left = quarantined(facts, self.through).unusable.tolist()
         open_rows = [at for at in rows.values() if at in left]
         settles = ", which settles its conflict"
         done = f"; {len(open_rows)} of its rows still contradict each other" if open_rows else settles
-        return f"It withdraws revision {event.revision} of {event.id} (#{rows[event.revision]}){done}."
+        return f"{what} (#{rows[event.revision]}){done}."
+
+    def _alone(self, event: Any) -> str:  # noqa: ANN401 - the event's struct
+        """Return what a withdrawal does to a row that stands in no conflict."""
+        known = (row for row in self.log.of_id(event.id.lower()) if row.position <= self.through)
+        row = next((row for row in known if row.envelope.revision == event.revision), None)
+        if row is None:
+            return ", which is not in the ledger, so it changes nothing yet"
+        place = f" (#{row.position})"
+        if row.envelope.type in WITHDRAWABLE and row.envelope.producer != self.row.envelope.producer:
+            writer = row.envelope.producer
+            return f"{place}, which stands in no conflict and is of another producer ({writer}), so it changes nothing"
+        return f"{place}, which its producer does not derive any more"
+
+    def _is_void(self, facts: Facts) -> bool:
+        return self.row.position in quarantined(facts, self.through).void.tolist()
 
     def _start(self, facts: Facts) -> str:
         session = self.row.envelope.session or ""
@@ -288,19 +308,26 @@ class _Told:
             return "Its session was read from a sanitised form, and starts nothing under an exact name."
         return run_of(case_of(facts, self.policy, self.through, [number]), number).reason
 
+    def _found(self, facts: Facts) -> list[tuple[int, int]]:
+        """Return (position, revision) of the withdrawals of the row's id that count.
+
+        In an id in conflict every producer's do; else, of what attribution reads, its own producer's.
+        """
+        envelope = self.row.envelope
+        is_own = envelope.type in WITHDRAWABLE and not facts.conflicting(envelope.id.lower(), self.through)
+        return facts.withdrawals(envelope.id.lower(), self.through, envelope.producer if is_own else None)
+
     def _withdrawals(self, facts: Facts) -> list[str]:
-        found = facts.withdrawals(self.row.envelope.id.lower(), self.through)
         return [
             f"The `event.withdrawn` at #{position} withdraws revision {revision} of its id."
-            for position, revision in found
+            for position, revision in self._found(facts)
         ]
 
     def _revisions(self) -> list[Revision]:
         shown = _shown(self.rows)
         gone: set[int] = set()
         if self.facts is not None:
-            found = self.facts.withdrawals(self.row.envelope.id.lower(), self.through)
-            gone = {revision for _, revision in found}
+            gone = {revision for _, revision in self._found(self.facts)}
         return [
             Revision(
                 position=one.position,

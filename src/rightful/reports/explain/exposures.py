@@ -42,8 +42,9 @@ def fate_of(case: Case, row: int) -> Fate:
     position = int(case.facts.shown["pos"][row])
     if shown is None:
         if position in set(case.quarantine.void.tolist()):
+            by = case.withdrawn_at(position)
             return Fate(
-                "withdrawn", "This revision was withdrawn by an `event.withdrawn`, so it shows nothing any more."
+                "withdrawn", f"It was withdrawn by the `event.withdrawn` at {by}, so it shows nothing any more."
             )
         return Fate("left-out", "The policy leaves its session out (`without_sessions`), with its whole run.")
     if case.scene.shown.erased[shown]:

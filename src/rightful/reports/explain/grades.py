@@ -53,8 +53,9 @@ def _left_out(case: Case, row: int) -> Verdict:
     table, policy = case.facts.grades, case.policy
     grader = "/".join(case.grader(row))
     void = set(case.quarantine.void.tolist())
-    if int(table["pos"][row]) in void:
-        return Verdict("withdrawn", "This revision was withdrawn by an `event.withdrawn`, so it says nothing any more.")
+    if (position := int(table["pos"][row])) in void:
+        by = case.withdrawn_at(position)
+        return Verdict("withdrawn", f"It was withdrawn by the `event.withdrawn` at {by}, so it says nothing any more.")
     if case.facts.corrected and corrected(case.facts, np.array([row]), void, case.through)[0]:
         return Verdict("superseded", "The same grader gave it again with the right time (`extra.corrects`).")
     if policy.without_sessions and _session_gone(case, row):

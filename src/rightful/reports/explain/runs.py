@@ -124,7 +124,9 @@ def _unlink(case: Case, links: list[tuple[int, int, int, int, str, str]], what: 
 
 
 def _twice_started(case: Case, reused: int) -> tuple[str, list[Remedy]]:
-    starts = [one for one in case.facts.starts if one.name == reused and one.position <= case.through]
+    left_out = {*case.quarantine.unusable.tolist(), *case.quarantine.void.tolist()}
+    mine = [one for one in case.facts.starts if one.name == reused and one.position <= case.through]
+    starts = [one for one in mine if one.position not in left_out]
     first = starts[0]
     second = next(one for one in starts if one.nonce != first.nonce)
     name = case.text(reused)
@@ -183,7 +185,8 @@ def _why(case: Case, row: int, state: int) -> str:
         case s if s == UNUSABLE:
             return "Its id stands in conflict, so it joins nothing until an `event.withdrawn` settles it."
         case s if s == VOID:
-            return "An `event.withdrawn` withdrew it."
+            by = case.withdrawn_at(int(table["pos"][row]))
+            return f"It was withdrawn by the `event.withdrawn` at {by}, so it joins nothing any more."
         case s if s == UNDONE:
             later = [link for link in case.links if link[3] == UNLINKS and link[1:3] == (session, other)]
             return f"It was withdrawn by the `session.unlinked` at #{int(table['pos'][later[-1][0]])}."

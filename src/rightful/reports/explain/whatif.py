@@ -165,6 +165,7 @@ def excerpt(case: Case) -> Facts:
     facts.withdrawn = {
         event_id: [one for one in rows if one[0] <= case.through] for event_id, rows in old.withdrawn.items()
     }
+    facts.named = old.named
     facts.load_clock(old.clock.tobytes(), case.through)
     return facts
 
