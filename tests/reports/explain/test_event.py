@@ -140,8 +140,13 @@ def test_a_withdrawal_tells_what_it_settled() -> None:
     )
     thrice = log_of(*twice, exposed("t:a", "z", key="e"), withdrawn("e", 2))
     assert uses(thrice, 4) == f"It withdraws revision 2 of {one} (#2); 2 of its rows still contradict each other."
-    assert uses(log_of(twice[0], withdrawn("e", 1)), 2) == (
-        f"It withdraws revision 1 of {one}, which stands in no conflict, so it changes nothing."
+    alone = log_of(twice[0], withdrawn("e", 1))
+    assert uses(alone, 2) == f"It withdraws revision 1 of {one} (#1), which its producer does not derive any more."
+    assert uses(alone, 1) == "The `event.withdrawn` at #2 withdraws revision 1 of its id."
+    foreign = log_of(twice[0], withdrawn("e", 1) | {"producer": "stranger"})
+    assert uses(foreign, 2) == (
+        f"It withdraws revision 1 of {one} (#1), which stands in no conflict and is of another producer (hook), "
+        f"so it changes nothing."
     )
 
 
