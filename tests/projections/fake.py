@@ -42,6 +42,9 @@ class FakeLog:
         for rows in self.scan(after, until):
             yield Page(rows[0].position - 1, [row.envelope for row in rows], [row.payload for row in rows])
 
+    def of_type(self, kind: str, after: int = 0, until: int | None = None) -> Iterator[list[Stored]]:
+        yield [row for row in self.stored[after:until] if row.envelope.type == kind]
+
     def of_id(self, event_id: str) -> list[Stored]:
         return [row for row in self.stored if row.envelope.id == event_id]
 

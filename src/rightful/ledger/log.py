@@ -245,6 +245,17 @@ class Log:
         if re.search(_CANNOT_STAND, session):
             return
         query = DCBQuery(items=[DCBQueryItem(types=sorted(types or ()), tags=[f"session:{session}"])])
+        yield from self._pages_by(query, after, until)
+
+    def of_type(self, kind: str, after: int = 0, until: int | None = None) -> Iterator[list[Stored]]:
+        """Yield pages of the rows of a type, as `of_session` does; found by its index.
+
+        Raises:
+            DamagedRowError: A row does not fit its checksum or its commitment.
+        """
+        yield from self._pages_by(DCBQuery(items=[DCBQueryItem(types=[kind])]), after, until)
+
+    def _pages_by(self, query: DCBQuery, after: int, until: int | None) -> Iterator[list[Stored]]:
         for rows in found_by(self.recorder, query, after):
             page = checked([row for row in rows if until is None or row.position <= until], self.path)
             if page:

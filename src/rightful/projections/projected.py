@@ -18,6 +18,7 @@ from rightful import times
 from rightful.errors import RightfulError, UsageError
 from rightful.events import EventWithdrawn
 from rightful.ledger.log import Log
+from rightful.ledger.recorded import recorded
 from rightful.ledger.withdrawals import WITHDRAWAL
 from rightful.policies import Policy
 from rightful.projections.clock import latest_at_us, position_at
@@ -156,8 +157,9 @@ class Projected:
 
     def _await(self, before: int, head: int) -> None:
         """Find what new withdrawals name: rows that are folded already are looked up, others are met by the fold."""
-        new = self.log.read(types=[WITHDRAWAL], after=before, until=head)
-        ids = {row.event.id for row in new if isinstance(row.event, EventWithdrawn)} - self.facts.awaited
+        rows = (row for page in self.log.of_type(WITHDRAWAL, before, head) for row in page)
+        new = (recorded(row, self.log.path).event for row in rows)
+        ids = {event.id for event in new if isinstance(event, EventWithdrawn)} - self.facts.awaited
         self.facts.awaited |= ids
         for event_id in sorted(ids) if before else ():
             for row in self.log.of_id(event_id):
