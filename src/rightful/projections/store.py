@@ -31,7 +31,7 @@ from rightful.projections.kept import Kept, from_values, to_values
 from rightful.projections.names import Names
 from rightful.recorders import files
 
-VERSION = 6
+VERSION = 7
 """Version of this form; raised by any change of what is folded or how it is stored."""
 
 CHUNK_ROWS = 65_536
