@@ -14,8 +14,11 @@ import contextlib
 import importlib.metadata
 
 FLOOR = (0, 22, 3)
-"""The oldest version of the SDK that is tested. Older ones do not pass the run to a session's methods, so a call by the
-runner could not be distinguished from one by hand, and would send a history to a provider unasked."""
+"""The oldest version of the SDK that is accepted.
+
+An older runner does not pass its run to a session's methods. Its calls could not be distinguished from calls
+by hand, and would send a history to a provider unasked.
+"""
 
 
 def check_version(version: str) -> None:
