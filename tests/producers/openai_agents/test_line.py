@@ -15,6 +15,8 @@ from rightful import limits
 from rightful.producers.openai_agents import line as lines
 from rightful.producers.openai_agents.line import Line, answered, settled
 
+WAIT_S = 5
+
 
 def test_a_call_is_made_at_once_where_none_is_before_it() -> None:
     line, here = Line(), threading.current_thread()
@@ -299,3 +301,44 @@ def test_who_was_cancelled_is_not_told_of_the_outcome() -> None:
 
     asyncio.run(play())
     assert errors == []
+
+
+def test_interrupted_put_leaves_no_call_of_another_thread_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other call relies on the thread that the interrupted call did not start."""
+    line, others = Line(), list[lines.Call[str]]()
+
+    def interrupted() -> None:
+        monkeypatch.undo()
+        others.append(line.put(lambda: "other"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(line, "_start", interrupted)
+    made = list[str]()
+    with pytest.raises(KeyboardInterrupt):
+        line.put(lambda: made.append("interrupted"))
+
+    assert others[0].result(WAIT_S) == "other"
+    assert line.put(lambda: "later").result(WAIT_S) == "later"
+    assert made == []
+
+
+def test_threads_end_after_the_start_of_one_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while `Thread.start` waits: the thread runs, and is in no list."""
+    threads, start = lines._Threads(), threading.Thread.start
+    done = threading.Semaphore(0)
+
+    def interrupted(thread: threading.Thread) -> None:
+        monkeypatch.undo()
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        threads.start(lambda: None)
+    threads.start(done.release)
+    assert done.acquire(timeout=WAIT_S)
+
+    end = threading.Thread(target=threads.end, daemon=True)
+    end.start()
+    end.join(WAIT_S)
+    assert not end.is_alive()

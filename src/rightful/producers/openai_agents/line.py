@@ -92,6 +92,7 @@ class _Threads:
         if not mine:
             mine.append(self._work.get())  # on one line, so that none is lost
         if mine[0] is None:
+            self._work.put(None)  # for a thread in no list, because Ctrl-C interrupted its start
             return False
         mine[0]()
         run_locked(self._lock, self._freed, mine)
@@ -226,6 +227,7 @@ class Line:
         except BaseException:
             self._manned = False  # it is not known whether a thread was begun; two do no harm
             call.withdraw()
+            self._start()  # calls of other threads may rely on it
             raise
 
     def _add(self, call: Call[Any]) -> bool:
