@@ -18,9 +18,8 @@ from rightful.projections.projected import Projected
 
 MANY = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-APART = dict(
-    zip(strategies.SESSIONS, ("t:one", "t:two", "t:three", "u:four", "u:five", "t:six", "u:seven"), strict=True)
-)
+NAMES_APART = ("t:one", "t:two", "t:three", "u:four", "u:five", "t:six", "u:seven", "claude-code:eight")
+APART = dict(zip(strategies.SESSIONS, NAMES_APART, strict=True))
 """The same sessions under names that no sanitiser makes of each other."""
 
 NAMES = ("session", "other", "exposure_session")
