@@ -31,7 +31,13 @@ OUTSIDE = Path(__file__).parents[1] / "outside"
 READER_1 = Path(__file__).parents[1] / "golden" / "reader-1"
 """What the readers of version 1 (commit ab617bd) appended for each input of `tests/outside`, in order."""
 
-ROWS = [path.stem for path in sorted(READER_1.glob("*.jsonl"))]
+NOT_YET = {"gptme-view-over-conversation": "what reader 1 took for an undo is not withdrawn when it was a compaction"}
+ROWS = [
+    pytest.param(
+        path.stem, marks=pytest.mark.xfail(strict=True, reason=NOT_YET[path.stem]) if path.stem in NOT_YET else []
+    )
+    for path in sorted(READER_1.glob("*.jsonl"))
+]
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -46,7 +46,7 @@ LATER = [
     pytest.param([exposed("t:elsewhere", "x", key=ONE[0]["key"])], id="a conflict from elsewhere"),
     pytest.param([withdrawn("w", 1, "judge")], id="the end of a conflict"),
     pytest.param([opened(arms=HELD)], id="a balance"),
-    pytest.param([opened(through="1970-01-01T00:05:00Z")], id="a balance that holds the grades"),
+    pytest.param([opened(arms=HELD, through="1970-01-01T00:05:00Z")], id="a balance that holds the grades"),
     pytest.param([opened(arms=HELD), exposed("t:z", "z"), published("a" * 64), graded("t:z", 0.5)], id="our own bytes"),
     pytest.param([mentioned("t:a:b")], id="a second name that the alias fits"),
     pytest.param([graded("t:a:b", outcome="unknown")], id="a grade that is none"),
