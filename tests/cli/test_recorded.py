@@ -216,9 +216,8 @@ def test_what_is_later_than_the_file_is_said_on_stderr(run: Run, here: Path) -> 
 
 @pytest.mark.usefixtures("told")
 def test_no_name_of_a_file_steers_the_terminal(run: Run, here: Path) -> None:
-    done = run(
-        "audit", "--recorded", state(here / "odd.json", **{"\u202ered": (3.0, 1.0, 2), "\x1b[31m": (3.0, 1.0, 2)})
-    )
+    odd = {"\u202ered": (3.0, 1.0, 2), "\x1b[31m": (3.0, 1.0, 2)}
+    done = run("audit", "--recorded", state(here / "odd.json", a=(1.75, 1.25, 1), **odd))
 
     assert "\x1b" not in done.out + done.err
     assert "\u202e" not in done.out + done.err
