@@ -287,6 +287,9 @@ LOCATE_CLAIMS = 20
 LOCATE_HASHED_BYTES = 4 * 1024 * 1024 * 1024
 """How much is hashed to find again transcripts that were moved; bytes. It takes 10 s."""
 
+CHANGE_REVISIONS = 100
+"""Grades of one session up to which a `last_wins` rule is tried before a change of rule. Each costs a settlement."""
+
 HISTORY_VIEWS = 256
 """Sessions of which an open ledger keeps the folded view. A busy runner has dozens; another one is folded anew."""
 

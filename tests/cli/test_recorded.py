@@ -52,6 +52,28 @@ def test_the_first_line_says_which_rule_really_ran(run: Run, here: Path) -> None
 
 
 @pytest.mark.usefixtures("told")
+def test_change_of_rule_is_shown_with_its_interval_and_exits_with_0(run: Run, ledger: Path, here: Path) -> None:
+    """Row A12: b.md got the first grade of a, and a.md the second one."""
+    with rightful.open(ledger) as opened:
+        opened.producer("judge").grade("t:a", 0.5, seq=2, at=rightful_time(9))
+    file = state(here / "changed.json", a=(1.5, 1.5, 1), b=(2.0, 2.0, 2))
+
+    done = run("audit", "--recorded", file)
+
+    assert done.code == 0
+    assert done.out.splitlines()[0] == (
+        "No rule fits alone, but one change of rule explains all 2 arms within 1e-9: `historical-newest` until a time "
+        "from 2026-08-01T10:15:05Z and before 2026-08-01T10:15:09Z, `bound` after it. 1 more change explains them too."
+    )
+    assert "Changes of rule that explain the file" in done.out
+    assert "The log lacks" not in done.out
+    document = json.loads(run("audit", "--recorded", file, "--json").out)
+    assert [(one["first"], one["second"]) for one in document["changes"]] == [
+        ("historical-newest", "bound"), ("historical-newest", "gptme"),
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("told")
 def test_rules_that_the_log_cannot_tell_apart_are_all_named(run: Run, here: Path) -> None:
     done = run("audit", "--recorded", state(here / "bound.json", a=(1.75, 1.25, 1), b=(1.25, 1.75, 1)))
 

@@ -38,6 +38,7 @@ from rightful.reports.explain import (
 from rightful.reports.explain.exposures import STATES
 from rightful.reports.explain.grades import OUTSIDE
 from rightful.reports.recorded import Candidate, Lack, Verdict
+from rightful.reports.rule_changes import RuleChange
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 COMMON = {field.encode_name for field in msgspec.structs.fields(events.Event)} | {"session"}
@@ -185,11 +186,12 @@ def test_every_key_of_an_audit_is_explained() -> None:
 
 def test_every_key_of_a_recorded_file_is_explained() -> None:
     table = rows(section(page("cli.md"), "`audit`").partition("\n### A recorded state file\n")[2])
-    parts = {name: re.findall(r'"(\w+)"', table[name][0]) for name in ("candidates", "lacks")}
+    parts = {name: re.findall(r'"(\w+)"', table[name][0]) for name in ("candidates", "changes", "lacks")}
 
     assert set(table) == {field.name for field in msgspec.structs.fields(Verdict)} | {"file", "fits", "nearest"}
     assert parts == {
         "candidates": [*(field.name for field in msgspec.structs.fields(Candidate)), "fits"],
+        "changes": [field.name for field in msgspec.structs.fields(RuleChange)],
         "lacks": [field.name for field in msgspec.structs.fields(Lack)],
     }
 

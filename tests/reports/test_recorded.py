@@ -277,7 +277,7 @@ def test_json_has_stable_keys() -> None:
 
     assert list(document) == [
         "fits", "nearest", "sha256", "arms", "contexts", "last_updated", "through", "grades", "credited", "common",
-        "candidates", "lacks", "notes",
+        "candidates", "changes", "lacks", "notes",
     ]  # fmt: skip
     assert (document["fits"], document["nearest"], document["last_updated"]) == ([], "bound", 40 * S)
     assert (document["grades"], document["credited"]) == (2, 2)

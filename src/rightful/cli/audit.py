@@ -4,7 +4,8 @@ Compares a policy with a reference on the same log: the first line says in words
 went to another session's lessons. Nothing is changed.
 
 With --recorded, every rule is held against a bandit's state file instead: the first line says
-which one wrote it, or which is the nearest, and what the log lacks. The exit code is 1 when none fits.
+which one wrote it, which change from one rule to another explains it, or which rule is the nearest and
+what the log lacks. The exit code is 1 when none fits.
 """
 
 from __future__ import annotations

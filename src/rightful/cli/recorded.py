@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rightful.cli.asking import Named
     from rightful.reports.recorded import Candidate, Lack, Verdict
+    from rightful.reports.rule_changes import RuleChange
 
 _STDIN = "-"
 _RULES_SHOWN = 12
@@ -22,7 +23,7 @@ _TIES_SHOWN = 3
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print which rule fits; 1 when none does."""
+    """Print which rule fits, or which change of rule; 1 when none does."""
     from rightful.reports import recorded
 
     if args.against is not None:
@@ -47,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
         common.print_json({"file": args.recorded, **recorded.as_dict(found)})
     else:
         _show(found, args.recorded)
-    return common.DONE if found.fitting and found.arms + found.contexts else common.CHECK_SAID_NO
+    explained = found.fitting or found.changes
+    return common.DONE if explained and found.arms + found.contexts else common.CHECK_SAID_NO
 
 
 def _read(path: str) -> bytes:
@@ -73,17 +75,39 @@ def _show(found: Verdict, path: str) -> None:
         common.note(note)
     if not found.arms + found.contexts or (found.credited and not found.common):
         return
-    common.tell(lacking(found))
+    if not found.changes:
+        common.tell(lacking(found))
     contexts = f", {common.many(found.contexts, 'belief')} by context" if found.contexts else ""
     facts = {
         "recorded": f"{path}: {common.many(found.arms, 'arm')}{contexts}",
         "last updated": "not said" if found.last_updated is None else times.text_of(found.last_updated),
-        "rule": f"{best.policy} ({best.policy_hash[:12]})",
+        "rule": "changed in time" if found.changes else f"{best.policy} ({best.policy_hash[:12]})",
         "through": f"position {found.through:,}",
     }
     tables.show_facts(facts)
+    _show_changes(found)
     _show_rules(found)
-    _show_arms(found, best)
+    if not found.changes:
+        _show_arms(found, best)
+
+
+def _show_changes(found: Verdict) -> None:
+    from rightful.cli import tables
+
+    if not found.changes:
+        return
+    columns = {"until the change": "", "after it": "", "change at or after": "", "and before": "",
+               "grades until": "n", "grades after": "n"}  # fmt: skip
+    rows = [
+        [
+            change.first, change.second, times.text_of(change.after), times.text_of(change.before),
+            change.grades_first, change.grades_second,
+        ]
+        for change in found.changes[:_RULES_SHOWN]
+    ]  # fmt: skip
+    more = len(found.changes) - len(rows)
+    note = f"{more} more are in --json" if more > 0 else None
+    tables.show_table(columns, rows, title="Changes of rule that explain the file", note=note)
 
 
 def _show_rules(found: Verdict) -> None:
@@ -159,6 +183,11 @@ def verdict(found: Verdict) -> str:
         by_then = "" if found.last_updated is None else f" up to its time, {times.text_of(found.last_updated)}"
         why = "credits no arm that belongs into such a file" if found.grades else "holds no grade"
         return f"It cannot be told which rule wrote the file: the log {why}{by_then}. So all rules say the same."
+    if found.changes:
+        return (
+            f"No rule fits alone, but one change of rule explains all {total:,} {what} within 1e-9: "
+            f"{_change(found.changes[0])}{_more_changes(len(found.changes) - 1)}"
+        )
     if not best.fits:
         return (
             f"Nothing fits; {_nearest(found)}: {best.wrong:,} of {total + best.only_log:,} {what} do not agree"
@@ -170,6 +199,17 @@ def verdict(found: Verdict) -> str:
     if best.close:
         return f"{names} {fit}: {best.exact:,} of {total:,} {what} bit for bit, the others within 1e-9."
     return f"{names} {fit}: {best.exact:,} of {total:,} {what} bit for bit."
+
+
+def _change(change: RuleChange) -> str:
+    after, before = times.text_of(change.after), times.text_of(change.before)
+    return f"`{change.first}` until a time from {after} and before {before}, `{change.second}` after it."
+
+
+def _more_changes(count: int) -> str:
+    if not count:
+        return ""
+    return " 1 more change explains them too." if count == 1 else f" {count:,} more changes explain them too."
 
 
 def _nearest(found: Verdict) -> str:

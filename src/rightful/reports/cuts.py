@@ -12,6 +12,9 @@ from rightful.projections.facts import FILE_TIME, Facts
 from rightful.projections.settle import settle
 from rightful.reports.state_files import State
 
+CLOSE = 1e-9
+"""How far alpha and beta may be apart to be the same but for rounding."""
+
 LATER_US = 60_000_000
 """How much later than a file's last update its last call may be stamped: it is recorded once the file is saved."""
 
@@ -34,6 +37,13 @@ def until(facts: Facts, cut: int | None) -> Facts:
     found.withheld = Table(row="i4", arm="i4")  # it names rows of `shown`, and changes no belief
     found.decayed = [one for one in facts.decayed if one.at_us <= cut]
     found.pruned = [one for one in facts.pruned if one.at_us <= cut]
+    return found
+
+
+def with_grades(facts: Facts, keep: Mask) -> Facts:
+    """Return the facts with some of their grades only; for settlements, and not kept up."""
+    found = copy.copy(facts)
+    found.grades = _filtered(facts.grades, keep)
     return found
 
 

@@ -22,11 +22,9 @@ from rightful.projections.posteriors import Posterior, posteriors_of
 from rightful.projections.projected import Projected
 from rightful.projections.settle import settle
 from rightful.projections.sums import Context, Key, ordered
-from rightful.reports.cuts import cuts, estimated_gamma, known_grades, until
+from rightful.reports.cuts import CLOSE, cuts, estimated_gamma, known_grades, until
+from rightful.reports.rule_changes import RuleChange, rule_changes
 from rightful.reports.state_files import State, state_of
-
-CLOSE = 1e-9
-"""How far alpha and beta may be apart to be the same but for rounding."""
 
 CALLS = "bandit-call:"
 """What the names of an updater's recorded calls begin with (`producers.bandits.calls`)."""
@@ -124,6 +122,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         credited: How many arms that belong into such a file the log has, under any rule.
         common: How many arms of the file the log names, in an exposure or as credited by any rule.
         candidates: Every rule, the best first.
+        changes: If no rule fits, every change from one rule to another that explains the file.
         lacks: What does not agree under the best one.
         notes: What to know about the comparison; sentences.
     """
@@ -137,6 +136,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     credited: int
     common: int
     candidates: tuple[Candidate, ...]
+    changes: tuple[RuleChange, ...]
     lacks: tuple[Lack, ...]
     notes: tuple[str, ...]
 
@@ -203,8 +203,14 @@ def compared(
     rules = [*(_Rule(*one) for one in asked or ()), *_rules(facts, through)]
     tried = [_best(question, rule) for rule in rules]
     tried += [_best(question, rule) for rule in _decayed(question, rules)]
+    if not any(candidate.fits for candidate, _ in tried):
+        more = list(_rules_with_decays(facts, through))
+        tried += [_best(question, rule) for rule in more]
+        rules += more
     tried.sort(key=lambda one: _order(one[0]))
     best, lacks = tried[0]
+    common = len(_arms(state) & {*question.own, *facts.arms.values})
+    changes = [] if best.fits or not common else rule_changes(facts, state, through, at_us, rules)
     if cut := _left_out(facts, best.until, through):
         notes.append(cut)
     if question.foreign:
@@ -217,8 +223,9 @@ def compared(
         through=through,
         grades=known_grades(facts, state, through),
         credited=len(question.own),
-        common=len(_arms(state) & {*question.own, *facts.arms.values}),
+        common=common,
         candidates=tuple(one for one, _ in tried),
+        changes=tuple(changes),
         lacks=tuple(lacks),
         notes=(*state.notes, *notes),
     )
@@ -266,6 +273,21 @@ def _rules(facts: Facts, through: int) -> Iterator[_Rule]:
         grader = f"{updater}/overall"
         if grader in graders and (len(graders) > 1 or len(others) > 1):
             rules.append(_Rule(f"gptme, paid by {grader}", structs.replace(PRESETS["gptme"], graders=(grader,))))
+    yield from _with_and_without_balances(rules, opened=opened)
+
+
+def _rules_with_decays(facts: Facts, through: int) -> Iterator[_Rule]:
+    """Yield the presets that do not decay, with the decays that the log records; nothing where it records none."""
+    if facts.decayed or facts.pruned or any(aside.decay_rate is not None for aside in facts.asides):
+        rules = [
+            _Rule(f"{name}, decay events", structs.replace(policy, arithmetic="sequential", decay=EventDecay()))
+            for name, policy in PRESETS.items()
+            if policy.decay is None
+        ]
+        yield from _with_and_without_balances(rules, opened=any(one.position <= through for one in facts.balances))
+
+
+def _with_and_without_balances(rules: list[_Rule], *, opened: bool) -> Iterator[_Rule]:
     for rule in rules:
         yield rule
         if opened:
