@@ -246,6 +246,6 @@ def test_a_narrow_encoding_gets_tables_in_ascii(ledger: Path, command: str) -> N
     done = process(command, stdout=subprocess.PIPE, PYTHONIOENCODING="ascii")
 
     assert done.returncode == 0
-    lines = [line for line in done.stdout.splitlines() if b"lessons/b" not in line]  # that name has one of its own
+    lines = [line.replace(b"b\\u202e.md", b"") for line in done.stdout.splitlines()]  # that name has one of its own
     assert b"\\u" not in b"".join(lines)
     assert b"lessons/a.md" in b"".join(lines)
