@@ -111,7 +111,7 @@ def test_a_ledger_that_cannot_be_opened_is_not_touched_and_loses_nothing(
     if fault in {"newer", "foreign"}:
         subprocess.run(["cp", "-a", kept, ledger], check=True)
         data = ledger / "store" / "data.mdb"
-        old, new = (b'"format":2', b'"format":9') if fault == "newer" else (b"\xde\xc0\xef\xbe", b"\x00\x00\x00\x00")
+        old, new = (b'"format":3', b'"format":9') if fault == "newer" else (b"\xde\xc0\xef\xbe", b"\x00\x00\x00\x00")
         data.write_bytes(data.read_bytes().replace(old, new))
         before = data.read_bytes()
         assert new in before
