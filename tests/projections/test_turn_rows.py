@@ -173,6 +173,9 @@ class Pages:
     def pages(self, after: int = 0, until: int | None = None) -> list[Page]:
         return [Page(after, [r.envelope for r in rows], [r.payload for r in rows]) for rows in self.scan(after, until)]
 
+    def of_type(self, kind: str, after: int = 0, until: int | None = None) -> list[list[Stored]]:
+        return [[row for row in rows if row.envelope.type == kind] for rows in self.scan(after, until)]
+
 
 def turn(*indexes: int, count: int | None = 2) -> list[Wire]:
     common = {"producer": "p", "session": "t:a", "at": "2026-08-01T10:15:00Z", "turn": "1"}
