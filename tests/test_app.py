@@ -47,9 +47,9 @@ def test_nothing_is_made_unless_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("file/ledger", "File exists: {}/file"),
+        ("file/ledger", "Not a directory: {}/file/ledger"),
         ("n" * 256, "File name too long: {}/" + "n" * 256),
-        ("loop/ledger", "File exists: {}/loop"),
+        ("loop/ledger", "Too many levels of symbolic links: {}/loop/ledger"),
     ],
 )
 def test_a_path_at_which_none_can_be_made_is_told_and_to_name_another(tmp_path: Path, name: str, why: str) -> None:
