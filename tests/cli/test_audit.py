@@ -215,7 +215,7 @@ def test_audit_that_credits_nothing_gives_the_reason_and_the_fix(run: Run, ledge
 
     assert "1 grade found no exposure. Import what showed the lessons" in unmatched
     assert (
-        "bound credits none of 3 grades. 1 grade in an opening balance already. Run the audit without --balances"
+        "bound credits none of 3 grades. Already in an opening balance: 1 grade. Run the audit without --balances"
         in contained
     )
 

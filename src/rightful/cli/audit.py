@@ -41,7 +41,7 @@ _NO_GRADES = (
     "There is nothing to audit: the policy found no grade to pay. Import session records "
     "(`rightful import session-records FILE`), or check the `graders` of the policy."
 )
-_IN_BALANCE = "{} in an opening balance already. Run the audit without --balances to count them from the log."
+_IN_BALANCE = "Already in an opening balance: {}. Run the audit without --balances to count them from the log."
 _UNMATCHED = "{} found no exposure. Import what showed the lessons, such as the lesson hook's files, and audit again."
 
 
