@@ -65,7 +65,7 @@ def classify(args: argparse.Namespace) -> int:
             place = report.path if problem.line is None else f"{report.path}:{problem.line}"
             common.complain(f"{place}: {problem.what}")
     if args.json:
-        common.print_json([msgspec.to_builtins(one) for one in found])
+        common.print_json([msgspec.to_builtins(record) for record in found])
     else:
         _show(found)
     return max((report.exit_code for report in reports), default=common.DONE)
@@ -91,16 +91,18 @@ def classified(reports: Iterable[FileReport]) -> list[Classified]:
         receipts: list[dict[str, Any]] = [] if report.answers is None else report.answers.as_dict()["receipts"]
         for receipt in receipts:
             if receipt["id"] is not None:
-                one = found.setdefault(receipt["id"], Classified(receipt["id"], ""))
-                one.outcomes.append(receipt["outcome"])
-                one.lines.append(receipt["line"])
-    for one in found.values():
-        one.class_ = next(name for outcome, name in _CLASSES if outcome in one.outcomes)
+                record = found.setdefault(receipt["id"], Classified(receipt["id"], ""))
+                record.outcomes.append(receipt["outcome"])
+                record.lines.append(receipt["line"])
+    for record in found.values():
+        record.class_ = next(name for outcome, name in _CLASSES if outcome in record.outcomes)
     return list(found.values())
 
 
 def _show(found: list[Classified]) -> None:
     from rightful.cli.tables import show_table
 
-    rows = [(one.id, one.class_, str(len(one.outcomes)), ", ".join(map(str, one.lines))) for one in found]
+    rows = [
+        (record.id, record.class_, str(len(record.outcomes)), ", ".join(map(str, record.lines))) for record in found
+    ]
     show_table({"record id": "", "class": "", "deliveries": "", "lines": ""}, rows)
