@@ -137,7 +137,7 @@ def test_an_integer_longer_than_python_reads_comes_back_as_its_digits() -> None:
         ({1: 2}, "Expected `str` keys, got `int`", "$.content"),
         ([object()], "Expected JSON content, got `object`", "$.content[0]"),
     ],
-    ids=str,
+    ids=["bytes", "set", "integer-key", "object"],
 )
 def test_what_is_no_json_is_refused_at_its_place(value: Any, what: str, place: str) -> None:
     with pytest.raises(InvalidEventError) as caught:

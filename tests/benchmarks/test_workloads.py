@@ -24,6 +24,8 @@ from rightful.recorders.query import raw_rows
 from rightful.recorders.recorder import LMDBRecorder
 from rightful.tree import EMPTY_ROOT, HASH_BYTES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def wires() -> Iterator[Wire]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.cli.conftest import Run
 from tests.cli.test_history import CALL, CHAT, OUTPUT, T, batch, compacted, item, user
 from tests.cli.test_transcript import fill
@@ -133,7 +134,7 @@ NAMES = ("type", "role", "content", "call_id", "id", "output", "summary", "argum
 TYPES = ("message", "function_call", "shell_call_output", "reasoning", "mcp_approval_request", "compaction", "odd")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.dictionaries(st.sampled_from(NAMES), JSON | st.sampled_from(TYPES), max_size=6), st.booleans())
 def test_no_item_is_too_odd_to_be_shown(odd: Any, full: bool) -> None:
     found = items.said(odd, full=full)

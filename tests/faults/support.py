@@ -140,3 +140,10 @@ def small_disk(kilobytes: int) -> Iterator[Path]:
             yield Path(name)
         finally:
             subprocess.run(["umount", "-l", name], check=True)
+
+
+def open_to_everybody(folder: Path) -> None:
+    """Let other users enter a test's own folder: pytest makes it, and its parents, for its user only."""
+    for path in [folder, *folder.parents]:
+        if path == folder or path.name.startswith(("pytest-", "popen-")):
+            path.chmod(0o755)

@@ -20,6 +20,8 @@ from tests.projections.telling import exposed, graded
 
 import rightful
 
+pytestmark = pytest.mark.slow
+
 MODEL = "pm-model:ci-fix:opus"
 
 EVERY_STEP = """

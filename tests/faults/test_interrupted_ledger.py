@@ -19,6 +19,8 @@ import rightful
 from rightful.app import Ledger
 from rightful.projections import projected, store
 
+pytestmark = pytest.mark.slow
+
 S = "t:history"
 PROMPT = {"role": "user", "content": "go on"}
 APART = 400

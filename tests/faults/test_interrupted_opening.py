@@ -17,7 +17,10 @@ from rightful.recorders.recorder import LMDBRecorder
 
 ERRORS = [KeyboardInterrupt, TimeoutError]
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # a file that an exception has let go of is closed
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # a file that an exception has let go of is closed
+]
 
 
 @pytest.fixture

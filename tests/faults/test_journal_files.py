@@ -11,7 +11,7 @@ from pathlib import Path
 import lmdb
 import msgspec
 import pytest
-from tests.faults.support import event, filled, journal, needs_root, opened, overwrite, run, tabled
+from tests.faults.support import event, filled, journal, needs_root, open_to_everybody, opened, overwrite, run, tabled
 
 from rightful import limits
 from rightful.errors import ForeignStoreError, ReadOnlyStoreError, StorageError
@@ -88,9 +88,7 @@ for readonly in (False, True):
 @needs_root
 def test_a_journal_that_may_not_be_read_is_said(tmp_path: Path) -> None:
     folder = filled(tmp_path / "s")
-    for path in [*tmp_path.parents, tmp_path]:
-        if path.stat().st_uid == os.geteuid() and str(path).startswith(str(tmp_path.parents[1])):
-            path.chmod(0o755)
+    open_to_everybody(tmp_path)
     for path in [folder, *folder.rglob("*")]:
         os.chown(path, 65534, 65534)
     os.chown(journal(folder), 0, 0)

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from tests.faults.power_cuts import cut
 
-pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace sees what is written")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("strace") is None, reason="strace sees what is written"),
+]
 
 WITHOUT_THE_JOURNALS_SYNC = "os.fdatasync = lambda fd: None"
 WITHOUT_THE_TABLES_SYNC = "import lmdb; real = lmdb.open; lmdb.open = lambda *a, **b: real(*a, **b, sync=False)"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.faults.support import event, filled, needs_root, opened, run, small_disk
+from tests.faults.support import event, filled, needs_root, open_to_everybody, opened, run, small_disk
 
 from rightful import limits
 from rightful.errors import ReadOnlyStoreError, StorageError, StoreFullError
@@ -174,9 +173,8 @@ def test_a_reader_without_rights_is_told_which_file_it_may_not_write(tmp_path: P
     outside = run(AS_NOBODY, folder)
     assert outside.stdout.startswith((ReadOnlyStoreError.__name__, "LedgerNotFoundError")), outside.stderr
 
-    for path in [*tmp_path.parents, tmp_path, folder, folder / "store"]:
-        if path.stat().st_uid == os.geteuid() and str(path).startswith(str(tmp_path.parents[1])):
-            path.chmod(0o755)
+    open_to_everybody(tmp_path)
+    folder.chmod(0o755)
     for path in folder.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
     inside = run(AS_NOBODY, folder)

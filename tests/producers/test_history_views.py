@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.ledger.memory import MemoryRecorder
 from tests.producers import claude_lines, codex_lines, copilot_lines
 from tests.producers.reading_lines import Row, id_of, of
@@ -181,7 +182,7 @@ def claude(random: Random) -> Made:
 
 
 @pytest.mark.parametrize("make", [codex, copilot, claude])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_what_is_left_of_a_history_is_what_the_model_sees(make: Callable[[Random], Made], random: Random) -> None:
     said, seen = make(random)

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.amounts import cases
 from tests.ledger.memory import MemoryRecorder
 from tests.producers.conftest import KINDS, MTIME_S
 from tests.producers.made_conversations import CALL, OUTPUT, ROWS, Made
@@ -26,7 +27,7 @@ from rightful.projections.transcripts import fold
 from rightful.projections.transcripts.covering import Covering
 from rightful.projections.transcripts.facts import Gathered
 
-CASES = int(os.environ.get("RIGHTFUL_CASES", "40"))
+CASES = cases("RIGHTFUL_CASES", 40)
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.producers import test_claude_code_growth, test_transcripts_growth
 from tests.producers.growing import kind_of
 from tests.producers.reading_lines import SAMPLES, Row
@@ -98,7 +99,7 @@ def test_whatever_stands_in_a_field_makes_events_or_problems(name: str) -> None:
     kind, path, rows = FILES[name]
     every = [(number, at) for number, row in enumerate(rows) for at in places(row)]
 
-    @settings(max_examples=150, deadline=None, database=None)
+    @settings(max_examples=examples(150), deadline=None, database=None)
     @given(st.sampled_from(every), st.sampled_from(ODD))
     def check(place: tuple[int, tuple[Any, ...]], odd: Any) -> None:
         reader = kind_of(kind).reader(Origin(path, 5))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.producers.conftest import KINDS, Importer
 
 from rightful import wire
@@ -127,7 +128,7 @@ def test_what_we_did_not_foresee_is_said_loudly_and_ends_no_import(
     assert odd.problems[0].what.endswith("): what stands here was not imported whole; please report it")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(LIKELY | OBJECTS, st.sampled_from(["a.json", EVENTS_NAME, "conversation.jsonl"]))
 def test_no_object_breaks_a_kind(value: dict[str, Any], name: str) -> None:
     described(name, [value])

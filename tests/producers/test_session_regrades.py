@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.producers.conftest import KINDS, Importer, said
 from tests.producers.test_session_records import grades, row, write
 
@@ -85,7 +86,7 @@ def test_an_older_grade_than_a_retraction_does_not_undo_it(ledger: Ledger, impor
     assert grades(ledger) == [(1, 0.9, None)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.permutations([(1, 0.1), (2, 0.2), (3, None), (4, 0.4), (5, 0.5)]), st.lists(st.integers(1, 4), max_size=3))
 def test_the_order_in_which_copies_are_imported_decides_nothing(
     copies: Sequence[tuple[int, float | None]], cuts: list[int]

@@ -5,7 +5,6 @@ The default runs a few cases of each row; `RIGHTFUL_CASES=1000` runs as many.
 
 from __future__ import annotations
 
-import os
 import random
 import uuid
 from collections import Counter
@@ -13,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.amounts import cases
 from tests.producers import claude_lines, codex_lines, copilot_lines
 from tests.producers.codex_lines import v7
 from tests.producers.reading_lines import read_by
@@ -26,7 +26,7 @@ from rightful.producers.grok.stream import Grok
 from rightful.producers.importing.files import Problem
 from rightful.producers.importing.readers import Kind, Origin
 
-CASES = range(int(os.environ.get("RIGHTFUL_CASES", "20")))
+CASES = range(cases("RIGHTFUL_CASES", 20))
 MTIME_US = 1_785_600_000_000_000
 
 Row = dict[str, Any]

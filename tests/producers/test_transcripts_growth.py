@@ -11,6 +11,8 @@ from tests.producers import copilot_lines as copilot
 from tests.producers.growing import kind_of, same_after_kills, same_by_cuts, same_by_prefixes
 from tests.producers.reading_lines import SAMPLES, written
 
+pytestmark = pytest.mark.slow
+
 CODEX, COPILOT, GROK = (
     "rightful.producers.codex.rollout:Codex",
     "rightful.producers.copilot.session:Copilot",

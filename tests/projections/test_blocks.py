@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import strategies
+from tests.amounts import examples
 from tests.projections.fake import FakeLog
 from tests.strategies import Wire
 
@@ -29,7 +30,7 @@ def facts_of(events: list[Wire]) -> Facts:
     return Projected(log).catch_up()  # type: ignore[arg-type]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(strategies.logs())
 def test_blocks_of_one_row_add_up_to_the_whole(events: list[Wire]) -> None:
     facts = facts_of(events)
@@ -43,7 +44,7 @@ def test_blocks_of_one_row_add_up_to_the_whole(events: list[Wire]) -> None:
     assert +Counter(counters) == +Counter(counters_of(whole))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(strategies.logs())
 def test_a_label_is_shared_by_exactly_the_names_of_one_closure(events: list[Wire]) -> None:
     names = facts_of(events).names
@@ -54,7 +55,7 @@ def test_a_label_is_shared_by_exactly_the_names_of_one_closure(events: list[Wire
         assert np.flatnonzero(labels == labels[number]).tolist() == names.closure([number])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(strategies.logs(), st.sampled_from(["bound", "historical-newest", "gptme"]))
 def test_units_settled_one_at_a_time_settle_as_all_at_once(events: list[Wire], preset: str) -> None:
     """A session of many grades and many exposures must not hold their product in memory."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.projections.telling import alphas, ask, decayed, exposed, graded, log_of, opened, projected, told, withdrawn
 from tests.strategies import Wire
 
@@ -41,7 +42,7 @@ gammas = st.sampled_from([None, None, 0.99, 0.9, 0.3])
 calls = st.tuples(st.lists(st.sampled_from("xyz"), max_size=4), st.floats(0.0, 1.0), gammas, gammas)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(calls, max_size=12), st.booleans())
 def test_the_preset_gptme_is_gptmes_own_arithmetic(made: list[Any], in_context: bool) -> None:
     """Empty calls decay too; an arm listed twice updates twice; not one bit differs."""

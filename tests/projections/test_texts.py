@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 
 from rightful.projections import texts as module
 from rightful.projections.texts import Texts
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.text(), unique=True), st.text(), st.integers(1, 4))
 def test_it_answers_as_a_dict_of_numbers_does(known: list[str], other: str, recent: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

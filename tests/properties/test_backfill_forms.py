@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.backfilling import asked
 from tests.ledger.memory import MemoryRecorder
 from tests.projections.telling import exposed, graded
@@ -19,7 +20,7 @@ from rightful.ledger.log import Log
 from rightful.projections.projected import Projected
 from rightful.reports.backfill.planning import Books, planned
 
-SOME = settings(max_examples=60, deadline=None)
+SOME = settings(max_examples=examples(60), deadline=None)
 names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=6)
 rewards = st.floats(0, 1)
 entries = st.fixed_dictionaries(

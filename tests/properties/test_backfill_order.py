@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.backfilling import arm, asked, state, written
 from tests.ledger.memory import MemoryRecorder
 from tests.projections.telling import exposed, graded, linked, opened, retracted
@@ -19,7 +20,7 @@ from rightful.projections.projected import Projected
 from rightful.reports.backfill.planning import Books, planned
 
 HOURS = 3600
-SOME = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SOME = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ARMS = ("a", "b", "é")
 POLICIES: list[dict[str, Any]] = [
     {},

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.producers.transcript_writers import marker
 
 from rightful.producers.finding.evidence import evidence_of
@@ -70,7 +71,7 @@ _values = st.recursive(
 _lines = st.dictionaries(st.sampled_from(_NAMES), _values, max_size=8)
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     lines=st.lists(_lines, max_size=6),
     name=st.sampled_from(["conversation.jsonl", "events.jsonl", "x.jsonl", "rollout-x.jsonl", "agent-1.jsonl"]),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests import strategies
+from tests.amounts import examples
 from tests.projections import cases
 from tests.projections.fake import FakeLog
 from tests.reports.explaining import (
@@ -36,7 +37,7 @@ policies = st.builds(
     ),
 )
 
-SOME = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SOME = settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 ANSWERED = [
     pytest.param(case, run, id=f"{case['name']}-{place}")

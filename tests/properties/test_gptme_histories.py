@@ -12,6 +12,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.producers.gptme_files import SESSION, Message, event, history, said, write
 from tests.producers.growing import import_once
 
@@ -133,7 +134,7 @@ def shown_of(messages: list[Message]) -> list[str]:
     return [str(one["content"]) for one in messages]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(OPS, st.booleans())
 def test_the_history_is_what_gptme_sends_next(ops: list[tuple[str, Any]], has_log: bool) -> None:
     with tempfile.TemporaryDirectory() as place, app.open(Path(place) / "ledger", create=True) as ledger:

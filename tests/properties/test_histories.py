@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.histories.model import Model, Shown
 from tests.ledger.memory import MemoryRecorder
 
@@ -189,7 +190,7 @@ class World:
                 assert found == [one.id for one in self.model.view(name, without=without)]
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(OPS)
 def test_whatever_is_done_by_whomever_a_history_shows_what_the_model_of_lists_shows(ops: list[tuple[Any, ...]]) -> None:
     world = World()
@@ -199,7 +200,7 @@ def test_whatever_is_done_by_whomever_a_history_shows_what_the_model_of_lists_sh
     world.check_all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(OPS)
 def test_nothing_that_was_cleared_is_ever_visible_again(ops: list[tuple[Any, ...]]) -> None:
     """Asked of the code alone: whatever the model says."""

@@ -12,6 +12,7 @@ import pytest
 from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.contracts.support import Other
 from tests.properties.serving import Model, ask, serve
 
@@ -89,7 +90,7 @@ def processes() -> Iterator[list[Other]]:
 
 
 @pytest.mark.parametrize("kind", ["plain", "ledger"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data(), rows=st.integers(1, 7), size=st.sampled_from([4_096, 6_000, 65_536]))
 def test_every_answer_is_that_of_a_plain_list(
     processes: list[Other], kind: str, data: st.DataObject, rows: int, size: int

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.recorders.journals import Disk
 
 from rightful import limits
@@ -190,7 +191,7 @@ _turns = st.builds(
     pauses=[0, 0, 3, 0, 5, 2, 6],
 )
 @given(turns=st.lists(_turns, max_size=32), pauses=st.lists(st.sampled_from([0, 0, 0, 1, 2, 4, 9]), max_size=24))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_a_look_sees_what_stands_whatever_is_written_during_it(turns: list[Turn], pauses: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         world = World(Path(folder), turns, pauses, patch)

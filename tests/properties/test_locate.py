@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.producers import transcript_writers as write
 from tests.reports.locate.searching import WRITERS, pointer, run
 
@@ -74,7 +75,7 @@ def judged(scanned: Scan, of: dict[str, Wanted]) -> dict[str, Answer]:
     return {name: court.answer(name) for name in sorted(of)}
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(files=st.lists(_files, max_size=6), runs=st.lists(_runs, min_size=1, max_size=4), seed=st.integers(0, 2**32))
 def test_no_order_and_no_files_time_changes_an_answer_and_nothing_has_two_owners(
     files: list[dict[str, Any]], runs: list[dict[str, Any]], seed: int

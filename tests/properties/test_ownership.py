@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.producers import transcript_writers as write
 from tests.reports.locate.searching import WRITERS, pointer
 
@@ -70,7 +71,7 @@ def make(root: Path, number: int, of: dict[str, Any]) -> tuple[dict[str, Any], s
     return record, str(path)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(runs=_runs)
 def test_no_run_is_given_the_transcript_of_another(runs: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as name:

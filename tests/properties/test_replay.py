@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests import strategies
+from tests.amounts import examples
 from tests.oracle import BINS, replay
 from tests.oracle_facts import Answer, Key, Line
 from tests.projections.fake import FakeLog
@@ -32,9 +33,9 @@ from rightful.times import text_of
 
 ROOT = Path(__file__).parents[2]
 SLOW = [HealthCheck.too_slow]
-MANY = settings(max_examples=250, deadline=None, suppress_health_check=SLOW)
-SOME = settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
+MANY = settings(max_examples=examples(250), deadline=None, suppress_health_check=SLOW)
+SOME = settings(max_examples=examples(60), deadline=None, suppress_health_check=SLOW)
+FEW = settings(max_examples=examples(25), deadline=None, suppress_health_check=SLOW)
 
 policies_asked = st.lists(strategies.kept_up_policies | strategies.policies, min_size=1, max_size=3)
 
@@ -250,7 +251,7 @@ for events, wires in msgspec.json.decode(pathlib.Path(sys.argv[2]).read_bytes())
 def test_two_processes_that_hash_differently_say_the_same_bytes(tmp_path: Path) -> None:
     drawn: list[tuple[list[Wire], list[Wire]]] = []
 
-    @settings(max_examples=200, deadline=None, database=None, suppress_health_check=SLOW)
+    @settings(max_examples=examples(200), deadline=None, database=None, suppress_health_check=SLOW)
     @given(strategies.logs(), policies_asked)
     def collect(events: list[Wire], wires: list[Wire]) -> None:
         drawn.append((events, wires))
@@ -267,6 +268,6 @@ def test_two_processes_that_hash_differently_say_the_same_bytes(tmp_path: Path) 
         for seed in ("1", "2")
     ]
 
-    assert len(drawn) >= 200
+    assert len(drawn) >= examples(200)
     assert outputs[0].count(b"\n") == sum(len(wires) for _, wires in drawn)
     assert outputs[0] == outputs[1]

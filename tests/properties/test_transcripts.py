@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.transcripts import model
 from tests.transcripts.folding import SESSION, conversation, cut, folded, log_of, rows_of
 from tests.transcripts.sequences import Record, called, done, gave, said, shuffled, used, wires
@@ -112,7 +113,7 @@ def plainly(log: Any) -> list[Wire]:
     return found
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(events)
 def test_the_fold_says_what_the_rules_say(sent: list[Wire]) -> None:
     log = log_of(sent)
@@ -120,7 +121,7 @@ def test_the_fold_says_what_the_rules_say(sent: list[Wire]) -> None:
     assert [shown(one) for one in fold(SESSION, rows_of(log)).entries] == model.told(plainly(log))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(events, st.randoms(use_true_random=False))
 def test_neither_batches_nor_repetition_change_a_transcript(sent: list[Wire], random_: random.Random) -> None:
     once = folded(sent, revisions=True).as_dict()
@@ -131,7 +132,7 @@ def test_neither_batches_nor_repetition_change_a_transcript(sent: list[Wire], ra
     assert folded([*sent, *again], sizes=cut(sent, random_), revisions=True).as_dict() == once
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(events)
 def test_every_row_is_of_one_entry_and_every_answer_is_shown(sent: list[Wire]) -> None:
     """Said without a word of how calls and results are paired: whatever pairs them, it drops none."""
@@ -147,7 +148,7 @@ def test_every_row_is_of_one_entry_and_every_answer_is_shown(sent: list[Wire]) -
             assert any(grows(output, fact["output"]) for output in outputs)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(events)
 def test_rows_that_were_read_in_one_go_or_one_by_one_fold_to_the_same(sent: list[Wire]) -> None:
     rows = rows_of(log_of(sent))
@@ -183,7 +184,7 @@ def turns(draw: st.DrawFn) -> list[Record]:
     return records
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(turns(), st.randoms(use_true_random=False))
 @example([called(0, "a", "bash", {}), gave(1, "a", ""), gave(2, "a", "x"), done(3)], random.Random(1))
 def test_the_order_of_arrival_within_a_turn_changes_no_word(records: list[Record], random_: random.Random) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests import strategies
+from tests.amounts import examples
 from tests.oracle_facts import Told
 from tests.projections.fake import FakeLog
 from tests.strategies import START_S, Wire
@@ -16,7 +17,7 @@ from rightful.policies import policy_of
 from rightful.projections.posteriors import Posteriors
 from rightful.projections.projected import Projected
 
-MANY = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=examples(250), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 NAMES_APART = ("t:one", "t:two", "t:three", "u:four", "u:five", "t:six", "u:seven", "claude-code:eight")
 APART = dict(zip(strategies.SESSIONS, NAMES_APART, strict=True))

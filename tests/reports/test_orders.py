@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.projections.fake import FakeLog
 
 from rightful.policies import policy_of
@@ -218,7 +219,7 @@ def counts_by_brute_force(
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(evidence())
 def test_every_order_lies_within_the_bounds(
     case: tuple[list[tuple[str, float, bool]], dict[str, float], list[tuple[str, float]]],

@@ -15,6 +15,7 @@ from agents import Agent, ModelResponse, RunContextWrapper, Usage
 from agents.testing import assistant_message
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.sidebyside.provider import Provider
 from tests.sidebyside.rule import Read, Rule
 from tests.sidebyside.saying import item, names, summary, told
@@ -236,7 +237,7 @@ def answered(name: str) -> Any:
     return {"type": "function_call_output", "call_id": name, "output": "seen"}
 
 
-@settings(max_examples=1000, deadline=None, database=None)
+@settings(max_examples=examples(1000), deadline=None, database=None)
 @given(steps=steps(BY_HAND), limit=st.sampled_from([None, 1, 3]))
 def test_any_interleaving_keeps_everything_and_shows_what_the_rule_says(
     ledger: rightful.Ledger, loop: asyncio.Runner, steps: list[tuple[str, str]], limit: int | None
@@ -244,7 +245,7 @@ def test_any_interleaving_keeps_everything_and_shows_what_the_rule_says(
     loop.run(Play(ledger, limit).whole(steps))
 
 
-@settings(max_examples=500, deadline=None, database=None)
+@settings(max_examples=examples(500), deadline=None, database=None)
 @given(steps=steps(BY_RUNS), limit=st.sampled_from([None, 2, 4]))
 def test_any_interleaving_of_runs_covers_what_their_models_have_seen_and_nothing_else(
     ledger: rightful.Ledger, loop: asyncio.Runner, steps: list[tuple[str, str]], limit: int | None

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.ledger.facts import fact
 from tests.ledger.memory import MemoryRecorder
 
@@ -97,7 +98,7 @@ class World:
         return [row for page in self.log.of_session(session, until=until) for row in page]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(STEPS, max_size=14))
 @example([("append", ["a"]), ("append", ["b"]), ("cover", [], 1)])
 def test_a_transcript_and_a_history_agree_on_the_view_and_on_what_each_compaction_covers(steps: list[Step]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.amounts import cases
 from tests.ledger.memory import MemoryRecorder
 from tests.workspaces.acted import Acted, Workspace, copy_changes_times, random_plan
 
@@ -20,7 +20,7 @@ from rightful.producers.session_records import SessionRecords
 from rightful.projections.projected import Projected
 from rightful.reports.audit import Audit, audit
 
-COUNT = int(os.environ.get("RIGHTFUL_WORKSPACES", "16"))
+COUNT = cases("RIGHTFUL_WORKSPACES", 16)
 """How many workspaces; 200 for the long run."""
 
 _NEWEST, _BOUND = policy_of("historical-newest"), policy_of("bound")

@@ -16,6 +16,7 @@ from agents import RunConfig
 from agents.run import CallModelData, ModelInputData
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.producers.openai_agents.providers import Provider, always, app, calls, compacted, run, says, user
 
 from rightful import app as ledgers
@@ -81,7 +82,7 @@ async def a_turn(session: LedgerSession, made: Filter, random: Random, *, hooked
     return Counter(map(mark, [*agent.model.calls[-1].input, *result.raw_responses[-1].to_input_items()]))
 
 
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=examples(60), deadline=None, database=None)
 @given(
     random=st.randoms(use_true_random=False),
     filters=st.lists(st.sampled_from(FILTERS), min_size=2, max_size=4),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amounts import examples
 from tests.producers.openai_agents.providers import (
     Provider,
     always,
@@ -175,7 +176,7 @@ def test_runs_of_the_sdk_under_a_run_key_send_the_summary(ledger: Ledger) -> Non
 CALLS = st.lists(st.sampled_from(["add", "compact", "fail", "pop", "clear"]), max_size=8)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(calls=CALLS, dies_at=st.integers(0, 8))
 def test_attempt_that_died_anywhere_and_its_repeat_leave_what_one_whole_attempt_leaves(
     calls: list[str], dies_at: int

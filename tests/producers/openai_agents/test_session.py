@@ -163,7 +163,11 @@ def _sorted(value: Any) -> Any:
     return [_sorted(one) for one in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("item", [{"x": {1, 2}}, {"x": b"bytes"}, {"x": object()}, {(1, 2): 3}, Path("x")], ids=repr)
+@pytest.mark.parametrize(
+    "item",
+    [{"x": {1, 2}}, {"x": b"bytes"}, {"x": object()}, {(1, 2): 3}, Path("x")],
+    ids=["set", "bytes", "object", "tuple-key", "path"],
+)
 def test_what_is_no_json_is_refused_with_its_whole_batch(item: Any, session: LedgerSession) -> None:
     own = SQLiteSession("chat")
 
