@@ -61,15 +61,15 @@ __all__ = [
 ]
 
 _HOMES: dict[str, tuple[str, ...]] = {
-    "app": ("Ledger", "open"),
-    "errors": ("InvalidEventError", "RightfulError"),
-    "identity": ("composite_key", "event_id"),
-    "ledger.recorded": ("RawEvent", "Receipt", "Recorded"),
-    "parts": ("ArmShown",),
-    "policies": ("Policy",),
-    "producers.api": ("Producer",),
-    "projections.posteriors": ("Posteriors",),
-    "reports.beta": ("compare",),
+    "rightful.app": ("Ledger", "open"),
+    "rightful.errors": ("InvalidEventError", "RightfulError"),
+    "rightful.identity": ("composite_key", "event_id"),
+    "rightful.ledger.recorded": ("RawEvent", "Receipt", "Recorded"),
+    "rightful.parts": ("ArmShown",),
+    "rightful.policies": ("Policy",),
+    "rightful.producers.api": ("Producer",),
+    "rightful.projections.posteriors": ("Posteriors",),
+    "rightful.reports.beta": ("compare",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -77,7 +77,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(importlib.import_module(f"{__name__}.{_HOME_OF.get(name, 'events')}"), name)
+    found: object = getattr(importlib.import_module(_HOME_OF.get(name, "rightful.events")), name)
     globals()[name] = found
     return found
 
