@@ -24,7 +24,7 @@ from rightful.recorders.environment import Environment
 from rightful.recorders.journal import Journal
 from rightful.recorders.port import LedgerEvent
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import END_BYTES, HEAD_BYTES, START, Tabled
+from rightful.recorders.records import END_BYTES, HEAD_BYTES, START, Mark, Tabled
 from rightful.recorders.tail import Kept
 from rightful.tree import EMPTY_ROOT
 
@@ -371,3 +371,36 @@ def test_a_store_closes_while_a_thread_looks_at_its_journal_for_the_first_time(
     monkeypatch.setattr(env.journal, "_tabled", tables)
     monkeypatch.setattr(Environment, "_close_lmdb", close_lmdb)
     assert [type(each) for each in together(recorder.head, closed)] == [ClosedError, type(None)]
+
+
+def test_a_new_round_is_seen_though_the_old_end_is_still_there(disk: Disk) -> None:
+    first, other = disk.open(), disk.open()
+    write(first, "a long row " * 20)
+    assert seen(first) == ["a long row " * 20]
+
+    empty(disk, other)
+    write(other, "new", durable=False)  # and so without a mark
+
+    assert seen(first) == ["new"]
+
+
+def test_unsynced_record_that_the_system_dropped_is_not_shown(disk: Disk) -> None:
+    journal = disk.open()
+    write(journal, "kept")
+    at = journal._end
+    write(journal, "dropped", durable=False)
+    assert seen(journal) == ["kept", "dropped"]
+
+    disk.change(at, bytes(HEAD_BYTES))  # its end, on another page, is still there
+
+    assert seen(journal) == ["kept"]
+
+
+def test_mark_beyond_the_last_record_names_the_lost_row(disk: Disk) -> None:
+    journal = disk.open()
+    write(journal, "kept")
+    assert seen(journal) == ["kept"]
+
+    disk.change(0, disk.bond.mark(Mark(round=1, position=2, end=journal._end + 200, check=bytes(32))))
+
+    assert seen(journal) == ["kept", None]

@@ -122,7 +122,7 @@ class Chain:
         return self._tail, self._last, self._tree
 
     def _look(self) -> None:
-        if self._fd is None:
+        if self._fd is None or self._is_unchanged(self._fd):
             return
         is_known, self._is_known = self._is_known, False
         if is_known:
@@ -133,6 +133,22 @@ class Chain:
         if not is_known:
             self._load()
         self._is_known = True
+
+    def _is_unchanged(self, fd: int) -> bool:
+        """Return whether the file ends where it did, with all durable before that; False if that needs a closer look.
+
+        The end names the last record by its check. It is read first: if the anchors are the same afterwards,
+        it was the end of the round that is known.
+        """
+        known, mark_of = self._end_of, self._mark_of
+        if not self._is_known or known is None or mark_of is None or self.durable < self._last:
+            return False
+        if not (known[0] is self._check and known[1] is mark_of[1] is self._form and self._is_begun):
+            return False
+        if os.pread(fd, len(known[2]), self._end) != known[2]:
+            return False
+        start = os.pread(fd, START, 0)
+        return start.startswith(mark_of[0]) and start.endswith(self._begins_with)
 
     def _stands(self, first: int) -> bool:
         """Tell whether records, from one on, are still in the file.

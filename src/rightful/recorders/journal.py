@@ -82,6 +82,9 @@ class Journal(Chain):
 
     def _begin_turn(self) -> Known:
         if self._fd is not None:
+            is_certain = self._doubt == self._cleared and self._tail.last == self._last
+            if is_certain and self._is_unchanged(self._fd):
+                return self._tail, self._last, self._tree
             self._write_what_is_doubtful(self._fd)
         return self._now()
 
