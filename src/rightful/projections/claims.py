@@ -53,7 +53,7 @@ def named_by(session: str, path: object) -> tuple[str, str] | None:
 
 def collect(facts: Facts, page: Page) -> None:
     """Add the claims of a page of folded rows."""
-    if not any(payload is not None and _MARK in payload for payload in page.payloads):
+    if _MARK not in b"".join(filter(None, page.payloads)):  # one search; most pages have none
         return
     for position, envelope, payload in page.rows():
         session = envelope.session
