@@ -26,21 +26,14 @@ from rightful.producers.importing.loop import import_paths
 from rightful.producers.importing.readers import GrowingKind, GrowingReader, Origin, Wire, is_growing
 from rightful.producers.importing.renewal import Ranges
 from rightful.producers.importing.reports import FileReport
+from rightful.producers.importing.run import Run
 
 OUTSIDE = Path(__file__).parents[1] / "outside"
 READER_1 = Path(__file__).parents[1] / "golden" / "reader-1"
 """What the readers of version 1 (commit ab617bd) appended for each input of `tests/outside`, in order."""
 
-NOT_YET = {"gptme-view-over-conversation": "what reader 1 took for an undo is not withdrawn when it was a compaction"}
-ROWS = [
-    pytest.param(
-        path.stem, marks=pytest.mark.xfail(strict=True, reason=NOT_YET[path.stem]) if path.stem in NOT_YET else []
-    )
-    for path in sorted(READER_1.glob("*.jsonl"))
-]
 
-
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", sorted(path.stem for path in READER_1.glob("*.jsonl")))
 def test_an_upgraded_ledger_tells_what_a_new_one_tells(name: str, tmp_path: Path) -> None:
     kind, steps = kind_and_steps(name)
     place = tmp_path / "in"
@@ -57,6 +50,62 @@ def test_an_upgraded_ledger_tells_what_a_new_one_tells(name: str, tmp_path: Path
         again = old.log.head()
         import_all(old, kind, place)
         assert old.log.head() == again
+
+
+def test_an_interrupted_upgrade_withdraws_old_pops_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The import is killed after the compaction was appended and before the pops were withdrawn."""
+    name, place = "gptme-view-over-conversation", tmp_path / "in"
+    with app.open(tmp_path / "new", create=True) as new, app.open(tmp_path / "old", create=True) as old:
+        for step in ("1", "2"):
+            put(OUTSIDE / name / step, place)
+            import_all(new, "gptme", place)
+        old.append(json.loads(line) for line in (READER_1 / f"{name}.jsonl").read_text().splitlines())
+        keep_as_of_reader_1(old, "gptme", place)
+        with monkeypatch.context() as patch:
+            patch.setattr(Run, "withdraw", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                import_all(old, "gptme", place)
+        assert told(old) != told(new)
+
+        import_all(old, "gptme", place)
+
+        assert told(old) == told(new)
+        assert [row.outcome for row in old.read(types=["history.compacted"])] == ["appended"]
+        assert [row.outcome for row in old.read(types=["event.withdrawn"])] == ["appended"] * 2
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_edit_stays_an_edit_where_a_later_view_has_the_new_message(tmp_path: Path) -> None:
+    """gptme keeps the conversation next to the view, so the two differ; nothing was written over."""
+    place = tmp_path / "in" / "2026-08-01-blue-owl"
+    said = ["You are gptme", "first ask", "first answer", "second ask", "second answer"]
+    with app.open(tmp_path / "old", create=True) as old:
+        conversation(place / "conversation.jsonl", said)
+        import_all(old, "gptme", place.parent)
+        edited = [said[0], "first ask, edited", *said[2:]]
+        conversation(place / "conversation.jsonl", edited)
+        import_all(old, "gptme", place.parent)
+        assert len(list(old.read(types=["history.popped"]))) == 1
+        conversation(place / "views" / "compacted-001.jsonl", [*edited[:2], edited[4]])
+        keep_as_of_reader_1(old, "gptme", place.parent)
+
+        import_all(old, "gptme", place.parent)
+
+        assert list(old.read(types=["event.withdrawn"])) == []
+
+
+def conversation(path: Path, texts: Iterable[str]) -> None:
+    """Write messages of gptme, each a minute after the one before it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {"role": "system" if minute == 0 else "user", "content": text, "timestamp": f"2026-08-01T10:{minute:02}:00"}
+        for minute, text in enumerate(texts)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    os.utime(path, (MTIME_S, MTIME_S))
 
 
 def kind_and_steps(name: str) -> tuple[str, list[str]]:

@@ -51,7 +51,7 @@ class Gptme:
 
     NAME = "gptme"
     GROWS: Grows = REWRITTEN
-    READER_VERSION = 2  # files of other tools were read before
+    READER_VERSION = 3  # 1: files of other tools were read; 1 and 2: pops stayed where a compaction is derived
 
     def __init__(self) -> None:
         self._beside: Main | None = None

@@ -27,11 +27,14 @@ from rightful.errors import InvalidEventError
 from rightful.producers.fields import digest, key_of
 from rightful.producers.gptme.beside import settings_of
 from rightful.producers.gptme.messages import NAMESPACE, Messages, Said
-from rightful.producers.gptme.overwritten import overwritten
+from rightful.producers.gptme.overwritten import before_overwritten, overwritten
 from rightful.producers.gptme.times import local_us
 from rightful.producers.importing.files import Found, Problem
 from rightful.producers.importing.growing import is_settled
-from rightful.producers.importing.readers import End, GrowingReader, Origin, Wire
+from rightful.producers.importing.readers import End, Former, GrowingReader, Origin, Wire
+
+_READS_OVERWRITTEN_AGAIN = 3
+"""The first version of the reader that withdraws the pops of a conversation which a view wrote over."""
 
 _COMPACTED = re.compile(r"(?P<of>.+?)(?:-compacted-\d{8}-\d{6})+\Z")
 
@@ -149,6 +152,13 @@ class MainReader(GrowingReader):
         else:
             what = "messages that stood in it are missing, and it is being written; that waits for the next import"
             yield Problem(None, what, lost=False)
+
+    def changes(self, former: Former) -> Iterator[Wire]:
+        """Yield the compactions that a reader of an earlier version recorded as pops."""
+        if former.reader < _READS_OVERWRITTEN_AGAIN:
+            before = before_overwritten(self._messages.standing, former)
+            place = self._place.path
+            yield from overwritten(place, before, self._messages, self._origin.mtime_us, is_past=True)
 
     def _put_back(self, standing: set[str]) -> Iterator[Wire]:
         """Yield what was taken back and stands in the file again.

@@ -131,8 +131,8 @@ class Checkpoints:
     def renewal(self, kind: GrowingKind, older: Checkpoint) -> Renewal:
         """Return what finds the events that an older reader derived from a file and a newer one does not."""
         is_rewritten = kind.GROWS == "rewritten"
-        version, until = reader_version(kind), older.place.offset
-        return Renewal(self._log, self.derived(kind), older.head, until, version, is_rewritten=is_rewritten)
+        readers, until = (older.reader, reader_version(kind)), older.place.offset
+        return Renewal(self._log, self.derived(kind), older.head, until, readers, is_rewritten=is_rewritten)
 
     def derived(self, kind: GrowingKind) -> Derived:
         """Return what the files of a kind derive, as this version reads them."""

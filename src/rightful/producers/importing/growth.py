@@ -89,6 +89,9 @@ class Growth:
         if renewal is not None and self._older is not None:
             if run.is_mistaken or lines.offset < self._older.place.offset:
                 return  # what was not read again proves nothing; the next import does all of it
+            run.change(reader, renewal)
+            if run.is_mistaken:
+                return
             run.withdraw(renewal)
         if self._kept is None or not self._reading.fits or lines.place != self._kept.place:
             self._keep(run)

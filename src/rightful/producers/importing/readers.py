@@ -140,6 +140,20 @@ class PlacedKind(Kind, Protocol):
         """Say whether a file's path alone shows that it is of this kind, whatever its objects look like."""
 
 
+class Former(NamedTuple):
+    """What an older reader appended of one session, where a newer one reads the same bytes again.
+
+    Attributes:
+        reader: The version of the older reader.
+        positions: The first position of each event, by its id.
+        popped: The items that it popped since they were not in the file any more, and that nothing put back.
+    """
+
+    reader: int
+    positions: Mapping[str, int]
+    popped: frozenset[str]
+
+
 class GrowingReader(Reader, Protocol):
     """The reader of a file that grows: it can stop behind any object, and go on there another day.
 
@@ -161,6 +175,15 @@ class GrowingReader(Reader, Protocol):
         be said. If the import is interrupted, it is called with the same state again.
         """
         del state
+
+    def changes(self, former: Former) -> Iterable[Wire]:
+        """Yield each `history.compacted` that an older reader did not derive of how a rewritten file changed.
+
+        Called after `finish`, if an older reader had read the same bytes. Each pop whose items these events cover is
+        withdrawn. The same rows give the same events, also after an import that was interrupted.
+        """
+        del former
+        return ()
 
 
 class GrowingKind(Kind, Protocol):

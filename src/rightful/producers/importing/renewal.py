@@ -14,6 +14,10 @@ and was not derived, if this source proves that the older reader derived it from
 What is withdrawn and derived again later, by another file or by a yet newer reader, comes back: its withdrawal is
 withdrawn. A reader that reads a file which a newer one has read undoes nothing.
 
+What vanished from a rewritten file is not in its bytes any more, so `history.popped` of such a file stays, with one
+exception: the newer reader derives another change from the same evidence (`GrowingReader.changes`), such as a
+compaction. That change covers what was popped, and the pop is withdrawn.
+
 The older checkpoint is replaced only when all this is in the ledger. So an import that is killed does it again, with
 the same ids, and so does a second process at the same time.
 """
@@ -28,23 +32,25 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rightful import limits, times
+from rightful.envelope import body_of
 from rightful.errors import InvalidEventError
-from rightful.identity import composite_key
+from rightful.identity import composite_key, event_id
 from rightful.ledger.withdrawals import WITHDRAWAL, Withdrawal, withdrawal_of
 from rightful.producers.fields import moment_us
 from rightful.producers.importing.files import Found
+from rightful.producers.importing.readers import Former, GrowingReader, Wire
 
 if TYPE_CHECKING:
     from rightful.envelope import Envelope
     from rightful.ledger.log import Log
     from rightful.ledger.recorded import Receipt
-    from rightful.producers.importing.readers import Wire
 
 _BITS = 8
 _NAMES_OTHERS = frozenset({WITHDRAWAL, "session.linked", "session.unlinked"})
 """The types by which a file names a session of which another file may be the source."""
 
-_OF_FORMER_BYTES = frozenset({"history.popped", WITHDRAWAL})
+_POPPED, _COMPACTED = "history.popped", "history.compacted"
+_OF_FORMER_BYTES = frozenset({_POPPED, WITHDRAWAL})
 """The types that a reader of a rewritten file derives from what the file held before."""
 
 
@@ -167,20 +173,24 @@ class Renewal:
         derived: What the files of this import derive.
         head: The position up to which the older reader's events are in the ledger.
         until: How much of the file it had read; bytes.
-        reader: The version of the newer reader.
+        readers: The versions of the older reader and of the newer one.
         is_rewritten: Whether the file's tool may write it from the start.
     """
 
-    def __init__(self, log: Log, derived: Derived, head: int, until: int, reader: int, *, is_rewritten: bool) -> None:
+    def __init__(
+        self, log: Log, derived: Derived, head: int, until: int, readers: tuple[int, int], *, is_rewritten: bool
+    ) -> None:
         self._log = log
         self._derived = derived
         self._head = head
         self._until = until
-        self._reader = reader
+        self._older, self._reader = readers
         self._kept_types = _OF_FORMER_BYTES if is_rewritten else frozenset({WITHDRAWAL})
         self._times = array("q")
         self._is_sorted = False
         self._sources: set[tuple[str, str]] = set()
+        self._pops: list[tuple[Envelope, list[str]]] = []
+        self._covers: dict[str, str] = {}
 
     def take_line(self, found: Found, offset: int) -> None:
         """Note the time of a line, if the older reader had read it.
@@ -205,34 +215,100 @@ class Renewal:
             if event["type"] not in _NAMES_OTHERS and isinstance(event.get("session"), str)
         )
 
+    def changes(self, reader: GrowingReader) -> Iterator[Wire]:
+        """Yield what the newer reader derives of how a rewritten file changed before the older one read it.
+
+        Args:
+            reader: The newer reader, which has read the whole file.
+        """
+        if _POPPED not in self._kept_types:
+            return
+        for session, producer in sorted(self._sources):
+            for event in reader.changes(self._former(session, producer)):
+                of = event_id(event["producer"], event["key"])
+                self._covers.update((item, of) for item, _ in event["covers"])
+                yield event
+
+    def _former(self, session: str, producer: str) -> Former:
+        """Return what the older reader appended of a session; a pop that was undone, or is derived, is left out."""
+        undone = {found.of for _, found in withdrawals(self._log, session) if found.reader is None}
+        positions: dict[str, int] = {}
+        popped: list[str] = []
+        for page in self._log.of_session(session, None, 0, self._head):
+            for row in page:
+                envelope = row.envelope
+                if envelope.producer != producer:
+                    continue
+                positions.setdefault(envelope.id, row.position)
+                if envelope.type != _POPPED or envelope.at_basis != "file" or row.body is None:
+                    continue
+                if envelope.id not in undone and not self._derived.has(envelope.first or row.position):
+                    items = [item for item, _ in body_of(envelope, row.body, row.position).items]
+                    self._pops.append((envelope, items))
+                    popped += items
+        return Former(self._older, positions, frozenset(popped))
+
     def events(self) -> Iterator[Wire]:
         """Yield the withdrawals of what the older reader derived from this file and nothing derives now."""
+        yield from self._outdated_pops()
         for session, producer in sorted(self._sources):
             found = self._outdated(session, producer)
             if not found:
                 continue
             instead = self._instead(session, producer, {envelope.at_us for envelope in found})
             withdrawn = self._derived.withdrawn(session)
-            past = Counter(one[1:3] for _, one in withdrawals(self._log, session) if one.reader is not None)
+            past = self._past(session)
             for envelope in found:
                 if envelope.id not in withdrawn:
                     nth = past[envelope.id, envelope.revision] + 1
                     yield self._withdrawing(envelope, nth, instead.pop(envelope.at_us, []))
             self._derived.forget(session)
 
+    def _outdated_pops(self) -> Iterator[Wire]:
+        """Yield the withdrawals of the pops whose items a change of the newer reader covers."""
+        for envelope, items in self._pops:
+            if not all(item in self._covers for item in items) or envelope.session is None:
+                continue
+            if envelope.id not in self._derived.withdrawn(envelope.session):
+                nth = self._past(envelope.session)[envelope.id, envelope.revision] + 1
+                yield self._withdrawing(envelope, nth, sorted({self._covers[item] for item in items}))
+
+    def _past(self, session: str) -> Counter[tuple[str, int]]:
+        """Return how often readers withdrew each revision of a session's events."""
+        found = withdrawals(self._log, session)
+        return Counter((past.of, past.revision) for _, past in found if past.reader is not None)
+
     def _outdated(self, session: str, producer: str) -> list[Envelope]:
         """Return the rows of which no event is derived any more."""
+        vanished = self._vanished(session, producer)
         return [
             row.envelope
             for page in self._log.of_session(session, None, 0, self._head)
             for row in page
             if row.envelope.producer == producer
             and row.envelope.type not in self._kept_types
+            and row.envelope.id not in vanished
             and row.envelope.outcome != "stale"
             and row.envelope.at_basis != "file"
             and not self._derived.has(row.envelope.first or row.position)
             and self._has_line_at(row.envelope.at_us)
         ]
+
+    def _vanished(self, session: str, producer: str) -> set[str]:
+        """Return the items that the older reader found missing from a rewritten file: they are of its former bytes.
+
+        An edit keeps a message's time, so a line of that time does not prove that the older reader read it there.
+        """
+        found = set(self._covers)
+        if _POPPED not in self._kept_types:
+            return found
+        for page in self._log.of_session(session, [_POPPED, _COMPACTED], 0, self._head):
+            for row in page:
+                envelope = row.envelope
+                if envelope.producer == producer and envelope.at_basis == "file" and row.body is not None:
+                    body = body_of(envelope, row.body, row.position)
+                    found.update(item[0] for item in (body.items if envelope.type == _POPPED else body.covers))
+        return found
 
     def _has_line_at(self, at_us: int) -> bool:
         if not self._is_sorted:

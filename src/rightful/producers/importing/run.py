@@ -18,7 +18,7 @@ from rightful.producers.importing.reports import PASSED_OVER, Answers, FileRepor
 if TYPE_CHECKING:
     from rightful.ledger.log import Log
     from rightful.ledger.recorded import Receipt
-    from rightful.producers.importing.readers import End, Kind, NotYetError, Reader, Wire
+    from rightful.producers.importing.readers import End, GrowingReader, Kind, NotYetError, Reader, Wire
     from rightful.producers.importing.renewal import Derived, Renewal
 
 _TRIES = 50  # decisions anew when other writers grade the same sessions meanwhile
@@ -140,6 +140,11 @@ class Run:
             self.renewal.take_events(events)
         if self.derived is not None and (again := self.derived.take(events, receipts)):
             self._append(again)
+
+    def change(self, reader: GrowingReader, renewal: Renewal) -> None:
+        """Append what the newer reader derives of how the file changed before the older one read it."""
+        self._gather(1, lambda: renewal.changes(reader))
+        self.flush(reader)
 
     def withdraw(self, renewal: Renewal) -> None:
         """Withdraw what an older reader derived from the file and the newer one does not."""
