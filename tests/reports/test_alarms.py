@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.projections.fake import FakeLog
-from tests.projections.telling import decayed, exposed, graded, log_of, opened, projected, told
+from tests.projections.telling import decayed, exposed, graded, log_of, opened, projected, told, withdrawn
 from tests.strategies import Wire
 
 from rightful import limits
@@ -65,6 +65,22 @@ def test_an_arm_that_was_dropped_decays_no_more() -> None:
     pruned = told("bandit.pruned", "t:desk", 120, {"arms": ["x"]})
 
     assert raised(log_of(*CREDITED, pruned, *decays(K)))[0].arms == ["y"]
+
+
+def test_a_withdrawn_prune_drops_no_arm() -> None:
+    pruned = told("bandit.pruned", "t:desk", 120, {"arms": ["x"], "key": "p"})
+
+    [alarm] = raised(log_of(*CREDITED, pruned, withdrawn("p", 1), *decays(K)))
+
+    assert alarm.arms == ["x", "y"]
+
+
+def test_a_withdrawn_balance_is_not_the_oldest_one() -> None:
+    wrong = opened(at=10, arms={"x": {"alpha": 5.0, "beta": 3.0, "n": 6}}, key="b")
+    right = opened(at=20, arms={"x": {"alpha": 4.0, "beta": 2.5, "n": 6}}, sha256="b" * 64)
+
+    assert kinds(wrong, right) == ["only-decays"]
+    assert kinds(wrong, right, withdrawn("b", 1)) == []
 
 
 def test_an_arm_whose_balance_shrank_without_a_selection_only_decays() -> None:

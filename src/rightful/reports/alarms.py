@@ -74,7 +74,8 @@ def _only_decays(ground: Ground) -> Iterator[Alarm]:
     newest = np.zeros(len(found.arms), np.int64)
     np.maximum.at(newest, found.credit_arm, position)
     last |= {found.arms[arm]: int(newest[arm]) for arm in np.flatnonzero(newest).tolist()}
-    arms = sorted(arm for arm, at in last.items() if at < since and at >= _pruned_at(ground, arm))
+    pruned_at = _pruned_at(ground)
+    arms = sorted(arm for arm, at in last.items() if at < since and at >= pruned_at.get(arm, 0))
     if arms:
         decay = "decays" if len(arms) == 1 else "decay"
         what = (
@@ -87,7 +88,7 @@ def _only_decays(ground: Ground) -> Iterator[Alarm]:
 def _decays(ground: Ground) -> Iterator[tuple[int, float]]:
     """Yield (position, gamma) of every decay that leaves less than all, of updaters that the policy pays from."""
     facts = ground.facts
-    void = set(quarantined(facts, ground.through).void.tolist())
+    void = _void(ground)
     for one in facts.decayed:
         known = one.position <= ground.through and one.position not in void
         if known and one.gamma < 1.0 and pays_producer(ground.policy, one.producer):
@@ -101,25 +102,32 @@ def _decays(ground: Ground) -> Iterator[tuple[int, float]]:
             yield position, gamma
 
 
-def _pruned_at(ground: Ground, arm: str) -> int:
-    """Return where an updater that the policy pays from last dropped an arm; 0 where none did."""
-    aliases = ground.policy.arm_aliases
-    places = (
-        one.position
-        for one in ground.facts.pruned
-        if one.position <= ground.through
-        and pays_producer(ground.policy, one.producer)
-        and arm in {aliases.get(pruned, pruned) for pruned in one.arms}
-    )
-    return max(places, default=0)
+def _void(ground: Ground) -> set[int]:
+    """Return the positions of the rows that were withdrawn."""
+    return set(quarantined(ground.facts, ground.through).void.tolist())
+
+
+def _pruned_at(ground: Ground) -> dict[str, int]:
+    """Return where an updater that the policy pays from last dropped each arm; a withdrawn prune dropped nothing."""
+    aliases, void = ground.policy.arm_aliases, _void(ground)
+    last: dict[str, int] = {}
+    for prune in ground.facts.pruned:
+        if prune.position > ground.through or prune.position in void:
+            continue
+        if pays_producer(ground.policy, prune.producer):
+            for arm in prune.arms:
+                name = aliases.get(arm, arm)
+                last[name] = max(last.get(name, 0), prune.position)
+    return last
 
 
 def _by_source(ground: Ground) -> dict[str, list[Balance]]:
-    """Return the balances of each source that counts, oldest first."""
+    """Return the balances of each source that counts, oldest first, without withdrawn ones."""
+    void = _void(ground)
     counting = {one.source for one in balances(ground.facts, ground.policy, ground.through)}
     found: dict[str, list[Balance]] = {source: [] for source in sorted(counting)}
     for one in sorted(ground.facts.balances, key=lambda one: (one.at_us, one.position)):
-        if one.source in found and one.position <= ground.through:
+        if one.source in found and one.position <= ground.through and one.position not in void:
             found[one.source].append(one)
     return found
 

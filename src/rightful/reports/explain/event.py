@@ -249,13 +249,15 @@ class _Told:
         if any(mine.sha256 == sha256 for at, sha256 in facts.published if at <= self.through):
             return "It holds bytes that we published ourselves, so it is nothing new and does not count."
         left = quarantined(facts, self.through)
+        left_out = {*left.unusable.tolist(), *left.void.tolist()}
         if position in left.unusable.tolist():
             return "Its id is in conflict, so it does not count."
-        by = retired_by(facts, self.through, {*left.unusable.tolist(), *left.void.tolist()}).get(mine.id)
+        by = retired_by(facts, self.through, left_out).get(mine.id)
         if by is not None:
             return f"The publication at #{by} rebuilt its file from the log alone, so its numbers count no more."
-        newer = [one for one in facts.balances if one.source == mine.source and one.position <= self.through]
-        last = max(newer, key=lambda one: (one.at_us, one.position))
+        known = [one for one in facts.balances if one.source == mine.source and one.position <= self.through]
+        counting = [one for one in known if one.position not in left_out]
+        last = max(counting, key=lambda one: (one.at_us, one.position))
         if last.position != position:
             return f"The balance of the same source at #{last.position} is newer and counts instead."
         return "The policy leaves balances of this source out (`balances`)."
