@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import rightful
-from rightful.ledger.recorded import Recorded
+from rightful.log.rows import Recorded
 
 ROOT = Path(__file__).parents[1]
 CC = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from rightful import events
-from rightful.ledger.recorded import Recorded
+from rightful.log.rows import Recorded
 from rightful.policies import Policy
 from rightful.times import us_of
 

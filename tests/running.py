@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import rightful
-from rightful.ledger.recorded import Recorded
+from rightful.log.rows import Recorded
 
 ROOT = Path(__file__).parents[1]
 AGENT = ROOT / "tests" / "fake_agent.py"

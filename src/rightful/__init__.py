@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         ToolResultSnapshotted,
     )
     from rightful.identity import composite_key, event_id
-    from rightful.ledger.recorded import RawEvent, Receipt, Recorded
+    from rightful.log.rows import RawEvent, Receipt, Recorded
     from rightful.parts import ArmShown
     from rightful.policies import Policy
     from rightful.producers.api import Producer
@@ -64,7 +64,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "rightful.app": ("Ledger", "open"),
     "rightful.errors": ("InvalidEventError", "RightfulError"),
     "rightful.identity": ("composite_key", "event_id"),
-    "rightful.ledger.recorded": ("RawEvent", "Receipt", "Recorded"),
+    "rightful.log.rows": ("RawEvent", "Receipt", "Recorded"),
     "rightful.parts": ("ArmShown",),
     "rightful.policies": ("Policy",),
     "rightful.producers.api": ("Producer",),

@@ -16,12 +16,12 @@ import msgspec
 from rightful import limits, times
 from rightful.errors import UsageError
 from rightful.histories.methods import WithHistories
-from rightful.ledger.log import Clock, Log, now_us
+from rightful.log.log import Clock, Log, now_us
 
 if TYPE_CHECKING:
     from rightful.events import Event
-    from rightful.ledger.follow import Following
-    from rightful.ledger.recorded import Receipt, Recorded
+    from rightful.log.follow import Following
+    from rightful.log.rows import Receipt, Recorded
     from rightful.policies import Policy
     from rightful.producers.api import Producer
     from rightful.producers.handoffs.handing import Handoff, Handoffs

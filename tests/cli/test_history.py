@@ -371,7 +371,7 @@ def test_the_history_of_an_imported_session_is_what_was_said(run: Run, ledger: P
 
 
 def test_what_was_erased_is_said(run: Run, filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
 
     of_session = Log.of_session
 

@@ -10,7 +10,7 @@ from tests.cli.test_history import T, item
 from tests.cli.test_transcript import fill
 from tests.ledger.facts import fact
 
-from rightful.ledger.refine import PLACEHOLDERS
+from rightful.log.refine import PLACEHOLDERS
 
 OWN, BEFORE, ANEW = "codex:own", "codex:before", "openai-agents:anew"
 SAMPLES = Path(__file__).parents[1] / "samples"

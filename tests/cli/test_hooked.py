@@ -102,7 +102,7 @@ def test_a_mistake_in_the_reading_of_lessons_costs_nothing_else(
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), MemoryError(), KeyboardInterrupt(), SystemExit(2)])
-@pytest.mark.parametrize("place", ["rightful.producers.claude_hook.events.events_of", "rightful.ledger.log.Log.append"])
+@pytest.mark.parametrize("place", ["rightful.producers.claude_hook.events.events_of", "rightful.log.log.Log.append"])
 def test_a_mistake_of_ours_anywhere_is_kept_and_made_good_by_the_next_call(
     run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, place: str
 ) -> None:
@@ -241,7 +241,7 @@ def test_events_that_no_json_can_hold_are_kept_as_their_input(
 
     given_on_stdin(monkeypatch, before_tool())
     with monkeypatch.context() as patched:
-        patched.setattr("rightful.ledger.log.Log.append", broken)
+        patched.setattr("rightful.log.log.Log.append", broken)
         patched.setattr(Spool, "keep_events", broken)
         assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
 

@@ -19,7 +19,7 @@ import rightful
 from rightful import limits
 from rightful.errors import StoreFullError
 from rightful.identity import event_id
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 
 ENV = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 ENV |= {"PYTHONPATH": os.pathsep.join(sys.path)}

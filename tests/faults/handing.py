@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rightful import app
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.producers.handoffs.handing import Handoffs
 from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.reports.backfill import target
 
 SYSTEM = ("write", "fsync", "rename", "link", "unlink", "mkdir", "fchmod", "fchown")

@@ -208,7 +208,7 @@ def test_a_session_without_a_working_folder_or_a_home_is_recorded(ledger: Path, 
     [
         "rightful.producers.claude_hook.events.events_of",
         "rightful.producers.claude_hook.lessons.fresh",
-        "rightful.ledger.log.Log.append",
+        "rightful.log.log.Log.append",
     ],
 )
 def test_a_call_that_is_ended_at_any_step_is_made_good_by_the_next(ledger: Path, number: int, where: str) -> None:
@@ -264,7 +264,7 @@ module.LMDBRecorder = slow
 def test_a_call_waits_for_other_writers_as_long_as_the_limit_says_and_not_for_a_close(ledger: Path) -> None:
     script = """
 limits.HOOK_TOTAL_S = 1_000
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.recorders.recorder import LMDBRecorder
 LMDBRecorder.close = lambda self: time.sleep(1_000)
 from rightful.errors import BusyError
@@ -283,7 +283,7 @@ Log.append = append
 def test_a_call_may_take_longer_than_the_agent_may_take_to_close_stdin(ledger: Path) -> None:
     script = """
 limits.HOOK_STDIN_S, limits.HOOK_TOTAL_S = 0.3, 60
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 real = Log.append
 def append(*args, **more):
     time.sleep(0.5)
@@ -321,7 +321,7 @@ def fsync(fd):
         raise OSError(errno.EIO, "Input/output error")
     return real(fd)
 os.fsync = fsync
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 def append(*args, **more):
     raise MemoryError
 Log.append = append

@@ -152,7 +152,7 @@ def test_what_an_agent_never_ends_is_set_aside_with_the_reason(ledger: Path) -> 
 
 BUSY = """
 from rightful.errors import BusyError
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 def append(self, events, *, timeout_s):
     raise BusyError("ledger", timeout_s)
 Log.append = append

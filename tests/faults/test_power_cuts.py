@@ -80,7 +80,7 @@ def test_no_answer_rests_on_what_another_did_not_sync(tmp_path: Path, other: str
 
 SUBSCRIBED = "found = ((each.event.data, each.position) for each in recorder.subscribe(after=19))"
 FOLLOWED = """
-from rightful.ledger.follow import Following
+from rightful.log.follow import Following
 rows = Following(recorder, lambda after, head: iter(recorder.rows(after, head - after)), 19, None)
 found = ((next(recorder.read(after=each.position - 1)).event.data, each.position) for each in rows)
 """

@@ -15,7 +15,7 @@ MESSAGES = 60
 SCRIPT = """
 import os, signal, sys
 import rightful
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 
 at, when = int(sys.argv[2]), sys.argv[3]
 append, calls, answers = Log.append, 0, 0

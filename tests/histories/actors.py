@@ -7,7 +7,7 @@ from typing import Any
 from tests.ledger.memory import MemoryRecorder
 
 from rightful.histories.histories import Histories
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.times import text_of
 
 S = "t:a"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.ledger.memory import MemoryRecorder
 
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 
 START_US = 1_785_500_000_000_000
 

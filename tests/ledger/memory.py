@@ -16,7 +16,7 @@ from eventsourcing.dcb.api import (
 )
 
 from rightful import limits
-from rightful.ledger.recorded import ERASED
+from rightful.log.rows import ERASED
 from rightful.recorders.port import Decision, LedgerEvent, LedgerRecorder, Row
 
 

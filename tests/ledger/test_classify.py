@@ -9,9 +9,9 @@ import pytest
 from tests.ledger.facts import call, exposure, fact, grade, message, result
 from tests.ledger.memory import MemoryRecorder
 
-from rightful.ledger.classify import NEW, Candidate, classify
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Receipt
+from rightful.log.classify import NEW, Candidate, classify
+from rightful.log.log import Log
+from rightful.log.rows import Receipt
 
 Send = Callable[..., list[str]]
 

@@ -5,9 +5,9 @@ import threading
 from tests.ledger.facts import exposure, grade
 from tests.ledger.memory import MemoryRecorder
 
-from rightful.ledger.follow import Following
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Recorded
+from rightful.log.follow import Following
+from rightful.log.log import Log
+from rightful.log.rows import Recorded
 
 
 class Reader(threading.Thread):

@@ -13,8 +13,8 @@ from rightful import limits
 from rightful.errors import DamagedRowError
 from rightful.events import GradeRecorded, ToolCallSnapshotted
 from rightful.identity import event_id
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import RawEvent
+from rightful.log.log import Log
+from rightful.log.rows import RawEvent
 from rightful.recorders.port import size_of
 from rightful.times import at_of
 

@@ -8,7 +8,7 @@ from tests.ledger.facts import exposure, fact
 
 from rightful import wire
 from rightful.envelope import encode_body
-from rightful.ledger.refine import GROWING, PLACEHOLDERS, is_placeholder, refines
+from rightful.log.refine import GROWING, PLACEHOLDERS, is_placeholder, refines
 
 CALL, RESULT, MESSAGE, USAGE = "tool_call.snapshotted", "tool_result.snapshotted", "message.recorded", "usage.recorded"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rightful.app import Ledger
-from rightful.ledger.recorded import Stored
+from rightful.log.rows import Stored
 from rightful.producers.importing.reports import FileReport
 
 AT = "2026-08-01T10:00:00.120Z"

@@ -131,7 +131,7 @@ _DYING = """
 import json, os, signal, sys, traceback
 from pathlib import Path
 from rightful import app, limits
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.producers.importing import checkpoints
 from tests.producers.growing import import_once, kind_of
 limits.IMPORT_EVENTS, limits.IMPORT_BYTES, limits.CHECKPOINT_EVERY_BYTES = 3, 32, 1

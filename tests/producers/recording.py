@@ -9,7 +9,7 @@ import pytest
 from tests.contracts.support import PATIENCE_S
 
 from rightful.app import Ledger
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.producers.turns.recorder import TurnRecorder
 from rightful.projections.completeness import Completeness, completeness_of
 

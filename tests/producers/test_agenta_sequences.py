@@ -11,7 +11,7 @@ import pytest
 from tests.transcripts.sequences import CASES, Case, bodies, shuffled
 
 from rightful.app import Ledger
-from rightful.ledger.recorded import Stored
+from rightful.log.rows import Stored
 from rightful.producers.agenta.records import Agenta
 from rightful.producers.importing.loop import import_paths
 from rightful.projections.completeness import completeness_of

@@ -14,7 +14,7 @@ from rightful import events
 from rightful.errors import ConditionFailedError, InvalidEventError, UsageError
 from rightful.events import Event
 from rightful.identity import composite_key, event_id
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.parts import ArmShown
 from rightful.producers.api import Producer
 from rightful.producers.regrading import ATTEMPTS

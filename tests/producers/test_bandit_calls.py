@@ -13,7 +13,7 @@ from tests.ledger.memory import MemoryRecorder
 
 from rightful.errors import InvalidEventError
 from rightful.identity import event_id
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.policies import PRESETS, Policy, policy_of
 from rightful.producers.bandits.calls import BanditCalls
 from rightful.projections.projected import Projected

@@ -12,8 +12,8 @@ from rightful import limits, times
 from rightful.app import Ledger
 from rightful.errors import InvalidEventError, RightfulError, UsageError
 from rightful.events import MessageRecorded
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Receipt
+from rightful.log.log import Log
+from rightful.log.rows import Receipt
 from rightful.producers.handoffs import rows as handoff_rows
 from rightful.producers.handoffs.handing import Handoffs
 from rightful.session_errors import HandoffMismatchError, NothingToTakeError

@@ -19,7 +19,7 @@ from tests.producers import claude_lines, codex_lines, copilot_lines
 from tests.producers.reading_lines import Row, id_of, of
 
 from rightful.histories.histories import Histories
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.producers.telling.parts import ITEMS
 
 Item = tuple[str, int]

@@ -19,8 +19,8 @@ from tests.producers.conftest import KINDS, MTIME_S
 from tests.producers.made_conversations import CALL, OUTPUT, ROWS, Made
 
 from rightful.histories.histories import Histories
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Stored
+from rightful.log.log import Log
+from rightful.log.rows import Stored
 from rightful.producers.importing.checkpoints import Checkpoints
 from rightful.producers.importing.loop import import_paths
 from rightful.projections.transcripts import fold

@@ -14,7 +14,7 @@ from tests.producers.recording import Gate, completeness, events, turn
 from rightful import limits
 from rightful.app import Ledger
 from rightful.errors import BusyError, InvalidEventError, StorageError, StoreFullError, UsageError
-from rightful.ledger.recorded import Receipt
+from rightful.log.rows import Receipt
 from rightful.producers.turns.outbox import Outbox
 from rightful.producers.turns.recorder import TurnRecorder
 from rightful.projections.completeness import Completeness, Hole

@@ -16,8 +16,8 @@ from tests.producers.conftest import KINDS, MTIME_S
 
 from rightful import app, limits
 from rightful.app import Ledger
-from rightful.ledger.recorded import Receipt
-from rightful.ledger.withdrawals import in_force, withdrawal_of
+from rightful.log.rows import Receipt
+from rightful.log.withdrawals import in_force, withdrawal_of
 from rightful.producers.codex.rollout import Codex
 from rightful.producers.importing import checkpoints
 from rightful.producers.importing.checkpoints import FOLDER, Checkpoints, Reading

@@ -21,7 +21,7 @@ from tests.producers.sdk_databases import PRODUCER, everything, execute, items, 
 
 from rightful import app
 from rightful.app import Ledger
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.producers.importing.loop import import_paths
 from rightful.producers.openai_agents_files.kind import OpenAIAgents
 

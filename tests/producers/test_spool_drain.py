@@ -13,7 +13,7 @@ from rightful import content, limits
 from rightful.app import Ledger
 from rightful.envelope import SALT_BYTES
 from rightful.errors import BusyError, DamagedRowError
-from rightful.ledger.recorded import Receipt
+from rightful.log.rows import Receipt
 from rightful.producers.spool.keeping import Drained, Spool, at_us_of
 
 AT_US = 1_785_579_400_000_000

@@ -10,7 +10,7 @@ from tests.oracle_facts import Line
 from rightful import times, wire
 from rightful.envelope import SALT_BYTES, Envelope, commitment, encode_body
 from rightful.errors import InvalidEventError
-from rightful.ledger.recorded import Page, Recorded, Stored
+from rightful.log.rows import Page, Recorded, Stored
 
 
 class FakeLog:

@@ -7,7 +7,7 @@ import pytest
 
 import rightful
 from rightful.errors import UpgradeError
-from rightful.ledger.recorded import RawEvent
+from rightful.log.rows import RawEvent
 from rightful.projections.bindings import TYPES, Bindings, bindings
 
 SHA, OTHER = "0" * 64, "1" * 64

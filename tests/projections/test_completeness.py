@@ -9,8 +9,8 @@ import pytest
 from tests.ledger.memory import MemoryRecorder
 
 from rightful.identity import event_id
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Stored
+from rightful.log.log import Log
+from rightful.log.rows import Stored
 from rightful.projections.completeness import (
     Completeness,
     Hole,

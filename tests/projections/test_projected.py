@@ -22,7 +22,7 @@ from tests.projections.telling import (
 )  # fmt: skip
 
 from rightful.errors import DamagedRowError, UsageError
-from rightful.ledger.recorded import Stored
+from rightful.log.rows import Stored
 from rightful.policies import Policy, policy_of
 from rightful.projections import projected as module
 from rightful.projections.facts import Facts

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.ledger.memory import MemoryRecorder
 
 from rightful.identity import event_id
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Page, Stored
+from rightful.log.log import Log
+from rightful.log.rows import Page, Stored
 from rightful.projections.completeness import COUNTED, completeness_of
 from rightful.projections.facts import Facts
 from rightful.projections.fold import fold

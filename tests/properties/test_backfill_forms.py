@@ -16,7 +16,7 @@ from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import Bandit
 from tests.strategies import Wire
 
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.projections.projected import Projected
 from rightful.reports.backfill.planning import Books, planned
 

@@ -15,7 +15,7 @@ from tests.ledger.memory import MemoryRecorder
 from tests.projections.telling import exposed, graded, linked, opened, retracted
 from tests.strategies import Wire
 
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.projections.projected import Projected
 from rightful.reports.backfill.planning import Books, planned
 

@@ -12,10 +12,10 @@ from tests.ledger.memory import MemoryRecorder
 
 from rightful import wire
 from rightful.envelope import encode_body
-from rightful.ledger.classify import ACCEPTED
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Receipt
-from rightful.ledger.refine import PLACEHOLDERS, refines
+from rightful.log.classify import ACCEPTED
+from rightful.log.log import Log
+from rightful.log.refine import PLACEHOLDERS, refines
+from rightful.log.rows import Receipt
 
 
 def merged(kind: str, fields: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from tests.ledger.memory import MemoryRecorder
 
 from rightful.histories.histories import Histories
 from rightful.histories.reading import folded
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.session_errors import StaleTokenError
 from rightful.times import text_of
 from rightful.tokens import Batch, Token

@@ -15,7 +15,7 @@ from tests.bandit import Arm, Bandit, Context
 from tests.ledger.memory import MemoryRecorder
 
 from rightful import times
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.policies import PRESETS
 from rightful.producers.bandits.calls import BanditCalls
 from rightful.projections.posteriors import Posterior

@@ -13,8 +13,8 @@ from tests.transcripts.folding import SESSION, conversation, cut, folded, log_of
 from tests.transcripts.sequences import Record, called, done, gave, said, shuffled, used, wires
 
 from rightful.events import Event
-from rightful.ledger.recorded import recorded
-from rightful.ledger.refine import grows
+from rightful.log.refine import grows
+from rightful.log.rows import recorded
 from rightful.projections.transcripts import fold
 
 Wire = dict[str, Any]

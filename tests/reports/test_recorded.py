@@ -16,7 +16,7 @@ from tests.reports.recording import TWO, S, ask, best, state
 
 from rightful.cli.recorded import verdict
 from rightful.errors import UsageError
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.policies import policy_of
 from rightful.producers.bandits.calls import BanditCalls
 from rightful.projections.projected import Projected

@@ -9,8 +9,8 @@ from typing import Any
 from tests.ledger.memory import MemoryRecorder
 from tests.transcripts.sequences import Told
 
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Stored
+from rightful.log.log import Log
+from rightful.log.rows import Stored
 from rightful.projections.transcripts import Transcript, fold
 
 SESSION = "t:a"

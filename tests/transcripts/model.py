@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rightful.ledger.refine import grows
+from rightful.log.refine import grows
 
 Row = dict[str, Any]
 ACCEPTED = ("appended", "refined", "reemitted")

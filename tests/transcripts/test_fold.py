@@ -15,7 +15,7 @@ from tests.transcripts.folding import SESSION, folded, log_of, rows_of
 from rightful import limits
 from rightful.envelope import Envelope
 from rightful.errors import UpgradeError
-from rightful.ledger.recorded import Stored
+from rightful.log.rows import Stored
 from rightful.projections.transcripts import fold
 
 

@@ -17,8 +17,8 @@ import rightful
 from rightful import cli
 from rightful.histories.histories import Histories
 from rightful.histories.reading import folded
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Stored
+from rightful.log.log import Log
+from rightful.log.rows import Stored
 from rightful.projections.transcripts import Entry, fold
 from rightful.projections.transcripts.covering import Covering
 from rightful.projections.transcripts.facts import Gathered

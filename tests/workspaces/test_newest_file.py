@@ -12,7 +12,7 @@ from tests.amounts import cases
 from tests.ledger.memory import MemoryRecorder
 from tests.workspaces.acted import Acted, Workspace, copy_changes_times, random_plan
 
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.policies import policy_of
 from rightful.producers.importing.loop import import_paths
 from rightful.producers.lesson_hook.artifacts import LessonHook

@@ -178,7 +178,7 @@ def _write(path: str, plan: Plan) -> None:
 
 def _apply(args: argparse.Namespace, books: Books) -> int:
     from rightful.cli import backfilled
-    from rightful.ledger.log import now_us
+    from rightful.log.log import now_us
     from rightful.reports.backfill import apply
 
     plan = _plan_to_apply(args, books)
@@ -229,7 +229,7 @@ def publish(args: argparse.Namespace, ledger: Ledger, asked: Asked) -> tuple[Don
         BackfillRefusedError: The plan is refused. Nothing was written.
         TargetError: The file is not one that can be written.
     """
-    from rightful.ledger.log import now_us
+    from rightful.log.log import now_us
     from rightful.reports.backfill import apply, target
     from rightful.reports.backfill.shelf import Shelf
 
@@ -257,7 +257,7 @@ def _same_question(plan: Plan, asked: Asked) -> bool:
 
 def _rollback(args: argparse.Namespace, books: Books) -> int:
     from rightful.cli import backfilled
-    from rightful.ledger.log import now_us
+    from rightful.log.log import now_us
     from rightful.reports.backfill import apply, status
 
     done = apply.rollback(books, args.target, now_us, publication=args.publication, force=args.force)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rightful.app import Ledger
     from rightful.cli.logs import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.rows import Receipt
 
 FOLDER = ".rightful"
 """Name of a ledger's folder where nobody names another."""

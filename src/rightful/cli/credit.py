@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import argparse
 
     from rightful.app import Ledger
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.rows import Receipt
     from rightful.producers.credit import Asked, Exposure, Records
     from rightful.producers.sequences import Said
     from rightful.reports.backfill.apply import Done
@@ -252,7 +252,7 @@ def _opened(args: argparse.Namespace) -> Ledger:
 
 
 def _append(args: argparse.Namespace, ledger: Ledger, asked: Asked, exposure: Exposure, said: Said) -> list[Receipt]:
-    from rightful.ledger.log import now_us
+    from rightful.log.log import now_us
     from rightful.producers import credit
 
     if not exposure.stands or (said.reward is None and said.outcome is None):

@@ -16,7 +16,7 @@ from rightful.reports.explain.words import bin_name
 
 if TYPE_CHECKING:
     from rightful.app import Ledger
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.rows import Receipt
     from rightful.producers.sequences import Said
     from rightful.projections.facts import Facts
     from rightful.reports.explain.case import Case

@@ -10,7 +10,7 @@ from rightful.errors import UsageError
 
 if TYPE_CHECKING:
     from rightful.app import Ledger
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
     from rightful.policies import Policy
     from rightful.projections.facts import Facts
 

@@ -11,7 +11,7 @@ from rightful.cli.history_seen import Seen
 from rightful.cli.laid import put, time
 from rightful.histories.beside import Beside
 from rightful.histories.history import Told
-from rightful.ledger.refine import is_placeholder
+from rightful.log.refine import is_placeholder
 from rightful.projections.histories.items import ItemKey
 from rightful.projections.histories.whole import Compaction
 from rightful.projections.transcripts.telling import NO_AGENTS

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from rightful.errors import InvalidEventError
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
     from rightful.producers.claude_hook.cursor import Cursor, Taken
     from rightful.producers.spool.keeping import Spool
     from rightful.recorders.recorder import LMDBRecorder
@@ -329,7 +329,7 @@ class _Taking:
         from pathlib import Path
 
         from rightful.errors import BusyError
-        from rightful.ledger.log import Log
+        from rightful.log.log import Log
         from rightful.recorders.recorder import LMDBRecorder
 
         recorder = self._recorder = LMDBRecorder(Path(path))

@@ -16,7 +16,7 @@ from rightful import content, limits
 from rightful.cli import common, logs
 from rightful.cli.lines import Line, batches
 from rightful.errors import InvalidEventError, StorageError, UsageError
-from rightful.ledger.recorded import Receipt
+from rightful.log.rows import Receipt
 
 if TYPE_CHECKING:
     import argparse

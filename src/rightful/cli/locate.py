@@ -100,7 +100,7 @@ def _places(args: argparse.Namespace, ledger: Ledger | None, *more: str | None) 
 
 def _session(args: argparse.Namespace) -> int:
     from rightful.cli import located, tables
-    from rightful.ledger.log import now_us
+    from rightful.log.log import now_us
     from rightful.reports.locate import binding, locating
 
     with _ledger(args) as ledger:
@@ -155,7 +155,7 @@ def _begun(ledger: Ledger, asked: str) -> str | None:
 def _missing(args: argparse.Namespace) -> int:
     from rightful import limits
     from rightful.cli import located, tables
-    from rightful.ledger.log import now_us
+    from rightful.log.log import now_us
     from rightful.reports.backfill import references, target
     from rightful.reports.locate import binding, locating, records
 

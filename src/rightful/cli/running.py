@@ -11,7 +11,7 @@ from rightful import limits
 from rightful.cli import common
 from rightful.errors import StorageError, UsageError
 from rightful.identity import is_session
-from rightful.ledger.log import now_us
+from rightful.log.log import now_us
 from rightful.producers.running import commits as running_commits
 from rightful.producers.running import folder as running_folder
 from rightful.producers.running import git as running_git

@@ -13,9 +13,9 @@ import msgspec
 
 from rightful import content
 from rightful.histories.reading import chain
-from rightful.ledger.classify import ACCEPTED
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Stored
+from rightful.log.classify import ACCEPTED
+from rightful.log.log import Log
+from rightful.log.rows import Stored
 from rightful.projections.histories.telling import TOLD
 
 _DEFERRED, _STARTED = "compaction.deferred", "session.started"

@@ -24,8 +24,8 @@ from rightful.histories.sending import any_of, send
 from rightful.histories.showing import affects, is_little, showing
 from rightful.histories.views import Kept, Views
 from rightful.identity import composite_key, event_id
-from rightful.ledger.log import Clock, Log, now_us
-from rightful.ledger.recorded import Receipt, Stored
+from rightful.log.log import Clock, Log, now_us
+from rightful.log.rows import Receipt, Stored
 from rightful.parts import Covers, HistoryRead
 from rightful.projections.histories.fold import CHANGES, HISTORY
 from rightful.projections.histories.items import Item, ItemKey, objects

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rightful.histories.histories import Histories
     from rightful.histories.history import FullHistory, History
-    from rightful.ledger.log import Clock, Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.log import Clock, Log
+    from rightful.log.rows import Receipt
     from rightful.tokens import Batch, Token, Without
 
 

@@ -9,10 +9,10 @@ from msgspec import structs
 from rightful.envelope import body_of
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
-from rightful.ledger.classify import ACCEPTED
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Stored
-from rightful.ledger.withdrawals import WITHDRAWAL, in_force, replacements, withdrawal_of
+from rightful.log.classify import ACCEPTED
+from rightful.log.log import Log
+from rightful.log.rows import Stored
+from rightful.log.withdrawals import WITHDRAWAL, in_force, replacements, withdrawal_of
 from rightful.projections.histories.fold import ASIDE, HISTORY, Fold, Shown
 from rightful.projections.histories.telling import TOLD
 from rightful.tokens import Without

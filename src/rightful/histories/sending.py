@@ -9,8 +9,8 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from rightful import limits
 from rightful.errors import OutcomeUnknownError
 from rightful.events import Event
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Receipt, Stored, valid
+from rightful.log.log import Log
+from rightful.log.rows import Receipt, Stored, valid
 
 
 def send(

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 
 from rightful import limits
 from rightful.histories.reading import AgainError, folded, follow, take
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Stored
+from rightful.log.log import Log
+from rightful.log.rows import Stored
 from rightful.projections.histories.fold import Fold
 from rightful.recorders.critical import run_locked
 

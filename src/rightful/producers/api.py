@@ -22,8 +22,8 @@ from rightful import events, times
 from rightful.errors import InvalidEventError
 from rightful.events import Event
 from rightful.identity import PRODUCER, composite_key
-from rightful.ledger.log import Clock, Log, now_us
-from rightful.ledger.recorded import Receipt, valid
+from rightful.log.log import Clock, Log, now_us
+from rightful.log.rows import Receipt, valid
 from rightful.parts import ArmShown, Evidence, Relation
 from rightful.producers.regrading import Grading
 

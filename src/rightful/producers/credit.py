@@ -35,8 +35,8 @@ from rightful.producers.sequences import Grade, Grader, Said, graded_again, grad
 from rightful.producers.session_records import overall, started_text
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
 
 PRODUCER = "credit"
 """The producer of its exposures and grades."""

@@ -11,8 +11,8 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from rightful.errors import ConditionFailedError, UsageError
 from rightful.events import GradeRecorded, GradeRetracted
 from rightful.identity import composite_key
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Receipt, Recorded, valid
+from rightful.log.log import Log
+from rightful.log.rows import Receipt, Recorded, valid
 
 TYPES: Final = ("grade.recorded", "grade.retracted")
 ATTEMPTS: Final = 100

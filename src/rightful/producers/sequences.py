@@ -16,7 +16,7 @@ from rightful import times
 from rightful.events import GradeRecorded, GradeRetracted
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
 
 GRADES = ("grade.recorded", "grade.retracted")
 """The types that have a `seq`."""

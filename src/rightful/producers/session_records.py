@@ -41,7 +41,7 @@ import msgspec
 from rightful import content, limits, times, wire
 from rightful.errors import InvalidEventError
 from rightful.identity import event_id
-from rightful.ledger.recorded import Receipt
+from rightful.log.rows import Receipt
 from rightful.producers.fields import digest, doubt_of, key_of, moment_us, session_of, shaped
 from rightful.producers.gptme.times import local_us
 from rightful.producers.importing.files import Problem
@@ -51,7 +51,7 @@ from rightful.producers.native_names import native_name
 from rightful.producers.sequences import CORRECTS, ROW_AT, Grade, Grader, Said, graded_again, graders_of
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
     from rightful.producers.importing.files import Found
 
 PRODUCER = "session-records"

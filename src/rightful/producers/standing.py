@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
-from rightful.ledger.recorded import Recorded, checked, found_by, recorded
+from rightful.log.rows import Recorded, checked, found_by, recorded
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
 
 
 def rows_of(log: Log, *types: str) -> Iterator[Recorded]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rightful import times
 from rightful.errors import UpgradeError
 from rightful.events import TranscriptBound, TranscriptUnbound
-from rightful.ledger.recorded import RawEvent, Recorded
+from rightful.log.rows import RawEvent, Recorded
 
 TYPES = ("transcript.bound", "transcript.unbound")
 """What it folds."""

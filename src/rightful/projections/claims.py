@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rightful.envelope import SALT_BYTES, body_of
 from rightful.identity import split_session
-from rightful.ledger.recorded import Page
+from rightful.log.rows import Page
 
 if TYPE_CHECKING:
     from rightful.projections.facts import Facts

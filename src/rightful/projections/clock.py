@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.projections.facts import CLOCK_ROWS, Facts
 from rightful.projections.fold import told_us
 

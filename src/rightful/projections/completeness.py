@@ -32,8 +32,8 @@ from typing import Literal
 from msgspec import Struct
 
 from rightful.envelope import body_of
-from rightful.ledger.recorded import Stored
-from rightful.ledger.withdrawals import Withdrawal, in_force, withdrawal_of
+from rightful.log.rows import Stored
+from rightful.log.withdrawals import Withdrawal, in_force, withdrawal_of
 from rightful.session_errors import IncompleteTranscriptError
 from rightful.transcript_events import OVERWRITING
 

@@ -16,7 +16,7 @@ from rightful import times
 from rightful.envelope import Envelope
 from rightful.events import NOT_OURS
 from rightful.identity import is_exact
-from rightful.ledger.classify import ACCEPTED
+from rightful.log.classify import ACCEPTED
 from rightful.parts import BalanceArm, BalanceContext
 from rightful.projections import turn_rows
 from rightful.projections.claims import Claim

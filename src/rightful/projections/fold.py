@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rightful.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope, body_kind, body_of
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
-from rightful.ledger.recorded import Page
+from rightful.log.rows import Page
 from rightful.projections import claims
 from rightful.projections.batches import add_exposures, add_grades, batch_of, is_plain
 from rightful.projections.facts import Facts

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from rightful.identity import sanitised, split_session
-from rightful.ledger.recorded import Page
+from rightful.log.rows import Page
 from rightful.projections.columns import Column, Ints, Mask
 from rightful.projections.texts import Texts
 

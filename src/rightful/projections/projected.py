@@ -17,9 +17,9 @@ from msgspec import structs
 from rightful import times
 from rightful.errors import RightfulError, UsageError
 from rightful.events import EventWithdrawn
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import recorded
-from rightful.ledger.withdrawals import WITHDRAWAL
+from rightful.log.log import Log
+from rightful.log.rows import recorded
+from rightful.log.withdrawals import WITHDRAWAL
 from rightful.policies import Policy
 from rightful.projections.clock import latest_at_us, position_at
 from rightful.projections.facts import Facts

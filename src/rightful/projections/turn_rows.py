@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rightful.errors import UpgradeError
-from rightful.ledger.recorded import Page, Stored
-from rightful.ledger.withdrawals import WITHDRAWAL, withdrawal_of
+from rightful.log.rows import Page, Stored
+from rightful.log.withdrawals import WITHDRAWAL, withdrawal_of
 from rightful.projections.columns import Table
 from rightful.projections.completeness import (
     COUNTED,

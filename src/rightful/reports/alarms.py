@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rightful import limits, times
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.policies import RULES
 from rightful.projections.facts import Balance
 from rightful.projections.paying import canonical_arms, crossed

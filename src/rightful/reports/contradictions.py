@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from rightful import limits
 from rightful.events import SessionEnded, SessionStarted, ToolCallSnapshotted, ToolResultSnapshotted, TranscriptBound
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Recorded
+from rightful.log.log import Log
+from rightful.log.rows import Recorded
 from rightful.projections.claims import FIELD, named_by
 from rightful.reports.coverage import Alarm
 

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from rightful import times
-from rightful.ledger.classify import ACCEPTED
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Stored
+from rightful.log.classify import ACCEPTED
+from rightful.log.log import Log
+from rightful.log.rows import Stored
 from rightful.projections import bindings
 from rightful.projections.completeness import HISTORY, State
 from rightful.projections.facts import Facts

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rightful import limits
 from rightful.events import SessionEnded, SessionStarted
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.producers.running import lives as running_lives
 from rightful.producers.running import run as running
 from rightful.reports.coverage import Alarm

@@ -49,8 +49,8 @@ from rightful.producers.importing.readers import Origin, Reader, Wire
 from rightful.transcript_events import OVERWRITING, REPEATED
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
     from rightful.producers.importing.files import Found
 
 PRODUCER = "agenta"

@@ -23,7 +23,7 @@ from rightful import times
 from rightful.errors import InvalidEventError
 from rightful.events import NOT_OURS, BalanceOpened, PosteriorPublished
 from rightful.identity import event_id
-from rightful.ledger.recorded import Receipt
+from rightful.log.rows import Receipt
 from rightful.producers.bandits.documents import ARM_KEYS, Opened
 from rightful.producers.fields import key_of, moment_us
 from rightful.producers.importing.files import Problem
@@ -31,8 +31,8 @@ from rightful.producers.importing.loop import STDIN, End, Origin, Plan, Reader, 
 from rightful.producers.standing import rows_of
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Recorded
+    from rightful.log.log import Log
+    from rightful.log.rows import Recorded
     from rightful.producers.importing.files import Found
 
 PRODUCER = "bandit-state"

@@ -54,8 +54,8 @@ from rightful.producers.importing.readers import APPENDED, End, GrowingReader, G
 from rightful.producers.telling.parts import ITEMS
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
 
 _ENVELOPE = frozenset(
     {

@@ -54,8 +54,8 @@ from rightful.producers.telling.parts import ITEMS, Part, data, extra, withdrawn
 from rightful.producers.telling.times import LineTimes
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
 
 NAMESPACE = "codex"
 """The namespace of the sessions it names."""

@@ -59,8 +59,8 @@ from rightful.producers.telling.parts import ITEMS, Part, extra, withdrawn, with
 from rightful.producers.telling.times import LineTimes
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
 
 NAMESPACE = "copilot"
 """The namespace of the sessions it names."""

@@ -34,8 +34,8 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from rightful import content, times
 from rightful.errors import ConditionFailedError, UsageError
 from rightful.identity import event_id
-from rightful.ledger.log import Clock, Log, now_us
-from rightful.ledger.recorded import Receipt, valid
+from rightful.log.log import Clock, Log, now_us
+from rightful.log.rows import Receipt, valid
 from rightful.producers.fields import key_of
 from rightful.producers.handoffs import rows
 from rightful.producers.handoffs.facts import (

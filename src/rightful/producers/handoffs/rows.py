@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from rightful.events import HandoffTaken, HandoffWritten
 from rightful.identity import event_id
-from rightful.ledger.classify import ACCEPTED
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Recorded, recorded
+from rightful.log.classify import ACCEPTED
+from rightful.log.log import Log
+from rightful.log.rows import Recorded, recorded
 from rightful.producers.fields import key_of
 from rightful.producers.handoffs.facts import Facts, recorded_facts
 

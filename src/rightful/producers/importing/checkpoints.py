@@ -37,7 +37,7 @@ from rightful.producers.importing.growing import Lines, Place, Readable
 from rightful.producers.importing.renewal import Derived, Renewal
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
     from rightful.producers.importing.readers import GrowingKind
 
 FOLDER = "imports"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
     from typing import BinaryIO
 
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
     from rightful.producers.importing.files import OpenFile
     from rightful.producers.importing.loop import Import
 

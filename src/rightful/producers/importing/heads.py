@@ -22,14 +22,14 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from rightful import content
 from rightful.envelope import body_of
 from rightful.identity import event_id
-from rightful.ledger.recorded import Receipt
+from rightful.log.rows import Receipt
 from rightful.producers.fields import key_of
 from rightful.producers.importing.readers import Plan
 from rightful.producers.telling.parts import ITEMS
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Stored
+    from rightful.log.log import Log
+    from rightful.log.rows import Stored
     from rightful.producers.importing.readers import Wire
 
 _COMPACTED, _POPPED, _WITHDRAWN = "history.compacted", "history.popped", "event.withdrawn"

@@ -42,7 +42,7 @@ from rightful.producers.importing.run import Run
 from rightful.producers.importing.sqlite import HEADER, SUFFIXES
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
     from rightful.producers.importing.checkpoints import Checkpoint, Checkpoints
 
 __all__ = [

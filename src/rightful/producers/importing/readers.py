@@ -16,8 +16,8 @@ from rightful.producers.importing.files import Found, Problem
 if TYPE_CHECKING:
     from eventsourcing.dcb.api import DCBQuery
 
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
 
 Grows = Literal["appended", "rewritten"]
 APPENDED: Grows = "appended"

@@ -35,15 +35,15 @@ from rightful import limits, times
 from rightful.envelope import body_of
 from rightful.errors import InvalidEventError
 from rightful.identity import composite_key, event_id
-from rightful.ledger.withdrawals import WITHDRAWAL, Withdrawal, withdrawal_of
+from rightful.log.withdrawals import WITHDRAWAL, Withdrawal, withdrawal_of
 from rightful.producers.fields import moment_us
 from rightful.producers.importing.files import Found
 from rightful.producers.importing.readers import Former, GrowingReader, Wire
 
 if TYPE_CHECKING:
     from rightful.envelope import Envelope
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
 
 _BITS = 8
 _NAMES_OTHERS = frozenset({WITHDRAWAL, "session.linked", "session.unlinked"})

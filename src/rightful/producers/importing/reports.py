@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rightful import limits
-from rightful.ledger.classify import STANDS
-from rightful.ledger.recorded import Receipt
+from rightful.log.classify import STANDS
+from rightful.log.rows import Receipt
 from rightful.producers.importing.files import Problem
 
 NOTE, PASSED_OVER = "note: ", "passed over: "

@@ -16,8 +16,8 @@ from rightful.producers.importing.renewal import Ranges
 from rightful.producers.importing.reports import PASSED_OVER, Answers, FileReport, Told, is_stored
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
     from rightful.producers.importing.readers import End, GrowingReader, Kind, NotYetError, Reader, Wire
     from rightful.producers.importing.renewal import Derived, Renewal
 

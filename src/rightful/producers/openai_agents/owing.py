@@ -10,7 +10,7 @@ from rightful import limits, times
 from rightful.errors import OutcomeUnknownError
 from rightful.events import CompactionDeferred, HistoryAppended
 from rightful.identity import composite_key
-from rightful.ledger.log import now_us
+from rightful.log.log import now_us
 from rightful.producers.openai_agents import provider
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from rightful.producers.openai_agents_files.tables import MAIN, Store, branches_
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
     from rightful.producers.importing.databases import Share
     from rightful.producers.importing.readers import Origin, Reader
     from rightful.producers.importing.run import Run

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rightful.events import Event, HistoryAppended, HistoryForked, HistoryPopped, SessionStarted
-from rightful.ledger.classify import ACCEPTED
+from rightful.log.classify import ACCEPTED
 from rightful.producers.openai_agents_files.tables import Row
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Recorded
+    from rightful.log.log import Log
+    from rightful.log.rows import Recorded
 
 NAMESPACE = "openai-agents"
 """The namespace of the sessions, and the harness that their starts tell."""

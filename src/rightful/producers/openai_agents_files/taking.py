@@ -24,7 +24,7 @@ from rightful.producers.openai_agents_files.writing import Writing
 from rightful.producers.standing import rows_of
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
     from rightful.producers.importing.readers import Wire
     from rightful.producers.importing.run import Run
     from rightful.producers.openai_agents_files.kind import Conversation

@@ -17,8 +17,8 @@ from rightful.producers.importing.readers import Plan, Reader
 from rightful.producers.openai_agents_files.known import HISTORY, NAMESPACE, PRODUCER, ItemKey
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
     from rightful.producers.importing.files import Found, Problem
     from rightful.producers.importing.readers import Wire
     from rightful.producers.importing.run import Run

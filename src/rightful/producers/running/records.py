@@ -23,12 +23,12 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from rightful import limits, times
 from rightful.errors import ConditionFailedError, OutcomeUnknownError
 from rightful.events import SessionLinked, SessionStarted, TranscriptBound
-from rightful.ledger.recorded import valid
+from rightful.log.rows import valid
 from rightful.producers.fields import key_of
 from rightful.producers.running.run import PRODUCER, Identity
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
     from rightful.producers.running.commits import Commit, Made
     from rightful.producers.running.git import Repository
     from rightful.producers.running.transcripts import Owned, Sought

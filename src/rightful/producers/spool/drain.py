@@ -22,7 +22,7 @@ from rightful.producers.importing.files import opened
 from rightful.producers.spool.keeping import EVENTS, INPUT, Drained, append, read, set_aside_file
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
+    from rightful.log.log import Log
     from rightful.producers.spool.keeping import Wire
 
 _FROM = re.compile(r"\.(?P<at>[0-9]{1,15})(?P<bad>b?)(?=\.events\.jsonl\Z)")

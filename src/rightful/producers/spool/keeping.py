@@ -25,8 +25,8 @@ from rightful import limits
 from rightful.producers.spool.places import PATHS, Places
 
 if TYPE_CHECKING:
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
 
 Wire = dict[str, Any]
 

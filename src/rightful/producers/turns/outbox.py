@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rightful import limits
 from rightful.errors import ForkedError, InvalidEventError, RightfulError, StorageError, UsageError
-from rightful.ledger.recorded import valid
+from rightful.log.rows import valid
 from rightful.session_errors import BacklogError
 
 if TYPE_CHECKING:
     from rightful.event_base import Event
-    from rightful.ledger.log import Log
-    from rightful.ledger.recorded import Receipt
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
 
 Answer = Future["Receipt"]
 """Holds the receipt of an event once it is durable."""

@@ -34,7 +34,7 @@ from rightful.envelope import body_kind, encode_body
 from rightful.errors import RightfulError, UsageError
 from rightful.event_base import Event
 from rightful.identity import composite_key
-from rightful.ledger.log import Clock, Log
+from rightful.log.log import Clock, Log
 from rightful.producers.turns.outbox import Answer, Outbox
 
 _OURS = ("type", "producer", "id", "key", "session", "turn", "index")

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from rightful.envelope import SCHEMAS, VERSION, body_of
-from rightful.ledger.classify import ACCEPTED
-from rightful.ledger.recorded import Stored
+from rightful.log.classify import ACCEPTED
+from rightful.log.rows import Stored
 from rightful.projections.histories.items import ERASED, Item, ItemKey, ghost, item_of
 from rightful.projections.histories.telling import TOLD, Telling
 from rightful.projections.histories.view import Change, Taken, View, summary_of

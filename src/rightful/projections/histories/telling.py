@@ -9,7 +9,7 @@ import msgspec
 
 from rightful import content
 from rightful.envelope import body_of
-from rightful.ledger.recorded import Stored
+from rightful.log.rows import Stored
 from rightful.projections.histories.items import Item, item_of
 
 TOLD = frozenset({"message.recorded", "thought.recorded", "tool_call.snapshotted", "tool_result.snapshotted"})

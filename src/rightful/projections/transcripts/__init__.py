@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rightful.ledger.recorded import Stored
+from rightful.log.rows import Stored
 from rightful.projections.completeness import completeness_of
 from rightful.projections.transcripts.beside import put_beside
 from rightful.projections.transcripts.calls import calls_of, withdrawn_calls

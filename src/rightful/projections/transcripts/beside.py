@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import UNSET, structs
 
-from rightful.ledger.recorded import Stored
+from rightful.log.rows import Stored
 from rightful.projections.transcripts.entries import Ended, Started, Transcript
 from rightful.projections.transcripts.facts import said
 

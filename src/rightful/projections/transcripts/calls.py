@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 
-from rightful.ledger.refine import grows
+from rightful.log.refine import grows
 from rightful.projections.transcripts.parts import Part
 
 

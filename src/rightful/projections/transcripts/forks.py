@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from rightful.ledger.recorded import Stored
+from rightful.log.rows import Stored
 from rightful.projections.transcripts.facts import Fact, Gathered
 
 RowsOf = Callable[[str, int], Iterable[Stored]]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from rightful.errors import UsageError
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import Stored
+from rightful.log.log import Log
+from rightful.log.rows import Stored
 from rightful.projections.completeness import WORST, Completeness
 from rightful.projections.completeness import require_complete as refuse_holes
 from rightful.projections.facts import RELATIONS, Facts

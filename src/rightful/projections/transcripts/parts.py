@@ -7,7 +7,7 @@ from typing import Any
 
 from rightful import content as contents
 from rightful.errors import InvalidEventError
-from rightful.ledger.refine import is_placeholder
+from rightful.log.refine import is_placeholder
 from rightful.projections.transcripts.facts import Fact
 
 FIELDS: dict[str, tuple[str, ...]] = {

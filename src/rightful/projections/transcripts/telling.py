@@ -11,8 +11,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from rightful import limits
-from rightful.ledger.recorded import Stored
-from rightful.ledger.refine import grows
+from rightful.log.refine import grows
+from rightful.log.rows import Stored
 from rightful.projections.transcripts.calls import Call, named_call, place_of, shown_first
 from rightful.projections.transcripts.entries import Entry, Row
 from rightful.projections.transcripts.facts import TOLD, Fact, said

@@ -18,8 +18,8 @@ from msgspec import Struct
 from rightful import times
 from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError, UsageError
 from rightful.identity import composite_key, event_id
-from rightful.ledger.log import Clock
-from rightful.ledger.recorded import Receipt
+from rightful.log.log import Clock
+from rightful.log.rows import Receipt
 from rightful.policies import RULES
 from rightful.reports.backfill import target
 from rightful.reports.backfill.backup import Backup

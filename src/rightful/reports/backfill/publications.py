@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rightful.errors import InvalidEventError
 from rightful.events import PosteriorPublished
 from rightful.identity import composite_key, event_id
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 
 PRODUCER = "backfill"
 """The producer of publications."""

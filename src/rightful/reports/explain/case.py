@@ -14,7 +14,7 @@ import numpy as np
 
 from rightful import limits, times
 from rightful.envelope import Envelope
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.policies import Policy
 from rightful.projections.columns import Ints, Mask
 from rightful.projections.facts import ERASED, EVIDENCE, RELATIONS, Facts

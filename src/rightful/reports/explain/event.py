@@ -12,9 +12,9 @@ import numpy as np
 from rightful import times
 from rightful.errors import UsageError
 from rightful.events import TYPES
-from rightful.ledger.classify import ACCEPTED
-from rightful.ledger.log import Log
-from rightful.ledger.recorded import RawEvent, Recorded, Stored, recorded
+from rightful.log.classify import ACCEPTED
+from rightful.log.log import Log
+from rightful.log.rows import RawEvent, Recorded, Stored, recorded
 from rightful.policies import EventDecay, Policy
 from rightful.projections.facts import Facts
 from rightful.projections.fold import WITHDRAWABLE

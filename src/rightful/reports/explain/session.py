@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from rightful.errors import UsageError
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.policies import Policy
 from rightful.projections.facts import Facts
 from rightful.projections.names import NOT_MENTIONED

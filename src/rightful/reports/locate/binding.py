@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from rightful import times
 from rightful.identity import composite_key
-from rightful.ledger.log import Clock, Log
-from rightful.ledger.recorded import Receipt
+from rightful.log.log import Clock, Log
+from rightful.log.rows import Receipt
 from rightful.producers.finding.evidence import evidence_of, hashed
 from rightful.reports.locate.ranks import WORDS
 from rightful.reports.locate.verdicts import Answer

@@ -12,7 +12,7 @@ import msgspec
 from rightful import limits
 from rightful.errors import UsageError
 from rightful.identity import is_session, split_session
-from rightful.ledger.log import Log
+from rightful.log.log import Log
 from rightful.producers.finding import layouts, scanning
 from rightful.producers.finding.evidence import FileEvidence, hashed
 from rightful.producers.finding.layouts import Root

@@ -14,7 +14,7 @@ from rightful import limits, times
 from rightful.errors import InvalidEventError
 from rightful.events import SessionEnded, SessionLinked, SessionStarted, SessionUnlinked
 from rightful.identity import is_session, split_session
-from rightful.ledger.recorded import Recorded
+from rightful.log.rows import Recorded
 from rightful.producers.fields import moment_us, session_of
 from rightful.producers.native_names import native_name
 from rightful.producers.running import run as running

@@ -23,12 +23,12 @@ from rightful import limits, wire
 from rightful.envelope import SALT_BYTES, SCHEMAS, Envelope
 from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnknownError, UsageError
 from rightful.events import TYPES, Event
-from rightful.ledger.classify import NEW, Candidate, Verdict, classify
-from rightful.ledger.recorded import Page, Receipt, Recorded, Stored, checked, found_by, page_of, recorded
+from rightful.log.classify import NEW, Candidate, Verdict, classify
+from rightful.log.rows import Page, Receipt, Recorded, Stored, checked, found_by, page_of, recorded
 from rightful.recorders.port import LedgerEvent, LedgerRecorder, Row, View
 
 if TYPE_CHECKING:
-    from rightful.ledger.follow import Following
+    from rightful.log.follow import Following
 
 _CANNOT_STAND = "[\ud800-\udfff]"  # in no name that was ever stored, and in no key of an index
 
@@ -287,7 +287,7 @@ class Log:
         """
         wanted = _types(types)
 
-        from rightful.ledger.follow import Following
+        from rightful.log.follow import Following
 
         def between(start: int, end: int) -> Iterator[Recorded]:
             return self.read(session=session, types=wanted, after=start, until=end)

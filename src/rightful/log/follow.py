@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
-from rightful.ledger.recorded import Recorded
+from rightful.log.rows import Recorded
 from rightful.recorders.port import LedgerRecorder
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import msgspec
 
 from rightful.envelope import commitment
-from rightful.ledger.recorded import Stored
-from rightful.ledger.refine import GROWING, refines
+from rightful.log.refine import GROWING, refines
+from rightful.log.rows import Stored
 
 ACCEPTED = frozenset({"appended", "refined", "reemitted"})
 """The outcomes whose content is shown; the newest such row of an id is what it says now."""

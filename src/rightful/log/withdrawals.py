@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from rightful.envelope import body_of
-from rightful.ledger.classify import ACCEPTED
-from rightful.ledger.recorded import Stored
+from rightful.log.classify import ACCEPTED
+from rightful.log.rows import Stored
 
 WITHDRAWAL = "event.withdrawn"
 """The type of the event that withdraws a revision of another."""
