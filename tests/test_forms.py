@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Meta, Struct, field
 
-from rightful.forms import explained
+from rightful.allowed_values import explained
 
 
 class Round(Struct, tag_field="form", tag="round"):

@@ -12,8 +12,8 @@ from tests.ledger.facts import call, exposure, fact, grade, message
 from rightful import limits, wire
 from rightful.errors import InvalidEventError
 from rightful.events import EventWithdrawn, ExposureRecorded, GradeRecorded, HistoryAppended, HistoryPopped
+from rightful.field_types import ArmShown, HistoryRead, ItemRange
 from rightful.identity import event_id
-from rightful.parts import ArmShown, HistoryRead, ItemRange
 from rightful.times import at_of
 
 AT = datetime(2026, 8, 1, 10, 15, tzinfo=UTC)

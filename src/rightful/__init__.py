@@ -24,9 +24,9 @@ if TYPE_CHECKING:
         ToolCallSnapshotted,
         ToolResultSnapshotted,
     )
+    from rightful.field_types import ArmShown
     from rightful.identity import composite_key, event_id
     from rightful.log.rows import RawEvent, Receipt, Recorded
-    from rightful.parts import ArmShown
     from rightful.policies import Policy
     from rightful.producers.api import Producer
     from rightful.projections.posteriors import Posteriors
@@ -65,7 +65,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "rightful.errors": ("InvalidEventError", "RightfulError"),
     "rightful.identity": ("composite_key", "event_id"),
     "rightful.log.rows": ("RawEvent", "Receipt", "Recorded"),
-    "rightful.parts": ("ArmShown",),
+    "rightful.field_types": ("ArmShown",),
     "rightful.policies": ("Policy",),
     "rightful.producers.api": ("Producer",),
     "rightful.projections.posteriors": ("Posteriors",),

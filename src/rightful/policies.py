@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from rightful.allowed_values import explained
 from rightful.content import json_type
 from rightful.errors import PolicyError
-from rightful.forms import explained
 from rightful.identity import has_control, is_session
 
 RULES = 2

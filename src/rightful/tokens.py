@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from rightful import limits
 from rightful.errors import UsageError
-from rightful.parts import Count, Covers, Session, Uuid, Word
+from rightful.field_types import Count, Covers, Session, Uuid, Word
 
 VERSION = 2
 """Newest version of the written form. Version 1 has no commitment."""

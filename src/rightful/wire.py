@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from rightful import content, limits, times
+from rightful.allowed_values import explained
 from rightful.errors import InvalidEventError
 from rightful.events import (
     TYPES,
@@ -28,9 +29,8 @@ from rightful.events import (
     SessionLinked,
     SessionUnlinked,
 )
-from rightful.forms import explained
+from rightful.field_types import Rubric, Sha256, Uri, Uuid
 from rightful.identity import NOT_A_SESSION, PRODUCER, SESSION, canonical_id, event_id, has_control, split_session
-from rightful.parts import Rubric, Sha256, Uri, Uuid
 
 _PLACE = r"(?s)(?P<what>.*) - at (?:`key` in )?`(?P<place>[^`]*)`\Z"  # compiled where an error is explained
 _FORMS = {

@@ -10,7 +10,7 @@ from tests.histories.actors import S, call, histories, output, texts, thought, u
 
 from rightful import limits
 from rightful.errors import InvalidEventError, UsageError
-from rightful.event_base import Event
+from rightful.events.base import Event
 from rightful.session_errors import StaleTokenError, VoidTokenError
 from rightful.tokens import Token, Wrote
 

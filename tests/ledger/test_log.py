@@ -15,10 +15,10 @@ from tests.ledger.memory import MemoryRecorder, MemoryView
 from rightful import envelope, limits
 from rightful.errors import BusyError, ConditionFailedError, OutcomeUnknownError, UsageError
 from rightful.events import ExposureRecorded
+from rightful.field_types import ArmShown
 from rightful.identity import event_id
 from rightful.log.log import Log, now_us
 from rightful.log.rows import Receipt, Stored
-from rightful.parts import ArmShown
 from rightful.recorders.port import Decision
 from rightful.times import at_of, us_of
 

@@ -13,9 +13,9 @@ import rightful
 from rightful import events
 from rightful.errors import ConditionFailedError, InvalidEventError, UsageError
 from rightful.events import Event
+from rightful.field_types import ArmShown
 from rightful.identity import composite_key, event_id
 from rightful.log.log import Log
-from rightful.parts import ArmShown
 from rightful.producers.api import Producer
 from rightful.producers.regrading import ATTEMPTS
 from rightful.times import at_of

@@ -14,7 +14,7 @@ from tests.producers.reading_lines import written
 from rightful import app
 from rightful.app import Ledger
 from rightful.events import HistoryPopped
-from rightful.parts import ItemRange
+from rightful.field_types import ItemRange
 from rightful.producers.copilot.session import Copilot
 
 KEPT = [start(), asked("u1", "a"), turn("t2"), answer("a3", "A"), turned("t4")]

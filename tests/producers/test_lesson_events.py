@@ -10,8 +10,8 @@ from tests.producers.conftest import Importer, said
 
 from rightful.app import Ledger
 from rightful.events import ExposureRecorded, SessionEnded
+from rightful.field_types import ArmShown
 from rightful.identity import composite_key, event_id
-from rightful.parts import ArmShown
 from rightful.producers.fields import digest
 from rightful.producers.lesson_hook import lines as lesson_events
 

@@ -9,7 +9,7 @@ from tests.producers.conftest import Importer
 
 from rightful.app import Ledger
 from rightful.events import ExposureRecorded
-from rightful.parts import ArmShown
+from rightful.field_types import ArmShown
 
 
 def only(ledger: Ledger) -> ExposureRecorded:

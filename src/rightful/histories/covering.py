@@ -9,7 +9,7 @@ import msgspec
 
 from rightful import limits
 from rightful.errors import UsageError
-from rightful.parts import Covers, ItemRange
+from rightful.field_types import Covers, ItemRange
 from rightful.projections.histories.fold import Fold
 from rightful.projections.histories.groups import cuts, whole
 from rightful.projections.histories.items import Item, ItemKey, ranges

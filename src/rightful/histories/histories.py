@@ -15,6 +15,7 @@ from rightful import limits, times
 from rightful.envelope import body_of
 from rightful.errors import ConditionFailedError, UsageError
 from rightful.events import HistoryCleared, HistoryCompacted, HistoryForked, HistoryPopped
+from rightful.field_types import Covers, HistoryRead
 from rightful.histories import telling
 from rightful.histories.covering import covers_of, names_of, seen
 from rightful.histories.history import FullHistory, History
@@ -26,7 +27,6 @@ from rightful.histories.views import Kept, Views
 from rightful.identity import composite_key, event_id
 from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, Stored
-from rightful.parts import Covers, HistoryRead
 from rightful.projections.histories.fold import CHANGES, HISTORY
 from rightful.projections.histories.items import Item, ItemKey, objects
 from rightful.projections.histories.telling import TOLD

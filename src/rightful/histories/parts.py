@@ -11,8 +11,8 @@ import msgspec
 from rightful import content, limits
 from rightful.errors import InvalidEventError, UsageError
 from rightful.events import HistoryAppended
+from rightful.field_types import HistoryRead
 from rightful.identity import composite_key
-from rightful.parts import HistoryRead
 from rightful.tokens import Batch
 
 _HEAD_BYTES = 4_096

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from rightful import events, times
 from rightful.errors import InvalidEventError
 from rightful.events import Event
+from rightful.field_types import ArmShown, Evidence, Relation
 from rightful.identity import PRODUCER, composite_key
 from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, valid
-from rightful.parts import ArmShown, Evidence, Relation
 from rightful.producers.regrading import Grading
 
 if TYPE_CHECKING:

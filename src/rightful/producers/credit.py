@@ -25,8 +25,8 @@ import msgspec
 
 from rightful import times, wire
 from rightful.errors import ConditionFailedError, InvalidEventError, UsageError
+from rightful.field_types import Unit, Word
 from rightful.identity import SANITISERS, event_id, split_session
-from rightful.parts import Unit, Word
 from rightful.producers.fields import digest, key_of, session_of, shaped
 from rightful.producers.importing.files import Found, Problem, objects_of, opened
 from rightful.producers.lesson_hook.artifacts import injected_of, last_pretool_us

@@ -13,8 +13,8 @@ import msgspec
 
 from rightful import limits, times
 from rightful.errors import InvalidEventError
+from rightful.field_types import Arm
 from rightful.identity import NOT_A_SESSION, composite_key, is_session
-from rightful.parts import Arm
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _WORDS_FOR_NONE = frozenset({"none", "null", "undefined", "unknown"})  # of Python, JSON, JavaScript, and people

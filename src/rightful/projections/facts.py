@@ -15,9 +15,9 @@ import numpy as np
 from rightful import times
 from rightful.envelope import Envelope
 from rightful.events import NOT_OURS
+from rightful.field_types import BalanceArm, BalanceContext
 from rightful.identity import is_exact
 from rightful.log.classify import ACCEPTED
-from rightful.parts import BalanceArm, BalanceContext
 from rightful.projections import turn_rows
 from rightful.projections.claims import Claim
 from rightful.projections.columns import Ints, Places, Table

@@ -12,7 +12,7 @@ from tests.producers.openai_agents.providers import user
 from rightful.app import Ledger
 from rightful.errors import UsageError
 from rightful.events import HistoryForked
-from rightful.parts import ItemId
+from rightful.field_types import ItemId
 from rightful.producers.openai_agents import LedgerSession
 
 

@@ -17,7 +17,7 @@ from tests.producers.openai_agents.providers import Provider, always, app, calls
 
 from rightful.app import Ledger
 from rightful.events import HistoryAppended
-from rightful.parts import ItemRange
+from rightful.field_types import ItemRange
 from rightful.producers.openai_agents import LedgerSession, borrowed, proof
 from rightful.producers.openai_agents.proof import prove
 

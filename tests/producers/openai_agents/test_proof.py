@@ -14,7 +14,7 @@ from agents.usage import Usage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rightful.parts import ItemRange
+from rightful.field_types import ItemRange
 from rightful.producers.openai_agents import proof
 from rightful.producers.openai_agents import runs as runs_
 from rightful.producers.openai_agents.proof import Exchange, Mark, mark, matched, prove, ranges, whole

@@ -41,12 +41,12 @@ import msgspec
 
 from rightful import limits, times
 from rightful.errors import InvalidEventError
+from rightful.events.transcript_events import OVERWRITING, REPEATED
 from rightful.identity import canonical_id, event_id
 from rightful.producers.agenta.fields import fields_of
 from rightful.producers.fields import below, digest, key_of, moment_us, session_of, shaped
 from rightful.producers.importing.files import Problem
 from rightful.producers.importing.readers import Origin, Reader, Wire
-from rightful.transcript_events import OVERWRITING, REPEATED
 
 if TYPE_CHECKING:
     from rightful.log.log import Log

@@ -22,10 +22,10 @@ from typing import Any
 from rightful import times, wire
 from rightful.errors import ConditionFailedError, InvalidEventError
 from rightful.events import BanditDecayed, BanditPruned, Event, ExposureRecorded, GradeRecorded
+from rightful.field_types import ArmContext, ArmShown
 from rightful.identity import PRODUCER, composite_key, event_id
 from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, valid
-from rightful.parts import ArmContext, ArmShown
 from rightful.policies import PRESETS
 from rightful.producers.regrading import ATTEMPTS, TYPES, grades_of
 

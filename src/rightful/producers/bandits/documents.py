@@ -35,7 +35,7 @@ from msgspec import UNSET, Struct, UnsetType
 from rightful.content import json_type
 from rightful.errors import InvalidEventError
 from rightful.events import BalanceOpened
-from rightful.parts import BalanceArm, BalanceContext, Context, Count, Positive
+from rightful.field_types import BalanceArm, BalanceContext, Context, Count, Positive
 from rightful.producers.fields import is_utf8, shaped, unfit
 
 JUDGED = ("helpful", "harmful", "false_positive", "noop")

@@ -13,7 +13,7 @@ from rightful.identity import composite_key
 
 if TYPE_CHECKING:
     from rightful import Ledger
-    from rightful.parts import ItemId
+    from rightful.field_types import ItemId
 
 NAMESPACE = "openai-agents"
 """The namespace of the sessions of this SDK."""

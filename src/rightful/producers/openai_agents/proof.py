@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from rightful.parts import Covers, ItemId, ItemRange
+from rightful.field_types import Covers, ItemId, ItemRange
 
 _NOT_SENT = ("_agents_tool_description", "_agents_tool_title", "created_by")  # kept by the SDK, not sent to a model
 _encoded = json.JSONEncoder(sort_keys=True).encode

@@ -19,7 +19,7 @@ from rightful.tokens import Without
 if TYPE_CHECKING:
     from agents import RunContextWrapper
 
-    from rightful.parts import ItemId
+    from rightful.field_types import ItemId
     from rightful.producers.openai_agents.proof import Exchange, Mark, Marker
     from rightful.tokens import Token
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from agents.items import TResponseInputItem
 
     from rightful import Ledger, Recorded
+    from rightful.field_types import ItemId
     from rightful.histories.history import FullHistory, History
-    from rightful.parts import ItemId
     from rightful.producers.openai_agents.proof import Exchange
 
 _SHOWN = 64  # characters of what was given that an error repeats

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from agents.memory import SessionSettings
 
     from rightful import Ledger
+    from rightful.field_types import ItemId
     from rightful.histories.history import History
-    from rightful.parts import ItemId
     from rightful.producers.openai_agents.runs import Runs
     from rightful.tokens import Token
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rightful import limits, times
+from rightful.field_types import Evidence, Relation
 from rightful.identity import is_session
-from rightful.parts import Evidence, Relation
 from rightful.producers.finding.evidence import FileEvidence, Hashed, evidence_of, hashed, sentinel_in
 from rightful.producers.finding.layouts import pointer_of, settled
 from rightful.producers.importing.files import opened

@@ -26,7 +26,7 @@ from rightful.log.rows import valid
 from rightful.session_errors import BacklogError
 
 if TYPE_CHECKING:
-    from rightful.event_base import Event
+    from rightful.events.base import Event
     from rightful.log.log import Log
     from rightful.log.rows import Receipt
 

@@ -32,7 +32,7 @@ from msgspec import structs
 from rightful import content, limits, times, wire
 from rightful.envelope import body_kind, encode_body
 from rightful.errors import RightfulError, UsageError
-from rightful.event_base import Event
+from rightful.events.base import Event
 from rightful.identity import composite_key
 from rightful.log.log import Clock, Log
 from rightful.producers.turns.outbox import Answer, Outbox

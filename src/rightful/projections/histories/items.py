@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rightful import content
-from rightful.parts import ItemRange
+from rightful.field_types import ItemRange
 
 ItemKey = tuple[str, int]
 """The id of an item: its event's id, and its place in that event."""

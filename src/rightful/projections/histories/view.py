@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
-from rightful.parts import ItemRange
+from rightful.field_types import ItemRange
 from rightful.projections.histories.items import ERASED, Item, ItemKey, Pair, ends
 from rightful.projections.histories.whole import Compaction
 

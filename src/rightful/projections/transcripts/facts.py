@@ -14,10 +14,10 @@ from rightful import content
 from rightful.envelope import Envelope, body_of
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
+from rightful.events.transcript_events import OVERWRITING, REPEATED
 from rightful.log.classify import ACCEPTED
 from rightful.log.rows import Stored
 from rightful.log.withdrawals import Withdrawal, in_force, replacements, withdrawal_of
-from rightful.transcript_events import OVERWRITING, REPEATED
 
 TOLD = {
     "message.recorded": "message",

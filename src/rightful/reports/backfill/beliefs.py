@@ -21,7 +21,7 @@ from rightful import times
 from rightful.envelope import Envelope
 from rightful.errors import InvalidEventError
 from rightful.events import BalanceOpened
-from rightful.parts import BalanceArm, BalanceContext
+from rightful.field_types import BalanceArm, BalanceContext
 from rightful.policies import Policy
 from rightful.producers.fields import moment_us
 from rightful.projections.exact import scaled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from rightful.parts import Evidence
+from rightful.field_types import Evidence
 
 
 class Rank(IntEnum):

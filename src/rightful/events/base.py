@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
-from rightful.parts import Index, Producer, Session, Time, Turn
+from rightful.field_types import Index, Producer, Session, Time, Turn
 
 
 class Event(Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):

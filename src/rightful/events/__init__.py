@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, field
 
 from rightful import limits
-from rightful.event_base import Event, SessionEvent
-from rightful.history_events import (
+from rightful.events.base import Event, SessionEvent
+from rightful.events.history_events import (
     CompactionDeferred,
     HandoffTaken,
     HandoffWritten,
@@ -23,7 +23,21 @@ from rightful.history_events import (
     HistoryForked,
     HistoryPopped,
 )
-from rightful.parts import (
+from rightful.events.transcript_events import (
+    DataRecorded,
+    ErrorRecorded,
+    InteractionAnswered,
+    InteractionRequested,
+    MessageRecorded,
+    ThoughtRecorded,
+    ToolCallSnapshotted,
+    ToolResultSnapshotted,
+    TranscriptBound,
+    TranscriptUnbound,
+    TurnEnded,
+    UsageRecorded,
+)
+from rightful.field_types import (
     Arm,
     ArmContext,
     Arms,
@@ -40,20 +54,6 @@ from rightful.parts import (
     Time,
     Unit,
     Word,
-)
-from rightful.transcript_events import (
-    DataRecorded,
-    ErrorRecorded,
-    InteractionAnswered,
-    InteractionRequested,
-    MessageRecorded,
-    ThoughtRecorded,
-    ToolCallSnapshotted,
-    ToolResultSnapshotted,
-    TranscriptBound,
-    TranscriptUnbound,
-    TurnEnded,
-    UsageRecorded,
 )
 
 __all__ = [

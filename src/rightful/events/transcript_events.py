@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from rightful.event_base import SessionEvent
-from rightful.parts import Count, Evidence, Sha256, Time, Turn, Uri, Word
+from rightful.events.base import SessionEvent
+from rightful.field_types import Count, Evidence, Sha256, Time, Turn, Uri, Word
 
 OVERWRITING = "overwriting-store"
 """The name of a `data.recorded` by which a producer says that its source overwrites records by their id.

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from msgspec import field
 
-from rightful.event_base import SessionEvent
-from rightful.parts import Count, Covers, FoundFacts, HistoryRead, Session, Uuid, Word
+from rightful.events.base import SessionEvent
+from rightful.field_types import Count, Covers, FoundFacts, HistoryRead, Session, Uuid, Word
 
 
 class HistoryAppended(SessionEvent, frozen=True, kw_only=True, tag="history.appended"):
