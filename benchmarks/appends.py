@@ -17,8 +17,8 @@ from benchmarks.stores import Twin, append, append_each
 
 import rightful
 from rightful.app import Ledger
+from rightful.encoding.merkle import HASH_BYTES, Frontier
 from rightful.recorders import appender, tables
-from rightful.tree import HASH_BYTES, Frontier
 
 WRITERS = 16
 BATCH = 1_000

@@ -20,10 +20,10 @@ from benchmarks.stores import append, build
 import rightful
 from rightful import limits
 from rightful.app import Ledger
-from rightful.envelope import SALT_BYTES, body_kind, decode
+from rightful.encoding.envelope import SALT_BYTES, body_kind, decode
+from rightful.encoding.merkle import HASH_BYTES, LEAF
 from rightful.events import TYPES
 from rightful.projections.posteriors import Posteriors
-from rightful.tree import HASH_BYTES, LEAF
 
 NEW_EVENTS = 100
 WHAT_IF_PAIRS = 3

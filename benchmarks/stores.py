@@ -23,14 +23,14 @@ from benchmarks.harness import watch
 import rightful
 from rightful import limits
 from rightful.app import Ledger
-from rightful.envelope import read_head
+from rightful.encoding.envelope import read_head
+from rightful.encoding.merkle import HASH_BYTES, Frontier
 from rightful.recorders import files
 from rightful.recorders.kinds import TREE
 from rightful.recorders.moment import Moment, look
 from rightful.recorders.query import raw_rows
 from rightful.recorders.recorder import LMDBRecorder
 from rightful.recorders.tables import LEDGER, Tables, pack_positions, tree_record, word_key
-from rightful.tree import HASH_BYTES, Frontier
 
 TABLES = tuple(LEDGER.tables)
 Entries = list[tuple[bytes, bytes]]

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 from tests.ledger.facts import call, exposure, grade, message
 
-from rightful import envelope, limits, wire
-from rightful.envelope import HEAD_FIELDS, Envelope
+from rightful import limits
+from rightful.encoding import envelope, wire
+from rightful.encoding.envelope import HEAD_FIELDS, Envelope
 from rightful.errors import InvalidEventError, UpgradeError
 from rightful.events import TYPES, EventWithdrawn, ExposureRecorded, GradeRecorded, ToolCallSnapshotted
 

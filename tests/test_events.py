@@ -7,8 +7,8 @@ import typing
 import msgspec
 import pytest
 
+from rightful.encoding.wire import NESTED
 from rightful.events import TYPES, AnyEvent, Event, SessionEvent
-from rightful.wire import NESTED
 
 TAGS = [
     "session.started",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rightful.tree import EMPTY_ROOT, Frontier, leaf_hash, node_hash
+from rightful.encoding.merkle import EMPTY_ROOT, Frontier, leaf_hash, node_hash
 
 # The test vectors of Certificate Transparency: leaves, and the root after each of them.
 VECTORS = [

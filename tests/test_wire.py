@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.ledger.facts import call, exposure, fact, grade, message
 
-from rightful import limits, wire
+from rightful import limits
+from rightful.encoding import wire
 from rightful.errors import InvalidEventError
 from rightful.events import EventWithdrawn, ExposureRecorded, GradeRecorded, HistoryAppended, HistoryPopped
 from rightful.field_types import ArmShown, HistoryRead, ItemRange

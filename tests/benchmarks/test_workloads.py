@@ -19,10 +19,10 @@ from benchmarks.harness import ROOT, Result, Setting, environment
 from benchmarks.stores import Twin, append, append_each, build
 
 import rightful
+from rightful.encoding.merkle import EMPTY_ROOT, HASH_BYTES
 from rightful.recorders.moment import look
 from rightful.recorders.query import raw_rows
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.tree import EMPTY_ROOT, HASH_BYTES
 
 pytestmark = pytest.mark.slow
 

@@ -294,7 +294,7 @@ def newer(ledger: Path) -> None:
     """Append a row of a type that this program does not know."""
     import hashlib
 
-    from rightful.envelope import Envelope, encode
+    from rightful.encoding.envelope import Envelope, encode
     from rightful.recorders.port import LedgerEvent
     from rightful.recorders.recorder import LMDBRecorder
 

@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 import pytest
 from tests.faults.support import event, opened, run
 
+from rightful.encoding.merkle import Frontier, leaf_hash
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.tree import Frontier, leaf_hash
 
 SECTOR: Final = 512
 """What a disk writes whole or not at all; bytes."""

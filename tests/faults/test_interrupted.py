@@ -19,9 +19,9 @@ from tests.faults.interrupting import each_line
 from tests.recorders.turns import served
 
 from rightful import limits
+from rightful.encoding.merkle import LEAF, Frontier
 from rightful.recorders.codec import PlainCodec
 from rightful.recorders.recorder import LMDBRecorder
-from rightful.tree import LEAF, Frontier
 
 WAIT_S = 5
 NEWEST, ALL_EVERY = 3, 20

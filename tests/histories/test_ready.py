@@ -10,7 +10,7 @@ from tests.histories.actors import wire
 
 import rightful
 from rightful import Ledger, limits
-from rightful.envelope import SALT_BYTES
+from rightful.encoding.envelope import SALT_BYTES
 from rightful.log.rows import Stored
 from rightful.projections.histories.fold import Fold
 from rightful.session_errors import RunDiffersError

@@ -12,7 +12,8 @@ from tests.ledger.conftest import START_US
 from tests.ledger.facts import call, exposure, grade
 from tests.ledger.memory import MemoryRecorder, MemoryView
 
-from rightful import envelope, limits
+from rightful import limits
+from rightful.encoding import envelope
 from rightful.errors import BusyError, ConditionFailedError, OutcomeUnknownError, UsageError
 from rightful.events import ExposureRecorded
 from rightful.field_types import ArmShown

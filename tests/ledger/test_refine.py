@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.ledger.facts import exposure, fact
 
-from rightful import wire
-from rightful.envelope import encode_body
+from rightful.encoding import wire
+from rightful.encoding.envelope import encode_body
 from rightful.log.refine import GROWING, PLACEHOLDERS, is_placeholder, refines
 
 CALL, RESULT, MESSAGE, USAGE = "tool_call.snapshotted", "tool_result.snapshotted", "message.recorded", "usage.recorded"

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rightful import content, envelope, wire
+from rightful import content
+from rightful.encoding import envelope, wire
 from rightful.events import BalanceOpened
 from rightful.producers.bandits.documents import Opened, document, form_of
 

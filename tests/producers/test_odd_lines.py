@@ -17,7 +17,7 @@ from tests.producers import test_claude_code_growth, test_transcripts_growth
 from tests.producers.growing import kind_of
 from tests.producers.reading_lines import SAMPLES, Row
 
-from rightful import wire
+from rightful.encoding import wire
 from rightful.errors import InvalidEventError
 from rightful.producers.importing.files import Found, Problem
 from rightful.producers.importing.readers import End, Origin

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.amounts import examples
 from tests.producers.conftest import KINDS, Importer
 
-from rightful import wire
+from rightful.encoding import wire
 from rightful.errors import InvalidEventError
 from rightful.producers.bandits.state import BanditState
 from rightful.producers.importing.files import Found, Problem

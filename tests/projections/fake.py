@@ -7,8 +7,9 @@ from typing import Any
 
 from tests.oracle_facts import Line
 
-from rightful import times, wire
-from rightful.envelope import SALT_BYTES, Envelope, commitment, encode_body
+from rightful import times
+from rightful.encoding import wire
+from rightful.encoding.envelope import SALT_BYTES, Envelope, commitment, encode_body
 from rightful.errors import InvalidEventError
 from rightful.log.rows import Page, Recorded, Stored
 

@@ -8,7 +8,7 @@ import pytest
 from tests.histories.actors import S, call, histories, output, texts, user, wire, word
 from tests.ledger.memory import MemoryRecorder
 
-from rightful import envelope
+from rightful.encoding import envelope
 from rightful.errors import UpgradeError
 from rightful.histories import reading
 from rightful.histories.histories import Histories

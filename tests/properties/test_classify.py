@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.ledger.facts import fact
 from tests.ledger.memory import MemoryRecorder
 
-from rightful import wire
-from rightful.envelope import encode_body
+from rightful.encoding import wire
+from rightful.encoding.envelope import encode_body
 from rightful.log.classify import ACCEPTED
 from rightful.log.log import Log
 from rightful.log.refine import PLACEHOLDERS, refines

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rightful import wire
+from rightful.encoding import wire
 from rightful.errors import InvalidEventError
 from rightful.producers.claude_code.transcript import ClaudeCode
 from rightful.producers.importing.files import Found, Problem

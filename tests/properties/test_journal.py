@@ -17,7 +17,7 @@ from tests.contracts.support import Other
 from tests.properties.serving import Model, ask, serve
 
 from rightful import limits
-from rightful.envelope import tags_of
+from rightful.encoding.envelope import tags_of
 from rightful.recorders.codec import LedgerCodec, PlainCodec
 from rightful.recorders.port import LedgerEvent
 from rightful.recorders.recorder import LMDBRecorder

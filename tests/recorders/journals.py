@@ -8,11 +8,11 @@ from pathlib import Path
 
 from eventsourcing.dcb.api import DCBEvent
 
+from rightful.encoding.merkle import EMPTY_ROOT
 from rightful.recorders.codec import PlainCodec
 from rightful.recorders.journal import Journal
 from rightful.recorders.records import Bond, Tabled
 from rightful.recorders.tail import Kept
-from rightful.tree import EMPTY_ROOT
 
 ID = "8c4fbb59-c965-404d-8a78-b84d9963c4b9"
 KEY = bytes(range(32))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.contracts.base import event, found
 
+from rightful.encoding.merkle import Frontier
 from rightful.errors import ForeignStoreError
 from rightful.recorders.recorder import LMDBRecorder
 from rightful.recorders.tables import Tables
-from rightful.tree import Frontier
 
 
 @pytest.mark.parametrize("before", [0, 2], ids=["the first turn", "a later turn"])

@@ -17,6 +17,7 @@ from tests.contracts.support import PATIENCE_S, together
 from tests.recorders.journals import ID, KEY, Disk, empty, seen, write
 
 from rightful import limits
+from rightful.encoding.merkle import EMPTY_ROOT
 from rightful.errors import ClosedError, ForeignStoreError
 from rightful.recorders import chain
 from rightful.recorders.codec import PlainCodec
@@ -26,7 +27,6 @@ from rightful.recorders.port import LedgerEvent
 from rightful.recorders.recorder import LMDBRecorder
 from rightful.recorders.records import END_BYTES, HEAD_BYTES, START, Mark, Tabled
 from rightful.recorders.tail import Kept
-from rightful.tree import EMPTY_ROOT
 
 
 @pytest.fixture

@@ -11,14 +11,15 @@ from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
 from eventsourcing.persistence import ProgrammingError
 from tests.contracts.support import PATIENCE_S
 
-from rightful import envelope, limits
+from rightful import limits
+from rightful.encoding import envelope
+from rightful.encoding.merkle import EMPTY_ROOT, Frontier, leaf_hash
 from rightful.errors import DamagedRowError, OutcomeUnknownError, ReadOnlyStoreError
 from rightful.recorders.locks import Turnstile
 from rightful.recorders.port import LedgerEvent, Row, View
 from rightful.recorders.query import read_page
 from rightful.recorders.recorder import LMDBRecorder
 from rightful.recorders.tables import pack_position
-from rightful.tree import EMPTY_ROOT, Frontier, leaf_hash
 
 IDS = [f"00000000-0000-5000-8000-{n:012}" for n in range(10)]
 

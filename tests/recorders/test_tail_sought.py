@@ -8,10 +8,10 @@ import pytest
 from eventsourcing.dcb.api import DCBEvent
 from tests.recorders.test_recorder import IDS, row
 
+from rightful.encoding.merkle import HASH_BYTES
 from rightful.recorders import tail as module
 from rightful.recorders.codec import Codec, LedgerCodec, PlainCodec
 from rightful.recorders.tail import Kept, Tail
-from rightful.tree import HASH_BYTES
 
 WORDS = ["t:s", "t:s2", 't:say "hi" \\ now', "t:é你好🦊", "t:" + "x" * 700, "t:a/b<&>", "t:\u2028"]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.projections.fake import FakeLog
 from tests.projections.telling import exposed
 
-from rightful import wire
+from rightful.encoding import wire
 from rightful.errors import InvalidEventError, PolicyError
 from rightful.policies import Policy, policy_of
 from rightful.projections.projected import Projected

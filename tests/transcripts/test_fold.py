@@ -13,7 +13,7 @@ from tests.ledger.facts import AT, fact, message
 from tests.transcripts.folding import SESSION, folded, log_of, rows_of
 
 from rightful import limits
-from rightful.envelope import Envelope
+from rightful.encoding.envelope import Envelope
 from rightful.errors import UpgradeError
 from rightful.log.rows import Stored
 from rightful.projections.transcripts import fold

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from rightful import limits, times
-from rightful.envelope import body_of
+from rightful.encoding.envelope import body_of
 from rightful.errors import ConditionFailedError, UsageError
 from rightful.events import HistoryCleared, HistoryCompacted, HistoryForked, HistoryPopped
 from rightful.field_types import Covers, HistoryRead

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
-from rightful.envelope import body_of
+from rightful.encoding.envelope import body_of
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
 from rightful.log.classify import ACCEPTED

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rightful.envelope import commitment
+from rightful.encoding.envelope import commitment
 from rightful.log.refine import GROWING, refines
 from rightful.log.rows import Stored
 

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
 
-from rightful import envelope as envelopes
-from rightful import limits, wire
-from rightful.envelope import SALT_BYTES, SCHEMAS, Envelope
+from rightful import limits
+from rightful.encoding import envelope as envelopes
+from rightful.encoding import wire
+from rightful.encoding.envelope import SALT_BYTES, SCHEMAS, Envelope
 from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnknownError, UsageError
 from rightful.events import TYPES, Event
 from rightful.log.classify import NEW, Candidate, Verdict, classify

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rightful import content
-from rightful.envelope import body_kind
+from rightful.encoding.envelope import body_kind
 from rightful.events import (
     ErrorRecorded,
     Event,

@@ -10,9 +10,9 @@ from typing import NamedTuple, cast
 import msgspec
 from eventsourcing.dcb.api import DCBQuery
 
-from rightful import envelope as envelopes
 from rightful import limits, times
-from rightful.envelope import SALT_BYTES, Envelope
+from rightful.encoding import envelope as envelopes
+from rightful.encoding.envelope import SALT_BYTES, Envelope
 from rightful.errors import DamagedRowError, InvalidEventError, UpgradeError
 from rightful.events import Event
 from rightful.recorders.port import LedgerRecorder, Row, size_of

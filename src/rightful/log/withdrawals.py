@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rightful.envelope import body_of
+from rightful.encoding.envelope import body_of
 from rightful.log.classify import ACCEPTED
 from rightful.log.rows import Stored
 

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from rightful import times, wire
+from rightful import times
+from rightful.encoding import wire
 from rightful.errors import ConditionFailedError, InvalidEventError, UsageError
 from rightful.field_types import Unit, Word
 from rightful.identity import SANITISERS, event_id, split_session

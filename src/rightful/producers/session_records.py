@@ -38,7 +38,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from rightful import content, limits, times, wire
+from rightful import content, limits, times
+from rightful.encoding import wire
 from rightful.errors import InvalidEventError
 from rightful.identity import event_id
 from rightful.log.rows import Receipt

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rightful.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope
+from rightful.encoding.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope
 from rightful.log.rows import Page
 from rightful.projections.columns import Ints
 from rightful.projections.facts import FILE_TIME, GRADE, UNKNOWN, Aside, Facts, flags_of

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from rightful.envelope import SALT_BYTES, body_of
+from rightful.encoding.envelope import SALT_BYTES, body_of
 from rightful.identity import split_session
 from rightful.log.rows import Page
 

@@ -31,7 +31,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rightful.envelope import body_of
+from rightful.encoding.envelope import body_of
 from rightful.events.transcript_events import OVERWRITING
 from rightful.log.rows import Stored
 from rightful.log.withdrawals import Withdrawal, in_force, withdrawal_of

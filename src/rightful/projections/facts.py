@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from rightful import times
-from rightful.envelope import Envelope
+from rightful.encoding.envelope import Envelope
 from rightful.events import NOT_OURS
 from rightful.field_types import BalanceArm, BalanceContext
 from rightful.identity import is_exact

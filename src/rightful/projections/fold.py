@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from rightful.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope, body_kind, body_of
+from rightful.encoding.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope, body_kind, body_of
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
 from rightful.log.rows import Page

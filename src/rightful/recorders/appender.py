@@ -13,6 +13,7 @@ from typing import Any, NoReturn, cast
 import lmdb
 from eventsourcing.dcb.api import DCBEvent, DCBQuery
 
+from rightful.encoding.merkle import HASH_BYTES, LEAF, Frontier
 from rightful.errors import StorageError
 from rightful.recorders.chain import Known
 from rightful.recorders.environment import Environment
@@ -26,7 +27,6 @@ from rightful.recorders.tables import Tables, pack_position, tree_record, word_k
 from rightful.recorders.tail import Kept, Tail, is_damaged
 from rightful.recorders.transaction import SpoiledError, Transaction, UnclearError
 from rightful.recorders.writer import Request
-from rightful.tree import HASH_BYTES, LEAF, Frontier
 
 _Added = tuple[bytes, LedgerEvent] | None
 """The last row that this process added, as its tail has it, and its event."""

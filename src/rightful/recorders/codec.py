@@ -12,7 +12,7 @@ import msgspec
 from eventsourcing.dcb.api import DCBEvent
 from eventsourcing.persistence import ProgrammingError
 
-from rightful.envelope import read_head
+from rightful.encoding.envelope import read_head
 from rightful.recorders.port import LedgerEvent
 
 _plain = msgspec.msgpack.Decoder(tuple[str, list[str], bytes])

@@ -12,12 +12,12 @@ import lmdb
 import msgspec
 
 from rightful import limits
+from rightful.encoding.merkle import EMPTY_ROOT
 from rightful.errors import ForeignStoreError
 from rightful.recorders import files, locks
 from rightful.recorders.faults import storage_error
 from rightful.recorders.kinds import ABOUT, FORMAT, META, About, Kind
 from rightful.recorders.records import Bond, Tabled
-from rightful.tree import EMPTY_ROOT
 
 
 def create(root: Path, kind: Kind) -> None:

@@ -19,6 +19,7 @@ import lmdb
 import msgspec
 
 from rightful import limits
+from rightful.encoding.merkle import EMPTY_ROOT, HASH_BYTES
 from rightful.errors import (
     ClosedError,
     ForeignStoreError,
@@ -31,7 +32,6 @@ from rightful.recorders.faults import opening_error, storage_error
 from rightful.recorders.journal import Journal
 from rightful.recorders.kinds import ABOUT, FORMAT, META, ROUND, TREE, About, Kind, tree_size
 from rightful.recorders.records import Bond, Tabled
-from rightful.tree import EMPTY_ROOT, HASH_BYTES
 
 _SPARE_TABLES = 4  # a newer format may have more
 

@@ -8,11 +8,11 @@ from typing import NoReturn, TypeVar
 import lmdb
 from eventsourcing.dcb.api import DCBEvent
 
+from rightful.encoding.merkle import Frontier
 from rightful.errors import DamagedRowError, ForkedError
 from rightful.recorders.kinds import tree_size
 from rightful.recorders.tables import Tables, tree_record, word_key
 from rightful.recorders.tail import Kept, Tail
-from rightful.tree import Frontier
 
 T = TypeVar("T")
 

@@ -15,6 +15,7 @@ from eventsourcing.dcb.api import DCBAppendCondition, DCBEvent, DCBQuery
 from eventsourcing.persistence import IntegrityError, ProgrammingError
 
 from rightful import limits
+from rightful.encoding.merkle import HASH_BYTES, LEAF
 from rightful.errors import ClosedError, ReadOnlyStoreError
 from rightful.recorders import registry
 from rightful.recorders.appender import Appender
@@ -23,7 +24,6 @@ from rightful.recorders.moment import look
 from rightful.recorders.port import Decision, LedgerRecorder, Row, View
 from rightful.recorders.query import raw_rows, words_like
 from rightful.recorders.tables import KINDS, Tables
-from rightful.tree import HASH_BYTES, LEAF
 
 if TYPE_CHECKING:
     from rightful.recorders.subscription import Response, Subscription

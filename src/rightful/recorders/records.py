@@ -40,8 +40,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from rightful.encoding.merkle import HASH_BYTES, LEAF, Frontier
 from rightful.recorders.tail import Kept
-from rightful.tree import HASH_BYTES, LEAF, Frontier
 
 MAGIC: Final = b"RfJ3"
 _HEAD: Final = Layout(">4sIQQII32s")

@@ -21,12 +21,12 @@ import msgspec
 from eventsourcing.dcb.api import DCBEvent
 
 from rightful import limits
+from rightful.encoding.merkle import HASH_BYTES, LEAF, Frontier
 from rightful.errors import DamagedRowError, ForeignStoreError
 from rightful.recorders import files
 from rightful.recorders.codec import Codec, LedgerCodec, PlainCodec
 from rightful.recorders.environment import Environment
 from rightful.recorders.kinds import TREE, Kind
-from rightful.tree import HASH_BYTES, LEAF, Frontier
 
 _TABLES: Final = MappingProxyType({"rows": False, "payloads": False, "tags": True, "types": True})
 

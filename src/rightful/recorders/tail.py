@@ -10,9 +10,9 @@ import msgspec
 from eventsourcing.dcb.api import DCBEvent, DCBQuery
 from msgspec import Struct
 
+from rightful.encoding.merkle import HASH_BYTES
 from rightful.recorders.codec import Codec
 from rightful.recorders.critical import run_locked
-from rightful.tree import HASH_BYTES
 
 
 class Kept(Struct, frozen=True, gc=False, array_like=True):

@@ -10,7 +10,7 @@ from tests.projections.telling import exposed, graded, linked, log_of, mentioned
 from tests.reports.explaining import assert_can_be_recorded, explained, filled, projected
 from tests.strategies import Wire
 
-from rightful import wire
+from rightful.encoding import wire
 from rightful.errors import InvalidEventError
 from rightful.policies import PRESETS, policy_of
 from rightful.reports.explain import GradeRow, Remedy, SessionExplained, explain_session

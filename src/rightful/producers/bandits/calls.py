@@ -19,7 +19,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from rightful import times, wire
+from rightful import times
+from rightful.encoding import wire
 from rightful.errors import ConditionFailedError, InvalidEventError
 from rightful.events import BanditDecayed, BanditPruned, Event, ExposureRecorded, GradeRecorded
 from rightful.field_types import ArmContext, ArmShown

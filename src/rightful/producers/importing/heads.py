@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
 from rightful import content
-from rightful.envelope import body_of
+from rightful.encoding.envelope import body_of
 from rightful.identity import event_id
 from rightful.log.rows import Receipt
 from rightful.producers.fields import key_of

@@ -32,7 +32,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rightful import limits, times
-from rightful.envelope import body_of
+from rightful.encoding.envelope import body_of
 from rightful.errors import InvalidEventError
 from rightful.identity import composite_key, event_id
 from rightful.log.withdrawals import WITHDRAWAL, Withdrawal, withdrawal_of
@@ -41,7 +41,7 @@ from rightful.producers.importing.files import Found
 from rightful.producers.importing.readers import Former, GrowingReader, Wire
 
 if TYPE_CHECKING:
-    from rightful.envelope import Envelope
+    from rightful.encoding.envelope import Envelope
     from rightful.log.log import Log
     from rightful.log.rows import Receipt
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
-from rightful import content, limits, times, wire
+from rightful import content, limits, times
+from rightful.encoding import wire
 from rightful.errors import ConditionFailedError, InvalidEventError
 from rightful.identity import event_id
 from rightful.producers.fields import key_of, moment_us

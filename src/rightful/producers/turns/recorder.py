@@ -29,8 +29,9 @@ from typing import Any, Self
 
 from msgspec import structs
 
-from rightful import content, limits, times, wire
-from rightful.envelope import body_kind, encode_body
+from rightful import content, limits, times
+from rightful.encoding import wire
+from rightful.encoding.envelope import body_kind, encode_body
 from rightful.errors import RightfulError, UsageError
 from rightful.events.base import Event
 from rightful.identity import composite_key

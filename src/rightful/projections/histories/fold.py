@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from rightful.envelope import SCHEMAS, VERSION, body_of
+from rightful.encoding.envelope import SCHEMAS, VERSION, body_of
 from rightful.log.classify import ACCEPTED
 from rightful.log.rows import Stored
 from rightful.projections.histories.items import ERASED, Item, ItemKey, ghost, item_of

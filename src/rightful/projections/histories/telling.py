@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from rightful import content
-from rightful.envelope import body_of
+from rightful.encoding.envelope import body_of
 from rightful.log.rows import Stored
 from rightful.projections.histories.items import Item, item_of
 

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from rightful import content
-from rightful.envelope import Envelope, body_of
+from rightful.encoding.envelope import Envelope, body_of
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
 from rightful.events.transcript_events import OVERWRITING, REPEATED

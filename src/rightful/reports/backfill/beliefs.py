@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from rightful import times
-from rightful.envelope import Envelope
+from rightful.encoding.envelope import Envelope
 from rightful.errors import InvalidEventError
 from rightful.events import BalanceOpened
 from rightful.field_types import BalanceArm, BalanceContext

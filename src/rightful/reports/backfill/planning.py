@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from rightful import times, wire
+from rightful import times
+from rightful.encoding import wire
 from rightful.errors import InvalidEventError, PolicyError, TargetError, UsageError
 from rightful.events import NOT_OURS, BalanceOpened
 from rightful.policies import Policy

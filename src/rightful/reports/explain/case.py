@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from rightful import limits, times
-from rightful.envelope import Envelope
+from rightful.encoding.envelope import Envelope
 from rightful.log.log import Log
 from rightful.policies import Policy
 from rightful.projections.columns import Ints, Mask

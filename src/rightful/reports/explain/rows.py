@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from rightful import times
-from rightful.envelope import Envelope
+from rightful.encoding.envelope import Envelope
 from rightful.projections.facts import ERASED, FILE_TIME, GRADE, RETRACTION
 from rightful.projections.scene import BINS
 from rightful.reports.explain.bins import outside_balance

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rightful import wire
-from rightful.envelope import Envelope, body_kind, commitment, encode_body
+from rightful.encoding import wire
+from rightful.encoding.envelope import Envelope, body_kind, commitment, encode_body
 from rightful.policies import Policy, policy_of
 from rightful.projections.columns import Column, Ints
 from rightful.projections.facts import Facts

@@ -1,0 +1,1 @@
+"""How an event enters and becomes stored bytes: wire form, envelope, Merkle tree."""
