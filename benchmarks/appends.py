@@ -16,8 +16,8 @@ from benchmarks.harness import Result, Setting, in_turn, start, watch
 from benchmarks.stores import Twin, append, append_each
 
 import rightful
-from rightful.app import Ledger
 from rightful.encoding.merkle import HASH_BYTES, Frontier
+from rightful.ledger import Ledger
 from rightful.recorders import appender, tables
 
 WRITERS = 16

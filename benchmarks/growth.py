@@ -19,7 +19,7 @@ from benchmarks.replays import cold, scan
 from benchmarks.stores import Twin, build
 
 import rightful
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 
 SMALL = 100_000
 BASE_MB = 100

@@ -34,7 +34,7 @@ from benchmarks.generator import Wire, arms
 from benchmarks.harness import Result, Setting, in_turn, watch
 
 import rightful
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 
 ACTIVE = 5
 STATE_ARMS = 100

@@ -19,10 +19,10 @@ from benchmarks.stores import append, build
 
 import rightful
 from rightful import limits
-from rightful.app import Ledger
 from rightful.encoding.envelope import SALT_BYTES, body_kind, decode
 from rightful.encoding.merkle import HASH_BYTES, LEAF
 from rightful.events import TYPES
+from rightful.ledger import Ledger
 from rightful.projections.posteriors import Posteriors
 
 NEW_EVENTS = 100

@@ -22,9 +22,9 @@ from benchmarks.harness import watch
 
 import rightful
 from rightful import limits
-from rightful.app import Ledger
 from rightful.encoding.envelope import read_head
 from rightful.encoding.merkle import HASH_BYTES, Frontier
+from rightful.ledger import Ledger
 from rightful.recorders import files
 from rightful.recorders.kinds import TREE
 from rightful.recorders.moment import Moment, look

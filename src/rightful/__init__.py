@@ -9,7 +9,6 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rightful.app import Ledger, open  # noqa: A004 - the name that others rely on
     from rightful.errors import InvalidEventError, RightfulError
     from rightful.events import (
         Event,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     )
     from rightful.field_types import ArmShown
     from rightful.identity import composite_key, event_id
+    from rightful.ledger import Ledger, open  # noqa: A004 - the name that others rely on
     from rightful.log.rows import RawEvent, Receipt, Recorded
     from rightful.policies import Policy
     from rightful.producers.api import Producer
@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 _HOMES: dict[str, tuple[str, ...]] = {
-    "rightful.app": ("Ledger", "open"),
+    "rightful.ledger": ("Ledger", "open"),
     "rightful.errors": ("InvalidEventError", "RightfulError"),
     "rightful.identity": ("composite_key", "event_id"),
     "rightful.log.rows": ("RawEvent", "Receipt", "Recorded"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
-from rightful import app
+from rightful import ledger as app
 from rightful.events import ExposureRecorded, GradeRecorded
 
 A_SAYS = "Session: session-a\nOutcome: productive (grade=0.800 overrides binary reward)\nLessons (1): session-a.md\n"

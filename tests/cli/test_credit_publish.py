@@ -11,7 +11,7 @@ from tests.cli.conftest import Run
 from tests.cli.test_credit import A_SAYS, GRADED, put
 from tests.readers_of_tools import Bandit
 
-from rightful import app
+from rightful import ledger as app
 from rightful.events import ExposureRecorded, GradeRecorded
 
 GIT, TESTS = "/ws/lessons/git.md", "/ws/lessons/tests.md"

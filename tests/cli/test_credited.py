@@ -6,7 +6,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_credit import A_SAYS, GRADED, alphas, put
 
-from rightful import app
+from rightful import ledger as app
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 from tests.cli.conftest import Run
 
-from rightful import app, limits
+from rightful import ledger as app
+from rightful import limits
 
 A, B = "claude-code:a", "claude-code:b"
 

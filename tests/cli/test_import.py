@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run
 
-from rightful import app
+from rightful import ledger as app
 from rightful.cli import import_
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "imports"

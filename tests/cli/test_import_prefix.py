@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.producers.sdk_databases import put, user
 
-from rightful import app
+from rightful import ledger as app
 
 ID = "conversation_123"
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run
 
-from rightful import app
+from rightful import ledger as app
 
 LINE = {"ts": 1_785_578_400.0, "session_id": "s", "lessons": [{"path": "x.md"}], "tool_seq": []}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
-from rightful import app
+from rightful import ledger as app
 from rightful.producers.gptme import workspace
 from rightful.producers.gptme.workspace import places
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
-from rightful import app
+from rightful import ledger as app
 from rightful.events import ExposureRecorded
 
 NAME = "aaaaaaaa-0000-4000-8000-000000000001"

@@ -103,7 +103,7 @@ def python(script: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "module",
-    ["rightful.cli.common", "argparse", "rightful.cli.parsing", "rightful.cli.status", "rightful.app", "rich.table"],
+    ["rightful.cli.common", "argparse", "rightful.cli.parsing", "rightful.cli.status", "rightful.ledger", "rich.table"],
 )
 def test_ctrl_c_while_modules_load_is_said_and_a_second_one_changes_nothing(ledger: Path, module: str) -> None:
     done = python(LOADING.format(module=module))

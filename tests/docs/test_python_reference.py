@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import rightful
-from rightful.app import Status
+from rightful.ledger import Status
 from rightful.projections.posteriors import ContextPosterior, Lookup, Posterior
 from rightful.reports.beta import Comparison
 

@@ -15,7 +15,8 @@ import pytest
 from tests.producers.diary import Diary
 from tests.producers.growing import import_once
 
-from rightful import app, cli, errors, events, identity, limits, policies, session_errors
+from rightful import cli, errors, events, identity, limits, policies, session_errors
+from rightful import ledger as app
 from rightful.encoding import envelope
 from rightful.producers.claude_hook.cursor import Cursor, Known
 from rightful.producers.spool.keeping import Spool

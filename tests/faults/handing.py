@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rightful import app
+from rightful import ledger as app
 from rightful.log.log import Log
 from rightful.producers.handoffs.handing import Handoffs
 from rightful.session_errors import HandoffMismatchError, NothingToTakeError

@@ -11,8 +11,9 @@ from typing import Any
 
 from tests.faults.steps import Steps
 
-from rightful import app, limits
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful import limits
+from rightful.ledger import Ledger
 from rightful.session_errors import StaleTokenError
 from rightful.tokens import Batch, Token
 

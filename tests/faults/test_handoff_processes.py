@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.faults.support import at_once, started
 
-from rightful import app
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful.ledger import Ledger
 from rightful.producers.handoffs.handing import Handoffs
 
 HANDING = "tests.faults.handing"

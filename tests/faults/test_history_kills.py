@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.faults.support import at_once, started
 
-from rightful import app
+from rightful import ledger as app
 
 HISTORIAN = "tests.faults.historian"
 LARGE = ["x" * 9_000] * 3

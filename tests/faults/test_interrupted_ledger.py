@@ -16,7 +16,7 @@ from tests.faults.interrupting import each_line
 from tests.faults.test_interrupted import MEMORY
 
 import rightful
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.projections import projected, store
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rightful
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.session_errors import StaleTokenError
 from rightful.tokens import Token
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.log.rows import Stored
 from rightful.producers.importing.reports import FileReport
 

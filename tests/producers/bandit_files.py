@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.producers.conftest import MTIME_S
 
-from rightful.app import Ledger
 from rightful.events import BalanceOpened
+from rightful.ledger import Ledger
 
 ARM = {"arm_id": "x", "alpha": 2.5, "beta": 1.5, "total_selections": 2}
 LAST = "2026-08-01T10:15:11+00:00"

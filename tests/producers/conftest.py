@@ -12,8 +12,8 @@ import pytest
 from tests.producers.agenta_records import Taker
 from tests.producers.recording import Gate
 
-from rightful import app
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful.ledger import Ledger
 from rightful.producers.agenta.records import Agenta
 from rightful.producers.bandits.state import BanditState
 from rightful.producers.claude_code.transcript import ClaudeCode

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from rightful import content
-from rightful.app import Ledger
 from rightful.events import (
     EventWithdrawn,
     HistoryCompacted,
@@ -16,6 +15,7 @@ from rightful.events import (
     ToolCallSnapshotted,
     ToolResultSnapshotted,
 )
+from rightful.ledger import Ledger
 
 SESSION = "gptme:fox"
 

@@ -24,8 +24,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rightful import app
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful.ledger import Ledger
 from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
 from rightful.producers.importing.loop import Kind, import_paths
 from rightful.producers.importing.reports import FileReport
@@ -130,7 +130,7 @@ def same_by_cuts(kind: Kind, name: str, data: bytes, folder: Path, *, examples: 
 _DYING = """
 import json, os, signal, sys, traceback
 from pathlib import Path
-from rightful import app, limits
+from rightful import ledger as app, limits
 from rightful.log.log import Log
 from rightful.producers.importing import checkpoints
 from tests.producers.growing import import_once, kind_of

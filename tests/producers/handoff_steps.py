@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.producers.handoffs.facts import SameRun
 from rightful.producers.handoffs.handing import Handoffs
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.contracts.support import PATIENCE_S
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.log.log import Log
 from rightful.producers.turns.recorder import TurnRecorder
 from rightful.projections.completeness import Completeness, completeness_of

@@ -12,7 +12,7 @@ from agents import SQLiteSession
 from agents.extensions.memory import AdvancedSQLiteSession
 
 from rightful import content
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 
 PRODUCER = "openai-agents-import"
 

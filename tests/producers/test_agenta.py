@@ -11,8 +11,8 @@ import pytest
 from tests.producers.agenta_records import AT, TOOL_CALL, Taker, body, only, outcomes, rows, said
 from tests.producers.conftest import MTIME_S
 
-from rightful.app import Ledger
 from rightful.identity import composite_key, event_id
+from rightful.ledger import Ledger
 from rightful.producers.agenta.records import RECORDS, legacy_record_id, record_id
 from rightful.projections.completeness import Completeness, completeness_of
 from rightful.session_errors import IncompleteTranscriptError

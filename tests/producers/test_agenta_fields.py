@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.producers.agenta_records import Taker, body, only
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 
 FORMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("message", {"text": "hi"}, {"type": "message.recorded", "role": "assistant", "content": "hi"}),

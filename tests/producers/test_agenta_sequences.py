@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.transcripts.sequences import CASES, Case, bodies, shuffled
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.log.rows import Stored
 from rightful.producers.agenta.records import Agenta
 from rightful.producers.importing.loop import import_paths

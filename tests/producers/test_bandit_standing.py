@@ -12,8 +12,8 @@ from tests.producers.bandit_files import ARM, LAST, LEFT_OUT, balances, means, s
 from tests.producers.conftest import Importer, said
 
 from rightful import limits
-from rightful.app import Ledger
 from rightful.identity import composite_key
+from rightful.ledger import Ledger
 
 
 def test_a_bandit_that_forgot_is_told_by_its_selections(ledger: Ledger, imported: Importer, tmp_path: Path) -> None:

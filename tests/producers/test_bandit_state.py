@@ -12,9 +12,9 @@ import pytest
 from tests.producers.bandit_files import ARM, LAST, balances, means, state, write
 from tests.producers.conftest import KINDS, MTIME_S, Importer, said
 
-from rightful.app import Ledger
 from rightful.events import BalanceOpened
 from rightful.identity import composite_key, event_id
+from rightful.ledger import Ledger
 from rightful.producers.bandits.documents import document
 from rightful.producers.bandits.state import BanditStateReader
 from rightful.producers.importing.loop import End

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.producers.conftest import Importer
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 
 SAME = "2026-08-01T10:15:11+00:00"
 LATER = "2026-08-02T10:15:11+00:00"

@@ -21,8 +21,9 @@ from tests.producers.diary import Diary, DiaryReader, Draft
 from tests.producers.growing import import_once, put, rows_of
 from tests.producers.test_growth import lines, said
 
-from rightful import app, limits
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful import limits
+from rightful.ledger import Ledger
 from rightful.producers.importing import checkpoints
 from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
 from rightful.producers.importing.loop import Origin, import_paths

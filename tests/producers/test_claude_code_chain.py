@@ -8,7 +8,7 @@ import pytest
 from tests.producers.claude_lines import A, boundary, call, in_log, item, line, model, of, read, result, told, user
 from tests.producers.conftest import Importer
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.producers.claude_code.transcript import ClaudeCode
 from rightful.producers.importing.files import Found
 from rightful.producers.importing.readers import Origin

@@ -9,7 +9,7 @@ from tests.producers.claude_lines import A, boundary, call, model, result, user
 from tests.producers.conftest import Importer
 from tests.producers.growing import same_after_kills, same_by_cuts, same_by_prefixes
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.producers.claude_code.transcript import ClaudeCode
 
 NAME = f"{A}.jsonl"

@@ -10,9 +10,9 @@ import pytest
 from tests.producers.claude_lines import A, B, call, in_log, line, model, of, read, result, told, user, written
 from tests.producers.conftest import Importer
 
-from rightful.app import Ledger
 from rightful.errors import InvalidEventError
 from rightful.events import MessageRecorded, SessionStarted
+from rightful.ledger import Ledger
 from rightful.producers.claude_code.transcript import ClaudeCode
 from rightful.producers.importing.files import Found, Problem
 from rightful.producers.importing.readers import Origin

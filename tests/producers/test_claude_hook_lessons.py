@@ -11,8 +11,9 @@ import pytest
 from tests.hooking import AT_S, CC
 from tests.producers.conftest import GOLDEN, Importer
 
-from rightful import app, limits
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful import limits
+from rightful.ledger import Ledger
 from rightful.producers.claude_hook.cursor import Cursor, Known, Taken
 from rightful.producers.claude_hook.lessons import Places, fresh
 from rightful.producers.importing.files import Found

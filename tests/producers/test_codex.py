@@ -26,8 +26,8 @@ from tests.producers.codex_lines import (
 from tests.producers.conftest import Importer
 from tests.producers.reading_lines import MTIME, SAMPLES, data_of, id_of, notes, of, told, written
 
-from rightful.app import Ledger
 from rightful.errors import InvalidEventError
+from rightful.ledger import Ledger
 from rightful.producers.codex.rollout import Codex
 from rightful.producers.importing.readers import Origin
 

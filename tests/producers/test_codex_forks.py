@@ -31,7 +31,7 @@ from tests.producers.codex_lines import (
 from tests.producers.conftest import Importer
 from tests.producers.reading_lines import MTIME_US, SAMPLES, Row, id_of, of, read_by, told, written
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.producers.codex.rollout import Codex
 from rightful.producers.importing.readers import Origin
 

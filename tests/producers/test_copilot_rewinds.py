@@ -11,10 +11,10 @@ from tests.producers.copilot_lines import SESSION, SID, answer, asked, eid, reco
 from tests.producers.growing import import_once, put, rows_of
 from tests.producers.reading_lines import written
 
-from rightful import app
-from rightful.app import Ledger
+from rightful import ledger as app
 from rightful.events import HistoryPopped
 from rightful.field_types import ItemRange
+from rightful.ledger import Ledger
 from rightful.producers.copilot.session import Copilot
 
 KEPT = [start(), asked("u1", "a"), turn("t2"), answer("a3", "A"), turned("t4")]

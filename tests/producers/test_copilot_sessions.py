@@ -10,8 +10,8 @@ from tests.producers.conftest import Importer
 from tests.producers.copilot_lines import SESSION, SID, answer, asked, read, record, start
 from tests.producers.reading_lines import SAMPLES, notes, of, told, written
 
-from rightful.app import Ledger
 from rightful.errors import InvalidEventError
+from rightful.ledger import Ledger
 
 MESSAGE = "message.recorded"
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.producers.conftest import MTIME_S
 
-from rightful.app import Ledger
 from rightful.errors import InvalidEventError, UsageError
 from rightful.events import ExposureRecorded, GradeRecorded
 from rightful.field_types import ArmShown
 from rightful.identity import event_id
+from rightful.ledger import Ledger
 from rightful.producers import credit
 from rightful.producers.credit import Exposure
 from rightful.producers.sequences import Said

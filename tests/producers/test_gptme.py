@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from tests.producers.conftest import KINDS, Importer, said
 
-from rightful.app import Ledger
 from rightful.events import ExposureRecorded, SessionStarted
 from rightful.field_types import ArmShown
 from rightful.identity import composite_key, event_id
+from rightful.ledger import Ledger
 from rightful.producers.fields import digest
 from rightful.producers.gptme.conversation import Gptme
 from rightful.producers.importing.files import Found

@@ -10,8 +10,8 @@ from tests.producers.gptme_files import SESSION, Message, appended, event, histo
 from tests.producers.growing import import_once
 from tests.producers.test_gptme import lessons, zone  # noqa: F401 - the machine's time is UTC
 
-from rightful.app import Ledger
 from rightful.events import DataRecorded, HistoryPopped
+from rightful.ledger import Ledger
 from rightful.producers.gptme.conversation import Gptme
 
 A, B, C, D = (said(n, "user", text) for n, text in enumerate("abcd", 1))

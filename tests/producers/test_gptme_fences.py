@@ -8,7 +8,7 @@ import pytest
 from tests.producers.conftest import Importer
 from tests.producers.test_gptme import arms, header, lessons, write
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.producers.gptme.lessons import lessons_in
 
 

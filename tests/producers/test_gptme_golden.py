@@ -9,7 +9,7 @@ import pytest
 from tests.producers.conftest import GOLDEN, Importer
 from tests.producers.test_gptme import zone  # noqa: F401 - the machine's time is UTC
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 

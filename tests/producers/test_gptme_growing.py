@@ -10,7 +10,7 @@ from tests.producers.gptme_files import appended, event, said
 from tests.producers.growing import STEPS, Rows, dying, import_once, put, rows_of, same_after_kills, same_by_prefixes
 from tests.producers.test_gptme import zone  # noqa: F401 - the machine's time is UTC
 
-from rightful import app
+from rightful import ledger as app
 from rightful.producers.gptme.conversation import Gptme
 from rightful.producers.gptme.receipts import GptmeReceipts
 from rightful.producers.importing.growing import WAITS

@@ -14,9 +14,9 @@ from tests.producers.gptme_files import SESSION, Message, appended, event, histo
 from tests.producers.growing import import_once
 from tests.producers.test_gptme import lessons, zone  # noqa: F401 - the machine's time is UTC
 
-from rightful.app import Ledger
 from rightful.errors import InvalidEventError
 from rightful.events import HistoryPopped
+from rightful.ledger import Ledger
 from rightful.producers.gptme import beside as gptme_beside
 from rightful.producers.gptme.conversation import Gptme
 from rightful.producers.importing.checkpoints import FOLDER, Checkpoints

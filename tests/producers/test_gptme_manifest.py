@@ -10,9 +10,9 @@ import pytest
 from tests.producers.conftest import KINDS, Importer, said
 
 from rightful import limits
-from rightful.app import Ledger
 from rightful.events import ToolCallSnapshotted, ToolResultSnapshotted
 from rightful.identity import composite_key, event_id
+from rightful.ledger import Ledger
 from rightful.producers.gptme.manifest import GptmeManifest, hash_of
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "manifest"

@@ -14,8 +14,7 @@ from tests.producers.conftest import Importer
 from tests.producers.gptme_files import SESSION, appended, event, history, rows, said, said_in, write
 from tests.producers.test_gptme import zone  # noqa: F401 - the machine's time is UTC
 
-from rightful import app
-from rightful.app import Ledger
+from rightful import ledger as app
 from rightful.events import (
     DataRecorded,
     Event,
@@ -26,6 +25,7 @@ from rightful.events import (
     UsageRecorded,
 )
 from rightful.identity import composite_key, event_id
+from rightful.ledger import Ledger
 from rightful.producers.fields import digest
 from rightful.producers.gptme.conversation import Gptme
 from rightful.producers.importing.loop import import_paths

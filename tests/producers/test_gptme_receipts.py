@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.producers.conftest import KINDS, Importer, said
 
-from rightful.app import Ledger
 from rightful.events import ToolCallSnapshotted
 from rightful.identity import composite_key, event_id
+from rightful.ledger import Ledger
 from rightful.producers.gptme.manifest import hash_of
 from rightful.producers.gptme.receipts import GptmeReceipts, ReceiptsReader
 from rightful.producers.importing.files import Found

@@ -11,8 +11,8 @@ from tests.producers.gptme_files import SESSION, Message, history, rows, said, s
 from tests.producers.growing import import_once
 from tests.producers.test_gptme import header, lessons, zone  # noqa: F401 - the machine's time is UTC
 
-from rightful.app import Ledger
 from rightful.events import ExposureRecorded, HistoryCompacted
+from rightful.ledger import Ledger
 from rightful.producers.gptme.conversation import Gptme
 
 SYS, A, B, C, D, E = (said(n, "user", text) for n, text in enumerate(["sys", *"abcde"], 1))

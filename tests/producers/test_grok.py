@@ -9,8 +9,8 @@ from tests.producers import reading_lines
 from tests.producers.conftest import Importer
 from tests.producers.reading_lines import MTIME, SAMPLES, Row, data_of, id_of, notes, of, told, written
 
-from rightful.app import Ledger
 from rightful.errors import InvalidEventError
+from rightful.ledger import Ledger
 from rightful.producers.grok.stream import Grok
 from rightful.producers.importing.readers import Origin
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.producers.conftest import Importer
 
-from rightful.app import Ledger
 from rightful.errors import InvalidEventError
 from rightful.events import SessionStarted
+from rightful.ledger import Ledger
 from rightful.producers.grok.stream import Grok
 from rightful.producers.importing.files import Found
 from rightful.producers.importing.readers import Origin

@@ -12,7 +12,7 @@ from tests.producers.conftest import GOLDEN
 from tests.producers.diary import Diary, Draft
 from tests.producers.growing import import_once, put, rows_of, same_after_kills, same_by_cuts, same_by_prefixes
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
 from rightful.producers.importing.files import Problem
 from rightful.producers.importing.growing import WAITS

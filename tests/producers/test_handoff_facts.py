@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.producers.handoff_steps import AT, RUN, A, Step, rows, step_of
 
-from rightful.app import Ledger
 from rightful.events import HandoffTaken, HandoffWritten
+from rightful.ledger import Ledger
 from rightful.producers.handoffs.facts import facts_of
 from rightful.session_errors import HandoffMismatchError
 

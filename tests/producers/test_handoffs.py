@@ -9,9 +9,9 @@ import pytest
 from tests.producers.handoff_steps import AT, AT_US, RUN, A, B, Step, rows, step_of
 
 from rightful import limits, times
-from rightful.app import Ledger
 from rightful.errors import InvalidEventError, RightfulError, UsageError
 from rightful.events import MessageRecorded
+from rightful.ledger import Ledger
 from rightful.log.log import Log
 from rightful.log.rows import Receipt
 from rightful.producers.handoffs import rows as handoff_rows

@@ -10,7 +10,7 @@ from tests.producers.sdk_databases import execute, put, shown, user
 from tests.producers.test_sqlite import HOLDER, WRITER, Other
 from tests.producers.test_watching import Script
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.producers.importing import databases
 from rightful.producers.importing.databases import PIPED
 from rightful.producers.importing.loop import Import

@@ -12,8 +12,8 @@ import pytest
 from tests.producers.conftest import KINDS, Importer, said
 
 from rightful import limits
-from rightful.app import Ledger
 from rightful.errors import BusyError
+from rightful.ledger import Ledger
 from rightful.producers.importing.loop import import_paths
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples"

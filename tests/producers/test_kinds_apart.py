@@ -11,8 +11,8 @@ import pytest
 from tests.producers.reading_lines import SAMPLES
 from tests.producers.test_outside_inputs import OUTSIDE
 
-from rightful.app import Ledger
 from rightful.cli.import_ import AUTO, KINDS, kinds
+from rightful.ledger import Ledger
 from rightful.producers.claude_code.transcript import ClaudeCode
 from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
 from rightful.producers.importing.files import Found, objects_of

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.producers.conftest import Importer, said
 
-from rightful.app import Ledger
 from rightful.events import ExposureRecorded, SessionEnded
 from rightful.field_types import ArmShown
 from rightful.identity import composite_key, event_id
+from rightful.ledger import Ledger
 from rightful.producers.fields import digest
 from rightful.producers.lesson_hook import lines as lesson_events
 

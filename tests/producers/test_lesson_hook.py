@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.producers.conftest import MTIME_S, Importer, said
 
-from rightful.app import Ledger
 from rightful.events import ExposureRecorded
 from rightful.field_types import ArmShown
 from rightful.identity import composite_key, event_id
+from rightful.ledger import Ledger
 
 CC = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 LESSONS = "/home/dev/my.proj/lessons"

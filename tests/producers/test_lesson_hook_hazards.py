@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.producers.conftest import Importer, said
 
-from rightful.app import Ledger
 from rightful.events import ExposureRecorded
 from rightful.field_types import ArmShown
+from rightful.ledger import Ledger
 
 CC = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 V5 = "b381dcfa-da0b-5cf5-849f-5787aaac922a"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.producers.conftest import Importer
 
-from rightful.app import Ledger
 from rightful.events import ExposureRecorded
 from rightful.field_types import ArmShown
+from rightful.ledger import Ledger
 
 
 def only(ledger: Ledger) -> ExposureRecorded:

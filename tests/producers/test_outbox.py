@@ -12,8 +12,8 @@ from tests.contracts.support import PATIENCE_S
 from tests.producers.recording import Gate, completeness, events, turn
 
 from rightful import limits
-from rightful.app import Ledger
 from rightful.errors import BusyError, InvalidEventError, StorageError, StoreFullError, UsageError
+from rightful.ledger import Ledger
 from rightful.log.rows import Receipt
 from rightful.producers.turns.outbox import Outbox
 from rightful.producers.turns.recorder import TurnRecorder

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from tests.producers.conftest import KINDS, Importer
 
-from rightful.app import Ledger
 from rightful.cli.told import is_visible
 from rightful.events import SessionStarted
+from rightful.ledger import Ledger
 from rightful.policies import policy_of
 from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
 from rightful.producers.importing.loop import import_paths

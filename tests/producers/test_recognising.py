@@ -11,7 +11,7 @@ from tests.producers.growing import put
 from tests.producers.test_growth import lines
 
 from rightful import limits
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
 from rightful.producers.importing.loop import Kind, import_paths
 from rightful.producers.importing.reports import FileReport

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from tests.producers.conftest import KINDS, MTIME_S
 
-from rightful import app, limits
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful import limits
+from rightful.ledger import Ledger
 from rightful.log.rows import Receipt
 from rightful.log.withdrawals import in_force, withdrawal_of
 from rightful.producers.codex.rollout import Codex

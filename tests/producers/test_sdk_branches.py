@@ -14,7 +14,7 @@ from agents.usage import Usage
 from tests.producers.conftest import Importer
 from tests.producers.sdk_databases import advanced, everything, execute, name, put, said, shown, types, user
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 
 
 @pytest.fixture

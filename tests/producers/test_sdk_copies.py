@@ -12,7 +12,7 @@ from agents import SQLiteSession
 from tests.producers.conftest import Importer
 from tests.producers.sdk_databases import everything, items, name, put, said, shown, user
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from tests.ledger.memory import MemoryRecorder
 from tests.producers.conftest import Importer
 from tests.producers.sdk_databases import PRODUCER, everything, execute, items, name, put, said, shown, types, user
 
-from rightful import app
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful.ledger import Ledger
 from rightful.log.log import Log
 from rightful.producers.importing.loop import import_paths
 from rightful.producers.openai_agents_files.kind import OpenAIAgents
@@ -318,7 +318,7 @@ def test_the_sdk_is_not_needed(path: Path, tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from rightful import app, limits
+from rightful import ledger as app, limits
 from rightful.producers.importing.loop import import_paths
 from rightful.producers.openai_agents_files.kind import OpenAIAgents
 

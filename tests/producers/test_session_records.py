@@ -9,8 +9,8 @@ import pytest
 from tests.producers.conftest import Importer, said
 
 from rightful import limits
-from rightful.app import Ledger
 from rightful.events import GradeRecorded, SessionEnded, SessionLinked, SessionStarted
+from rightful.ledger import Ledger
 
 W = "workspace:7c1d@2026-08-01T10:00:00+00:00"
 CC = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"

@@ -17,8 +17,8 @@ from tests.amounts import examples
 from tests.producers.conftest import KINDS, Importer, said
 from tests.producers.test_session_records import grades, row, write
 
-from rightful import app
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful.ledger import Ledger
 from rightful.producers.importing.loop import import_paths
 
 OLDER = (

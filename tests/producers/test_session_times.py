@@ -14,9 +14,9 @@ import pytest
 from tests.producers.conftest import MTIME_S, Importer, said
 from tests.producers.test_session_records import CC, TIMELESS, grades, row, write
 
-from rightful.app import Ledger
 from rightful.events import ExposureRecorded, GradeRecorded, SessionEnded, SessionStarted
 from rightful.events.base import Event
+from rightful.ledger import Ledger
 from rightful.producers.fields import digest, key_of
 
 BEYOND = "- at `$.start_time`; with `duration_seconds` it gives no end that an event may have"

@@ -12,7 +12,7 @@ from tests.hooking import CC, before_tool
 from tests.ledger.facts import exposure
 
 from rightful import limits, times
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.producers.spool.keeping import Drained, Spool, append
 
 AT_US = 1_785_579_400_000_000

@@ -10,9 +10,9 @@ from tests.ledger.facts import exposure
 
 import rightful
 from rightful import content, limits
-from rightful.app import Ledger
 from rightful.encoding.envelope import SALT_BYTES
 from rightful.errors import BusyError, DamagedRowError
+from rightful.ledger import Ledger
 from rightful.log.rows import Receipt
 from rightful.producers.spool.keeping import Drained, Spool, at_us_of
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from tests.ledger.facts import exposure
 
-from rightful import app, limits
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful import limits
+from rightful.ledger import Ledger
 from rightful.producers.spool.keeping import Drained, Spool
 from rightful.producers.spool.places import may_wait
 

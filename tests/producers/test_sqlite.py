@@ -21,8 +21,8 @@ from tests.producers.conftest import Importer
 from tests.producers.sdk_databases import execute, items, put, shown, user
 
 from rightful import limits
-from rightful.app import Ledger
 from rightful.errors import InvalidEventError
+from rightful.ledger import Ledger
 from rightful.producers.importing import sqlite
 from rightful.producers.importing.readers import NotYetError
 

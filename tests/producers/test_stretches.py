@@ -17,8 +17,8 @@ from tests.producers import claude_lines, codex_lines, copilot_lines
 from tests.producers.codex_lines import v7
 from tests.producers.reading_lines import read_by
 
-from rightful import app
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful.ledger import Ledger
 from rightful.producers.claude_code.transcript import ClaudeCode
 from rightful.producers.codex.rollout import Codex
 from rightful.producers.copilot.session import Copilot

@@ -8,7 +8,7 @@ import pytest
 from tests.producers.conftest import GOLDEN, Importer
 from tests.producers.reading_lines import SAMPLES
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 
 
 @pytest.mark.parametrize("tool", ["codex", "copilot", "grok"])

@@ -11,8 +11,8 @@ import pytest
 from tests.producers.recording import completeness, events, turn
 
 from rightful import limits
-from rightful.app import Ledger
 from rightful.errors import ForkedError
+from rightful.ledger import Ledger
 from rightful.producers.turns.outbox import Outbox, drain
 from rightful.projections.completeness import Hole
 

@@ -11,8 +11,8 @@ from tests.producers.recording import SESSION, Gate, completeness, events, turn
 
 import rightful
 from rightful import limits
-from rightful.app import Ledger
 from rightful.errors import InvalidEventError, StoreFullError, UsageError
+from rightful.ledger import Ledger
 from rightful.projections.completeness import Completeness, Hole
 
 

@@ -15,8 +15,8 @@ from tests.producers.growing import put
 from tests.producers.test_growth import lines, said
 
 from rightful import limits
-from rightful.app import Ledger
 from rightful.errors import BusyError
+from rightful.ledger import Ledger
 from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
 from rightful.producers.importing.loop import Import
 from rightful.producers.importing.reports import FileReport

@@ -12,9 +12,9 @@ from tests.reports.explaining import explained
 
 import rightful
 from rightful import times
-from rightful.app import Ledger
 from rightful.cli import main
 from rightful.identity import composite_key
+from rightful.ledger import Ledger
 
 UUID = "aaaaaaaa-0000-4000-8000-000000000001"
 NATIVE = f"claude-code:{UUID}"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rightful import app
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful.ledger import Ledger
 from rightful.projections.joined import same_run
 
 

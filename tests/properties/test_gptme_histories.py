@@ -16,8 +16,8 @@ from tests.amounts import examples
 from tests.producers.gptme_files import SESSION, Message, event, history, said, write
 from tests.producers.growing import import_once
 
-from rightful import app
-from rightful.app import Ledger
+from rightful import ledger as app
+from rightful.ledger import Ledger
 from rightful.producers.gptme.conversation import Gptme
 
 OPS = st.lists(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from rightful.app import Ledger
     from rightful.cli.logs import Log
+    from rightful.ledger import Ledger
     from rightful.projections.facts import Facts
 
 _WHOLE_FROM = 1_000

@@ -21,7 +21,7 @@ from rightful.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.app import Ledger
+    from rightful.ledger import Ledger
     from rightful.reports.backfill.apply import Done
     from rightful.reports.backfill.planning import Asked, Books, Computed
     from rightful.reports.backfill.plans import Old, Plan

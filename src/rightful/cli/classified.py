@@ -72,7 +72,7 @@ def classify(args: argparse.Namespace) -> int:
 
 
 def _reports(args: argparse.Namespace) -> Iterator[FileReport]:
-    from rightful import app
+    from rightful import ledger as app
     from rightful.producers.agenta.records import Agenta
     from rightful.producers.importing.loop import STDIN, import_paths
 

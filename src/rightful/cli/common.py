@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rightful.app import Ledger
     from rightful.cli.logs import Log
+    from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
 
 FOLDER = ".rightful"
@@ -49,7 +49,7 @@ def opened(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
         LedgerNotFoundError: There is none; only `init` and `demo` make one.
         StorageError: It cannot be opened.
     """
-    from rightful import app
+    from rightful import ledger as app
     from rightful.cli import logs
 
     path = located(args.ledger)
@@ -128,7 +128,7 @@ def refuse_parent(path: str) -> None:
     Raises:
         StorageError: There is no ledger at the path, and one in its `.rightful`.
     """
-    from rightful import app
+    from rightful import ledger as app
 
     own = app.folder_of(path) / FOLDER
     if (own / "store").is_dir():

@@ -25,7 +25,7 @@ from rightful.errors import LedgerNotFoundError, RightfulError, UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.app import Ledger
+    from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
     from rightful.producers.credit import Asked, Exposure, Records
     from rightful.producers.sequences import Said
@@ -239,7 +239,7 @@ class Published(NamedTuple):
 
 
 def _opened(args: argparse.Namespace) -> Ledger:
-    from rightful import app
+    from rightful import ledger as app
 
     if args.ledger is None:
         return common.opened(args)

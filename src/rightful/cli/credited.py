@@ -15,7 +15,7 @@ from rightful.reports.explain.grades import verdict_of
 from rightful.reports.explain.words import bin_name
 
 if TYPE_CHECKING:
-    from rightful.app import Ledger
+    from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
     from rightful.producers.sequences import Said
     from rightful.projections.facts import Facts

@@ -11,7 +11,7 @@ from rightful.policies import TimeDecay
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.app import Ledger
+    from rightful.ledger import Ledger
     from rightful.policies import Policy
 
 _FAR = 5  # half-lives after which 3% of the newest evidence is left

@@ -69,7 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the workspace, run the commands, and say what they show."""
-    from rightful import app
+    from rightful import ledger as app
     from rightful.producers import demo_workspace
 
     if args.ledger is not None:
@@ -205,7 +205,8 @@ def _compact(database: str) -> list[Step]:
 
 def _compacted(ledger: Path) -> None:
     """Let one run compact what it has read, and another append before it is done."""
-    from rightful import app, times
+    from rightful import ledger as app
+    from rightful import times
     from rightful.producers import demo_history, demo_workspace
 
     now_us = times.us_of(demo_workspace.START) + 3_600_000_000

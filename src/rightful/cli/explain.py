@@ -18,9 +18,9 @@ from rightful.errors import UpgradeError, UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.app import Ledger
     from rightful.cli.asking import Named
     from rightful.cli.explaining import Meant
+    from rightful.ledger import Ledger
 
 _ROWS = 20
 

@@ -9,7 +9,7 @@ from rightful.cli import asking
 from rightful.errors import UsageError
 
 if TYPE_CHECKING:
-    from rightful.app import Ledger
+    from rightful.ledger import Ledger
     from rightful.log.log import Log
     from rightful.policies import Policy
     from rightful.projections.facts import Facts

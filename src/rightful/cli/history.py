@@ -16,8 +16,8 @@ from rightful.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.app import Ledger
     from rightful.cli.history_seen import Seen
+    from rightful.ledger import Ledger
 
 _ITEMS = 200
 _COMPACTIONS = 20

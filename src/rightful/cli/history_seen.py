@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rightful import content
-from rightful.app import Ledger
 from rightful.histories.beside import Beside, Rows, rows_of
 from rightful.histories.history import FullHistory, Told
 from rightful.histories.reading import folded
 from rightful.histories.telling import full_history
+from rightful.ledger import Ledger
 from rightful.projections.histories.items import ItemKey
 from rightful.projections.histories.whole import Compaction
 from rightful.tokens import Token

@@ -211,7 +211,7 @@ def _remove(args: argparse.Namespace) -> int:
 
 def _ledger(args: argparse.Namespace) -> str:
     """Return the ledger that the hooks shall write to, absolute, having seen that it is one."""
-    from rightful import app
+    from rightful import ledger as app
 
     path = os.path.abspath(app.folder_of(common.located(args.ledger)))
     try:
@@ -247,7 +247,7 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _asked(args: argparse.Namespace) -> str | None:
-    from rightful import app
+    from rightful import ledger as app
 
     try:
         return os.path.abspath(app.folder_of(common.located(args.ledger)))
@@ -287,7 +287,7 @@ def _of_ledger(path: str) -> dict[str, Any]:
 
 def _last(path: str) -> tuple[bool, str | None, str | None]:
     """Return whether there is a ledger, when the hook's last event happened, and what is wrong with the ledger."""
-    from rightful import app
+    from rightful import ledger as app
 
     try:
         with app.open(path, readonly=True) as ledger:

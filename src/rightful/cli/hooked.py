@@ -379,7 +379,7 @@ def _ledger(call: Call) -> str:
     """Return the ledger's folder, or where it should be."""
     if call.ledger:
         return call.ledger.removeprefix("lmdb://")
-    from rightful import app
+    from rightful import ledger as app
     from rightful.cli import common
     from rightful.errors import LedgerNotFoundError
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from rightful.app import Ledger
+    from rightful.ledger import Ledger
 
 _CODES = {"invalid": common.INVALID, "conflict": common.CONFLICT}
 

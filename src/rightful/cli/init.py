@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rightful import app
+from rightful import ledger as app
 from rightful.cli import common
 from rightful.errors import LedgerNotFoundError, UsageError
 from rightful.recorders import files

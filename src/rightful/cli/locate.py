@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from rightful.app import Ledger
+    from rightful.ledger import Ledger
     from rightful.reports.locate.locating import Known, Places
     from rightful.reports.locate.records import Rows
 

@@ -21,8 +21,8 @@ from rightful.producers.running import run as running
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.app import Ledger
     from rightful.cli.running import Place
+    from rightful.ledger import Ledger
     from rightful.producers.running.commits import Made
     from rightful.producers.running.transcripts import Sought
 
@@ -87,7 +87,7 @@ def _found(place: Place, ended_us: int) -> Found:
 def _record(args: argparse.Namespace, place: Place, ended_us: int, report: dict[str, Any]) -> None:
     """Record the end at once, and then what is found; what cannot be written is kept."""
     del args
-    from rightful import app
+    from rightful import ledger as app
 
     end_event = running_records.ended(place.identity, ended_us, report["exit_code"])
     why = None

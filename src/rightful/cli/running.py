@@ -22,7 +22,7 @@ from rightful.producers.running.lives import IN_GIT, LIVE, Held, Life, of_user
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.app import Ledger
+    from rightful.ledger import Ledger
     from rightful.producers.running.commits import Before
     from rightful.producers.running.git import Repository, Worktree
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import argparse
     from datetime import datetime
 
-    from rightful.app import Ledger
     from rightful.cli.asking import Named
+    from rightful.ledger import Ledger
     from rightful.reports.coverage import Alarm, Day
 
 _BLOCK_BYTES = 512  # the unit of st_blocks, whatever the disk's own is

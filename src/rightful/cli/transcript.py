@@ -15,7 +15,7 @@ from rightful.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.app import Ledger
+    from rightful.ledger import Ledger
     from rightful.projections.bindings import Binding
     from rightful.projections.transcripts.entries import Entry, Transcript
 

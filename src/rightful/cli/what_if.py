@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from rightful.app import Ledger
+    from rightful.ledger import Ledger
     from rightful.policies import Policy
     from rightful.projections.facts import Facts
 

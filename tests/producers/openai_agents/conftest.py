@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from agents.tracing import TracingProcessor, set_trace_processors, set_tracing_disabled
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession
 
 

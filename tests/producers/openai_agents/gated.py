@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rightful.app import Ledger
 from rightful.errors import OutcomeUnknownError
+from rightful.ledger import Ledger
 
 
 class Gate:

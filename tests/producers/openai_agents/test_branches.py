@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.producers.openai_agents.providers import user
 
-from rightful.app import Ledger
 from rightful.errors import UsageError
 from rightful.events import HistoryForked
 from rightful.field_types import ItemId
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession
 
 

@@ -26,8 +26,8 @@ from tests.producers.openai_agents.providers import (
     user,
 )
 
-from rightful.app import Ledger
 from rightful.events import HistoryAppended
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession, borrowed
 
 

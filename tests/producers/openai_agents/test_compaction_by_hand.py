@@ -27,9 +27,9 @@ from tests.producers.openai_agents.providers import (
 )
 
 from rightful import times
-from rightful.app import Ledger
 from rightful.errors import InvalidEventError, UsageError
 from rightful.events import EventWithdrawn
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession
 from rightful.producers.openai_agents.provider import compacts, replayed
 from rightful.session_errors import CompactionRefusedError

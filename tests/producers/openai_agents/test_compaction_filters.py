@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tests.amounts import examples
 from tests.producers.openai_agents.providers import Provider, always, app, calls, compacted, run, says, user
 
-from rightful import app as ledgers
-from rightful.app import Ledger
+from rightful import ledger as ledgers
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession
 from rightful.producers.openai_agents.proof import mark
 

@@ -28,8 +28,8 @@ from tests.producers.openai_agents.providers import (
     user,
 )
 
-from rightful import app as ledgers
-from rightful.app import Ledger
+from rightful import ledger as ledgers
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession
 
 

@@ -15,9 +15,9 @@ from agents.testing import ScriptedModel, assistant_message
 from agents.usage import Usage
 from tests.producers.openai_agents.providers import Provider, always, app, calls, never, run, says, shown, user
 
-from rightful.app import Ledger
 from rightful.events import HistoryAppended
 from rightful.field_types import ItemRange
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession, borrowed, proof
 from rightful.producers.openai_agents.proof import prove
 

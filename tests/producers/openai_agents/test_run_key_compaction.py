@@ -25,8 +25,8 @@ from tests.producers.openai_agents.providers import (
 )
 
 import rightful
-from rightful.app import Ledger
 from rightful.histories import histories, views
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession
 
 

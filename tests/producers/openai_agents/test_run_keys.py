@@ -17,7 +17,7 @@ from tests.producers.openai_agents.apps import add, adds, says
 from tests.producers.openai_agents.providers import user
 
 import rightful
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import RunDiffersError
 

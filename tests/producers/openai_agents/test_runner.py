@@ -12,8 +12,8 @@ from agents.memory import Session
 from agents.testing import ScriptedModel
 from tests.producers.openai_agents.apps import APPS, add, adds, says, shared, streamed, tools
 
-from rightful.app import Ledger
 from rightful.events import HistoryAppended
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession
 
 

@@ -19,9 +19,9 @@ from tests.producers.openai_agents.providers import user
 
 import rightful
 from rightful import limits
-from rightful.app import Ledger
 from rightful.errors import ForeignStoreError, InvalidEventError, UsageError
 from rightful.events import HistoryAppended
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import NotJsonError, SessionClosedError
 

@@ -18,8 +18,8 @@ from tests.producers.openai_agents.providers import user
 
 import rightful
 from rightful import limits
-from rightful.app import Ledger
 from rightful.errors import OutcomeUnknownError, StorageError
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession
 from rightful.producers.openai_agents.line import Line
 from rightful.recorders.recorder import LMDBRecorder

@@ -27,7 +27,7 @@ from tests.producers.openai_agents.providers import (
     user,
 )
 
-from rightful.app import Ledger
+from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession, shims
 from rightful.session_errors import StaleTokenError
 
