@@ -18,7 +18,8 @@ from benchmarks.stores import Twin, append, append_each
 import rightful
 from rightful.encoding.merkle import HASH_BYTES, Frontier
 from rightful.ledger import Ledger
-from rightful.recorders import appender, tables
+from rightful.storage import commit
+from rightful.storage.tables import store_tables
 
 WRITERS = 16
 BATCH = 1_000
@@ -171,9 +172,9 @@ def no_tree() -> Iterator[None]:
 
     blank = SimpleNamespace(digest=lambda: bytes(HASH_BYTES))
     with (
-        mock.patch.object(appender, "sha256", no_hash),
+        mock.patch.object(commit, "sha256", no_hash),
         mock.patch.object(Frontier, "extend", grow),
         mock.patch.object(Frontier, "root", return_value=bytes(HASH_BYTES)),
-        mock.patch.object(tables.Tables, "checked", lambda _, __, value: value[HASH_BYTES:]),
+        mock.patch.object(store_tables.Tables, "checked", lambda _, __, value: value[HASH_BYTES:]),
     ):
         yield

@@ -25,12 +25,12 @@ from rightful import limits
 from rightful.encoding.envelope import read_head
 from rightful.encoding.merkle import HASH_BYTES, Frontier
 from rightful.ledger import Ledger
-from rightful.recorders import files
-from rightful.recorders.kinds import TREE
-from rightful.recorders.moment import Moment, look
-from rightful.recorders.query import raw_rows
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.tables import LEDGER, Tables, pack_positions, tree_record, word_key
+from rightful.storage.environment import store_files
+from rightful.storage.recorder import LMDBRecorder
+from rightful.storage.tables.query import raw_rows
+from rightful.storage.tables.snapshot import Moment, look
+from rightful.storage.tables.store_kinds import TREE
+from rightful.storage.tables.store_tables import LEDGER, Tables, pack_positions, tree_record, word_key
 
 TABLES = tuple(LEDGER.tables)
 Entries = list[tuple[bytes, bytes]]
@@ -96,7 +96,7 @@ class Twin:
         if ours is None:
             ours = folder / "ours"
             rightful.open(ours, create=True).close()
-        shutil.copytree(ours / files.STORE, bare, ignore=shutil.ignore_patterns(files.JOURNAL))
+        shutil.copytree(ours / store_files.STORE, bare, ignore=shutil.ignore_patterns(store_files.JOURNAL))
         self.folder = folder
         self.ledger = rightful.open(ours)
         self.bare = lmdb.open(

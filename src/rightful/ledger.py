@@ -59,7 +59,7 @@ def open(  # noqa: A001 - `rightful.open` is the name that others rely on
     path = folder_of(path_or_url)
     if create and readonly:
         raise UsageError("a ledger cannot be made and be read-only; nothing was made. Open it with one of the two.")
-    from rightful.recorders.recorder import LMDBRecorder
+    from rightful.storage.recorder import LMDBRecorder
 
     recorder = LMDBRecorder(path, create=create, readonly=readonly)
     try:

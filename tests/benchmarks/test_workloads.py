@@ -20,9 +20,9 @@ from benchmarks.stores import Twin, append, append_each, build
 
 import rightful
 from rightful.encoding.merkle import EMPTY_ROOT, HASH_BYTES
-from rightful.recorders.moment import look
-from rightful.recorders.query import raw_rows
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
+from rightful.storage.tables.query import raw_rows
+from rightful.storage.tables.snapshot import look
 
 pytestmark = pytest.mark.slow
 

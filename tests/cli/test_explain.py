@@ -295,8 +295,8 @@ def newer(ledger: Path) -> None:
     import hashlib
 
     from rightful.encoding.envelope import Envelope, encode
-    from rightful.recorders.port import LedgerEvent
-    from rightful.recorders.recorder import LMDBRecorder
+    from rightful.storage.port import LedgerEvent
+    from rightful.storage.recorder import LMDBRecorder
 
     payload = bytes(32) + b'{"deep":true}'
     envelope = Envelope(

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Run
 
 import rightful
-from rightful.recorders import files
+from rightful.storage.environment import store_files
 
 
 def test_a_ledger_is_made_in_the_working_folder(run: Run, here: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_folder_that_holds_other_things_is_not_made_a_ledger(run: Run, here: P
 
 
 def test_what_a_killed_init_left_is_made_whole(run: Run, here: Path) -> None:
-    (here / ".rightful" / files.HALF_MADE).mkdir(parents=True)
+    (here / ".rightful" / store_files.HALF_MADE).mkdir(parents=True)
     for name in ("ledger.lock", "writer.lock", ".gitignore"):
         (here / ".rightful" / name).touch()
 

@@ -12,7 +12,7 @@ from tests.contracts.support import (
 )
 
 from rightful import limits
-from rightful.recorders.port import LedgerRecorder
+from rightful.storage.port import LedgerRecorder
 
 LONG = "x" * limits.TAG_KEY_BYTES
 

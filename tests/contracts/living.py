@@ -20,7 +20,7 @@ from tests.contracts.support import (
 )
 
 from rightful.errors import ForkedError
-from rightful.recorders.port import LedgerRecorder
+from rightful.storage.port import LedgerRecorder
 
 
 class Living(Opened):

@@ -8,7 +8,7 @@ from eventsourcing.persistence import IntegrityError
 from tests.contracts.base import LONG, Opened, event, found, query, tagged
 
 from rightful import limits
-from rightful.recorders.port import LedgerRecorder
+from rightful.storage.port import LedgerRecorder
 
 
 class Reading(Opened):

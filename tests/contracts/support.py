@@ -15,8 +15,8 @@ from typing import Any
 
 from eventsourcing.dcb.api import DCBEvent
 
-from rightful.recorders.port import LedgerRecorder
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.port import LedgerRecorder
+from rightful.storage.recorder import LMDBRecorder
 
 PATIENCE_S = 60
 """How long a test waits for what must come; only a broken program takes that long."""

@@ -8,8 +8,8 @@ from tests.contracts.support import Place
 from tests.recorders.turns import served
 
 from rightful import limits
-from rightful.recorders.port import Decision, LedgerRecorder
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.port import Decision, LedgerRecorder
+from rightful.storage.recorder import LMDBRecorder
 
 
 class TestLMDB(RecorderSuite):

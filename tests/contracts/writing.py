@@ -21,7 +21,7 @@ from tests.contracts.support import (
 )
 
 from rightful.errors import ClosedError
-from rightful.recorders.port import LedgerRecorder
+from rightful.storage.port import LedgerRecorder
 
 
 class Writing(Opened):

@@ -24,7 +24,6 @@ from rightful.projections.facts import Facts
 from rightful.projections.scene import BINS
 from rightful.projections.settle import counters_of, settle
 from rightful.projections.store import VERSION
-from rightful.recorders.kinds import FORMAT
 from rightful.reports.audit import ArmShift, Audit
 from rightful.reports.coverage import Alarm, Day
 from rightful.reports.explain import (
@@ -41,6 +40,7 @@ from rightful.reports.explain.exposures import STATES
 from rightful.reports.explain.grades import OUTSIDE
 from rightful.reports.recorded import Candidate, Lack, Verdict
 from rightful.reports.rule_changes import RuleChange
+from rightful.storage.tables.store_kinds import FORMAT
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 COMMON = {field.encode_name for field in msgspec.structs.fields(events.Event)} | {"session"}

@@ -25,7 +25,7 @@ import pytest
 from tests.faults.support import event, opened, run
 
 from rightful.encoding.merkle import Frontier, leaf_hash
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
 
 SECTOR: Final = 512
 """What a disk writes whole or not at all; bytes."""
@@ -53,10 +53,10 @@ import contextlib, os, sys
 from pathlib import Path
 from rightful import limits
 from rightful.errors import StorageError
-from rightful.recorders import journal
-from rightful.recorders.appender import Appender
-from rightful.recorders.journal import Journal
-from rightful.recorders.writer import Writer
+from rightful.storage.journal import journal
+from rightful.storage.commit import Appender
+from rightful.storage.journal.journal import Journal
+from rightful.storage.writer import Writer
 from tests.faults.power_cuts import body
 from tests.faults.support import event, opened
 folder, log, me, commits, rows, change = sys.argv[1:]

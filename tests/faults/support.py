@@ -14,10 +14,10 @@ import pytest
 from eventsourcing.dcb.api import DCBEvent
 
 from rightful import limits
-from rightful.recorders import files
-from rightful.recorders import records as records_module
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import HEAD_BYTES, START, Record, Seal
+from rightful.storage.environment import store_files
+from rightful.storage.journal import journal_records as records_module
+from rightful.storage.journal.journal_records import HEAD_BYTES, START, Record, Seal
+from rightful.storage.recorder import LMDBRecorder
 
 ROOT = Path(__file__).parents[2]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
@@ -72,7 +72,7 @@ def in_tables(recorder: LMDBRecorder) -> int:
 
 
 def journal(folder: Path) -> Path:
-    return folder / "store" / files.JOURNAL
+    return folder / "store" / store_files.JOURNAL
 
 
 def records(folder: Path) -> list[tuple[int, Record]]:

@@ -17,8 +17,9 @@ from tests.faults.support import ROOT, event, in_tables, journal, needs_root, op
 
 from rightful import limits
 from rightful.errors import ForeignStoreError, InUseError
-from rightful.recorders import creation, environment, files, locks
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage import locks
+from rightful.storage.environment import create_store, lmdb_environment, store_files
+from rightful.storage.recorder import LMDBRecorder
 
 GOLDEN = gzip.decompress((ROOT / "tests" / "golden" / "store-format-1.mdb.gz").read_bytes())
 """`data.mdb` of a plain store of five rows in four commits, made by the program before it knew of journals."""
@@ -30,8 +31,8 @@ ROOT_HASH = "4f60475def85bd033b95983ac16b163e67d183ea0744647ad456564e9b83897d"
 def old(folder: Path) -> Path:
     """Put a store there as that program left it."""
     (folder / "store").mkdir(parents=True, mode=0o700)
-    (folder / "store" / files.DATA).write_bytes(GOLDEN)
-    files.make_lock_file(folder / "store")
+    (folder / "store" / store_files.DATA).write_bytes(GOLDEN)
+    store_files.make_lock_file(folder / "store")
     for name in ("ledger.lock", "queue.lock", "writer.lock"):
         (folder / name).touch(mode=0o600)
     return folder
@@ -62,7 +63,7 @@ def test_it_is_read_without_change(tmp_path: Path) -> None:
     with opened(folder, readonly=True) as recorder:
         assert_whole(recorder)
 
-    assert (folder / "store" / files.DATA).read_bytes() == GOLDEN
+    assert (folder / "store" / store_files.DATA).read_bytes() == GOLDEN
     assert sorted(path.name for path in (folder / "store").iterdir()) == ["data.mdb", "lock.mdb"]
 
 
@@ -140,7 +141,7 @@ def _assert_opens(folder: Path) -> None:
 KILLED_BEHIND = """
 import os, signal, sys
 from pathlib import Path
-from rightful.recorders import locks
+from rightful.storage import locks
 from tests.faults.support import opened
 locks.Flock.share = lambda lock: os.kill(os.getpid(), signal.SIGKILL)
 opened(Path(sys.argv[1]))
@@ -237,7 +238,7 @@ def test_who_opens_it_while_it_gets_its_journal_waits_for_that(tmp_path: Path, m
     folder = old(tmp_path / "s")
     other = Other(_open_and_append, folder)
     assert other.hear() == "ready"
-    make = creation.make_journal
+    make = create_store.make_journal
     said: list[bool] = []
 
     def slow(store: Path, begins_with: bytes) -> bool:
@@ -245,7 +246,7 @@ def test_who_opens_it_while_it_gets_its_journal_waits_for_that(tmp_path: Path, m
         said.append(other.pipe.poll(1.0))
         return make(store, begins_with)
 
-    monkeypatch.setattr(creation, "make_journal", slow)
+    monkeypatch.setattr(create_store, "make_journal", slow)
     with opened(folder) as recorder:
         assert other.hear() == 6
         assert recorder.append([event("ours")]) == 7
@@ -302,7 +303,7 @@ def test_many_processes_that_open_it_at_once_all_write(tmp_path: Path) -> None:
 @needs_root
 @pytest.mark.parametrize("left_kilobytes", [0, 1_000, 2_044])
 def test_on_a_full_disk_it_stays_as_it_is(left_kilobytes: int) -> None:
-    kilobytes = (len(GOLDEN) + files.lock_file_bytes()) // 1024 + left_kilobytes
+    kilobytes = (len(GOLDEN) + store_files.lock_file_bytes()) // 1024 + left_kilobytes
     with small_disk(kilobytes) as disk:
         folder = old(disk / "s")
         with opened(folder) as recorder:
@@ -316,7 +317,7 @@ def test_a_program_that_knows_the_form_before_refuses_a_store_with_a_journal(
 ) -> None:
     """It would not see what stands in the journal."""
     opened(old(tmp_path / "s")).close()
-    monkeypatch.setattr(environment, "FORMAT", 2)
+    monkeypatch.setattr(lmdb_environment, "FORMAT", 2)
     for readonly in (False, True):
         with pytest.raises(ForeignStoreError, match="its format is 3; this program knows 2"):
             opened(tmp_path / "s", readonly=readonly)

@@ -15,8 +15,8 @@ from tests.faults.test_format_1 import about
 
 from rightful import limits
 from rightful.errors import DamagedRowError, ForeignStoreError
-from rightful.recorders import files
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.environment import store_files
+from rightful.storage.recorder import LMDBRecorder
 
 GOLDEN = ROOT / "tests" / "golden"
 TABLES = gzip.decompress((GOLDEN / "store-format-2.mdb.gz").read_bytes())
@@ -30,9 +30,9 @@ ROOT_HASH = "a3eb05498039bb59d1850bef5d4f8be528ffef4708bfd261a556dfa6a01a4363"
 def old(folder: Path) -> Path:
     """Put a store there as that program left it."""
     (folder / "store").mkdir(parents=True, mode=0o700)
-    (folder / "store" / files.DATA).write_bytes(TABLES)
+    (folder / "store" / store_files.DATA).write_bytes(TABLES)
     journal(folder).write_bytes(JOURNAL.ljust(limits.JOURNAL_BYTES, b"\0"))
-    files.make_lock_file(folder / "store")
+    store_files.make_lock_file(folder / "store")
     for name in ("ledger.lock", "queue.lock", "writer.lock"):
         (folder / name).touch(mode=0o600)
     return folder
@@ -67,7 +67,7 @@ def test_it_is_read_without_change(tmp_path: Path) -> None:
         assert_whole(recorder)
         assert in_tables(recorder) == 3
 
-    assert (folder / "store" / files.DATA).read_bytes() == TABLES
+    assert (folder / "store" / store_files.DATA).read_bytes() == TABLES
     assert journal(folder).read_bytes() == before
 
 

@@ -13,7 +13,7 @@ from tests.faults.support import ROOT, event, in_tables, journal, opened, record
 from tests.faults.test_format_1 import about
 
 from rightful import limits
-from rightful.recorders import files
+from rightful.storage.environment import store_files
 
 GOLDEN = ROOT / "tests" / "golden"
 ID, ROOT_HASH = (
@@ -26,13 +26,13 @@ def test_what_is_stored_is_read_and_written_as_it_was(tmp_path: Path) -> None:
     folder = test_format_2.old(tmp_path / "s")
     tables = gzip.decompress((GOLDEN / "store-format-3.mdb.gz").read_bytes())
     record = gzip.decompress((GOLDEN / "store-format-3.journal.gz").read_bytes()).ljust(limits.JOURNAL_BYTES, b"\0")
-    (folder / "store" / files.DATA).write_bytes(tables)
+    (folder / "store" / store_files.DATA).write_bytes(tables)
     journal(folder).write_bytes(record)
     with opened(folder, readonly=True) as recorder:
         assert [each.event.data for each in recorder.read()] == [b"event-%d" % n for n in range(1, 6)]
         assert [row.payload for row in recorder.rows(2)] == [None, b"payload-4", b"payload-5"]
         assert (recorder.ledger_id, recorder.tree_head()[1].hex(), in_tables(recorder)) == (ID, ROOT_HASH, 3)
-    assert (folder / "store" / files.DATA).read_bytes() == tables
+    assert (folder / "store" / store_files.DATA).read_bytes() == tables
     assert journal(folder).read_bytes() == record
     with opened(folder) as recorder:
         assert recorder.append([event("next")]) == 6

@@ -250,7 +250,7 @@ def late(*args):
     return written(*args)
 spool.written = late
 limits.HOOK_TOTAL_S = 0.01
-import rightful.recorders.recorder as module
+import rightful.storage.recorder as module
 def slow(*args, **more):
     time.sleep(60)
 module.LMDBRecorder = slow
@@ -265,7 +265,7 @@ def test_a_call_waits_for_other_writers_as_long_as_the_limit_says_and_not_for_a_
     script = """
 limits.HOOK_TOTAL_S = 1_000
 from rightful.log.log import Log
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
 LMDBRecorder.close = lambda self: time.sleep(1_000)
 from rightful.errors import BusyError
 def append(self, events, *, timeout_s):

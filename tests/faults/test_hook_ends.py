@@ -54,7 +54,7 @@ hooked._be_silent = silent
 """
 
 WHILE_KEEPING = """
-import rightful.recorders.recorder as module
+import rightful.storage.recorder as module
 def broken(*args, **more):
     raise OSError("a fault")
 module.LMDBRecorder = broken
@@ -101,7 +101,7 @@ def test_a_call_that_is_ended_while_it_loads_goes_on(ledger: Path, number: int) 
 def test_keeping_is_bounded_too(ledger: Path) -> None:
     script = """
 limits.HOOK_KEEP_S = 0.05
-import rightful.recorders.recorder as module
+import rightful.storage.recorder as module
 def broken(*args, **more):
     raise OSError("a fault")
 module.LMDBRecorder = broken

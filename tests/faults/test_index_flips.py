@@ -11,7 +11,7 @@ from tests.faults.support import flip, into_tables, journal
 import rightful
 from rightful.errors import DamagedRowError
 from rightful.identity import event_id
-from rightful.recorders.tables import pack_position
+from rightful.storage.tables.store_tables import pack_position
 
 SESSIONS = ("t:a", "t:b", "t:c")
 

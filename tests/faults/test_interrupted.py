@@ -20,8 +20,8 @@ from tests.recorders.turns import served
 
 from rightful import limits
 from rightful.encoding.merkle import LEAF, Frontier
-from rightful.recorders.codec import PlainCodec
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
+from rightful.storage.tables.row_codec import PlainCodec
 
 WAIT_S = 5
 NEWEST, ALL_EVERY = 3, 20

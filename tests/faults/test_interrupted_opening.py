@@ -12,8 +12,8 @@ from tests.contracts.support import in_fork
 from tests.faults.interrupting import each_line
 
 from rightful.errors import RightfulError
-from rightful.recorders import locks, registry
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage import locks, open_stores
+from rightful.storage.recorder import LMDBRecorder
 
 ERRORS = [KeyboardInterrupt, TimeoutError]
 
@@ -33,12 +33,12 @@ def folder(tmp_path: Path) -> Path:
 def check(folder: Path, place: object) -> None:
     """See that nothing has the store, here or as another process sees it, and that it opens again."""
     gc.collect()
-    assert registry._registry.stores == {}, place
+    assert open_stores._registry.stores == {}, place
     locks.hold_alone(folder).close()
     with LMDBRecorder(folder, kind="plain") as recorder:
         position = recorder.append([event()])
         assert recorder.head() == position, place
-    assert registry._registry.stores == {}, place
+    assert open_stores._registry.stores == {}, place
     locks.hold_alone(folder).close()
 
 
@@ -80,7 +80,7 @@ def test_fork(folder: Path, error: type[BaseException]) -> None:
     """In the child all that was inherited is closed; in the parent reads and writes go on."""
 
     def child() -> tuple[object, int]:
-        stores = dict(registry._registry.stores)
+        stores = dict(open_stores._registry.stores)
         with LMDBRecorder(folder, kind="plain") as recorder:
             return stores, recorder.append([event()])
 
@@ -89,7 +89,7 @@ def test_fork(folder: Path, error: type[BaseException]) -> None:
             before = recorder.append([event()])
             pid = interruption.run(os.fork)
             if pid == 0:
-                os._exit(len(registry._registry.stores))
+                os._exit(len(open_stores._registry.stores))
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, interruption.place
             assert recorder.append([event()]) == before + 1
             assert recorder.head() == before + 1, interruption.place

@@ -14,9 +14,9 @@ from tests.contracts.support import PATIENCE_S, together
 from tests.faults.support import event, filled, in_tables, journal, opened, records
 
 from rightful.errors import OutcomeUnknownError, StorageError, StoreFullError
-from rightful.recorders.port import View
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import END_BYTES
+from rightful.storage.journal.journal_records import END_BYTES
+from rightful.storage.port import View
+from rightful.storage.recorder import LMDBRecorder
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.faults.support import event, filled, journal, needs_root, open_to_eve
 
 from rightful import limits
 from rightful.errors import ForeignStoreError, ReadOnlyStoreError, StorageError
-from rightful.recorders.kinds import ABOUT
+from rightful.storage.tables.store_kinds import ABOUT
 
 BOTH = pytest.mark.parametrize("readonly", [False, True], ids=["writing", "reading"])
 

@@ -14,9 +14,9 @@ from tests.contracts.support import PATIENCE_S
 from tests.faults.support import FORM, event, filled, opened, run
 
 from rightful.errors import StorageError
-from rightful.recorders.port import View
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import END_BYTES, HEAD_BYTES, START
+from rightful.storage.journal.journal_records import END_BYTES, HEAD_BYTES, START
+from rightful.storage.port import View
+from rightful.storage.recorder import LMDBRecorder
 
 
 def _names(folder: Path) -> list[str]:

@@ -18,8 +18,8 @@ from tests.contracts.support import PATIENCE_S
 from tests.faults.support import event, filled, opened, reach
 
 from rightful import limits
-from rightful.recorders.environment import Environment
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.environment.lmdb_environment import Environment
+from rightful.storage.recorder import LMDBRecorder
 
 INTO_TABLES = """
 import sys
@@ -80,7 +80,7 @@ VICTIM = """
 import os, signal, sys
 from pathlib import Path
 from rightful import limits
-from rightful.recorders.journal import Journal
+from rightful.storage.journal.journal import Journal
 from tests.faults.support import event, opened
 
 folder, step, left = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

@@ -12,7 +12,7 @@ from tests.contracts.support import others
 from tests.faults.support import event, filled, opened
 
 from rightful import limits
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
 
 PROCESSES, APPENDS = 8, 12
 ROWS = PROCESSES * sum(1 + number % 3 for number in range(APPENDS))

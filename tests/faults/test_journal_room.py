@@ -11,9 +11,9 @@ from tests.faults.support import event, filled, in_tables, journal, opened, reco
 
 from rightful import limits
 from rightful.errors import ForeignStoreError
-from rightful.recorders.port import LedgerEvent
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import END_BYTES, HEAD_BYTES, START, TREE_BYTES
+from rightful.storage.journal.journal_records import END_BYTES, HEAD_BYTES, START, TREE_BYTES
+from rightful.storage.port import LedgerEvent
+from rightful.storage.recorder import LMDBRecorder
 
 EXTRA_BYTES = HEAD_BYTES + TREE_BYTES + 16 + END_BYTES
 """What a record of one row takes at most beside the row."""

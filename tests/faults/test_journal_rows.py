@@ -11,10 +11,10 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from tests.faults.support import event, filled, flip, into_tables, journal, opened, overwrite, records, unmarked
 
 from rightful.errors import DamagedRowError
-from rightful.recorders.port import LedgerEvent
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import HEAD_BYTES, Seal
-from rightful.recorders.tail import Kept
+from rightful.storage.journal.journal_records import HEAD_BYTES, Seal
+from rightful.storage.journal.journal_rows import Kept
+from rightful.storage.port import LedgerEvent
+from rightful.storage.recorder import LMDBRecorder
 
 CHECKS = range(32, 96)
 """Bytes of the check of the record before, which is known, and of its own: a later one says what stood there."""

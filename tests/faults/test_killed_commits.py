@@ -13,7 +13,7 @@ from tests.faults.support import event, filled, opened, run
 from tests.faults.test_store_commit import Failing, coded
 
 from rightful.errors import OutcomeUnknownError, StorageError
-from rightful.recorders.environment import Environment
+from rightful.storage.environment.lmdb_environment import Environment
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace holds a commit where it is to be killed")
 

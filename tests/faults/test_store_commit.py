@@ -18,8 +18,8 @@ from tests.faults.support import event, filled, into_tables, opened, run
 
 from rightful import limits
 from rightful.errors import OutcomeUnknownError, StorageError, StoreFullError
-from rightful.recorders.environment import Environment
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.environment.lmdb_environment import Environment
+from rightful.storage.recorder import LMDBRecorder
 
 
 class Failing:

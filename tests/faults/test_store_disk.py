@@ -14,7 +14,7 @@ from tests.faults.support import event, filled, needs_root, open_to_everybody, o
 
 from rightful import limits
 from rightful.errors import ReadOnlyStoreError, StorageError, StoreFullError
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
 
 
 @needs_root
@@ -61,7 +61,7 @@ def test_a_full_disk_fails_no_commit_for_which_the_journal_has_room() -> None:
 CREATE = """
 import sys
 from pathlib import Path
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
 from tests.faults.support import opened
 try:
     opened(Path(sys.argv[1]) / "s", create=True)
@@ -154,7 +154,7 @@ def test_a_read_only_file_system_can_be_read_and_says_why_it_cannot_be_written(t
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
 from tests.faults.support import opened
 opened(Path(sys.argv[1]).with_name("loads-every-module"), create=True).close()
 os.setgroups([])

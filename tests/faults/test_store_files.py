@@ -14,8 +14,9 @@ from tests.faults.support import event, filled, opened, run
 
 from rightful import limits
 from rightful.errors import ForeignStoreError, InUseError, LedgerNotFoundError
-from rightful.recorders import files, registry
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage import open_stores
+from rightful.storage.environment import store_files
+from rightful.storage.recorder import LMDBRecorder
 
 PAGE_BYTES = 4096
 
@@ -88,7 +89,7 @@ def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path: Path, con
 
 def test_a_store_of_another_lmdb_program_is_refused_and_left_alone(tmp_path: Path) -> None:
     store = filled(tmp_path / "s") / "store"
-    for name in (files.DATA, files.LOCK):
+    for name in (store_files.DATA, store_files.LOCK):
         (store / name).unlink()
     with lmdb.open(str(store), lib_version=0) as env, env.begin(write=True) as txn:
         txn.put(b"theirs", b"1")
@@ -103,7 +104,7 @@ def test_a_store_of_another_lmdb_program_is_refused_and_left_alone(tmp_path: Pat
 def test_a_file_of_the_newer_engine_is_refused(tmp_path: Path) -> None:
     """The default engine follows the file and the environment; other tools read 0.9 only."""
     store = filled(tmp_path / "s") / "store"
-    for name in (files.DATA, files.LOCK):
+    for name in (store_files.DATA, store_files.LOCK):
         (store / name).unlink()
     lmdb.open(str(store), lib_version=1).close()
 
@@ -152,7 +153,9 @@ class lmdb_copy:  # noqa: N801 - it reads as a verb
     def __init__(self, recorder: LMDBRecorder, folder: Path) -> None:
         (folder / "store").mkdir(parents=True)
         _lmdb(recorder).copy(str(folder / "store"))
-        (folder / "store" / files.JOURNAL).write_bytes((Path(recorder.path) / "store" / files.JOURNAL).read_bytes())
+        (folder / "store" / store_files.JOURNAL).write_bytes(
+            (Path(recorder.path) / "store" / store_files.JOURNAL).read_bytes()
+        )
 
     def __enter__(self) -> None:
         return None
@@ -185,13 +188,13 @@ def test_files_are_their_owners_alone_whatever_the_umask(tmp_path: Path, umask: 
 def test_names_are_made_durable_after_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """LMDB does not sync folders: after a power cut the whole store would be gone."""
     synced: list[str] = []
-    sync = files.sync_folder
+    sync = store_files.sync_folder
 
     def sync_and_note(path: Path) -> None:
         synced.append(path.name)
         sync(path)
 
-    monkeypatch.setattr(files, "sync_folder", sync_and_note)
+    monkeypatch.setattr(store_files, "sync_folder", sync_and_note)
     opened(tmp_path / "s", create=True).close()
 
     assert synced == [tmp_path.name, "s", "store.new", "s"]
@@ -200,8 +203,8 @@ def test_names_are_made_durable_after_creation(tmp_path: Path, monkeypatch: pyte
 def test_the_table_of_readers_has_its_room_on_disk_before_lmdb_maps_it(tmp_path: Path) -> None:
     lock = filled(tmp_path / "s") / "store" / "lock.mdb"
 
-    assert lock.stat().st_size == files.lock_file_bytes() >= 64 * limits.MAX_READERS + 128
-    assert lock.stat().st_blocks * 512 >= files.lock_file_bytes()
+    assert lock.stat().st_size == store_files.lock_file_bytes() >= 64 * limits.MAX_READERS + 128
+    assert lock.stat().st_blocks * 512 >= store_files.lock_file_bytes()
 
 
 def test_what_a_killed_creator_left_is_replaced(tmp_path: Path) -> None:
@@ -255,7 +258,7 @@ def test_one_environment_serves_all_handles_and_paths_of_a_process(tmp_path: Pat
     first.close()
     assert second.append([event()]) == 4
     second.close()
-    assert registry._registry.stores == {}
+    assert open_stores._registry.stores == {}
     lmdb.open(str(folder / "store"), lib_version=0).close()
 
 
@@ -325,7 +328,7 @@ def test_slots_of_killed_readers_are_freed_on_opening(tmp_path: Path) -> None:
 
 
 def test_slots_of_killed_readers_are_freed_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rightful.recorders.writer._CHECK_READERS_EVERY", 2)
+    monkeypatch.setattr("rightful.storage.writer._CHECK_READERS_EVERY", 2)
     with opened(filled(tmp_path / "s")) as recorder:
         recorder.append([event()])
         run(KILLED_READER, tmp_path / "s" / "store")

@@ -27,7 +27,7 @@ from tests.faults.test_store_sync import (
 )
 
 from rightful.errors import OutcomeUnknownError, StorageError
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
 
 SOON_S = 10
 """How long what does come may take to come; seconds."""

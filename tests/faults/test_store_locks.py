@@ -19,9 +19,9 @@ from tests.faults.support import event, filled, into_tables, opened
 
 from rightful import limits
 from rightful.errors import BusyError, ClosedError, InUseError, OutcomeUnknownError, ReadOnlyStoreError
-from rightful.recorders import locks
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import Tabled
+from rightful.storage import locks
+from rightful.storage.journal.journal_records import Tabled
+from rightful.storage.recorder import LMDBRecorder
 
 
 def _decide_and_stay(pipe: Connection, folder: Path) -> None:

@@ -14,20 +14,20 @@ from tests.faults.support import event, filled, into_tables, opened, overwrite, 
 
 import rightful
 from rightful.errors import DamagedRowError, ForeignStoreError, OutcomeUnknownError, StorageError
-from rightful.recorders import files
-from rightful.recorders.writer import Writer
+from rightful.storage.environment import store_files
+from rightful.storage.writer import Writer
 
 
 def test_folders_above_a_new_store_are_private_and_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the umask says: transcripts are private, and a folder whose name is lost loses all that is in it."""
     synced: list[str] = []
-    sync = files.sync_folder
+    sync = store_files.sync_folder
 
     def syncing(path: Path) -> None:
         synced.append(path.name)
         sync(path)
 
-    monkeypatch.setattr(files, "sync_folder", syncing)
+    monkeypatch.setattr(store_files, "sync_folder", syncing)
     before = os.umask(0)
     try:
         opened(tmp_path / "a" / "b" / "c", create=True).close()
@@ -122,13 +122,13 @@ def test_the_tables_are_synced_in_each_round_that_another_process_ended(
 
     folder, synced = filled(tmp_path / "s"), list[str]()
     with opened(folder) as recorder, monkeypatch.context() as patch:
-        real = files.sync_data
+        real = store_files.sync_data
 
         def syncing(store: Path) -> None:
             synced.append(store.name)
             real(store)
 
-        patch.setattr(files, "sync_data", syncing)
+        patch.setattr(store_files, "sync_data", syncing)
         for n in range(1, 4):
             assert run(ROUND.replace('recorder.append([event("journal"', '([event("journal"'), folder).returncode == 0
             assert recorder.append([event("first of a round")])
@@ -140,7 +140,7 @@ def test_a_round_that_this_process_ended_is_not_synced_again(tmp_path: Path, mon
     """LMDB tells of a commit after its last sync."""
     folder, synced = filled(tmp_path / "s"), list[str]()
     with opened(folder) as recorder, monkeypatch.context() as patch:
-        patch.setattr(files, "sync_data", lambda store: synced.append(store.name))
+        patch.setattr(store_files, "sync_data", lambda store: synced.append(store.name))
         for _ in range(3):
             recorder.append([event("x" * 200_000)])
             recorder.append([event("journal")])

@@ -11,9 +11,9 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from tests.faults.support import event, into_tables, opened, tabled
 
 from rightful.errors import DamagedRowError, ForeignStoreError, StorageError
-from rightful.recorders.port import LedgerEvent
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.tables import pack_position
+from rightful.storage.port import LedgerEvent
+from rightful.storage.recorder import LMDBRecorder
+from rightful.storage.tables.store_tables import pack_position
 
 
 def _flip(folder: Path, text: bytes) -> None:

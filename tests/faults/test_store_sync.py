@@ -19,9 +19,9 @@ from tests.faults.support import FORM, event, filled, opened, run
 
 from rightful import limits
 from rightful.errors import OutcomeUnknownError, StorageError
-from rightful.recorders import journal
-from rightful.recorders.journal import Journal
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.journal import journal
+from rightful.storage.journal.journal import Journal
+from rightful.storage.recorder import LMDBRecorder
 
 
 @pytest.fixture

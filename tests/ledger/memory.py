@@ -17,7 +17,7 @@ from eventsourcing.dcb.api import (
 
 from rightful import limits
 from rightful.log.rows import ERASED
-from rightful.recorders.port import Decision, LedgerEvent, LedgerRecorder, Row
+from rightful.storage.port import Decision, LedgerEvent, LedgerRecorder, Row
 
 
 def fits(event: DCBEvent, query: DCBQuery) -> bool:

@@ -20,7 +20,7 @@ from rightful.field_types import ArmShown
 from rightful.identity import event_id
 from rightful.log.log import Log, now_us
 from rightful.log.rows import Receipt, Stored
-from rightful.recorders.port import Decision
+from rightful.storage.port import Decision
 from rightful.times import at_of, us_of
 
 OF_A = DCBQuery(items=[DCBQueryItem(types=["grade.recorded"], tags=["session:t:a"])])

@@ -15,7 +15,7 @@ from rightful.events import GradeRecorded, ToolCallSnapshotted
 from rightful.identity import event_id
 from rightful.log.log import Log
 from rightful.log.rows import RawEvent
-from rightful.recorders.port import size_of
+from rightful.storage.port import size_of
 from rightful.times import at_of
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from eventsourcing.dcb.api import DCBEvent, DCBQuery
 
 from rightful import limits
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
 
 Said = list[tuple[int, DCBEvent]]
 

@@ -18,9 +18,9 @@ from tests.properties.serving import Model, ask, serve
 
 from rightful import limits
 from rightful.encoding.envelope import tags_of
-from rightful.recorders.codec import LedgerCodec, PlainCodec
-from rightful.recorders.port import LedgerEvent
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.port import LedgerEvent
+from rightful.storage.recorder import LMDBRecorder
+from rightful.storage.tables.row_codec import LedgerCodec, PlainCodec
 
 WORDS = ["", "x", "xy", "ü", "x" * limits.TAG_KEY_BYTES, "x" * (limits.TAG_KEY_BYTES + 1)]
 SESSIONS = [None, "s:1", "s:12", "s:" + "x" * limits.TAG_KEY_BYTES]

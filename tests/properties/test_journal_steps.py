@@ -16,11 +16,11 @@ from tests.amounts import examples
 from tests.recorders.journals import Disk
 
 from rightful import limits
-from rightful.recorders import journal as module
-from rightful.recorders.codec import PlainCodec
-from rightful.recorders.journal import Journal
-from rightful.recorders.records import END_BYTES, START, Tabled
-from rightful.recorders.tail import Kept
+from rightful.storage.journal import journal as module
+from rightful.storage.journal.journal import Journal
+from rightful.storage.journal.journal_records import END_BYTES, START, Tabled
+from rightful.storage.journal.journal_rows import Kept
+from rightful.storage.tables.row_codec import PlainCodec
 
 FILE_BYTES = START + 6_000
 _pwrite = os.pwrite

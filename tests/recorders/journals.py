@@ -9,10 +9,10 @@ from pathlib import Path
 from eventsourcing.dcb.api import DCBEvent
 
 from rightful.encoding.merkle import EMPTY_ROOT
-from rightful.recorders.codec import PlainCodec
-from rightful.recorders.journal import Journal
-from rightful.recorders.records import Bond, Tabled
-from rightful.recorders.tail import Kept
+from rightful.storage.journal.journal import Journal
+from rightful.storage.journal.journal_records import Bond, Tabled
+from rightful.storage.journal.journal_rows import Kept
+from rightful.storage.tables.row_codec import PlainCodec
 
 ID = "8c4fbb59-c965-404d-8a78-b84d9963c4b9"
 KEY = bytes(range(32))

@@ -9,8 +9,8 @@ from tests.contracts.base import event, found
 
 from rightful.encoding.merkle import Frontier
 from rightful.errors import ForeignStoreError
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.tables import Tables
+from rightful.storage.recorder import LMDBRecorder
+from rightful.storage.tables.store_tables import Tables
 
 
 @pytest.mark.parametrize("before", [0, 2], ids=["the first turn", "a later turn"])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.contracts.base import event
 
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import END_BYTES, START
+from rightful.storage.journal.journal_records import END_BYTES, START
+from rightful.storage.recorder import LMDBRecorder
 
 
 def test_turn_compares_journal_with_file_in_two_short_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

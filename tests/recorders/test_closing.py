@@ -13,7 +13,7 @@ from tests.contracts.support import PATIENCE_S
 from tests.recorders.turns import Held, begun, served, writer_of
 
 from rightful.errors import ClosedError
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
 
 
 @pytest.fixture

@@ -19,14 +19,14 @@ from tests.recorders.journals import ID, KEY, Disk, empty, seen, write
 from rightful import limits
 from rightful.encoding.merkle import EMPTY_ROOT
 from rightful.errors import ClosedError, ForeignStoreError
-from rightful.recorders import chain
-from rightful.recorders.codec import PlainCodec
-from rightful.recorders.environment import Environment
-from rightful.recorders.journal import Journal
-from rightful.recorders.port import LedgerEvent
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.records import END_BYTES, HEAD_BYTES, START, Mark, Tabled
-from rightful.recorders.tail import Kept
+from rightful.storage.environment.lmdb_environment import Environment
+from rightful.storage.journal import journal_reader
+from rightful.storage.journal.journal import Journal
+from rightful.storage.journal.journal_records import END_BYTES, HEAD_BYTES, START, Mark, Tabled
+from rightful.storage.journal.journal_rows import Kept
+from rightful.storage.port import LedgerEvent
+from rightful.storage.recorder import LMDBRecorder
+from rightful.storage.tables.row_codec import PlainCodec
 
 
 @pytest.fixture
@@ -186,9 +186,9 @@ def test_records_are_read_wherever_what_is_read_at_once_ends(disk: Disk, known: 
     write(journal, "one")
     start = journal._end if known else START
     assert not known or seen(reader) == ["one"]
-    long = "x" * (start + chain._BLOCK_BYTES + beyond - journal._end - HEAD_BYTES - len(b"tree of 2") - 6 - 32)
+    long = "x" * (start + journal_reader._BLOCK_BYTES + beyond - journal._end - HEAD_BYTES - len(b"tree of 2") - 6 - 32)
     write(journal, long)
-    assert journal._end == start + chain._BLOCK_BYTES + beyond
+    assert journal._end == start + journal_reader._BLOCK_BYTES + beyond
     assert seen(disk.open()) == ["one", long]
     write(journal, "three")
     write(journal, "four")

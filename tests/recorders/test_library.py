@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from eventsourcing.dcb.tests import DCBRecorderTestCase
 
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
 
 
 class _Library(DCBRecorderTestCase):

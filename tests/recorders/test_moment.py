@@ -11,7 +11,7 @@ from eventsourcing.dcb.api import DCBEvent
 from tests.contracts.base import event, found, query, tagged
 from tests.faults.support import run
 
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
 
 INTO_TABLES = """
 import sys

@@ -10,9 +10,9 @@ import pytest
 from tests.recorders.journals import ID, Disk, seen, write
 
 from rightful.errors import ForeignStoreError
-from rightful.recorders.journal import Journal
-from rightful.recorders.records import START, Bond
-from rightful.recorders.tail import Kept
+from rightful.storage.journal.journal import Journal
+from rightful.storage.journal.journal_records import START, Bond
+from rightful.storage.journal.journal_rows import Kept
 
 WORDS = [f"row-{n}-" + "x" * (37 * n % 91) for n in range(1, 13)]
 

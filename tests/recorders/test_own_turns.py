@@ -16,10 +16,10 @@ from tests.recorders.turns import Held, begun, served, writer_of
 
 from rightful import limits
 from rightful.errors import BusyError, OutcomeUnknownError, StorageError
-from rightful.recorders import locks
-from rightful.recorders.environment import Environment
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.writer import Request
+from rightful.storage import locks
+from rightful.storage.environment.lmdb_environment import Environment
+from rightful.storage.recorder import LMDBRecorder
+from rightful.storage.writer import Request
 
 
 @pytest.fixture

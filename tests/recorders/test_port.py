@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from eventsourcing.dcb.api import DCBEvent
 
-from rightful.recorders.port import LedgerEvent
+from rightful.storage.port import LedgerEvent
 
 
 def test_a_row_is_compared_by_all_that_it_holds_as_its_base_is() -> None:

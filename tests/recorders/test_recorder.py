@@ -15,11 +15,11 @@ from rightful import limits
 from rightful.encoding import envelope
 from rightful.encoding.merkle import EMPTY_ROOT, Frontier, leaf_hash
 from rightful.errors import DamagedRowError, OutcomeUnknownError, ReadOnlyStoreError
-from rightful.recorders.locks import Turnstile
-from rightful.recorders.port import LedgerEvent, Row, View
-from rightful.recorders.query import read_page
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.tables import pack_position
+from rightful.storage.locks import Turnstile
+from rightful.storage.port import LedgerEvent, Row, View
+from rightful.storage.recorder import LMDBRecorder
+from rightful.storage.tables.query import read_page
+from rightful.storage.tables.store_tables import pack_position
 
 IDS = [f"00000000-0000-5000-8000-{n:012}" for n in range(10)]
 

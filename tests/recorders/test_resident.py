@@ -9,8 +9,8 @@ import pytest
 from tests.recorders.test_recorder import row
 
 from rightful import limits
-from rightful.recorders import resident
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.environment import resident_pages
+from rightful.storage.recorder import LMDBRecorder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it asks Linux what is resident")
 
@@ -49,10 +49,10 @@ def test_below_the_limit_nothing_is_given_back(tmp_path: Path, monkeypatch: pyte
 
 
 def test_where_the_system_says_nothing_nothing_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resident, "_STATM", str(tmp_path / "none"))
-    resident.give_back(tmp_path)
+    monkeypatch.setattr(resident_pages, "_STATM", str(tmp_path / "none"))
+    resident_pages.give_back(tmp_path)
     monkeypatch.undo()
 
     monkeypatch.setattr(limits, "RESIDENT_BYTES", 1)
-    monkeypatch.setattr(resident, "_MAPS", str(tmp_path / "none"))
-    resident.give_back(tmp_path)
+    monkeypatch.setattr(resident_pages, "_MAPS", str(tmp_path / "none"))
+    resident_pages.give_back(tmp_path)

@@ -13,8 +13,8 @@ from tests.contracts.support import together
 
 from rightful import limits
 from rightful.errors import ClosedError, OutcomeUnknownError, StorageError
-from rightful.recorders.journal import Journal
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.journal.journal import Journal
+from rightful.storage.recorder import LMDBRecorder
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rightful import limits
-from rightful.recorders.tables import pack_position, pack_positions, unpack_position, word_key
+from rightful.storage.tables.store_tables import pack_position, pack_positions, unpack_position, word_key
 
 LMDB_KEY_BYTES = 511
 

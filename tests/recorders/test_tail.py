@@ -8,8 +8,8 @@ import pytest
 from eventsourcing.dcb.api import DCBEvent, DCBQuery
 from tests.contracts.base import event, query, tagged
 
-from rightful.recorders.codec import PlainCodec
-from rightful.recorders.tail import Kept, Tail
+from rightful.storage.journal.journal_rows import Kept, Tail
+from rightful.storage.tables.row_codec import PlainCodec
 
 CODEC = PlainCodec()
 EVENTS = [

@@ -9,9 +9,9 @@ from eventsourcing.dcb.api import DCBEvent
 from tests.recorders.test_recorder import IDS, row
 
 from rightful.encoding.merkle import HASH_BYTES
-from rightful.recorders import tail as module
-from rightful.recorders.codec import Codec, LedgerCodec, PlainCodec
-from rightful.recorders.tail import Kept, Tail
+from rightful.storage.journal import journal_rows as module
+from rightful.storage.journal.journal_rows import Kept, Tail
+from rightful.storage.tables.row_codec import Codec, LedgerCodec, PlainCodec
 
 WORDS = ["t:s", "t:s2", 't:say "hi" \\ now', "t:é你好🦊", "t:" + "x" * 700, "t:a/b<&>", "t:\u2028"]
 

@@ -24,7 +24,7 @@ from eventsourcing.utils import get_topic
 from tests.contracts.support import in_fork
 
 from rightful.errors import ClosedError
-from rightful.recorders.lmdb import LMDBFactory, LMDBTrackingRecorder, ViewState
+from rightful.storage.eventsourcing.lmdb_factory import LMDBFactory, LMDBTrackingRecorder, ViewState
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -188,7 +188,7 @@ def test_a_closed_view_says_so(view: NotesView) -> None:
 def test_a_fork_inside_a_query_of_a_view_does_not_wait_for_itself(
     view: NotesView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rightful.recorders.environment._FORK_WAIT_S", 0.01)
+    monkeypatch.setattr("rightful.storage.environment.lmdb_environment._FORK_WAIT_S", 0.01)
     view.noted(Tracking("notes", 1))
 
     assert view.query(lambda _: in_fork(lambda: 7)) == 7
@@ -199,7 +199,7 @@ def test_a_fork_inside_a_query_of_a_view_does_not_wait_for_itself(
 def test_one_module_name_serves_an_application_and_its_view(tmp_path: Path) -> None:
     """The library's own modules need a name each: it looks for exactly one factory in a module."""
     env = {
-        "PERSISTENCE_MODULE": "rightful.recorders.lmdb",
+        "PERSISTENCE_MODULE": "rightful.storage.eventsourcing.lmdb_factory",
         "LMDB_PATH": str(tmp_path / "store"),
         "MAPPER_TOPIC": get_topic(MessagePackMapper),
     }

@@ -9,8 +9,8 @@ from typing import Any
 from tests.contracts.base import event
 from tests.contracts.support import PATIENCE_S
 
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.writer import Writer, serve_here
+from rightful.storage.recorder import LMDBRecorder
+from rightful.storage.writer import Writer, serve_here
 
 
 def writer_of(recorder: LMDBRecorder) -> Writer:

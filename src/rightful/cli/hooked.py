@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rightful.log.log import Log
     from rightful.producers.claude_hook.cursor import Cursor, Taken
     from rightful.producers.spool.keeping import Spool
-    from rightful.recorders.recorder import LMDBRecorder
+    from rightful.storage.recorder import LMDBRecorder
 
 AGENT = "claude-code"
 """The agent whose hooks can be installed."""
@@ -330,7 +330,7 @@ class _Taking:
 
         from rightful.errors import BusyError
         from rightful.log.log import Log
-        from rightful.recorders.recorder import LMDBRecorder
+        from rightful.storage.recorder import LMDBRecorder
 
         recorder = self._recorder = LMDBRecorder(Path(path))
         wait_s = spool.wait_s(self._at_us)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from rightful import ledger as app
 from rightful.cli import common
 from rightful.errors import LedgerNotFoundError, UsageError
-from rightful.recorders import files
+from rightful.storage.environment import store_files
 
 if TYPE_CHECKING:
     import argparse
 
-_BEGUN = frozenset({"ledger.lock", "writer.lock", "queue.lock", files.HALF_MADE, ".gitignore"})
+_BEGUN = frozenset({"ledger.lock", "writer.lock", "queue.lock", store_files.HALF_MADE, ".gitignore"})
 """What an `init` that was killed may leave; it is made whole by another one."""
 
 _IGNORED = "# A ledger holds what sessions said; it does not belong in a repository.\n*\n"

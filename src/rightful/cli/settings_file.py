@@ -71,7 +71,7 @@ def put(half: str, path: str) -> None:
     os.replace(half, path)
     from pathlib import Path
 
-    from rightful.recorders.files import sync_folder
+    from rightful.storage.environment.store_files import sync_folder
 
     with contextlib.suppress(OSError):
         sync_folder(Path(path).parent)

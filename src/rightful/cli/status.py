@@ -16,7 +16,7 @@ from rightful import limits
 from rightful.cli import asking, common
 from rightful.errors import RightfulError, UsageError
 from rightful.producers.spool.keeping import Spool
-from rightful.recorders import locks
+from rightful.storage import locks
 
 if TYPE_CHECKING:
     import argparse

@@ -30,8 +30,8 @@ from rightful.log.rows import Receipt, Stored
 from rightful.projections.histories.fold import CHANGES, HISTORY
 from rightful.projections.histories.items import Item, ItemKey, objects
 from rightful.projections.histories.telling import TOLD
-from rightful.recorders.critical import run_locked
 from rightful.session_errors import RunDiffersError, StaleTokenError, VoidTokenError
+from rightful.storage.critical_sections import run_locked
 from rightful.tokens import Batch, Token, Without, Wrote
 
 PRODUCER = "history"

@@ -17,7 +17,7 @@ from rightful.histories.reading import AgainError, folded, follow, take
 from rightful.log.log import Log
 from rightful.log.rows import Stored
 from rightful.projections.histories.fold import Fold
-from rightful.recorders.critical import run_locked
+from rightful.storage.critical_sections import run_locked
 
 
 class Kept:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from rightful.log.rows import Recorded
-from rightful.recorders.port import LedgerRecorder
+from rightful.storage.port import LedgerRecorder
 
 
 class Following(Iterator[Recorded]):

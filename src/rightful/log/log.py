@@ -26,7 +26,7 @@ from rightful.errors import ConditionFailedError, InvalidEventError, OutcomeUnkn
 from rightful.events import TYPES, Event
 from rightful.log.classify import NEW, Candidate, Verdict, classify
 from rightful.log.rows import Page, Receipt, Recorded, Stored, checked, found_by, page_of, recorded
-from rightful.recorders.port import LedgerEvent, LedgerRecorder, Row, View
+from rightful.storage.port import LedgerEvent, LedgerRecorder, Row, View
 
 if TYPE_CHECKING:
     from rightful.log.follow import Following

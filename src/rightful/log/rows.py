@@ -15,7 +15,7 @@ from rightful.encoding import envelope as envelopes
 from rightful.encoding.envelope import SALT_BYTES, Envelope
 from rightful.errors import DamagedRowError, InvalidEventError, UpgradeError
 from rightful.events import Event
-from rightful.recorders.port import LedgerRecorder, Row, size_of
+from rightful.storage.port import LedgerRecorder, Row, size_of
 
 ERASED = b""
 """What stands in the place of an erased payload. A payload that is not there at all is damage."""

@@ -21,8 +21,9 @@ from typing import Any, TypeVar
 import lmdb
 
 from rightful import limits
-from rightful.recorders import files, locks
-from rightful.recorders.critical import run_locked
+from rightful.storage import locks
+from rightful.storage.critical_sections import run_locked
+from rightful.storage.environment import store_files
 
 T = TypeVar("T")
 
@@ -62,20 +63,20 @@ for _ in range(2):  # Python drops what is raised in one; the second one then do
 def make(folder: Path) -> None:
     """Make the folders and the lock file, as far as they are missing."""
     if not folder.exists():
-        files.make_folder(folder)
-    run_locked(_Here.turn, _make, folder / files.STORE)
+        store_files.make_folder(folder)
+    run_locked(_Here.turn, _make, folder / store_files.STORE)
 
 
 def _make(store: Path) -> None:
     if not store.exists():
-        files.make_folder(store)
-    if not files.lock_file_is_whole(store):
-        files.make_lock_file(store)
+        store_files.make_folder(store)
+    if not store_files.lock_file_is_whole(store):
+        store_files.make_lock_file(store)
 
 
 def delete(folder: Path) -> None:
     """Remove what is stored."""
-    run_locked(_Here.turn, shutil.rmtree, folder / files.STORE, ignore_errors=True)
+    run_locked(_Here.turn, shutil.rmtree, folder / store_files.STORE, ignore_errors=True)
 
 
 def with_opened(folder: Path, work: Callable[[lmdb.Environment], T], *, readonly: bool) -> T:
@@ -97,12 +98,12 @@ def _in_turn(folder: Path, work: Callable[[lmdb.Environment], T], *, readonly: b
 
 
 def _turn(turn: io.FileIO, folder: Path, work: Callable[[lmdb.Environment], T], *, readonly: bool) -> T:
-    store = folder / files.STORE
+    store = folder / store_files.STORE
     try:
         _wait_for(turn)
         _check(folder, store)
-        if not readonly and not (store / files.DATA).exists():
-            os.close(locks.open_private(store / files.DATA))  # LMDB would make it as the umask says
+        if not readonly and not (store / store_files.DATA).exists():
+            os.close(locks.open_private(store / store_files.DATA))  # LMDB would make it as the umask says
         result = _with_lmdb(store, work, readonly=readonly)
     finally:
         fcntl.flock(turn, fcntl.LOCK_UN)  # closing is not enough: a child may have inherited it
@@ -137,20 +138,20 @@ def _wait_for(turn: io.FileIO) -> None:
 
 
 def _check(folder: Path, store: Path) -> None:
-    for name in (files.DATA, files.LOCK, SEAL):
+    for name in (store_files.DATA, store_files.LOCK, SEAL):
         path = store / name
         if path.exists() and not path.is_file():
             raise UnfitError(name)  # opening a pipe may wait for ever
-    if (store / files.DATA).exists():
-        files.inspect(folder, store)
-        if not (store / SEAL).exists() or (store / SEAL).read_bytes() != _crc_of(store / files.DATA):
+    if (store / store_files.DATA).exists():
+        store_files.inspect(folder, store)
+        if not (store / SEAL).exists() or (store / SEAL).read_bytes() != _crc_of(store / store_files.DATA):
             raise UnfitError(SEAL)
 
 
 def _seal(store: Path) -> None:
     new = store / f"{SEAL}.new"
     with os.fdopen(locks.open_private(new), "wb") as file:
-        file.write(_crc_of(store / files.DATA))
+        file.write(_crc_of(store / store_files.DATA))
         file.truncate()
     new.replace(store / SEAL)
 

@@ -32,7 +32,7 @@ from rightful.projections.runs import Runs, quarantined, runs_of
 from rightful.projections.settle import Settled, adds_up, counters_of, settle, settled, tally
 from rightful.projections.store import Store
 from rightful.projections.sums import Sums, sums_of
-from rightful.recorders.critical import run_locked
+from rightful.storage.critical_sections import run_locked
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -29,7 +29,7 @@ from rightful.projections.environment import HeldError, UnfitError, delete, make
 from rightful.projections.facts import Aside, Balance, Corrected, Decayed, Facts, Pruned, Retired, Start
 from rightful.projections.kept import Kept, from_values, to_values
 from rightful.projections.names import Names
-from rightful.recorders import files
+from rightful.storage.environment import store_files
 
 VERSION = 7
 """Version of this form; raised by any change of what is folded or how it is stored."""
@@ -117,7 +117,7 @@ class Store:
         """
         self._save, self._of = "", None
         try:
-            if not (self.folder / files.STORE / files.DATA).exists():
+            if not (self.folder / store_files.STORE / store_files.DATA).exists():
                 return None
             found, facts, kept = with_opened(self.folder, lambda env: self._load(env, head, anchor), readonly=True)
         except HeldError:

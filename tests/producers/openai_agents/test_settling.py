@@ -22,7 +22,7 @@ from rightful.errors import OutcomeUnknownError, StorageError
 from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession
 from rightful.producers.openai_agents.line import Line
-from rightful.recorders.recorder import LMDBRecorder
+from rightful.storage.recorder import LMDBRecorder
 
 WRITES: dict[str, tuple[str, Callable[[LedgerSession], Awaitable[Any]], list[str]]] = {
     "add": ("extend", lambda session: session.add_items([user("b")]), ["a", "b"]),

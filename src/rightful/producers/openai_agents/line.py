@@ -22,8 +22,8 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from rightful import limits
-from rightful.recorders.critical import run_locked
-from rightful.recorders.writer import serve_here
+from rightful.storage.critical_sections import run_locked
+from rightful.storage.writer import serve_here
 
 T = TypeVar("T")
 

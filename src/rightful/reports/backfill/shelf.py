@@ -12,9 +12,9 @@ import fcntl
 import os
 from pathlib import Path
 
-from rightful.recorders.files import make_folder
-from rightful.recorders.locks import PRIVATE_FILE
 from rightful.reports.backfill.target import sha256
+from rightful.storage.environment.store_files import make_folder
+from rightful.storage.locks import PRIVATE_FILE
 
 FOLDER = "backfill"
 """Its name in the ledger's folder."""

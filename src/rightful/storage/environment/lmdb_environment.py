@@ -26,12 +26,13 @@ from rightful.errors import (
     ForkedError,
     InUseError,
 )
-from rightful.recorders import files, locks
-from rightful.recorders.critical import Doors, run_locked
-from rightful.recorders.faults import opening_error, storage_error
-from rightful.recorders.journal import Journal
-from rightful.recorders.kinds import ABOUT, FORMAT, META, ROUND, TREE, About, Kind, tree_size
-from rightful.recorders.records import Bond, Tabled
+from rightful.storage import locks
+from rightful.storage.critical_sections import Doors, run_locked
+from rightful.storage.environment import store_files
+from rightful.storage.environment.lmdb_errors import opening_error, storage_error
+from rightful.storage.journal.journal import Journal
+from rightful.storage.journal.journal_records import Bond, Tabled
+from rightful.storage.tables.store_kinds import ABOUT, FORMAT, META, ROUND, TREE, About, Kind, tree_size
 
 _SPARE_TABLES = 4  # a newer format may have more
 
@@ -64,8 +65,8 @@ class Environment:
         self.thread: int | None = None  # the one that holds the gate
         self._writable = self._closed = False  # the former: whether it is to be opened for writing
         self._can_write = False  # whether it is
-        self._store = root / files.STORE
-        self.data = self._store / files.DATA
+        self._store = root / store_files.STORE
+        self.data = self._store / store_files.DATA
         self._doors = Doors()
         self._lmdb: lmdb.Environment | None = None
         self._hold: locks.Flock | None = None
@@ -85,7 +86,7 @@ class Environment:
         """
         try:
             self._hold = locks.hold_shared(self.root, readonly=self.readonly)
-            files.inspect(self.root, self._store)
+            store_files.inspect(self.root, self._store)
             if os.access(self._store, os.W_OK):
                 self._mend_lock_file()
             self._lmdb = self._open_lmdb()
@@ -102,15 +103,15 @@ class Environment:
 
     def _mend_lock_file(self) -> None:
         """Make lock.mdb if it is missing and nobody is using the one that was deleted."""
-        if files.lock_file_is_whole(self._store):
+        if store_files.lock_file_is_whole(self._store):
             return
         if self._hold is None or not self._hold.try_alone():
-            if (self._store / files.LOCK).exists():
+            if (self._store / store_files.LOCK).exists():
                 return  # its first opener makes it as large as that one wants
             self.close()  # so that it is not named itself
             raise InUseError(str(self.root), locks.holders(self.root / "ledger.lock"))
         try:
-            files.make_lock_file(self._store)
+            store_files.make_lock_file(self._store)
         finally:
             self._hold.share()
 
@@ -163,7 +164,7 @@ class Environment:
 
     def _open_journal(self) -> None:
         if self.kind.codec is not None and self.about.journal_bytes:
-            fd = files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=self.readonly)
+            fd = store_files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=self.readonly)
             bond = Bond(self.about.id, bytes.fromhex(self.about.key)) if self.about.key else None
             self.journal = Journal(self.root, fd, self.kind.codec, self.tabled, bond)
 
@@ -205,7 +206,7 @@ class Environment:
         """
         if self.about.journal_bytes:
             try:
-                fd = files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=False)
+                fd = store_files.open_journal(self.root, self._store, self.about.journal_bytes, readonly=False)
             except OSError as error:
                 raise storage_error(self.root, error) from error
             self.journal.go_on_with(fd)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rightful import limits
 from rightful.errors import ForeignStoreError
-from rightful.recorders.locks import PRIVATE_FOLDER, open_private
+from rightful.storage.locks import PRIVATE_FOLDER, open_private
 
 DATA = "data.mdb"
 LOCK = "lock.mdb"

@@ -41,7 +41,7 @@ from typing import Final, Protocol
 import msgspec
 
 from rightful.encoding.merkle import HASH_BYTES, LEAF, Frontier
-from rightful.recorders.tail import Kept
+from rightful.storage.journal.journal_rows import Kept
 
 MAGIC: Final = b"RfJ3"
 _HEAD: Final = Layout(">4sIQQII32s")

@@ -15,18 +15,18 @@ from eventsourcing.dcb.api import DCBEvent, DCBQuery
 
 from rightful.encoding.merkle import HASH_BYTES, LEAF, Frontier
 from rightful.errors import StorageError
-from rightful.recorders.chain import Known
-from rightful.recorders.environment import Environment
-from rightful.recorders.faults import storage_error
-from rightful.recorders.kinds import ABOUT, ROUND
-from rightful.recorders.moment import Moment
-from rightful.recorders.port import Decision, LedgerEvent
-from rightful.recorders.query import positions
-from rightful.recorders.records import Tabled
-from rightful.recorders.tables import Tables, pack_position, tree_record, word_key
-from rightful.recorders.tail import Kept, Tail, is_damaged
-from rightful.recorders.transaction import SpoiledError, Transaction, UnclearError
-from rightful.recorders.writer import Request
+from rightful.storage.environment.lmdb_environment import Environment
+from rightful.storage.environment.lmdb_errors import storage_error
+from rightful.storage.journal.journal_reader import Known
+from rightful.storage.journal.journal_records import Tabled
+from rightful.storage.journal.journal_rows import Kept, Tail, is_damaged
+from rightful.storage.port import Decision, LedgerEvent
+from rightful.storage.tables.query import positions
+from rightful.storage.tables.snapshot import Moment
+from rightful.storage.tables.store_kinds import ABOUT, ROUND
+from rightful.storage.tables.store_tables import Tables, pack_position, tree_record, word_key
+from rightful.storage.transaction import SpoiledError, Transaction, UnclearError
+from rightful.storage.writer import Request
 
 _Added = tuple[bytes, LedgerEvent] | None
 """The last row that this process added, as its tail has it, and its event."""

@@ -16,10 +16,10 @@ from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBQueryItem
 from msgspec import Struct
 
 from rightful import limits
-from rightful.recorders.moment import Moment, look
-from rightful.recorders.port import size_of
-from rightful.recorders.tables import Tables, pack_position, pack_positions, unpack_position, word_key
-from rightful.recorders.tail import Kept, is_damaged
+from rightful.storage.journal.journal_rows import Kept, is_damaged
+from rightful.storage.port import size_of
+from rightful.storage.tables.snapshot import Moment, look
+from rightful.storage.tables.store_tables import Tables, pack_position, pack_positions, unpack_position, word_key
 
 _LOOKS_PER_PAGE: Final = 16 * limits.PAGE_ROWS
 """Index entries looked at in one read transaction, however few of them fit."""

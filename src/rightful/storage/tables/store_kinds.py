@@ -8,7 +8,7 @@ from hashlib import sha256
 import msgspec
 
 from rightful.encoding.merkle import HASH_BYTES
-from rightful.recorders.codec import Codec
+from rightful.storage.tables.row_codec import Codec
 
 FORMAT = 3
 """Version of a store's form, in its own record. The tables are the same in all.

@@ -12,11 +12,11 @@ import lmdb
 import msgspec
 
 from rightful.errors import ForeignStoreError, StorageError, StoreFullError
-from rightful.recorders import creation
-from rightful.recorders.appender import Appender
-from rightful.recorders.environment import Environment
-from rightful.recorders.faults import storage_error
-from rightful.recorders.transaction import SpoiledError, UnclearError
+from rightful.storage.commit import Appender
+from rightful.storage.environment import create_store
+from rightful.storage.environment.lmdb_environment import Environment
+from rightful.storage.environment.lmdb_errors import storage_error
+from rightful.storage.transaction import SpoiledError, UnclearError
 
 
 def upgrade(env: Environment) -> None:
@@ -42,7 +42,7 @@ def upgrade(env: Environment) -> None:
 
 def _take_rows(env: Environment) -> None:
     """Have the tables take all rows of a journal of format 2, and mark the store as being rewritten."""
-    about, _ = creation.bound(env.about)
+    about, _ = create_store.bound(env.about)
     about = msgspec.structs.replace(about, journal_bytes=0, rewriting=True)
     appender = Appender(env)
     try:
@@ -55,9 +55,9 @@ def _take_rows(env: Environment) -> None:
 
 
 def _make_journal(env: Environment) -> None:
-    about, bond = creation.bound(env.about)
+    about, bond = create_store.bound(env.about)
     store = env.data.parent
-    if not creation.make_journal(store, bond.beginning(env.tabled())):
+    if not create_store.make_journal(store, bond.beginning(env.tabled())):
         return
     try:
         env.change(msgspec.structs.replace(about, rewriting=False))
@@ -67,4 +67,4 @@ def _make_journal(env: Environment) -> None:
             raise
     env.renew()
     if not env.about.journal_bytes:
-        creation.remove_journal(store)
+        create_store.remove_journal(store)

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from rightful.errors import ForeignStoreError, LedgerNotFoundError, ReadOnlyStoreError
-from rightful.recorders import files
-from rightful.recorders.critical import run_locked
-from rightful.recorders.environment import Environment
-from rightful.recorders.faults import storage_error
-from rightful.recorders.kinds import Kind
-from rightful.recorders.writer import News, SessionMaker, Writer
+from rightful.storage.critical_sections import run_locked
+from rightful.storage.environment import store_files
+from rightful.storage.environment.lmdb_environment import Environment
+from rightful.storage.environment.lmdb_errors import storage_error
+from rightful.storage.tables.store_kinds import Kind
+from rightful.storage.writer import News, SessionMaker, Writer
 
 _HANDSHAKE_MS: Final = 5_000
 """How long a parent waits for its child to have closed what it inherited; milliseconds."""
@@ -143,10 +143,12 @@ def acquire(
     root = Path(os.path.realpath(path))
 
     def open_or_share() -> Store:
-        if create and not os.path.exists(root / files.STORE):  # noqa: PTH110 - of a path that is too long it says no
-            from rightful.recorders import creation  # its imports cost every hook 2 ms, and few make a store
+        if create and not os.path.exists(root / store_files.STORE):  # noqa: PTH110 - of a path that is too long it says no
+            from rightful.storage.environment import (
+                create_store,  # its imports cost every hook 2 ms, and few make a store
+            )
 
-            creation.create(root, kind)
+            create_store.create(root, kind)
         key = _identity(root)
         store = _registry.stores.get(key)
         if store is None:
@@ -174,7 +176,7 @@ def _open(root: Path, kind: Kind, make_session: SessionMaker, holder: object, *,
     try:
         env.open()
         if env.is_outdated():
-            from rightful.recorders.upgrade import upgrade  # a store needs it once
+            from rightful.storage.journal.journal_upgrade import upgrade  # a store needs it once
 
             upgrade(env)
         return Store(env, make_session, holder)
@@ -216,12 +218,12 @@ def _forget(store: Store) -> None:
 
 
 def _identity(root: Path) -> tuple[int, int]:
-    store = root / files.STORE
+    store = root / store_files.STORE
     try:
-        seen = (store / files.DATA).stat()
+        seen = (store / store_files.DATA).stat()
     except (FileNotFoundError, NotADirectoryError) as error:
         if store.exists():
-            raise ForeignStoreError(str(root), f"{files.STORE}/{files.DATA} is missing") from error
+            raise ForeignStoreError(str(root), f"{store_files.STORE}/{store_files.DATA} is missing") from error
         raise LedgerNotFoundError(str(root)) from error
     except PermissionError as error:
         raise ReadOnlyStoreError(str(root), "you may not look into it") from error

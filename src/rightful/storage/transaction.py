@@ -7,9 +7,9 @@ from collections.abc import Callable
 import lmdb
 
 from rightful.errors import ClosedError, StorageError
-from rightful.recorders import files
-from rightful.recorders.environment import Environment
-from rightful.recorders.faults import storage_error
+from rightful.storage.environment import store_files
+from rightful.storage.environment.lmdb_environment import Environment
+from rightful.storage.environment.lmdb_errors import storage_error
 
 
 class SpoiledError(Exception):
@@ -79,7 +79,7 @@ class Transaction:
         """
         try:
             self._env.reopen()
-            files.sync_data(self._env.data.parent)
+            store_files.sync_data(self._env.data.parent)
             there = self._env.read(lambda txn: txn.id() == self._number and stands(txn))
         except (lmdb.Error, OSError, StorageError) as again:
             raise UnclearError(f"{error}; {again}") from error

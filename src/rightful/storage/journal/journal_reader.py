@@ -16,10 +16,12 @@ from typing import Final
 import msgspec
 
 from rightful.errors import ForeignStoreError
-from rightful.recorders.codec import Codec
-from rightful.recorders.critical import run_locked
-from rightful.recorders.faults import storage_error
-from rightful.recorders.records import (
+from rightful.storage.critical_sections import run_locked
+from rightful.storage.environment.lmdb_errors import storage_error
+from rightful.storage.journal.journal_format_2 import HEAD_BYTES as UNBOUND_HEAD_BYTES
+from rightful.storage.journal.journal_format_2 import MAGIC as UNBOUND_MAGIC
+from rightful.storage.journal.journal_format_2 import Unbound
+from rightful.storage.journal.journal_records import (
     ANCHORS_AT,
     CHECK_BYTES,
     HEAD_BYTES,
@@ -36,10 +38,8 @@ from rightful.recorders.records import (
     rows_of,
     tree_of,
 )
-from rightful.recorders.tail import Tail
-from rightful.recorders.unbound import HEAD_BYTES as UNBOUND_HEAD_BYTES
-from rightful.recorders.unbound import MAGIC as UNBOUND_MAGIC
-from rightful.recorders.unbound import Unbound
+from rightful.storage.journal.journal_rows import Tail
+from rightful.storage.tables.row_codec import Codec
 
 _BLOCK_BYTES: Final = 16_384
 """What is read at once of what others added; bytes. With several processes it is some records each time."""

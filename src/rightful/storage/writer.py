@@ -26,11 +26,11 @@ from eventsourcing.dcb.api import DCBEvent
 
 from rightful import limits
 from rightful.errors import BusyError, ClosedError, ForkedError, OutcomeUnknownError, StorageError
-from rightful.recorders.critical import run_locked
-from rightful.recorders.environment import Environment
-from rightful.recorders.faults import storage_error
-from rightful.recorders.locks import Turnstile
-from rightful.recorders.transaction import SpoiledError, UnclearError
+from rightful.storage.critical_sections import run_locked
+from rightful.storage.environment.lmdb_environment import Environment
+from rightful.storage.environment.lmdb_errors import storage_error
+from rightful.storage.locks import Turnstile
+from rightful.storage.transaction import SpoiledError, UnclearError
 
 _CHECK_READERS_EVERY: Final = 256
 """Commits between two looks for slots of dead readers."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from eventsourcing.dcb.api import DCBEvent, DCBQuery, DCBReadResponse, DCBSequencedEvent, DCBSubscription
 
 from rightful import limits
-from rightful.recorders.query import read_page
+from rightful.storage.tables.query import read_page
 
 if TYPE_CHECKING:
-    from rightful.recorders.recorder import LMDBRecorder
+    from rightful.storage.recorder import LMDBRecorder
 
 
 class Response(DCBReadResponse):

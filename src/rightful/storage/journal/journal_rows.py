@@ -11,8 +11,8 @@ from eventsourcing.dcb.api import DCBEvent, DCBQuery
 from msgspec import Struct
 
 from rightful.encoding.merkle import HASH_BYTES
-from rightful.recorders.codec import Codec
-from rightful.recorders.critical import run_locked
+from rightful.storage.critical_sections import run_locked
+from rightful.storage.tables.row_codec import Codec
 
 
 class Kept(Struct, frozen=True, gc=False, array_like=True):

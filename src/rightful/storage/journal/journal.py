@@ -28,12 +28,11 @@ from typing import Final
 
 from rightful import limits
 from rightful.errors import ClosedError, StorageError
-from rightful.recorders import files
-from rightful.recorders.chain import Chain, Known
-from rightful.recorders.codec import Codec
-from rightful.recorders.critical import run_locked
-from rightful.recorders.faults import storage_error
-from rightful.recorders.records import (
+from rightful.storage.critical_sections import run_locked
+from rightful.storage.environment import store_files
+from rightful.storage.environment.lmdb_errors import storage_error
+from rightful.storage.journal.journal_reader import Chain, Known
+from rightful.storage.journal.journal_records import (
     ANCHOR_BYTES,
     ANCHORS_AT,
     HEAD_BYTES,
@@ -46,7 +45,8 @@ from rightful.recorders.records import (
     Tabled,
     anchor_at,
 )
-from rightful.recorders.tail import Kept, Tail
+from rightful.storage.journal.journal_rows import Kept, Tail
+from rightful.storage.tables.row_codec import Codec
 
 _MARK_EVERY: Final = 64
 """Rows between two durable marks of one process. Each costs the next sync a second page."""
@@ -233,7 +233,7 @@ class Journal(Chain):
             self.doubt()
         try:
             self._is_syncing = True
-            files.sync(self._fd)
+            store_files.sync(self._fd)
             self._is_syncing = False
         except BaseException:
             self.doubt()
@@ -288,9 +288,9 @@ class Journal(Chain):
     def _sync_through(self, last: int, fd: int, *, is_proof: bool, for_answer: bool) -> None:
         self._is_syncing = True
         try:
-            files.sync(fd)
+            store_files.sync(fd)
         except OSError as error:
-            if for_answer or error.errno not in files.NEVER_WRITTEN:
+            if for_answer or error.errno not in store_files.NEVER_WRITTEN:
                 raise
             is_proof = False
         self._synced = last

@@ -10,9 +10,9 @@ from eventsourcing.dcb.api import DCBEvent
 
 from rightful.encoding.merkle import Frontier
 from rightful.errors import DamagedRowError, ForkedError
-from rightful.recorders.kinds import tree_size
-from rightful.recorders.tables import Tables, tree_record, word_key
-from rightful.recorders.tail import Kept, Tail
+from rightful.storage.journal.journal_rows import Kept, Tail
+from rightful.storage.tables.store_kinds import tree_size
+from rightful.storage.tables.store_tables import Tables, tree_record, word_key
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """LMDB as the store of a ledger and, by name, of any application of the eventsourcing library.
 
-`PERSISTENCE_MODULE=rightful.recorders.lmdb` and `LMDB_PATH=FOLDER` serve a `DCBApplication`
+`PERSISTENCE_MODULE=rightful.storage.eventsourcing.lmdb_factory` and `LMDB_PATH=FOLDER` serve a `DCBApplication`
 and the views of its projections: events stand in the folder, views in its folder `views`.
 The library looks for exactly one factory in this module, for either.
 """
@@ -14,8 +14,8 @@ import eventsourcing.dcb.persistence as _dcb
 import eventsourcing.persistence as _library
 from eventsourcing.utils import resolve_topic
 
-from rightful.recorders.recorder import LMDBRecorder
-from rightful.recorders.tracking import LMDBTrackingRecorder, ViewState
+from rightful.storage.eventsourcing.tracking import LMDBTrackingRecorder, ViewState
+from rightful.storage.recorder import LMDBRecorder
 
 __all__ = ["LMDBFactory", "LMDBRecorder", "LMDBTrackingRecorder", "ViewState"]
 

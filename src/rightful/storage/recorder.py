@@ -17,16 +17,16 @@ from eventsourcing.persistence import IntegrityError, ProgrammingError
 from rightful import limits
 from rightful.encoding.merkle import HASH_BYTES, LEAF
 from rightful.errors import ClosedError, ReadOnlyStoreError
-from rightful.recorders import registry
-from rightful.recorders.appender import Appender
-from rightful.recorders.faults import storage_error
-from rightful.recorders.moment import look
-from rightful.recorders.port import Decision, LedgerRecorder, Row, View
-from rightful.recorders.query import raw_rows, words_like
-from rightful.recorders.tables import KINDS, Tables
+from rightful.storage import open_stores
+from rightful.storage.commit import Appender
+from rightful.storage.environment.lmdb_errors import storage_error
+from rightful.storage.port import Decision, LedgerRecorder, Row, View
+from rightful.storage.tables.query import raw_rows, words_like
+from rightful.storage.tables.snapshot import look
+from rightful.storage.tables.store_tables import KINDS, Tables
 
 if TYPE_CHECKING:
-    from rightful.recorders.subscription import Response, Subscription
+    from rightful.storage.eventsourcing.subscription import Response, Subscription
 
 
 class LMDBRecorder(LedgerRecorder):
@@ -57,13 +57,15 @@ class LMDBRecorder(LedgerRecorder):
     ) -> None:
         self._readonly = readonly
         self._handle = object()
-        self._store: registry.Store | None = None
+        self._store: open_stores.Store | None = None
         try:
-            self._store = registry.acquire(self._handle, path, KINDS[kind], Appender, create=create, readonly=readonly)
+            self._store = open_stores.acquire(
+                self._handle, path, KINDS[kind], Appender, create=create, readonly=readonly
+            )
             self._tables = Tables(self._store.env)
             self._path = str(self._store.env.root)
         except BaseException:
-            registry.release(self._handle)
+            open_stores.release(self._handle)
             raise
 
     @property
@@ -127,13 +129,13 @@ class LMDBRecorder(LedgerRecorder):
         Raises:
             DamagedRowError: A row does not fit its checksum; from the iteration.
         """
-        from rightful.recorders.subscription import Response
+        from rightful.storage.eventsourcing.subscription import Response
 
         return Response(self, query, after or 0, limit)
 
     def subscribe(self, query: DCBQuery | None = None, *, after: int | None = None) -> Subscription:
         """Return the events that fit as they come; as `DCBRecorder.subscribe`."""
-        from rightful.recorders.subscription import Subscription
+        from rightful.storage.eventsourcing.subscription import Subscription
 
         self._open()
         return Subscription(self, query, after)
@@ -194,7 +196,7 @@ class LMDBRecorder(LedgerRecorder):
 
     def rest(self) -> None:
         """As `LedgerRecorder.rest`: the pages of the map."""
-        from rightful.recorders.resident import give_back
+        from rightful.storage.environment.resident_pages import give_back
 
         give_back(self._open().env.data)
 
@@ -203,7 +205,7 @@ class LMDBRecorder(LedgerRecorder):
     def close(self) -> None:
         """Give the store back; the last handle of the process closes it."""
         self._store = None
-        registry.release(self._handle)  # in the child of a fork there is none of its parent's
+        open_stores.release(self._handle)  # in the child of a fork there is none of its parent's
 
     def __enter__(self) -> Self:
         return self
@@ -220,7 +222,7 @@ class LMDBRecorder(LedgerRecorder):
             if not ends():
                 raise
 
-    def _open(self) -> registry.Store:
+    def _open(self) -> open_stores.Store:
         if self._store is None:
             raise ClosedError(self._path)
         return self._store

@@ -20,12 +20,12 @@ from eventsourcing.persistence import (
 
 from rightful import limits
 from rightful.errors import ClosedError
-from rightful.recorders import registry
-from rightful.recorders.environment import Environment
-from rightful.recorders.kinds import Kind
-from rightful.recorders.tables import word_key
-from rightful.recorders.transaction import Transaction
-from rightful.recorders.writer import Request
+from rightful.storage import open_stores
+from rightful.storage.environment.lmdb_environment import Environment
+from rightful.storage.tables.store_kinds import Kind
+from rightful.storage.tables.store_tables import word_key
+from rightful.storage.transaction import Transaction
+from rightful.storage.writer import Request
 
 VIEWS: Final = Kind("views", MappingProxyType({"tracking": False, "state": False}))
 """A store of views; it can be deleted and built again."""
@@ -155,13 +155,13 @@ class LMDBTrackingRecorder(TrackingRecorder):
 
     def __init__(self, path: str | os.PathLike[str], *, name: str = "view") -> None:
         self._handle = object()
-        self._store: registry.Store | None = None
+        self._store: open_stores.Store | None = None
         self._name = name
         self._path = os.fspath(path)
         try:
-            self._store = registry.acquire(self._handle, path, VIEWS, _Session, create=True)
+            self._store = open_stores.acquire(self._handle, path, VIEWS, _Session, create=True)
         except BaseException:
-            registry.release(self._handle)
+            open_stores.release(self._handle)
             raise
 
     def transact(self, tracking: Tracking | None, work: Callable[[ViewState], T] | None = None) -> T | None:
@@ -225,12 +225,12 @@ class LMDBTrackingRecorder(TrackingRecorder):
     def close(self) -> None:
         """Give the store back. Closing twice is nothing."""
         self._store = None
-        registry.release(self._handle)  # in the child of a fork there is none of its parent's
+        open_stores.release(self._handle)  # in the child of a fork there is none of its parent's
 
     def __del__(self) -> None:
         self.close()
 
-    def _open(self) -> registry.Store:
+    def _open(self) -> open_stores.Store:
         if self._store is None:
             raise ClosedError(self._path)
         return self._store

@@ -14,10 +14,11 @@ import msgspec
 from rightful import limits
 from rightful.encoding.merkle import EMPTY_ROOT
 from rightful.errors import ForeignStoreError
-from rightful.recorders import files, locks
-from rightful.recorders.faults import storage_error
-from rightful.recorders.kinds import ABOUT, FORMAT, META, About, Kind
-from rightful.recorders.records import Bond, Tabled
+from rightful.storage import locks
+from rightful.storage.environment import store_files
+from rightful.storage.environment.lmdb_errors import storage_error
+from rightful.storage.journal.journal_records import Bond, Tabled
+from rightful.storage.tables.store_kinds import ABOUT, FORMAT, META, About, Kind
 
 
 def create(root: Path, kind: Kind) -> None:
@@ -31,11 +32,11 @@ def create(root: Path, kind: Kind) -> None:
         raise ForeignStoreError(str(root), "it is a file, and the folder of a ledger is expected")
     try:
         if not root.exists():
-            files.make_folders(root)
+            store_files.make_folders(root)
         turn = locks.Flock.open(root / "writer.lock")
         try:
             turn.exclusive()  # another process may be making it
-            if not (root / files.STORE).exists():
+            if not (root / store_files.STORE).exists():
                 _make(root, kind)
         finally:
             turn.close()
@@ -45,15 +46,15 @@ def create(root: Path, kind: Kind) -> None:
 
 def _make(root: Path, kind: Kind) -> None:
     """Make the store beside its place and move it there, so that a kill leaves nothing half."""
-    half = root / files.HALF_MADE
+    half = root / store_files.HALF_MADE
     shutil.rmtree(half, ignore_errors=True)  # of a process that was killed while it made it
-    files.make_folder(half)
-    files.make_data_file(half)
-    files.make_lock_file(half)
+    store_files.make_folder(half)
+    store_files.make_data_file(half)
+    store_files.make_lock_file(half)
     about = About(FORMAT, kind.name, str(uuid.uuid4()))
     if kind.codec is not None:
         about, bond = bound(about)
-        files.make_journal_file(half, bond.beginning(Tabled(0, EMPTY_ROOT)))
+        store_files.make_journal_file(half, bond.beginning(Tabled(0, EMPTY_ROOT)))
     env = lmdb.open(
         os.fsencode(half),
         map_size=limits.MAP_BYTES,
@@ -66,9 +67,9 @@ def _make(root: Path, kind: Kind) -> None:
         for name, dup in kind.tables.items():
             env.open_db(name.encode(), txn=txn, dupsort=dup, dupfixed=dup)
         txn.put(ABOUT, about.to_bytes(), db=meta)
-    files.sync_folder(half)
-    half.rename(root / files.STORE)
-    files.sync_folder(root)
+    store_files.sync_folder(half)
+    half.rename(root / store_files.STORE)
+    store_files.sync_folder(root)
 
 
 def bound(about: About) -> tuple[About, Bond]:
@@ -86,8 +87,8 @@ def make_journal(store: Path, begins_with: bytes) -> bool:
     """
     try:
         remove_journal(store)
-        files.make_journal_file(store, begins_with)
-        files.sync_folder(store)
+        store_files.make_journal_file(store, begins_with)
+        store_files.sync_folder(store)
     except OSError:
         with contextlib.suppress(OSError):
             remove_journal(store)
@@ -101,4 +102,4 @@ def remove_journal(store: Path) -> None:
     Raises:
         OSError: It cannot be removed.
     """
-    (store / files.JOURNAL).unlink(missing_ok=True)
+    (store / store_files.JOURNAL).unlink(missing_ok=True)

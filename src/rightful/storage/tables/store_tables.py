@@ -23,10 +23,10 @@ from eventsourcing.dcb.api import DCBEvent
 from rightful import limits
 from rightful.encoding.merkle import HASH_BYTES, LEAF, Frontier
 from rightful.errors import DamagedRowError, ForeignStoreError
-from rightful.recorders import files
-from rightful.recorders.codec import Codec, LedgerCodec, PlainCodec
-from rightful.recorders.environment import Environment
-from rightful.recorders.kinds import TREE, Kind
+from rightful.storage.environment import store_files
+from rightful.storage.environment.lmdb_environment import Environment
+from rightful.storage.tables.row_codec import Codec, LedgerCodec, PlainCodec
+from rightful.storage.tables.store_kinds import TREE, Kind
 
 _TABLES: Final = MappingProxyType({"rows": False, "payloads": False, "tags": True, "types": True})
 
@@ -93,7 +93,7 @@ class Tables:
             OSError: The system failed.
         """
         if self._settled != number:
-            files.sync_data(self.env.data.parent)
+            store_files.sync_data(self.env.data.parent)
             self._settled = number
 
     def settled(self, number: int) -> None:

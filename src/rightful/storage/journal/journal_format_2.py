@@ -22,7 +22,7 @@ from struct import Struct as Layout
 from typing import Final
 
 from rightful import limits
-from rightful.recorders.records import CHECK_BYTES, Link, Mark, Record
+from rightful.storage.journal.journal_records import CHECK_BYTES, Link, Mark, Record
 
 MAGIC: Final = b"RfJ1"
 _HEAD: Final = Layout(">4sIQQII")

@@ -13,7 +13,7 @@ from eventsourcing.dcb.api import DCBEvent
 from eventsourcing.persistence import ProgrammingError
 
 from rightful.encoding.envelope import read_head
-from rightful.recorders.port import LedgerEvent
+from rightful.storage.port import LedgerEvent
 
 _plain = msgspec.msgpack.Decoder(tuple[str, list[str], bytes])
 

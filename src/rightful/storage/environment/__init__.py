@@ -1,0 +1,1 @@
+"""The LMDB environment of a store: its files, its creation, its errors."""

@@ -1,0 +1,1 @@
+"""LMDB as a store for applications of the eventsourcing library."""

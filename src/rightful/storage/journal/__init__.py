@@ -1,0 +1,1 @@
+"""The journal: small commits in one file beside the tables, one sync each."""
