@@ -23,7 +23,7 @@ from rightful.encoding.envelope import SALT_BYTES, body_kind, decode
 from rightful.encoding.merkle import HASH_BYTES, LEAF
 from rightful.events import TYPES
 from rightful.ledger import Ledger
-from rightful.projections.posteriors import Posteriors
+from rightful.projections.credit.posteriors import Posteriors
 
 NEW_EVENTS = 100
 WHAT_IF_PAIRS = 3

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rightful.log.rows import RawEvent, Receipt, Recorded
     from rightful.policies import Policy
     from rightful.producers.api import Producer
-    from rightful.projections.posteriors import Posteriors
+    from rightful.projections.credit.posteriors import Posteriors
     from rightful.reports.beta import compare
 
 __all__ = [
@@ -68,7 +68,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "rightful.field_types": ("ArmShown",),
     "rightful.policies": ("Policy",),
     "rightful.producers.api": ("Producer",),
-    "rightful.projections.posteriors": ("Posteriors",),
+    "rightful.projections.credit.posteriors": ("Posteriors",),
     "rightful.reports.beta": ("compare",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

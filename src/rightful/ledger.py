@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rightful.policies import Policy
     from rightful.producers.api import Producer
     from rightful.producers.handoffs.handing import Handoff, Handoffs
-    from rightful.projections.posteriors import Posteriors
+    from rightful.projections.credit.posteriors import Posteriors
     from rightful.projections.projected import Projected
     from rightful.projections.store import Store
     from rightful.projections.transcripts.entries import Transcript
@@ -258,7 +258,7 @@ class Ledger(WithHistories):
         from rightful.producers.handoffs.handing import Handoffs
 
         def same_run(one: str, other: str) -> bool | None:
-            from rightful.projections.joined import same_run
+            from rightful.projections.credit.linked_names import same_run
 
             return same_run(self.projected().catch_up(), one, other)
 
@@ -379,7 +379,7 @@ class Ledger(WithHistories):
             UpgradeError: A row of it was written by a newer program. Upgrade and ask again.
             DamagedRowError: A row does not fit its checksum.
         """
-        from rightful.projections.transcripts.named import transcript_of
+        from rightful.projections.transcripts.session_rows import transcript_of
 
         return transcript_of(self.projected(), session, require_complete=require_complete, revisions=revisions)
 

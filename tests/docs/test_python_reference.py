@@ -14,7 +14,7 @@ import pytest
 
 import rightful
 from rightful.ledger import Status
-from rightful.projections.posteriors import ContextPosterior, Lookup, Posterior
+from rightful.projections.credit.posteriors import ContextPosterior, Lookup, Posterior
 from rightful.reports.beta import Comparison
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text("utf-8")

@@ -20,9 +20,9 @@ from rightful import ledger as app
 from rightful.encoding import envelope
 from rightful.producers.claude_hook.cursor import Cursor, Known
 from rightful.producers.spool.keeping import Spool
-from rightful.projections.facts import Facts
-from rightful.projections.scene import BINS
-from rightful.projections.settle import counters_of, settle
+from rightful.projections.credit.inputs import BINS
+from rightful.projections.credit.settle import counters_of, settle
+from rightful.projections.facts.facts import Facts
 from rightful.projections.store import VERSION
 from rightful.reports.audit import ArmShift, Audit
 from rightful.reports.coverage import Alarm, Day

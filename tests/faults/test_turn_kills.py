@@ -9,7 +9,7 @@ import pytest
 from tests.faults.support import run
 
 import rightful
-from rightful.projections.completeness import Completeness, Hole, completeness_of
+from rightful.projections.facts.completeness import Completeness, Hole, completeness_of
 
 MESSAGES = 60
 SCRIPT = """

@@ -12,7 +12,7 @@ import rightful
 from rightful import Ledger, limits
 from rightful.encoding.envelope import SALT_BYTES
 from rightful.log.rows import Stored
-from rightful.projections.histories.fold import Fold
+from rightful.projections.histories.history_fold import Fold
 from rightful.session_errors import RunDiffersError
 from rightful.tokens import Batch
 

@@ -14,8 +14,8 @@ from rightful import limits
 from rightful.errors import DamagedRowError
 from rightful.histories.histories import Histories
 from rightful.histories.views import Views
-from rightful.projections.histories.items import item_of
-from rightful.projections.histories.view import ITEM_BYTES, Change, View
+from rightful.projections.histories.history_items import item_of
+from rightful.projections.histories.history_view import ITEM_BYTES, Change, View
 
 
 class Counted(MemoryRecorder):

@@ -11,7 +11,7 @@ from tests.contracts.support import PATIENCE_S
 from rightful.ledger import Ledger
 from rightful.log.log import Log
 from rightful.producers.turns.recorder import TurnRecorder
-from rightful.projections.completeness import Completeness, completeness_of
+from rightful.projections.facts.completeness import Completeness, completeness_of
 
 SESSION = "runner:7f3a"
 

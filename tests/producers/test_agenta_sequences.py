@@ -14,7 +14,7 @@ from rightful.ledger import Ledger
 from rightful.log.rows import Stored
 from rightful.producers.agenta.records import Agenta
 from rightful.producers.importing.loop import import_paths
-from rightful.projections.completeness import completeness_of
+from rightful.projections.facts.completeness import completeness_of
 
 
 def take(ledger: Ledger, records: list[dict[str, Any]]) -> list[str]:

@@ -24,8 +24,8 @@ from rightful.log.rows import Stored
 from rightful.producers.importing.checkpoints import Checkpoints
 from rightful.producers.importing.loop import import_paths
 from rightful.projections.transcripts import fold
-from rightful.projections.transcripts.covering import Covering
-from rightful.projections.transcripts.facts import Gathered
+from rightful.projections.transcripts.covered_entries import Covering
+from rightful.projections.transcripts.session_facts import Gathered
 
 CASES = cases("RIGHTFUL_CASES", 40)
 

@@ -17,7 +17,7 @@ from rightful.ledger import Ledger
 from rightful.log.rows import Receipt
 from rightful.producers.turns.outbox import Outbox
 from rightful.producers.turns.recorder import TurnRecorder
-from rightful.projections.completeness import Completeness, Hole
+from rightful.projections.facts.completeness import Completeness, Hole
 from rightful.session_errors import BacklogError
 
 

@@ -14,7 +14,7 @@ from rightful import limits
 from rightful.errors import ForkedError
 from rightful.ledger import Ledger
 from rightful.producers.turns.outbox import Outbox, drain
-from rightful.projections.completeness import Hole
+from rightful.projections.facts.completeness import Hole
 
 ROOT = Path(__file__).parents[2]
 

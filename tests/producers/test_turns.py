@@ -13,7 +13,7 @@ import rightful
 from rightful import limits
 from rightful.errors import InvalidEventError, StoreFullError, UsageError
 from rightful.ledger import Ledger
-from rightful.projections.completeness import Completeness, Hole
+from rightful.projections.facts.completeness import Completeness, Hole
 
 
 def test_a_turn_holds_what_was_said_in_its_order_and_its_end_counts_it(ledger: Ledger) -> None:

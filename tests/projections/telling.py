@@ -10,8 +10,8 @@ from tests.strategies import Wire
 
 from rightful.identity import event_id
 from rightful.policies import policy_of
-from rightful.projections import fold
-from rightful.projections.posteriors import Posteriors
+from rightful.projections.credit.posteriors import Posteriors
+from rightful.projections.facts import fold
 from rightful.projections.projected import Projected
 from rightful.times import text_of
 

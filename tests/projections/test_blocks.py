@@ -14,12 +14,12 @@ from tests.projections.fake import FakeLog
 from tests.strategies import Wire
 
 from rightful.policies import policy_of
-from rightful.projections import paying
-from rightful.projections import settle as settling
-from rightful.projections.facts import Facts
+from rightful.projections.arithmetic.sums import sums_of
+from rightful.projections.credit import bins_and_credits
+from rightful.projections.credit import settle as settling
+from rightful.projections.credit.settle import counters_of, settle, tally
+from rightful.projections.facts.facts import Facts
 from rightful.projections.projected import Projected
-from rightful.projections.settle import counters_of, settle, tally
-from rightful.projections.sums import sums_of
 
 BOUND = policy_of("bound")
 
@@ -63,7 +63,7 @@ def test_units_settled_one_at_a_time_settle_as_all_at_once(events: list[Wire], p
     whole = settle(facts, policy, facts.watermark)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paying, "PAIRS_AT_ONCE", 1)
+        patch.setattr(bins_and_credits, "PAIRS_AT_ONCE", 1)
         single = settle(facts, policy, facts.watermark)
 
     for one, other in zip(single, whole, strict=True):

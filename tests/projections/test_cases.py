@@ -10,7 +10,7 @@ from tests.projections import cases
 from tests.projections.fake import FakeLog
 
 from rightful.policies import policy_of
-from rightful.projections.posteriors import Posterior
+from rightful.projections.credit.posteriors import Posterior
 from rightful.projections.projected import Projected
 from rightful.reports.audit import audit
 

@@ -11,7 +11,7 @@ from tests.ledger.memory import MemoryRecorder
 from rightful.identity import event_id
 from rightful.log.log import Log
 from rightful.log.rows import Stored
-from rightful.projections.completeness import (
+from rightful.projections.facts.completeness import (
     Completeness,
     Hole,
     completeness_of,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rightful import errors
-from rightful.projections import decay, exact
+from rightful.projections.arithmetic import decay, exact
 
 GAMMA = st.floats(0.0, 1.0)
 REWARDS = st.lists(st.floats(0.0, 1.0), max_size=12)

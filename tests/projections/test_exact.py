@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rightful import errors
-from rightful.projections import exact
+from rightful.projections.arithmetic import exact
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TERMS = st.lists(st.tuples(st.integers(0, 4), FINITE), max_size=40)

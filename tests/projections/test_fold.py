@@ -23,8 +23,8 @@ from tests.projections.telling import (
 from rightful.errors import UpgradeError
 from rightful.events import TYPES
 from rightful.policies import Policy
-from rightful.projections.facts import CLOCK_ROWS
-from rightful.projections.fold import MENTIONS, STEPS
+from rightful.projections.facts.facts import CLOCK_ROWS
+from rightful.projections.facts.fold import MENTIONS, STEPS
 
 GRADED = [exposed("t:a", "x"), graded("t:a", 0.5)]
 

@@ -7,7 +7,7 @@ import pytest
 
 from rightful import ledger as app
 from rightful.ledger import Ledger
-from rightful.projections.joined import same_run
+from rightful.projections.credit.linked_names import same_run
 
 
 @pytest.fixture

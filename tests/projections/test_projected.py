@@ -25,8 +25,8 @@ from rightful.errors import DamagedRowError, UsageError
 from rightful.log.rows import Stored
 from rightful.policies import Policy, policy_of
 from rightful.projections import projected as module
-from rightful.projections.facts import Facts
-from rightful.projections.names import Names
+from rightful.projections.facts.facts import Facts
+from rightful.projections.facts.session_names import Names
 from rightful.projections.projected import Projected
 from rightful.times import at_of
 
@@ -65,7 +65,7 @@ def test_what_comes_later_changes_the_kept_answer_as_a_replay_would(
     later: list[dict[str, Any]], plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not plain:
-        monkeypatch.setattr("rightful.projections.fold.is_plain", lambda _: False)
+        monkeypatch.setattr("rightful.projections.facts.fold.is_plain", lambda _: False)
     log = log_of(*STANDING)
     kept = projected(log)
     before = kept.posteriors(Policy())

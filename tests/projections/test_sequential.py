@@ -12,7 +12,7 @@ from tests.projections.telling import alphas, ask, decayed, exposed, graded, log
 from tests.strategies import Wire
 
 from rightful.policies import PRESETS, policy_of
-from rightful.projections.scene import pays_producer
+from rightful.projections.credit.inputs import pays_producer
 
 GPTME = PRESETS["gptme"]
 SEQUENTIAL = {"arithmetic": "sequential", "revision": "additive"}

@@ -16,10 +16,10 @@ from tests.projections.fake import FakeLog
 from tests.projections.telling import exposed, graded, linked, log_of
 
 from rightful.policies import Policy
-from rightful.projections import environment
+from rightful.projections import projection_environment
 from rightful.projections import store as module
-from rightful.projections.kept import kept_of
-from rightful.projections.posteriors import Posteriors
+from rightful.projections.cached_answer import kept_of
+from rightful.projections.credit.posteriors import Posteriors
 from rightful.projections.projected import Projected
 from rightful.projections.store import Store
 
@@ -118,7 +118,7 @@ def headless(data: Path) -> None:
 
 
 def unsealed(data: Path) -> None:
-    (data.parent / environment.SEAL).unlink()
+    (data.parent / projection_environment.SEAL).unlink()
 
 
 def grown(data: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_chunk_that_was_lost_is_written_again(log: FakeLog, folder: Path, monk
         with env.begin(write=True) as txn:
             assert txn.delete(b"shown/at/00000001")
 
-    environment.with_opened(folder, lose, readonly=False)
+    projection_environment.with_opened(folder, lose, readonly=False)
     projection = opened(log, folder)
 
     assert projection.posteriors(Policy()) == answer(log)
@@ -323,7 +323,7 @@ def test_a_save_never_goes_on_from_what_another_process_numbered(
 def test_a_stopped_process_that_holds_it_keeps_nobody_waiting_for_ever(
     log: FakeLog, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "TURN_WAIT_S", 0.05)
+    monkeypatch.setattr(projection_environment, "TURN_WAIT_S", 0.05)
     data = saved(log, folder)
     whole = data.read_bytes()
     with (folder / "turn.lock").open("rb") as held:
@@ -349,7 +349,7 @@ def test_a_process_that_forked_meanwhile_holds_nothing(log: FakeLog, folder: Pat
             signal.pause() if answered else os._exit(1)
         return child
 
-    child = environment.with_opened(folder, fork, readonly=True)
+    child = projection_environment.with_opened(folder, fork, readonly=True)
     try:
         assert loads(log, folder)
         time.sleep(0.2)
@@ -359,7 +359,7 @@ def test_a_process_that_forked_meanwhile_holds_nothing(log: FakeLog, folder: Pat
         os.waitpid(child, 0)
 
 
-@pytest.mark.parametrize("name", ["data.mdb", "lock.mdb", environment.SEAL])
+@pytest.mark.parametrize("name", ["data.mdb", "lock.mdb", projection_environment.SEAL])
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(log: FakeLog, folder: Path, name: str) -> None:
     path = saved(log, folder).parent / name
     path.unlink()

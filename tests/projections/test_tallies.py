@@ -9,8 +9,8 @@ from tests.projections.telling import exposed, graded, log_of, opened, projected
 from tests.strategies import Wire
 
 from rightful.policies import PRESETS, Policy, policy_of
-from rightful.projections.sums import Key
-from rightful.projections.tallies import Tally, tallies
+from rightful.projections.arithmetic.sums import Key
+from rightful.projections.arithmetic.tallies import Tally, tallies
 from rightful.times import us_from
 
 S = 1_000_000

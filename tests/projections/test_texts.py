@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.amounts import examples
 
-from rightful.projections import texts as module
-from rightful.projections.texts import Texts
+from rightful.projections.facts import text_table as module
+from rightful.projections.facts.text_table import Texts
 
 
 @settings(max_examples=examples(200), deadline=None)

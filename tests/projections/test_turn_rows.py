@@ -14,12 +14,12 @@ from tests.ledger.memory import MemoryRecorder
 from rightful.identity import event_id
 from rightful.log.log import Log
 from rightful.log.rows import Page, Stored
-from rightful.projections.completeness import COUNTED, completeness_of
-from rightful.projections.facts import Facts
-from rightful.projections.fold import fold
+from rightful.projections.facts.completeness import COUNTED, completeness_of
+from rightful.projections.facts.facts import Facts
+from rightful.projections.facts.fold import fold
+from rightful.projections.facts.turn_rows import states_of
 from rightful.projections.projected import Projected
 from rightful.projections.store import Store
-from rightful.projections.turn_rows import states_of
 
 Wire = dict[str, Any]
 FIELDS: dict[str, Wire] = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.ledger.memory import MemoryRecorder
 
 from rightful.log.log import Log
-from rightful.projections.completeness import Completeness, Hole, completeness_of
+from rightful.projections.facts.completeness import Completeness, Hole, completeness_of
 
 AT = "2026-08-01T10:15:00Z"
 

@@ -18,10 +18,10 @@ from rightful import times
 from rightful.log.log import Log
 from rightful.policies import PRESETS
 from rightful.producers.bandits.calls import BanditCalls
-from rightful.projections.posteriors import Posterior
+from rightful.projections.arithmetic.sums import Key
+from rightful.projections.arithmetic.tallies import tallies
+from rightful.projections.credit.posteriors import Posterior
 from rightful.projections.projected import Projected
-from rightful.projections.sums import Key
-from rightful.projections.tallies import tallies
 
 GPTME = PRESETS["gptme"]
 GOLDEN = Path(__file__).parents[1] / "golden" / "bandit-state.json"

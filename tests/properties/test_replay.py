@@ -25,8 +25,8 @@ from tests.strategies import START_S, Wire
 import rightful
 from rightful.identity import event_id
 from rightful.policies import Policy, policy_of
-from rightful.projections import settle
-from rightful.projections.posteriors import Posteriors
+from rightful.projections.credit import settle
+from rightful.projections.credit.posteriors import Posteriors
 from rightful.projections.projected import Projected
 from rightful.projections.store import Store
 from rightful.times import text_of

@@ -14,7 +14,7 @@ from tests.projections.fake import FakeLog
 from tests.strategies import START_S, Wire
 
 from rightful.policies import policy_of
-from rightful.projections.posteriors import Posteriors
+from rightful.projections.credit.posteriors import Posteriors
 from rightful.projections.projected import Projected
 
 MANY = settings(max_examples=examples(250), deadline=None, suppress_health_check=[HealthCheck.too_slow])

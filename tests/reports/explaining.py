@@ -13,8 +13,8 @@ from tests.projections.telling import exposed
 from rightful.encoding import wire
 from rightful.errors import InvalidEventError, PolicyError
 from rightful.policies import Policy, policy_of
+from rightful.projections.credit.inputs import BINS, scene_of
 from rightful.projections.projected import Projected
-from rightful.projections.scene import BINS, scene_of
 from rightful.reports.explain import (
     ArmExplained,
     ExposureRow,

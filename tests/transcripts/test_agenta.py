@@ -16,7 +16,7 @@ from tests.transcripts.sequences import CASES, NAME, Case, bodies, shuffled
 import rightful
 from rightful.producers.agenta.records import Agenta
 from rightful.producers.importing.loop import import_paths
-from rightful.projections.transcripts import readers
+from rightful.projections.transcripts import agenta_readers
 
 EACH = pytest.mark.parametrize("case", CASES, ids=[case.number for case in CASES])
 
@@ -56,7 +56,7 @@ def test_the_readers_get_what_the_store_would_have_doubled_once(ledger: rightful
     call = {"type": "tool_call", "toolCallId": "g", "toolName": "bash", "input": {"command": "rm -r tmp"}}
     result = {"type": "tool_result", "toolCallId": "g", "toolName": "bash", "output": "gone", "isError": False}
 
-    assert readers.runner(ledger.transcript(NAME)) == [
+    assert agenta_readers.runner(ledger.transcript(NAME)) == [
         {"role": "user", "content": "clean up"},
         {"role": "assistant", "content": [call, result]},
     ]

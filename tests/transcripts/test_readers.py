@@ -9,7 +9,7 @@ from tests.ledger.facts import fact
 from tests.transcripts.folding import folded, log_of, rows_of
 from tests.transcripts.sequences import CASES, NAME, wires
 
-from rightful.projections.transcripts import readers
+from rightful.projections.transcripts import agenta_readers
 
 
 def said(key: str, role: str, content: Any, **more: Any) -> dict[str, Any]:
@@ -30,7 +30,7 @@ RESULT = {"type": "tool_result", "toolCallId": "a", "toolName": "bash", "output"
 
 def both(*events: dict[str, Any]) -> tuple[Any, Any]:
     transcript = folded(events)
-    return readers.runner(transcript), readers.api(transcript)
+    return agenta_readers.runner(transcript), agenta_readers.api(transcript)
 
 
 def test_what_the_agent_says_and_does_up_to_the_next_user_is_one_message() -> None:
@@ -119,7 +119,7 @@ def test_what_came_late_is_not_told() -> None:
     [late] = [case for case in CASES if case.number == "2.15"]
     transcript = folded(wires(late.records), NAME)
 
-    assert readers.api(transcript) == [
+    assert agenta_readers.api(transcript) == [
         {
             "role": "assistant",
             "content": [{"type": "tool_call", "toolCallId": "a", "toolName": "bash", "input": {"command": "ls"}}],

@@ -19,10 +19,10 @@ from rightful.histories.histories import Histories
 from rightful.histories.reading import folded
 from rightful.log.log import Log
 from rightful.log.rows import Stored
+from rightful.projections.histories.forks import begun_with
 from rightful.projections.transcripts import Entry, fold
-from rightful.projections.transcripts.covering import Covering
-from rightful.projections.transcripts.facts import Gathered
-from rightful.projections.transcripts.forks import begun_with
+from rightful.projections.transcripts.covered_entries import Covering
+from rightful.projections.transcripts.session_facts import Gathered
 
 Step = tuple[Any, ...]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rightful.cli.logs import Log
     from rightful.ledger import Ledger
-    from rightful.projections.facts import Facts
+    from rightful.projections.facts.facts import Facts
 
 _WHOLE_FROM = 1_000
 _HASH_DIGITS = 12

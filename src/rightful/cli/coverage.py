@@ -21,7 +21,7 @@ def show(rows: list[Day], days: int, policy: str) -> None:
         days: How many days are shown; 0 for all.
         policy: What the policy of the bins is called.
     """
-    from rightful.projections.scene import BINS
+    from rightful.projections.credit.inputs import BINS
     from rightful.reports.coverage import MEASURES, newest
 
     kept = sorted(newest(rows, days), key=lambda row: (row.day, row.producer))

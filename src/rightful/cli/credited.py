@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rightful.policies import Policy
-from rightful.projections.scene import CREDITED, UNMAPPED
+from rightful.projections.credit.inputs import CREDITED, UNMAPPED
 from rightful.reports.explain.bins import why
 from rightful.reports.explain.case import case_of
 from rightful.reports.explain.grades import verdict_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
     from rightful.producers.sequences import Said
-    from rightful.projections.facts import Facts
+    from rightful.projections.facts.facts import Facts
     from rightful.reports.explain.case import Case
 
 _POLICY = Policy()

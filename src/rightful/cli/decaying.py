@@ -35,7 +35,7 @@ def note_far(args: argparse.Namespace, ledger: Ledger, through: int, *policies: 
     shown = facts.shown["at"][facts.shown["pos"] <= through]
     if args.decay_at is not None or not half_lives_s or not len(shown):
         return
-    from rightful.projections.clock import latest_at_us
+    from rightful.projections.facts.log_clock import latest_at_us
 
     newest, latest = int(shown.max()), latest_at_us(ledger.log, facts, through)
     half_lives = (latest - newest) / _US_PER_S / min(half_lives_s)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rightful.ledger import Ledger
     from rightful.log.log import Log
     from rightful.policies import Policy
-    from rightful.projections.facts import Facts
+    from rightful.projections.facts.facts import Facts
 
 EVENT, SESSION, ARM = "event", "session", "arm"
 

@@ -80,7 +80,7 @@ def _position(ledger: Ledger, given: str | None) -> int | None:
     head, at = ledger.log.head(), asking.moment(given, "--at", "shown")
     if isinstance(at, str):
         from rightful import times
-        from rightful.projections.clock import position_at
+        from rightful.projections.facts.log_clock import position_at
 
         return position_at(ledger.log, head, times.us_from(at))
     if at > head:
@@ -91,7 +91,7 @@ def _position(ledger: Ledger, given: str | None) -> int | None:
 def _seen(ledger: Ledger, session: str, at: int | None) -> Seen:
     """Return the history of a session; where its own is empty, that of the one name of its run that has one."""
     from rightful.cli.history_seen import seen
-    from rightful.projections.transcripts.named import names_of
+    from rightful.projections.transcripts.session_rows import names_of
 
     own = seen(ledger, session, at)
     if not own.is_empty:

@@ -8,7 +8,7 @@ from rightful import content, times
 from rightful.cli.history_seen import Seen
 from rightful.histories.beside import Beside
 from rightful.histories.history import Told
-from rightful.projections.histories.whole import Compaction
+from rightful.projections.histories.chronicle import Compaction
 
 Document = dict[str, Any]
 

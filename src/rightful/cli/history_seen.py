@@ -13,8 +13,8 @@ from rightful.histories.history import FullHistory, Told
 from rightful.histories.reading import folded
 from rightful.histories.telling import full_history
 from rightful.ledger import Ledger
-from rightful.projections.histories.items import ItemKey
-from rightful.projections.histories.whole import Compaction
+from rightful.projections.histories.chronicle import Compaction
+from rightful.projections.histories.history_items import ItemKey
 from rightful.tokens import Token
 
 

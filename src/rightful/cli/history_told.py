@@ -12,9 +12,9 @@ from rightful.cli.laid import put, time
 from rightful.histories.beside import Beside
 from rightful.histories.history import Told
 from rightful.log.refine import is_placeholder
-from rightful.projections.histories.items import ItemKey
-from rightful.projections.histories.whole import Compaction
-from rightful.projections.transcripts.telling import NO_AGENTS
+from rightful.projections.histories.chronicle import Compaction
+from rightful.projections.histories.history_items import ItemKey
+from rightful.projections.transcripts.assemble import NO_AGENTS
 
 _LISTED = 40
 _LINE_CHARS = 160

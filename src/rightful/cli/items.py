@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from rightful import content
 from rightful.cli.common import many
-from rightful.projections.transcripts.parts import text_of, told
+from rightful.projections.transcripts.entry_parts import text_of, told
 
 TAB = 4
 """Columns of a tab."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
 
     from rightful.cli.asking import Named
-    from rightful.projections.posteriors import Posterior, Posteriors
+    from rightful.projections.credit.posteriors import Posterior, Posteriors
 
 _BAR_CHARS = 24
 _PICTURE = "0 … 1"

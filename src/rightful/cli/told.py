@@ -17,9 +17,9 @@ from rightful.cli.common import many
 from rightful.cli.items import arguments, others
 from rightful.cli.laid import put, time
 from rightful.histories.beside import CONTINUES
-from rightful.projections.completeness import Hole, words
+from rightful.projections.facts.completeness import Hole, words
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
-from rightful.projections.transcripts.parts import text_of
+from rightful.projections.transcripts.entry_parts import text_of
 
 _HOLES = 20
 _RANGES = 20

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 def _bound(ledger: Ledger, session: str) -> list[Binding]:
     """Return the transcripts that are bound to a session, or to a name that links join to it, and not imported."""
     from rightful.projections import bindings
-    from rightful.projections.transcripts.named import names_of
+    from rightful.projections.transcripts.session_rows import names_of
 
     names = names_of(ledger.projected(), session)
     rows = (row for name in names for row in ledger.log.read(session=name, types=list(bindings.TYPES)))
@@ -132,14 +132,14 @@ def _is_visible(entry: Entry) -> bool:
 
 
 def _messages(transcript: Transcript, reader: str) -> list[dict[str, Any]]:
-    from rightful.projections.transcripts import readers
+    from rightful.projections.transcripts import agenta_readers
 
-    return readers.runner(transcript) if reader == READERS[0] else readers.api(transcript)
+    return agenta_readers.runner(transcript) if reader == READERS[0] else agenta_readers.api(transcript)
 
 
 def _note(transcript: Transcript) -> None:
     """Say what the list of messages cannot: that something is missing."""
-    from rightful.projections.completeness import words
+    from rightful.projections.facts.completeness import words
 
     if transcript.completeness == "incomplete":
         more = len(transcript.holes) - _HOLES

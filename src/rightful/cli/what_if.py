@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rightful.ledger import Ledger
     from rightful.policies import Policy
-    from rightful.projections.facts import Facts
+    from rightful.projections.facts.facts import Facts
 
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw]?)")
@@ -204,11 +204,11 @@ def _note_time(args: argparse.Namespace, policy: Policy, ledger: Ledger) -> None
     """Say as of when evidence decays where nobody gave a time: it may be the time of what is left out."""
     if not policy.without_sessions or not isinstance(policy.decay, TimeDecay) or args.decay_at is not None:
         return
-    from rightful.projections import clock
+    from rightful.projections.facts import log_clock
 
     projected = ledger.projected()
     through = projected.prefix(asking.as_of(args))
-    latest_us = clock.latest_at_us(ledger.log, projected.facts, through)
+    latest_us = log_clock.latest_at_us(ledger.log, projected.facts, through)
     if latest_us:
         common.note(
             f"the decay is as of {times.text_of(latest_us)}, the latest time in the ledger, with what is left out; "

@@ -16,7 +16,7 @@ from rightful.histories.reading import chain
 from rightful.log.classify import ACCEPTED
 from rightful.log.log import Log
 from rightful.log.rows import Stored
-from rightful.projections.histories.telling import TOLD
+from rightful.projections.histories.from_transcript import TOLD
 
 _DEFERRED, _STARTED = "compaction.deferred", "session.started"
 CONTINUES = ("resumes", "forked_from")

@@ -10,9 +10,9 @@ import msgspec
 from rightful import limits
 from rightful.errors import UsageError
 from rightful.field_types import Covers, ItemRange
-from rightful.projections.histories.fold import Fold
-from rightful.projections.histories.groups import cuts, whole
-from rightful.projections.histories.items import Item, ItemKey, ranges
+from rightful.projections.histories.history_fold import Fold
+from rightful.projections.histories.history_items import Item, ItemKey, ranges
+from rightful.projections.histories.item_groups import cuts, whole
 from rightful.tokens import Token
 
 

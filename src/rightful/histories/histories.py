@@ -27,9 +27,9 @@ from rightful.histories.views import Kept, Views
 from rightful.identity import composite_key, event_id
 from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, Stored
-from rightful.projections.histories.fold import CHANGES, HISTORY
-from rightful.projections.histories.items import Item, ItemKey, objects
-from rightful.projections.histories.telling import TOLD
+from rightful.projections.histories.from_transcript import TOLD
+from rightful.projections.histories.history_fold import CHANGES, HISTORY
+from rightful.projections.histories.history_items import Item, ItemKey, objects
 from rightful.session_errors import RunDiffersError, StaleTokenError, VoidTokenError
 from rightful.storage.critical_sections import run_locked
 from rightful.tokens import Batch, Token, Without, Wrote

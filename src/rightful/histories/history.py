@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from rightful.projections.histories.items import ItemKey
-from rightful.projections.histories.whole import Compaction
+from rightful.projections.histories.chronicle import Compaction
+from rightful.projections.histories.history_items import ItemKey
 from rightful.tokens import Token
 
 

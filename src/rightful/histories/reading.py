@@ -13,8 +13,8 @@ from rightful.log.classify import ACCEPTED
 from rightful.log.log import Log
 from rightful.log.rows import Stored
 from rightful.log.withdrawals import WITHDRAWAL, in_force, replacements, withdrawal_of
-from rightful.projections.histories.fold import ASIDE, HISTORY, Fold, Shown
-from rightful.projections.histories.telling import TOLD
+from rightful.projections.histories.from_transcript import TOLD
+from rightful.projections.histories.history_fold import ASIDE, HISTORY, Fold, Shown
 from rightful.tokens import Without
 
 _FOLDED = HISTORY | ASIDE | TOLD

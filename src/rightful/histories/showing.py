@@ -5,8 +5,8 @@ from __future__ import annotations
 from rightful import limits
 from rightful.errors import UsageError
 from rightful.histories.history import History
-from rightful.projections.histories.fold import Fold
-from rightful.projections.histories.items import objects
+from rightful.projections.histories.history_fold import Fold
+from rightful.projections.histories.history_items import objects
 from rightful.tokens import Token, Without
 
 

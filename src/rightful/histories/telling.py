@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rightful.histories.history import FullHistory, Told
-from rightful.projections.histories.fold import Fold
-from rightful.projections.histories.items import objects
+from rightful.projections.histories.history_fold import Fold
+from rightful.projections.histories.history_items import objects
 
 
 def full_history(session: str, position: int, fold: Fold) -> FullHistory:

@@ -16,7 +16,7 @@ from rightful import limits
 from rightful.histories.reading import AgainError, folded, follow, take
 from rightful.log.log import Log
 from rightful.log.rows import Stored
-from rightful.projections.histories.fold import Fold
+from rightful.projections.histories.history_fold import Fold
 from rightful.storage.critical_sections import run_locked
 
 

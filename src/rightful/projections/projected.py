@@ -21,17 +21,17 @@ from rightful.log.log import Log
 from rightful.log.rows import recorded
 from rightful.log.withdrawals import WITHDRAWAL
 from rightful.policies import Policy
-from rightful.projections.clock import latest_at_us, position_at
-from rightful.projections.facts import Facts
-from rightful.projections.fold import WITHDRAWABLE, fold
-from rightful.projections.kept import POLICY as KEPT
-from rightful.projections.kept import Kept, kept_of
-from rightful.projections.paying import Settlement
-from rightful.projections.posteriors import Beliefs, Posteriors, posteriors_of, shaped, states_of
-from rightful.projections.runs import Runs, quarantined, runs_of
-from rightful.projections.settle import Settled, adds_up, counters_of, settle, settled, tally
+from rightful.projections.arithmetic.sums import Sums, sums_of
+from rightful.projections.cached_answer import POLICY as KEPT
+from rightful.projections.cached_answer import Kept, kept_of
+from rightful.projections.credit.bins_and_credits import Settlement
+from rightful.projections.credit.posteriors import Beliefs, Posteriors, posteriors_of, shaped, states_of
+from rightful.projections.credit.runs import Runs, quarantined, runs_of
+from rightful.projections.credit.settle import Settled, adds_up, counters_of, settle, settled, tally
+from rightful.projections.facts.facts import Facts
+from rightful.projections.facts.fold import WITHDRAWABLE, fold
+from rightful.projections.facts.log_clock import latest_at_us, position_at
 from rightful.projections.store import Store
-from rightful.projections.sums import Sums, sums_of
 from rightful.storage.critical_sections import run_locked
 
 P = ParamSpec("P")

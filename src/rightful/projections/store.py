@@ -23,12 +23,12 @@ import numpy as np
 
 from rightful import limits
 from rightful.errors import StorageError
-from rightful.projections.claims import Claim
-from rightful.projections.columns import Table
-from rightful.projections.environment import HeldError, UnfitError, delete, make, with_opened
-from rightful.projections.facts import Aside, Balance, Corrected, Decayed, Facts, Pruned, Retired, Start
-from rightful.projections.kept import Kept, from_values, to_values
-from rightful.projections.names import Names
+from rightful.projections.cached_answer import Kept, from_values, to_values
+from rightful.projections.facts.columns import Table
+from rightful.projections.facts.facts import Aside, Balance, Corrected, Decayed, Facts, Pruned, Retired, Start
+from rightful.projections.facts.identity_claims import Claim
+from rightful.projections.facts.session_names import Names
+from rightful.projections.projection_environment import HeldError, UnfitError, delete, make, with_opened
 from rightful.storage.environment import store_files
 
 VERSION = 7

@@ -9,10 +9,8 @@ import numpy as np
 from rightful import limits, times
 from rightful.log.log import Log
 from rightful.policies import RULES
-from rightful.projections.facts import Balance
-from rightful.projections.paying import canonical_arms, crossed
-from rightful.projections.runs import quarantined
-from rightful.projections.scene import (
+from rightful.projections.credit.bins_and_credits import canonical_arms, crossed
+from rightful.projections.credit.inputs import (
     AMBIGUOUS,
     BINS,
     CONFLICTING,
@@ -22,6 +20,8 @@ from rightful.projections.scene import (
     balances,
     pays_producer,
 )
+from rightful.projections.credit.runs import quarantined
+from rightful.projections.facts.facts import Balance
 from rightful.reports.backfill.publications import in_force, publications
 from rightful.reports.coverage import Alarm, Ground
 from rightful.reports.explain.words import count, listed

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from rightful.policies import Policy
-from rightful.projections.facts import Facts
+from rightful.projections.facts.facts import Facts
 from rightful.projections.projected import Projected
 from rightful.reports.apart import Pairs, Seen, differing
 

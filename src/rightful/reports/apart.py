@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 
 from rightful.policies import Policy
-from rightful.projections.columns import Column, Ints
-from rightful.projections.paying import canonical_arms
+from rightful.projections.credit.bins_and_credits import canonical_arms
+from rightful.projections.credit.inputs import scene_of
+from rightful.projections.facts.columns import Column, Ints
 from rightful.projections.projected import Projected
-from rightful.projections.scene import scene_of
 
 _LOW = 0xFFFFFFFF
 _READ_OF_AN_ARM = 4  # exposures whose titles are read, of its first and of its last; a title changes seldom

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 
 from rightful import times
-from rightful.projections.columns import Mask
-from rightful.projections.facts import Facts
-from rightful.projections.joins import FOREIGN
-from rightful.projections.paying import Settlement
-from rightful.projections.scene import CREDITED
+from rightful.projections.credit.bins_and_credits import Settlement
+from rightful.projections.credit.inputs import CREDITED
+from rightful.projections.credit.joins import FOREIGN
+from rightful.projections.facts.columns import Mask
+from rightful.projections.facts.facts import Facts
 from rightful.reports.orders import Outcomes
 
 _DAY_CHARS = len("2026-08-01")

@@ -17,14 +17,14 @@ import numpy as np
 from msgspec import structs
 
 from rightful.policies import PRESETS, Policy
-from rightful.projections.columns import Floats, Ints
-from rightful.projections.facts import Facts
-from rightful.projections.joins import FOREIGN, UNVERIFIABLE
-from rightful.projections.paying import Settlement
-from rightful.projections.posteriors import Posteriors
+from rightful.projections.credit.bins_and_credits import Settlement
+from rightful.projections.credit.inputs import BINS, CREDITED
+from rightful.projections.credit.inputs import balances as in_force
+from rightful.projections.credit.joins import FOREIGN, UNVERIFIABLE
+from rightful.projections.credit.posteriors import Posteriors
+from rightful.projections.facts.columns import Floats, Ints
+from rightful.projections.facts.facts import Facts
 from rightful.projections.projected import Projected
-from rightful.projections.scene import BINS, CREDITED
-from rightful.projections.scene import balances as in_force
 from rightful.reports.astray import AuditDay, ForeignGrade, days_of, foreign_grades
 from rightful.reports.best import p_best, selection_shift
 from rightful.reports.beta import Comparison, compare

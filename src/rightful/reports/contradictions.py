@@ -9,7 +9,7 @@ from rightful import limits
 from rightful.events import SessionEnded, SessionStarted, ToolCallSnapshotted, ToolResultSnapshotted, TranscriptBound
 from rightful.log.log import Log
 from rightful.log.rows import Recorded
-from rightful.projections.claims import FIELD, named_by
+from rightful.projections.facts.identity_claims import FIELD, named_by
 from rightful.reports.coverage import Alarm
 
 _FEW = ("session.started", "session.ended", "transcript.bound")

@@ -18,13 +18,13 @@ import numpy as np
 
 from rightful import limits, times
 from rightful.policies import Policy
-from rightful.projections.columns import Ints, Mask
-from rightful.projections.facts import GRADE, Facts
-from rightful.projections.paying import Settlement
+from rightful.projections.credit.bins_and_credits import Settlement
+from rightful.projections.credit.inputs import BINS, Scene, scene_of
+from rightful.projections.credit.runs import quarantined
+from rightful.projections.facts.columns import Ints, Mask
+from rightful.projections.facts.facts import GRADE, Facts
+from rightful.projections.facts.turn_rows import states_of
 from rightful.projections.projected import Projected
-from rightful.projections.runs import quarantined
-from rightful.projections.scene import BINS, Scene, scene_of
-from rightful.projections.turn_rows import states_of
 from rightful.reports.explain.words import count
 
 MEASURES = ("exposure", "grade", "binding")

@@ -7,9 +7,9 @@ import copy
 import numpy as np
 
 from rightful.policies import Policy
-from rightful.projections.columns import Mask, Table
-from rightful.projections.facts import FILE_TIME, Facts
-from rightful.projections.settle import settle
+from rightful.projections.credit.settle import settle
+from rightful.projections.facts.columns import Mask, Table
+from rightful.projections.facts.facts import FILE_TIME, Facts
 from rightful.reports.state_files import State
 
 CLOSE = 1e-9

@@ -24,11 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rightful.projections.columns import Ints, Mask
-from rightful.projections.joins import told_apart
-from rightful.projections.names import NO_TIME
-from rightful.projections.paying import Settlement
-from rightful.projections.scene import (
+from rightful.projections.credit.bins_and_credits import Settlement
+from rightful.projections.credit.inputs import (
     CONFLICTING,
     ERASED_BIN,
     IN_BALANCE,
@@ -37,7 +34,10 @@ from rightful.projections.scene import (
     Scene,
     listed_arms,
 )
-from rightful.projections.settle import Settled
+from rightful.projections.credit.joins import told_apart
+from rightful.projections.credit.settle import Settled
+from rightful.projections.facts.columns import Ints, Mask
+from rightful.projections.facts.session_names import NO_TIME
 
 _SECOND_US = 1_000_000
 _EVER, _NEVER = -(2**62), 2**62

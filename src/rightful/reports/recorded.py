@@ -16,12 +16,12 @@ import msgspec
 from msgspec import structs
 
 from rightful.policies import PRESETS, EventDecay, Policy, SessionDecay
-from rightful.projections.clock import latest_at_us
-from rightful.projections.facts import Facts
-from rightful.projections.posteriors import Posterior, posteriors_of
+from rightful.projections.arithmetic.sums import Context, Key, ordered
+from rightful.projections.credit.posteriors import Posterior, posteriors_of
+from rightful.projections.credit.settle import settle
+from rightful.projections.facts.facts import Facts
+from rightful.projections.facts.log_clock import latest_at_us
 from rightful.projections.projected import Projected
-from rightful.projections.settle import settle
-from rightful.projections.sums import Context, Key, ordered
 from rightful.reports.cuts import CLOSE, cuts, estimated_gamma, known_grades, until
 from rightful.reports.rule_changes import RuleChange, rule_changes
 from rightful.reports.state_files import State, state_of

@@ -16,14 +16,14 @@ import numpy as np
 
 from rightful import limits
 from rightful.policies import EventDecay, Policy, TimeDecay
-from rightful.projections import sequential
-from rightful.projections.columns import Floats, Ints, Mask
-from rightful.projections.facts import Facts
-from rightful.projections.paying import Settlement
-from rightful.projections.posteriors import posteriors_of
-from rightful.projections.sequential import Change
-from rightful.projections.settle import settle
-from rightful.projections.sums import Key, decay_of
+from rightful.projections.arithmetic import sequential
+from rightful.projections.arithmetic.sequential import Change
+from rightful.projections.arithmetic.sums import Key, decay_of
+from rightful.projections.credit.bins_and_credits import Settlement
+from rightful.projections.credit.posteriors import posteriors_of
+from rightful.projections.credit.settle import settle
+from rightful.projections.facts.columns import Floats, Ints, Mask
+from rightful.projections.facts.facts import Facts
 from rightful.reports.cuts import CLOSE, cuts, until, with_grades
 from rightful.reports.state_files import State
 

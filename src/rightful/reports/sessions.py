@@ -17,11 +17,11 @@ from rightful.log.classify import ACCEPTED
 from rightful.log.log import Log
 from rightful.log.rows import Stored
 from rightful.projections import bindings
-from rightful.projections.completeness import HISTORY, State
-from rightful.projections.facts import Facts
-from rightful.projections.names import Names, above
+from rightful.projections.facts.completeness import HISTORY, State
+from rightful.projections.facts.facts import Facts
+from rightful.projections.facts.session_names import Names, above
+from rightful.projections.facts.turn_rows import states_of
 from rightful.projections.projected import Projected
-from rightful.projections.turn_rows import states_of
 
 _FORKED, _APPENDED = ("history.forked",), ("history.appended",)
 

@@ -13,7 +13,7 @@ from rightful import content
 from rightful.errors import InvalidEventError, UsageError
 from rightful.producers.bandits.documents import Opened
 from rightful.producers.bandits.state import through
-from rightful.projections.sums import Key
+from rightful.projections.arithmetic.sums import Key
 from rightful.reports.backfill.tool_forms import PM
 
 

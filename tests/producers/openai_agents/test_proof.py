@@ -19,8 +19,8 @@ from rightful.producers.openai_agents import proof
 from rightful.producers.openai_agents import runs as runs_
 from rightful.producers.openai_agents.proof import Exchange, Mark, mark, matched, prove, ranges, whole
 from rightful.producers.openai_agents.runs import Marks, Runs
-from rightful.projections.histories.groups import cuts
-from rightful.projections.histories.items import item_of
+from rightful.projections.histories.history_items import item_of
+from rightful.projections.histories.item_groups import cuts
 
 
 def user(text: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from tests.strategies import Wire
 from rightful.errors import UsageError
 from rightful.identity import event_id
 from rightful.policies import policy_of
-from rightful.projections.settle import settled
+from rightful.projections.credit.settle import settled
 from rightful.reports.explain import SessionExplained, explain_session
 from rightful.reports.explain.bins import why
 from rightful.reports.explain.case import case_of

@@ -25,18 +25,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rightful.log.rows import Stored
-from rightful.projections.completeness import completeness_of
-from rightful.projections.transcripts.beside import put_beside
-from rightful.projections.transcripts.calls import calls_of, withdrawn_calls
-from rightful.projections.transcripts.covering import Covering
+from rightful.projections.facts.completeness import completeness_of
+from rightful.projections.histories.forks import RowsOf, begun_with
+from rightful.projections.transcripts.assemble import Telling
+from rightful.projections.transcripts.covered_entries import Covering
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
-from rightful.projections.transcripts.facts import Gathered
-from rightful.projections.transcripts.forks import RowsOf, begun_with
-from rightful.projections.transcripts.parts import Part, parts_of
-from rightful.projections.transcripts.placing import put_holes
-from rightful.projections.transcripts.sources import Sources
-from rightful.projections.transcripts.telling import Telling
-from rightful.projections.transcripts.usage import stretch_of, total, used
+from rightful.projections.transcripts.entry_parts import Part, parts_of
+from rightful.projections.transcripts.holes import put_holes
+from rightful.projections.transcripts.session_annotations import put_beside
+from rightful.projections.transcripts.session_facts import Gathered
+from rightful.projections.transcripts.source_choice import Sources
+from rightful.projections.transcripts.tool_calls import calls_of, withdrawn_calls
+from rightful.projections.transcripts.usage_totals import stretch_of, total, used
 
 __all__ = ["Entry", "Row", "Transcript", "fold"]
 

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from rightful import content as contents
 from rightful import times
-from rightful.projections.completeness import Hole, State
+from rightful.projections.facts.completeness import Hole, State
 
 
 class Row(Struct, frozen=True, kw_only=True):

@@ -24,15 +24,15 @@ from rightful.events import BalanceOpened
 from rightful.field_types import BalanceArm, BalanceContext
 from rightful.policies import Policy
 from rightful.producers.fields import moment_us
-from rightful.projections.exact import scaled
-from rightful.projections.facts import Balance, Facts
-from rightful.projections.first_use import first_uses
-from rightful.projections.paying import Settlement
-from rightful.projections.posteriors import Posterior, Posteriors, posteriors_of
-from rightful.projections.scene import CREDITED, EMPTY, balances
-from rightful.projections.settle import Settled, settled
-from rightful.projections.sums import Key, Sums, sums_of
-from rightful.projections.tallies import Tally, tallies
+from rightful.projections.arithmetic.exact import scaled
+from rightful.projections.arithmetic.sums import Key, Sums, sums_of
+from rightful.projections.arithmetic.tallies import Tally, tallies
+from rightful.projections.credit.bins_and_credits import Settlement
+from rightful.projections.credit.inputs import CREDITED, EMPTY, balances
+from rightful.projections.credit.posteriors import Posterior, Posteriors, posteriors_of
+from rightful.projections.credit.settle import Settled, settled
+from rightful.projections.facts.facts import Balance, Facts
+from rightful.projections.facts.first_use import first_uses
 from rightful.reports.backfill.tool_forms import Number, Numbers, State, context_of
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from rightful import times
 from rightful.events import BalanceOpened
 from rightful.policies import TimeDecay
-from rightful.projections.scene import BINS
+from rightful.projections.credit.inputs import BINS
 from rightful.reports.aliases import same_lesson
 from rightful.reports.backfill.beliefs import Beliefs
 from rightful.reports.backfill.plans import ArmChange, Plan, Rule, Uncredited

@@ -23,8 +23,8 @@ from rightful.encoding import wire
 from rightful.errors import InvalidEventError, PolicyError, TargetError, UsageError
 from rightful.events import NOT_OURS, BalanceOpened
 from rightful.policies import Policy
-from rightful.projections.clock import latest_at_us
-from rightful.projections.facts import Facts
+from rightful.projections.facts.facts import Facts
+from rightful.projections.facts.log_clock import latest_at_us
 from rightful.projections.projected import Projected
 from rightful.reports.backfill import opening, target
 from rightful.reports.backfill.beliefs import Ground, beliefs_of, digest_of, ground_of, numbers_of, until_of

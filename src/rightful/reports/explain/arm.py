@@ -17,15 +17,15 @@ import numpy as np
 from rightful import times
 from rightful.errors import UsageError
 from rightful.policies import Policy
-from rightful.projections.clock import latest_at_us
-from rightful.projections.columns import Floats, Ints, Mask
-from rightful.projections.exact import scaled, value
-from rightful.projections.facts import Balance, Facts, Held
+from rightful.projections.arithmetic.exact import scaled, value
+from rightful.projections.arithmetic.sequential import Change, Running, changes
+from rightful.projections.arithmetic.sums import decay_of
+from rightful.projections.credit.inputs import balances
+from rightful.projections.credit.settle import adds_up
+from rightful.projections.facts.columns import Floats, Ints, Mask
+from rightful.projections.facts.facts import Balance, Facts, Held
+from rightful.projections.facts.log_clock import latest_at_us
 from rightful.projections.projected import Projected
-from rightful.projections.scene import balances
-from rightful.projections.sequential import Change, Running, changes
-from rightful.projections.settle import adds_up
-from rightful.projections.sums import decay_of
 from rightful.reports.explain.case import Case, envelopes_at
 from rightful.reports.explain.rows import ExposureRow, exposure_row, in_words
 

@@ -7,10 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rightful.projections.columns import Ints
-from rightful.projections.facts import ERASED, RETRACTION
-from rightful.projections.joins import FOREIGN, OWN
-from rightful.projections.scene import (
+from rightful.projections.credit.inputs import (
     AMBIGUOUS,
     BINS,
     CONFLICTING,
@@ -24,6 +21,9 @@ from rightful.projections.scene import (
     UNMATCHED,
     balance_arms,
 )
+from rightful.projections.credit.joins import FOREIGN, OWN
+from rightful.projections.facts.columns import Ints
+from rightful.projections.facts.facts import ERASED, RETRACTION
 from rightful.reports.explain.case import Case, time_text
 from rightful.reports.explain.runs import run_of
 from rightful.reports.explain.words import WHY, count, listed, span

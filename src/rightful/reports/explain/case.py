@@ -16,12 +16,12 @@ from rightful import limits, times
 from rightful.encoding.envelope import Envelope
 from rightful.log.log import Log
 from rightful.policies import Policy
-from rightful.projections.columns import Ints, Mask
-from rightful.projections.facts import ERASED, EVIDENCE, RELATIONS, Facts
-from rightful.projections.paying import canonical_arms, in_time
-from rightful.projections.runs import IN_FORCE, Quarantined, link_states, quarantined, withdrawn_by
-from rightful.projections.scene import RETRACTED
-from rightful.projections.settle import settled
+from rightful.projections.credit.bins_and_credits import canonical_arms, in_time
+from rightful.projections.credit.inputs import RETRACTED
+from rightful.projections.credit.runs import IN_FORCE, Quarantined, link_states, quarantined, withdrawn_by
+from rightful.projections.credit.settle import settled
+from rightful.projections.facts.columns import Ints, Mask
+from rightful.projections.facts.facts import ERASED, EVIDENCE, RELATIONS, Facts
 from rightful.reports.explain.words import listed
 
 _DENSE = 32

@@ -16,11 +16,11 @@ from rightful.log.classify import ACCEPTED
 from rightful.log.log import Log
 from rightful.log.rows import RawEvent, Recorded, Stored, recorded
 from rightful.policies import EventDecay, Policy
-from rightful.projections.facts import Facts
-from rightful.projections.fold import WITHDRAWABLE
+from rightful.projections.credit.inputs import balances, pays_producer, retired_by
+from rightful.projections.credit.runs import quarantined
+from rightful.projections.facts.facts import Facts
+from rightful.projections.facts.fold import WITHDRAWABLE
 from rightful.projections.projected import Projected
-from rightful.projections.runs import quarantined
-from rightful.projections.scene import balances, pays_producer, retired_by
 from rightful.reports.explain.case import case_of
 from rightful.reports.explain.rows import ExposureRow, GradeRow, exposure_row, grade_row
 from rightful.reports.explain.runs import Link, links_of, run_of

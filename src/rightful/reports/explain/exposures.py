@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rightful.projections.columns import Ints
-from rightful.projections.scene import AMBIGUOUS, BINS, CREDITED, NOBODY
+from rightful.projections.credit.inputs import AMBIGUOUS, BINS, CREDITED, NOBODY
+from rightful.projections.facts.columns import Ints
 from rightful.reports.explain.bins import conflict_text, why
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.runs import run_of

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rightful.projections.facts import RETRACTION
-from rightful.projections.scene import CONFLICTING, corrected
+from rightful.projections.credit.inputs import CONFLICTING, corrected
+from rightful.projections.facts.facts import RETRACTION
 from rightful.reports.explain.bins import bin_reason, conflict_text
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.words import bin_name, listed

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rightful.policies import PRESETS
-from rightful.projections.facts import ERASED, GRADE, RETRACTION
+from rightful.projections.facts.facts import ERASED, GRADE, RETRACTION
 from rightful.reports.explain.bins import Clash, clash_of, conflict_of, rivals_of, sharers_of, wanted
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.grades import Verdict

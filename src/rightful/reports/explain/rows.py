@@ -10,8 +10,8 @@ import numpy as np
 
 from rightful import times
 from rightful.encoding.envelope import Envelope
-from rightful.projections.facts import ERASED, FILE_TIME, GRADE, RETRACTION
-from rightful.projections.scene import BINS
+from rightful.projections.credit.inputs import BINS
+from rightful.projections.facts.facts import ERASED, FILE_TIME, GRADE, RETRACTION
 from rightful.reports.explain.bins import outside_balance
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.exposures import fate_of

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rightful.projections import claims
-from rightful.projections.facts import NATIVE, RELATIONS
-from rightful.projections.runs import IN_FORCE, SECOND_GUESS, UNDONE, UNLINKS, UNUSABLE, VOID, WEAKER
+from rightful.projections.credit.runs import IN_FORCE, SECOND_GUESS, UNDONE, UNLINKS, UNUSABLE, VOID, WEAKER
+from rightful.projections.facts import identity_claims
+from rightful.projections.facts.facts import NATIVE, RELATIONS
 from rightful.reports.explain.case import Case
 from rightful.reports.explain.words import (
     DESK,
@@ -87,7 +87,9 @@ def run_of(case: Case, number: int) -> Run:
 def _doubt(case: Case, number: int, members: list[int]) -> tuple[str, list[Remedy]]:
     reused = [one for one in members if case.scene.runs.reused[one]]
     if reused:
-        contradiction = next((one for one in claims.in_force(case.facts, case.through) if one.name == reused[0]), None)
+        contradiction = next(
+            (one for one in identity_claims.in_force(case.facts, case.through) if one.name == reused[0]), None
+        )
         return _twice_started(case, reused[0]) if contradiction is None else _contradicted(case, contradiction)
     forced = [link for link in case.links if link[3] == IN_FORCE and link[1] in members]
     others = {other for _, _, other, *_ in forced}
@@ -144,11 +146,11 @@ def _twice_started(case: Case, reused: int) -> tuple[str, list[Remedy]]:
     return reason, [Remedy(what, [exposure_event(apart, at_us, []), grade])]
 
 
-def _contradicted(case: Case, claim: claims.Claim) -> tuple[str, list[Remedy]]:
+def _contradicted(case: Case, claim: identity_claims.Claim) -> tuple[str, list[Remedy]]:
     name = case.text(claim.name)
     reason = (
         f"its sources contradict each other on the session id: #{claim.position} is recorded under {name}, and its "
-        f"{claims.FIELD} names {claim.named}, so what was shown under this name may be of either."
+        f"{identity_claims.FIELD} names {claim.named}, so what was shown under this name may be of either."
     )
     what = (
         f"If the transcript path of #{claim.position} was wrong and the row is of {name}, withdraw the row; the same "

@@ -11,8 +11,8 @@ import numpy as np
 from rightful.errors import UsageError
 from rightful.log.log import Log
 from rightful.policies import Policy
-from rightful.projections.facts import Facts
-from rightful.projections.names import NOT_MENTIONED
+from rightful.projections.facts.facts import Facts
+from rightful.projections.facts.session_names import NOT_MENTIONED
 from rightful.projections.projected import Projected
 from rightful.reports.explain.case import Case, case_of, envelopes_at
 from rightful.reports.explain.remedies import waiting

@@ -15,10 +15,10 @@ import numpy as np
 from rightful.encoding import wire
 from rightful.encoding.envelope import Envelope, body_kind, commitment, encode_body
 from rightful.policies import Policy, policy_of
-from rightful.projections.columns import Column, Ints
-from rightful.projections.facts import Facts
-from rightful.projections.fold import STEPS
-from rightful.projections.names import NOT_MENTIONED
+from rightful.projections.facts.columns import Column, Ints
+from rightful.projections.facts.facts import Facts
+from rightful.projections.facts.fold import STEPS
+from rightful.projections.facts.session_names import NOT_MENTIONED
 from rightful.reports.explain.case import Case, case_of
 from rightful.reports.explain.grades import Verdict, verdict_of
 from rightful.reports.explain.runs import run_of

@@ -9,7 +9,7 @@ import msgspec
 
 from rightful import times
 from rightful.identity import composite_key
-from rightful.projections.scene import BINS
+from rightful.projections.credit.inputs import BINS
 
 Wire = dict[str, Any]
 

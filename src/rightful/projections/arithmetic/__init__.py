@@ -1,0 +1,1 @@
+"""Arithmetic of credits: exact sums, sums in log order, decay."""

@@ -1,0 +1,1 @@
+"""Credit: from facts and a policy to bins, credits and posteriors."""

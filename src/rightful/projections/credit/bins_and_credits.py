@@ -1,0 +1,370 @@
+"""Paying: from what each unit reaches to its bin and its credits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from rightful.policies import Policy
+from rightful.projections.credit.effective_grades import Units
+from rightful.projections.credit.inputs import (
+    AMBIGUOUS,
+    CONFLICTING,
+    CREDITED,
+    EMPTY,
+    ERASED_BIN,
+    IN_BALANCE,
+    LATE_ONLY,
+    NOBODY,
+    UNMAPPED,
+    Scene,
+)
+from rightful.projections.credit.joins import FOREIGN, Sources, Targets
+from rightful.projections.facts.columns import Floats, Ints, Mask
+from rightful.projections.facts.facts import Aside, Facts
+
+PAIRS_AT_ONCE = 1 << 20
+"""Pairs of unit and exposure that are looked at together; a settlement's memory grows with them."""
+
+
+class Settlement(NamedTuple):
+    """What a policy makes of the log. Arrays of one length a group.
+
+    Attributes:
+        unit_grade: Row of `facts.grades`.
+        unit_bin: Number in `BINS`.
+        unit_run: The run that was graded.
+        unit_target: The run that the bound join reaches, or -1.
+        unit_source: Under `newest`, the name whose exposures were paid, or -1.
+        unit_kind: Under `newest`, whether that is OWN, FOREIGN or UNVERIFIABLE; else -1.
+        unit_reward: The reward; NaN where there is none.
+        unit_slot: Where it stands in the order of decay; a position.
+        unit_first_us: First exposure it credits; microseconds since 1970.
+        credit_unit: Row of the unit arrays.
+        credit_arm: Number of the arm, aliases resolved.
+        credit_context: Number of the context of the arm's first exposure, or -1.
+        credit_weight: Weight, before decay.
+        credit_reward: Reward of this arm.
+        arms: The arms' names, by number; first those of the facts.
+        counters: What else was counted.
+    """
+
+    unit_grade: Ints
+    unit_bin: Ints
+    unit_run: Ints
+    unit_target: Ints
+    unit_source: Ints
+    unit_kind: Ints
+    unit_reward: Floats
+    unit_slot: Ints
+    unit_first_us: Ints
+    credit_unit: Ints
+    credit_arm: Ints
+    credit_context: Ints
+    credit_weight: Floats
+    credit_reward: Floats
+    arms: list[str]
+    counters: dict[str, int]
+
+
+class Pairs(NamedTuple):
+    """Every exposure that a unit reaches.
+
+    Attributes:
+        unit: Row of the units; ascending.
+        shown: Row of `Scene.shown`.
+        live: It counts: usable, and not after the grade.
+        late: It came after the grade.
+    """
+
+    unit: Ints
+    shown: Ints
+    live: Mask
+    late: Mask
+
+
+def pay(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -> Settlement:
+    """Return every unit's bin and every arm's credits.
+
+    Args:
+        scene: The exposures and grades.
+        units: The grades to pay from.
+        targets: What they reach by the bound rule.
+        sources: What they pay under the newest-file rule; None under the bound rule.
+    """
+    reward, unmapped = _rewards(scene, units)
+    every = _every(scene, units, targets, sources)
+    none = np.zeros(len(units.grade), np.bool_)
+    contested = units.shared | _contested(scene, units, every) if sources is None else none
+    bins = _bins(scene, units, every, targets if sources is None else sources, unmapped, contested)
+    canonical, arms = canonical_arms(scene.facts, scene.policy)
+    parts: list[Credits] = []
+    late_arms, first_us = 0, np.full(len(bins), np.iinfo(np.int64).max)
+    for pairs in every():
+        paid = pairs.live & (bins[pairs.unit] == CREDITED)
+        mine = Pairs(pairs.unit[paid], pairs.shown[paid], paid[paid], paid[paid])
+        parts.append(_credits(scene, mine, canonical))
+        late_arms += _late_arms(scene, pairs, canonical)
+        np.minimum.at(first_us, mine.unit, scene.shown.at[mine.shown])
+    owed = Credits(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    weight, arm_reward, unexposed, paid_credits = _weigh(scene, units, owed, reward, arms)
+    inside = _in_balance(scene, units, paid_credits, arms)
+    if inside.any():
+        bins[inside] = IN_BALANCE
+        owed = Credits(*(column[~inside[owed.unit]] for column in owed))
+        weight, arm_reward, unexposed, paid_credits = _weigh(scene, units, owed, reward, arms)
+    nobody = np.full(len(bins), NOBODY, np.int64)
+    counters = {
+        "late_exposures": late_arms,
+        "pending_sessions": _pending(scene, units, targets),
+        "crossover_arms": len(crossed(scene, canonical)),
+        "per_arm_unexposed": unexposed,
+        "foreign_grades": 0 if sources is None else int(((bins == CREDITED) & (sources.kind == FOREIGN)).sum()),
+    }
+    return Settlement(
+        scene.grades.row[units.grade],
+        bins,
+        units.run,
+        np.where(targets.high > targets.low, targets.run, NOBODY),
+        nobody if sources is None else sources.name,
+        nobody if sources is None else np.where(bins == CREDITED, sources.kind, NOBODY),
+        reward,
+        units.slot,
+        first_us,
+        *paid_credits,
+        weight,
+        arm_reward,
+        arms,
+        counters,
+    )
+
+
+def _rewards(scene: Scene, units: Units) -> tuple[Floats, Mask]:
+    """Return each unit's reward, and where its outcome word has none."""
+    worth = [scene.policy.outcomes.get(word, float("nan")) for word in scene.facts.outcomes.values]
+    by_word = np.array([*worth, float("nan")])
+    given = scene.grades.reward[units.grade]
+    reward = np.where(np.isnan(given), by_word[scene.grades.outcome[units.grade]], given)
+    return reward, np.isnan(reward)
+
+
+def _every(scene: Scene, units: Units, targets: Targets, sources: Sources | None) -> Callable[[], Iterable[Pairs]]:
+    """Return what goes through all pairs, some units at a time.
+
+    A session of many grades and many exposures has their product of pairs, so they are not all
+    held at once.
+    """
+    low, high = (targets.low, targets.high) if sources is None else (sources.low, sources.high)
+    count = np.where(units.bin == NOBODY, high - low, 0)
+    part = np.cumsum(count) // PAIRS_AT_ONCE
+    ends = np.append(np.flatnonzero(part[1:] != part[:-1]) + 1, len(count))
+    slices = [slice(start, end) for start, end in pairwise([0, *ends.tolist()])]
+    if len(slices) == 1:
+        once = _pairs(scene, units, targets, sources, count, slices[0])
+        return lambda: (once,)
+    return lambda: (_pairs(scene, units, targets, sources, count, one) for one in slices)
+
+
+def _pairs(scene: Scene, units: Units, targets: Targets, sources: Sources | None, count: Ints, part: slice) -> Pairs:
+    """Return the pairs of a slice of the units; `count` says how many each unit has."""
+    low, size = (targets.low if sources is None else sources.low)[part], count[part]
+    mine = np.repeat(np.arange(len(size)), size)
+    place = np.arange(len(mine)) - np.repeat(np.cumsum(size) - size, size) + low[mine]
+    shown = (targets.reach.order if sources is None else sources.order)[place]
+    unit = mine + (part.start or 0)
+    return Pairs(unit, shown, *in_time(scene, scene.grades.at[units.grade][unit], shown))
+
+
+def in_time(scene: Scene, grade_at: Ints, shown: Ints) -> tuple[Mask, Mask]:
+    """Return which exposures count for a grade of a time, and which came after it."""
+    at, usable = scene.shown.at[shown], scene.shown.usable[shown]
+    late = np.zeros(len(shown), np.bool_)
+    if scene.policy.join == "newest":
+        return usable & ~scene.shown.superseded[shown] & (at <= grade_at), late
+    if scene.policy.causal_order == "strict":
+        skew_us = round(scene.policy.skew_s * 1_000_000)
+        late = usable & ~scene.shown.file_time[shown] & (at > grade_at + skew_us)
+    return usable & ~late, late
+
+
+def _bins(
+    scene: Scene,
+    units: Units,
+    every: Callable[[], Iterable[Pairs]],
+    joined: Targets | Sources,
+    unmapped: Mask,
+    contested: Mask,
+) -> Ints:
+    """Return the one reason for which each unit ends where it does; the first that fits.
+
+    Opening balances come later: what they contain is decided by the arms that a unit pays.
+    """
+    live, arms, late, erased = (np.zeros(len(units.grade), np.bool_) for _ in range(4))
+    for pairs in every():
+        live[pairs.unit[pairs.live]] = True
+        arms[pairs.unit[pairs.live & (scene.shown.size[pairs.shown] > 0)]] = True
+        late[pairs.unit[pairs.late]] = True
+        erased[pairs.unit[scene.shown.erased[pairs.shown]]] = True
+    return np.select(
+        [units.bin != NOBODY, unmapped, joined.bin != NOBODY, contested, arms, live],
+        [units.bin, UNMAPPED, joined.bin, AMBIGUOUS, CREDITED, EMPTY],
+        np.where(late, LATE_ONLY, np.where(erased, ERASED_BIN, CONFLICTING)),
+    )
+
+
+def _in_balance(scene: Scene, units: Units, owed: Credits, arms: list[str]) -> Mask:
+    """Return which units an opening balance contains: it holds an arm that the unit pays, up to its time or later."""
+    inside = np.zeros(len(units.grade), np.bool_)
+    if scene.balances and len(owed.unit):
+        until = scene.contained_until(arms)
+        inside[owed.unit[units.since[owed.unit] <= until[owed.arm]]] = True
+    return inside
+
+
+def _contested(scene: Scene, units: Units, every: Callable[[], Iterable[Pairs]]) -> Mask:
+    """Return which units reach an exposure that the effective grade of another run reaches too."""
+    size = len(scene.shown.row)
+    lowest, highest = np.full(size, np.iinfo(np.int64).max), np.full(size, -1, np.int64)
+    for pairs in every():
+        shown, place = pairs.shown[pairs.live], units.place[pairs.unit[pairs.live]]
+        np.minimum.at(lowest, shown, place)
+        np.maximum.at(highest, shown, place)
+    shared = lowest < highest
+    contested = np.zeros(len(units.grade), np.bool_)
+    for pairs in every():
+        contested[pairs.unit[pairs.live & shared[pairs.shown]]] = True
+    return contested
+
+
+def canonical_arms(facts: Facts, policy: Policy) -> tuple[Ints, list[str]]:
+    """Return, for each arm, the number of the arm it is an alias of; and all arms' names."""
+    arms = list(facts.arms.values)
+    numbers = {arm: number for number, arm in enumerate(arms)}
+    canonical = np.arange(len(arms), dtype=np.int64)
+    for alias, arm in policy.arm_aliases.items():
+        if alias in numbers:
+            if arm not in numbers:
+                numbers[arm] = len(arms)
+                arms.append(arm)
+            canonical[numbers[alias]] = numbers[arm]
+    return canonical, arms
+
+
+class Credits(NamedTuple):
+    """(unit, arm) pairs, by unit."""
+
+    unit: Ints
+    arm: Ints
+    context: Ints
+
+
+def _arms_of(scene: Scene, pairs: Pairs, canonical: Ints) -> tuple[Ints, Ints]:
+    """Return (row of `pairs`, arm) for every arm that the pairs' exposures list."""
+    count = scene.shown.size[pairs.shown]
+    row = np.repeat(np.arange(len(count)), count)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + scene.shown.start[pairs.shown][row]
+    return row, canonical[scene.facts.arms_shown["arm"][place]]
+
+
+def _credits(scene: Scene, pairs: Pairs, canonical: Ints) -> Credits:
+    """Return each unit's arms, each once, with the context of its first exposure.
+
+    Under the `sequential` arithmetic an arm listed twice stays twice, as a stateful updater
+    treats it.
+    """
+    row, arm = _arms_of(scene, pairs, canonical)
+    unit, shown = pairs.unit[row], pairs.shown[row]
+    if scene.policy.arithmetic == "sequential":
+        order = np.lexsort((np.arange(len(row)), scene.shown.pos[shown], unit))
+        return Credits(unit[order], arm[order], scene.shown.context[shown[order]])
+    told = scene.facts.context_rank()[scene.shown.context[shown]]
+    order = np.lexsort((scene.shown.pos[shown], told, scene.shown.at[shown], arm, unit))
+    unit, arm = unit[order], arm[order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (unit[1:] != unit[:-1]) | (arm[1:] != arm[:-1])
+    return Credits(unit[first], arm[first], scene.shown.context[shown[order[first]]])
+
+
+def _weigh(
+    scene: Scene, units: Units, owed: Credits, reward: Floats, arms: list[str]
+) -> tuple[Floats, Floats, int, Credits]:
+    """Return each credit's weight and reward, how many per-arm rewards named no exposed arm, and the credits left."""
+    split = scene.policy.credit in {"split", "salience_split"}
+    count = np.bincount(owed.unit, minlength=len(units.grade))
+    weight = 1.0 / count[owed.unit] if split else np.ones(len(owed.unit))
+    arm_reward = reward[owed.unit]
+    unexposed = 0
+    aside = scene.grades.aside[units.grade]
+    ends = np.cumsum(count)
+    names = {arm: number for number, arm in enumerate(arms)}
+    for unit in np.flatnonzero((aside >= 0) & (count > 0)).tolist():
+        mine = slice(int(ends[unit] - count[unit]), int(ends[unit]))
+        said: Aside = scene.facts.asides[int(aside[unit])]
+        own = owed.arm[mine]
+        if said.per_arm is not None:
+            given = _by_number(said.per_arm, names, scene.policy)
+            arm_reward[mine] = [given.get(arm, old) for arm, old in zip(own.tolist(), arm_reward[mine], strict=True)]
+            unexposed += len(given.keys() - set(own.tolist()))
+        if said.salience is not None and scene.policy.credit.startswith("salience"):
+            given = _by_number(said.salience, names, scene.policy)
+            matter = np.array([given.get(arm, 0.0) for arm in own.tolist()])
+            total = matter.sum() if split else 1.0
+            weight[mine] = matter / total if total > 0 else 0.0
+    kept = weight > 0
+    return weight[kept], arm_reward[kept], unexposed, Credits(*(column[kept] for column in owed))
+
+
+def _by_number(said: dict[str, float], names: dict[str, int], policy: Policy) -> dict[int, float]:
+    """Return what a grade says of arms by canonical number; unknown arms get numbers of their own below -1."""
+    by_arm: dict[str, float] = {}
+    for arm, value in sorted(said.items()):
+        by_arm.setdefault(policy.arm_aliases.get(arm, arm), value)
+    return {names.get(arm, -2 - place): value for place, (arm, value) in enumerate(by_arm.items())}
+
+
+def _late_arms(scene: Scene, pairs: Pairs, canonical: Ints) -> int:
+    """Return how many (unit, arm) were dropped because every exposure of the arm came after the grade."""
+    if not pairs.late.any():
+        return 0
+    keys = []
+    for mask in (pairs.late, pairs.live):
+        chosen = Pairs(pairs.unit[mask], pairs.shown[mask], mask[mask], mask[mask])
+        row, arm = _arms_of(scene, chosen, canonical)
+        keys.append(np.unique(chosen.unit[row] << 32 | arm))
+    return int((~np.isin(keys[0], keys[1])).sum())
+
+
+def _pending(scene: Scene, units: Units, targets: Targets) -> int:
+    """Return how many runs were shown arms and are reached by no effective grade."""
+    listing = scene.shown.usable & (scene.shown.size > 0)
+    waiting = np.zeros(len(scene.runs.of), np.bool_)
+    waiting[scene.runs.of[scene.shown.session[listing]]] = True
+    waiting[targets.run[units.bin == NOBODY]] = False
+    return int(waiting.sum())
+
+
+def crossed(scene: Scene, canonical: Ints) -> Ints:
+    """Return the (run, arm) that were both shown and withheld, each as one number: run << 32 | arm."""
+    table = scene.facts.withheld
+    if not len(table):
+        return np.empty(0, np.int64)
+    row = np.searchsorted(scene.shown.row, table["row"])
+    inside = row < len(scene.shown.row)
+    inside[inside] = scene.shown.row[row[inside]] == table["row"][inside]
+    inside[inside] = scene.shown.usable[row[inside]]
+    held_run = scene.runs.of[scene.shown.session[row[inside]]].astype(np.int64)
+    held = np.unique(held_run << 32 | canonical[table["arm"][inside]])
+    if not len(held):
+        return held
+    rows = np.flatnonzero(scene.shown.usable)
+    every = Pairs(rows, rows, np.ones(len(rows), np.bool_), np.ones(len(rows), np.bool_))
+    shown_row, arm = _arms_of(scene, every, canonical)
+    shown_run = scene.runs.of[scene.shown.session[rows[shown_row]]].astype(np.int64)
+    shown = shown_run << 32 | arm
+    place = np.minimum(np.searchsorted(held, shown), len(held) - 1)  # `isin` would hash all that was shown
+    both = np.zeros(len(held), np.bool_)
+    both[place[held[place] == shown]] = True
+    return held[both]

@@ -1,0 +1,342 @@
+"""The scene of a settlement: the exposures and grades up to a position, as columns.
+
+Rows of an id in conflict are marked, withdrawn ones are left out, and grades of graders that
+the policy does not name never come in: they are recorded and never pay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import numpy as np
+
+from rightful.policies import Policy
+from rightful.projections.credit.runs import Quarantined, Runs, quarantined, runs_of
+from rightful.projections.facts.columns import Column, Floats, Ints, Mask
+from rightful.projections.facts.facts import DRAW, ERASED, ERASED_EXPOSURE, FILE_TIME, RETRACTION, Balance, Facts
+
+BINS = (
+    "credited", "unmatched", "empty", "ambiguous", "conflicting",
+    "retracted", "late_only", "unmapped", "in_balance", "erased",
+)  # fmt: skip
+"""The bins; each grade stream (each grade event under `additive`) is in exactly one."""
+
+(CREDITED, UNMATCHED, EMPTY, AMBIGUOUS, CONFLICTING, RETRACTED, LATE_ONLY, UNMAPPED, IN_BALANCE, ERASED_BIN) = range(10)
+
+NOBODY = -1
+
+
+class Shown(NamedTuple):
+    """The exposures under consideration, one row each, in log order.
+
+    `draw`: it only says what a draw withheld. `superseded`: a file's mention of arms for which the
+    same session has times (only under the join `newest`).
+    """
+
+    row: Ints
+    name: Ints
+    session: Ints
+    at: Ints
+    pos: Ints
+    context: Ints
+    file_time: Mask
+    usable: Mask
+    erased: Mask
+    draw: Mask
+    superseded: Mask
+    start: Ints
+    size: Ints
+
+
+class Grades(NamedTuple):
+    """The grade rows under consideration, in log order; `file_time`: its time is only an upper bound."""
+
+    row: Ints
+    name: Ints
+    rank: Ints
+    grader: Ints
+    seq: Ints
+    at: Ints
+    pos: Ints
+    reward: Floats
+    outcome: Ints
+    target: Ints
+    aside: Ints
+    kind: Ints
+    conflicting: Mask
+    file_time: Mask
+
+
+class Scene(NamedTuple):
+    """Everything that a settlement looks at.
+
+    Attributes:
+        facts: The columns.
+        through: The last position that counts.
+        policy: The rule.
+        runs: Which run each name belongs to.
+        shown: The exposures.
+        grades: The grades of paying graders.
+        balances: The opening balances in force.
+    """
+
+    facts: Facts
+    through: int
+    policy: Policy
+    runs: Runs
+    shown: Shown
+    grades: Grades
+    balances: list[Balance]
+
+    @property
+    def through_balance_us(self) -> int:
+        """The latest time of a grade that a balance contains; microseconds since 1970, -1 without balances."""
+        return max((balance.through_us for balance in self.balances), default=-1)
+
+    def contained_until(self, arms: list[str]) -> Ints:
+        """Return, for each arm, the latest time of a grade of it that a balance contains; -1 where none holds it.
+
+        Args:
+            arms: The arms' names, aliases resolved.
+        """
+        number = {arm: place for place, arm in enumerate(arms)}
+        until = np.full(len(arms), -1, np.int64)
+        for balance in self.balances:
+            for arm in balance_arms(balance, self.policy):
+                place = number.get(arm)
+                if place is not None:
+                    until[place] = max(until[place], balance.through_us)
+        return until
+
+
+def scene_of(
+    facts: Facts, policy: Policy, through: int, names: Iterable[int] | Mask | None, runs: Runs | None = None
+) -> Scene:
+    """Return the scene at a position.
+
+    Args:
+        facts: The columns.
+        policy: The rule.
+        through: The last position that counts.
+        names: All names if None; else a closed set of them, as numbers or as a mask over all.
+        runs: Which run each name belongs to, if that is known.
+    """
+    quarantine = quarantined(facts, through)
+    among: Mask | None = None
+    if isinstance(names, np.ndarray):
+        among = names
+        shown_rows, grade_rows = (np.flatnonzero(among[table["name"]]) for table in (facts.shown, facts.grades))
+    elif names is not None:
+        chosen = list(names)
+        among = np.zeros(len(facts.names), np.bool_)
+        among[chosen] = True
+        shown_rows, grade_rows = facts.shown_of.rows(chosen), facts.grades_of.rows(chosen)
+    else:
+        shown_rows, grade_rows = (np.arange(len(table), dtype=np.int64) for table in (facts.shown, facts.grades))
+    runs = runs or runs_of(facts, through, quarantine, among)
+    if policy.without_sessions:
+        gone = _gone(facts, policy, runs, through)
+        shown_rows = shown_rows[~gone[facts.shown["name"][shown_rows]]]
+        grade_rows = grade_rows[~(gone[facts.grades["name"][grade_rows]] | gone[facts.grades["target"][grade_rows]])]
+    return Scene(
+        facts,
+        through,
+        policy,
+        runs,
+        _shown(facts, shown_rows[facts.shown["pos"][shown_rows] <= through], quarantine, through, policy.join),
+        _grades(facts, policy, grade_rows[facts.grades["pos"][grade_rows] <= through], quarantine, through),
+        balances(facts, policy, through, quarantine),
+    )
+
+
+def balances(facts: Facts, policy: Policy, through: int, quarantine: Quarantined | None = None) -> list[Balance]:
+    """Return the opening balances in force: of each source the newest, without bytes that we published.
+
+    A source that no pattern of the policy's `balances` fits is left out, and so is a balance whose
+    file was rebuilt from the log since: its numbers are in that file no more.
+    """
+    quarantine = quarantined(facts, through) if quarantine is None else quarantine
+    left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
+    ours = {sha256 for position, sha256 in facts.published if position <= through}
+    retired = retired_by(facts, through, left_out)
+    newest: dict[str, Balance] = {}
+    for one in facts.balances:
+        if one.position > through or one.position in left_out or one.sha256 in ours or one.id in retired:
+            continue
+        if policy.balances is not None and not _fits(one.source, policy.balances):
+            continue
+        best = newest.get(one.source)
+        if best is None or (one.at_us, one.position) > (best.at_us, best.position):
+            newest[one.source] = one
+    return list(newest.values())
+
+
+def balance_arms(balance: Balance, policy: Policy) -> set[str]:
+    """Return the arms that a balance holds, aliases resolved."""
+    arms = {*balance.arms, *(arm for arm, _, _ in balance.contexts)}
+    return {policy.arm_aliases.get(arm, arm) for arm in arms}
+
+
+def retired_by(facts: Facts, through: int, left_out: Container[int] = ()) -> dict[str, int]:
+    """Return the balances that a publication retired, by event id, with its position.
+
+    Args:
+        facts: The columns.
+        through: The last position that counts.
+        left_out: Positions of rows that do not count.
+    """
+    back = {one for position, one in facts.taken_back if position <= through and position not in left_out}
+    return {
+        balance: one.position
+        for one in facts.retired
+        if one.position <= through and one.position not in left_out and one.id not in back
+        for balance in one.balances
+    }
+
+
+def _gone(facts: Facts, policy: Policy, runs: Runs, through: int) -> Mask:
+    """Say, by name, what belongs to a session that is left out: all names of its run, and their sanitised forms.
+
+    One more element than there are names, never gone, stands for the target of a grade that has none (-1).
+    """
+    gone = np.zeros(len(facts.names) + 1, np.bool_)
+    for session in policy.without_sessions:
+        for number in facts.names.numbered(session, through):
+            gone[:-1] |= runs.of == runs.of[number]
+    if gone.any():
+        own = gone.copy()
+        for number in np.flatnonzero(np.array(facts.names.alias, np.bool_)).tolist():
+            fitting = facts.names.fitting(number, through)
+            gone[number] |= len(fitting) == 1 and own[fitting[0]]
+    return gone
+
+
+def _gather(table: Column, rows: Ints) -> Ints:
+    return table[rows].astype(np.int64)
+
+
+def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int, join: str) -> Shown:
+    table = facts.shown
+    pos = _gather(table["pos"], rows)
+    keep = ~np.isin(pos, quarantine.void)
+    rows, pos = rows[keep], pos[keep]
+    flags = _gather(table["flags"], rows)
+    name, at, context, start, count = (_gather(table[one], rows) for one in ("name", "at", "ctx", "start", "count"))
+    erased = flags & ERASED_EXPOSURE != 0
+    usable = ~np.isin(pos, quarantine.unusable) & ~erased
+    session = _session_of(facts, name, through)
+    shown = Shown(
+        rows, name, session, at, pos, context, flags & FILE_TIME != 0, usable, erased,
+        flags & DRAW != 0, np.zeros(len(rows), np.bool_), start, count,
+    )  # fmt: skip
+    return shown if join == "bound" else shown._replace(superseded=_superseded(facts, shown))
+
+
+def _superseded(facts: Facts, shown: Shown) -> Mask:
+    """Return which exposures are a file's mention of arms that the same session's own times cover.
+
+    A state file lists every arm that its session was ever shown, at one time. An arm that a log of the
+    same session lists with the time of its injection was shown then, whatever the file's time is.
+    """
+    sized = shown.usable & (shown.size > 0)
+    vague = np.flatnonzero(sized & shown.file_time)
+    mask = np.zeros(len(shown.row), np.bool_)
+    if len(vague):
+        exact = np.flatnonzero(sized & ~shown.file_time)
+        row, key = listed_arms(facts, shown, vague)
+        open_rows = row[~np.isin(key, listed_arms(facts, shown, exact)[1])]
+        mask[vague] = True
+        mask[vague[open_rows]] = False
+    return mask
+
+
+def listed_arms(facts: Facts, shown: Shown, rows: Ints) -> tuple[Ints, Ints]:
+    """Return, for every arm of some exposures, the place in `rows` and (session, arm) as one number."""
+    count = shown.size[rows]
+    place = np.repeat(np.arange(len(rows)), count)
+    within = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
+    arm = facts.arms_shown["arm"][shown.start[rows][place] + within].astype(np.int64)
+    return place, shown.session[rows][place] << 32 | arm
+
+
+def _session_of(facts: Facts, name: Ints, through: int) -> Ints:
+    """Return the names with each that was read from a sanitised form replaced by the one session it fits.
+
+    Where it fits several, or nothing but other sanitised forms, it stands for itself.
+    """
+    alias = np.array(facts.names.alias, np.bool_)
+    session = np.arange(len(alias), dtype=np.int64)
+    for number in np.unique(name[alias[name]]).tolist():
+        fitting = facts.names.fitting(number, through)
+        if len(fitting) == 1 and not alias[fitting[0]]:
+            session[number] = fitting[0]
+    return session[name]
+
+
+def corrected(facts: Facts, rows: Ints, void: Container[int], through: int) -> Mask:
+    """Return which rows of `facts.grades` were said again by the same grader with another time.
+
+    Args:
+        facts: The columns.
+        rows: The rows in question.
+        void: Positions of rows that do not count.
+        through: The last position that counts.
+    """
+    table = facts.grades
+    counted = (one for one in facts.corrected if one.position <= through and one.position not in void)
+    wrong = {(one.name, one.grader, one.seq) for one in counted}
+    found: Mask = np.isin(table["name"][rows], [name for name, _, _ in wrong])
+    keys = ("name", "grader", "seq")
+    for place in np.flatnonzero(found).tolist():
+        found[place] = tuple(int(table[key][rows[place]]) for key in keys) in wrong
+    return found
+
+
+def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantined, through: int) -> Grades:
+    table = facts.grades
+    if facts.corrected:
+        rows = rows[~corrected(facts, rows, set(quarantine.void.tolist()), through)]
+    ranks = np.array([_rank("/".join(grader), policy) for grader in facts.graders.values] or [0], np.int64)
+    pos = _gather(table["pos"], rows)
+    grader = _gather(table["grader"], rows)
+    kind = _gather(table["kind"], rows)
+    keep = ~np.isin(pos, quarantine.void) & ((ranks[grader] >= 0) | (kind == ERASED))  # whose it was is erased too
+    if policy.revision == "additive":
+        keep &= kind != RETRACTION
+    rows, pos, grader, kind = rows[keep], pos[keep], grader[keep], kind[keep]
+    name, seq, at, outcome, target, aside = (
+        _gather(table[one], rows) for one in ("name", "seq", "at", "outcome", "target", "aside")
+    )
+    conflicting = np.isin(pos, quarantine.unusable)
+    reward = table["reward"][rows]
+    file_time = table["flags"][rows] & FILE_TIME != 0
+    return Grades(
+        rows, name, ranks[grader], grader, seq, at, pos, reward, outcome, target, aside, kind, conflicting, file_time
+    )
+
+
+def _rank(grader: str, policy: Policy) -> int:
+    """Return a grader's place among those who pay, or -1: it is recorded and never pays."""
+    if _fits(grader, policy.without_graders):
+        return -1
+    return next((at for at, pattern in enumerate(policy.graders) if fnmatchcase(grader, pattern)), -1)
+
+
+def pays_producer(policy: Policy, producer: str) -> bool:
+    """Return whether a policy pays from graders of a producer; then its decays and prunes count too.
+
+    Of a pattern `producer/rubric` the part before the last `/` is compared; the rubric does not matter, unless
+    the pattern fits the producer's rubric `overall` as a whole. One that leaves that grader out decides.
+    """
+    grader = f"{producer}/overall"
+    if _fits(grader, policy.without_graders):
+        return False
+    return _fits(grader, policy.graders) or any(
+        fnmatchcase(producer, pattern.rpartition("/")[0]) for pattern in policy.graders
+    )
+
+
+def _fits(text: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(text, pattern) for pattern in patterns)

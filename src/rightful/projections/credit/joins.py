@@ -1,0 +1,210 @@
+"""Joins: which exposures a graded session reaches, under the bound rule and under the newest-file rule."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rightful.projections.credit.effective_grades import Units
+from rightful.projections.credit.inputs import AMBIGUOUS, NOBODY, UNMATCHED, Scene, Shown
+from rightful.projections.facts.columns import Ints, Mask
+
+OWN, FOREIGN, UNVERIFIABLE = 0, 1, 2
+
+
+class Reach(NamedTuple):
+    """The exposures sorted by run and name, so that those of either are one range.
+
+    Attributes:
+        order: Rows of `Scene.shown`, by (run, name, position).
+        run: The run of each, in that order.
+        key: (run, name) of each as one number, in that order.
+    """
+
+    order: Ints
+    run: Ints
+    key: Ints
+
+
+class Targets(NamedTuple):
+    """What each grade reaches by the bound rule.
+
+    Attributes:
+        reach: The sorted exposures.
+        low: Start of its range in `reach.order`.
+        high: End of its range; equal to `low` where it reaches nothing.
+        run: The run it reaches, or whose exposures are missing.
+        bin: AMBIGUOUS or UNMATCHED, or NOBODY where it reaches exposures.
+        unclear: The graded session itself cannot be told: several names fit, or its links disagree.
+    """
+
+    reach: Reach
+    low: Ints
+    high: Ints
+    run: Ints
+    bin: Ints
+    unclear: Mask
+
+    def of(self, kept: Ints) -> Targets:
+        """Return the targets of some of the grades."""
+        if len(kept) == len(self.low):
+            return self
+        low, high, run, bins = (column[kept] for column in (self.low, self.high, self.run, self.bin))
+        return Targets(self.reach, low, high, run, bins, self.unclear[kept])
+
+
+class Sources(NamedTuple):
+    """What each unit pays by the newest-file rule.
+
+    Attributes:
+        order: Rows of `Scene.shown`, by session.
+        low: Start of the range of the newest session's exposures in `order`.
+        high: End of that range.
+        name: The newest session's name, or -1.
+        bin: AMBIGUOUS where two have the same time, UNMATCHED where there is none, else NOBODY.
+        kind: OWN, FOREIGN or UNVERIFIABLE.
+    """
+
+    order: Ints
+    low: Ints
+    high: Ints
+    name: Ints
+    bin: Ints
+    kind: Ints
+
+
+def _reach(scene: Scene) -> Reach:
+    run = scene.runs.of[scene.shown.name].astype(np.int64)
+    key = run << 32 | scene.shown.name
+    order = np.argsort(key, kind="stable")
+    return Reach(order, run[order], key[order])
+
+
+def _range_of_name(reach: Reach, scene: Scene, name: Ints) -> tuple[Ints, Ints]:
+    key = scene.runs.of[name].astype(np.int64) << 32 | name
+    return np.searchsorted(reach.key, key, "left"), np.searchsorted(reach.key, key, "right")
+
+
+def bound_targets(scene: Scene, grade: Ints) -> Targets:
+    """Return what each grade reaches: the session it names, else its own run, else a unique alias.
+
+    There is no other fallback. A name read from a sanitised form never matches exactly, and no
+    alias goes through a link.
+
+    Args:
+        scene: The scene.
+        grade: Rows of `Scene.grades`.
+    """
+    reach = _reach(scene)
+    own = scene.grades.name[grade]
+    named = scene.grades.target[grade]
+    explicit = named >= 0
+    wanted = np.where(explicit, named, own)
+    run = scene.runs.of[wanted].astype(np.int64)
+    low_name, high_name = _range_of_name(reach, scene, wanted)
+    low = np.where(explicit, low_name, np.searchsorted(reach.run, run, "left"))
+    high = np.where(explicit, high_name, np.searchsorted(reach.run, run, "right"))
+    aliased = np.array(scene.facts.names.alias, np.bool_)[wanted] & ~explicit
+    high = np.where(aliased, low, high)
+    unclear = np.where(explicit, scene.runs.reused[wanted], scene.runs.ambiguous[own])
+    high = np.where(unclear, low, high)
+    bins = np.full(len(own), NOBODY, np.int64)
+    bins[high == low] = UNMATCHED
+    bins[unclear] = AMBIGUOUS
+    targets = Targets(reach, low, high, run, bins, unclear)
+    _resolve_aliases(scene, wanted, targets)
+    return targets
+
+
+def _resolve_aliases(scene: Scene, wanted: Ints, targets: Targets) -> None:
+    names = scene.facts.names
+    missing = np.flatnonzero(targets.bin == UNMATCHED)
+    for unit in missing[names.may_fit(wanted[missing])].tolist():
+        fitting = names.fitting(int(wanted[unit]), scene.through)
+        if len(fitting) > 1:
+            targets.bin[unit], targets.unclear[unit] = AMBIGUOUS, True
+        elif fitting:
+            low, high = _range_of_name(targets.reach, scene, np.array(fitting))
+            if high[0] > low[0]:
+                targets.low[unit], targets.high[unit], targets.bin[unit] = low[0], high[0], NOBODY
+                found = targets.reach.order[low[0]]
+                targets.run[unit] = scene.runs.of[scene.shown.session[found]]
+
+
+def newest_sources(scene: Scene, units: Units, targets: Targets) -> Sources:
+    """Return whose exposures each unit pays if the newest session with exposures is taken.
+
+    The historical updater picked the newest file that listed anything. Replayed as of the
+    grade's time: among the sessions that had shown an arm by then, the one whose newest exposure
+    is latest; two with the same time are ambiguous rather than guessed. A draw that withheld arms
+    did not rewrite the file. A file that is named by a sanitised form is that of the one session
+    it fits; its time counts for the arms that no exposure of that session gives a time for.
+    """
+    shown = scene.shown
+    at = scene.grades.at[units.grade]
+    rows = _timeline(scene)
+    times = shown.at[rows]
+    last = np.searchsorted(times, at, "right") - 1
+    found = last >= 0
+    name = np.where(found, shown.session[rows[last]] if len(rows) else NOBODY, NOBODY)
+    bins = np.where(found, NOBODY, UNMATCHED)
+    if len(rows):
+        bins[found & _tied(shown, rows, times)[last]] = AMBIGUOUS
+    order = np.argsort(shown.session, kind="stable")
+    low, high = (np.searchsorted(shown.session[order], name, side) for side in ("left", "right"))
+    none = bins != NOBODY
+    high = np.where(none, low, high)
+    return Sources(order, low, high, np.where(none, NOBODY, name), bins, _kinds(scene, units, targets, name))
+
+
+def _timeline(scene: Scene) -> Ints:
+    """Return the exposures by time, from the moment when their session had shown an arm."""
+    shown = scene.shown
+    rewrote = shown.usable & ~shown.superseded & ~shown.draw
+    first = np.full(len(scene.facts.names), np.iinfo(np.int64).max)
+    listing = rewrote & (shown.size > 0)
+    np.minimum.at(first, shown.session[listing], shown.at[listing])
+    rows = np.flatnonzero(rewrote & (shown.at >= first[shown.session]))
+    return rows[np.lexsort((shown.pos[rows], shown.at[rows]))]
+
+
+def _tied(shown: Shown, rows: Ints, times: Ints) -> Mask:
+    """Say, for each row of the timeline, whether two sessions share its time."""
+    name = shown.session[rows]
+    group = np.cumsum(np.append(0, times[1:] != times[:-1]))
+    starts = np.append(0, np.flatnonzero(times[1:] != times[:-1]) + 1)
+    mixed = np.maximum.reduceat(name, starts) != np.minimum.reduceat(name, starts)
+    tied: Mask = mixed[group]
+    return tied
+
+
+def _kinds(scene: Scene, units: Units, targets: Targets, source: Ints) -> Ints:
+    """Say whether a source is the unit's own run, another run, or cannot be told.
+
+    A session of a namespace to which the graded run has no link may be the same run under
+    another name: that is unverifiable, not foreign.
+    """
+    paid = np.maximum(source, 0)
+    run = scene.runs.of[paid].astype(np.int64)
+    own = (run == units.run) | (run == targets.run)
+    told = told_apart(scene, units, targets, scene.facts.names.spaces()[paid])
+    kind = np.where(own, OWN, np.where(told, FOREIGN, UNVERIFIABLE))
+    return np.where(source < 0, NOBODY, kind)
+
+
+def told_apart(scene: Scene, units: Units, targets: Targets, space: Ints) -> Mask:
+    """Return whether a session of a namespace that is not of each unit's run is surely another run.
+
+    Args:
+        scene: The exposures and grades.
+        units: The grades to pay from.
+        targets: What they reach by the bound rule.
+        space: The namespace of the session, for each unit.
+    """
+    of = scene.facts.names.spaces()
+    known = np.flatnonzero(np.array(scene.facts.names.first, np.int64) <= scene.through)
+    spaces = np.unique(scene.runs.of[known].astype(np.int64) << 32 | of[known])
+    shared = np.isin(units.run << 32 | space, spaces) | np.isin(targets.run << 32 | space, spaces)
+    told: Mask = shared & ~targets.unclear
+    return told

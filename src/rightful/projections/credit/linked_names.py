@@ -1,0 +1,40 @@
+"""Whether links prove of two session names that they are of one run, or of two."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rightful.projections.credit.runs import Runs, quarantined, runs_of
+from rightful.projections.facts.facts import Facts
+
+
+def same_run(facts: Facts, one: str, other: str) -> bool | None:
+    """Say whether links join two names into one run.
+
+    Returns:
+        True if they do; False if they join the second one into a run that the first is no part of;
+        None where the links do not say so: a name is unknown, in no link, or ambiguous.
+    """
+    if one == other:
+        return True
+    numbers = [facts.names.texts.find(name) for name in (one, other)]
+    if None in numbers:
+        number = numbers[1]
+        return False if number is not None and _is_joined(facts, number) else None
+    first, second = (number for number in numbers if number is not None)
+    runs = _runs_among(facts, first, second)
+    if runs.of[first] == runs.of[second]:
+        return True
+    return False if runs.joined()[second] else None
+
+
+def _is_joined(facts: Facts, number: int) -> bool:
+    runs = _runs_among(facts, number)
+    return bool(runs.joined()[number])
+
+
+def _runs_among(facts: Facts, *numbers: int) -> Runs:
+    among = np.zeros(len(facts.names), np.bool_)
+    among[facts.names.closure(list(numbers))] = True
+    through = facts.watermark
+    return runs_of(facts, through, quarantined(facts, through), among)

@@ -1,0 +1,202 @@
+"""Posteriors: the Beta beliefs that a policy's credits add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from rightful import limits
+from rightful.policies import Policy
+from rightful.projections.arithmetic import sequential
+from rightful.projections.arithmetic.exact import scaled, value
+from rightful.projections.arithmetic.sums import Context, Key, Statistic, Sums, ordered, sums_of
+from rightful.projections.credit.bins_and_credits import Settlement
+from rightful.projections.credit.inputs import balances
+from rightful.projections.credit.settle import counters_of
+from rightful.projections.facts.facts import Facts, Held
+
+
+class Posterior(msgspec.Struct, frozen=True):
+    """The belief about one arm.
+
+    Attributes:
+        alpha: Prior and weighted rewards.
+        beta: Prior and weighted shortfalls from 1.
+        n: Credits, undecayed.
+        mass: Sum of the credits' weights after decay.
+    """
+
+    alpha: float
+    beta: float
+    n: int
+    mass: float
+
+    @property
+    def mean(self) -> float:
+        """The expected reward, 0 to 1."""
+        return self.alpha / (self.alpha + self.beta)
+
+
+class ContextPosterior(Posterior, frozen=True, kw_only=True):
+    """The belief about one arm in one context.
+
+    Attributes:
+        arm: The arm.
+        context: Its dimensions, or one of them alone under `marginals`.
+    """
+
+    arm: str
+    context: Context
+
+
+class Lookup(Posterior, frozen=True, kw_only=True):
+    """The belief that a selector would use.
+
+    Attributes:
+        resolved: The context whose belief it is; () for the arm itself, None for an arm that
+            was never credited and stands at its prior.
+    """
+
+    resolved: Context | None
+
+
+class Posteriors(msgspec.Struct, frozen=True):
+    """What a policy makes of the log.
+
+    Attributes:
+        policy: The rule.
+        through: The position folded through.
+        decay_at_us: The time of the decay; microseconds since 1970, UTC.
+        arms: By arm, sorted; arms without credit stand at the prior and are not listed.
+        contexts: By arm and context, sorted.
+        counters: How many grades ended in each bin and what else was counted; non-zero ones only.
+    """
+
+    policy: Policy
+    through: int
+    decay_at_us: int
+    arms: Mapping[str, Posterior]
+    contexts: Sequence[ContextPosterior]
+    counters: Mapping[str, int]
+
+    def lookup(self, arm: str, context: Sequence[str | None] | None = None) -> Lookup:
+        """Return the belief that a selector uses for an arm in a context.
+
+        The exact context if it has `limits.LOOKUP_EVIDENCE` credits, else each single dimension
+        in order (under `marginals`), else the arm itself, else the prior; as gptme falls back.
+        """
+        if (whole := self.arms.get(arm)) is None:
+            return Lookup(*self.policy.prior, 0, 0.0, resolved=None)
+        known = {one.context: one for one in self.contexts if one.arm == arm}
+        asked = () if context is None else tuple(context)
+        for candidate in (asked, *((part,) for part in asked if part is not None)):
+            found = known.get(candidate)
+            if candidate and found is not None and found.n >= limits.LOOKUP_EVIDENCE:
+                return Lookup(found.alpha, found.beta, found.n, found.mass, resolved=candidate)
+        return Lookup(whole.alpha, whole.beta, whole.n, whole.mass, resolved=())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return {
+            "policy": {**self.policy.as_dict(), "hash": self.policy.hash},
+            "through": self.through,
+            "arms": {arm: _numbers(one) for arm, one in self.arms.items()},
+            "contexts": [{"arm": one.arm, "context": list(one.context), **_numbers(one)} for one in self.contexts],
+            "counters": dict(self.counters),
+        }
+
+
+def _numbers(one: Posterior) -> dict[str, Any]:
+    return {"alpha": one.alpha, "beta": one.beta, "n": one.n, "mass": one.mass, "mean": one.mean}
+
+
+def posteriors_of(facts: Facts, settlement: Settlement, policy: Policy, through: int, decay_at_us: int) -> Posteriors:
+    """Return the beliefs of a settlement of all names.
+
+    Args:
+        facts: The columns that were settled.
+        settlement: Every unit and credit.
+        policy: The rule.
+        through: The position settled through.
+        decay_at_us: The time of the decay; microseconds since 1970, UTC.
+    """
+    if policy.arithmetic == "sequential":
+        running = sequential.run(facts, settlement, policy, through)
+        states = {key: Posterior(one.alpha, one.beta, one.n, one.mass) for key, one in running.items()}
+    else:
+        states = states_of(facts, sums_of(facts, settlement, policy, decay_at_us), policy, through)
+    return shaped(states, policy, through, decay_at_us, counters_of(settlement))
+
+
+def shaped(
+    states: Mapping[Key, Posterior], policy: Policy, through: int, decay_at_us: int, counters: Mapping[str, int]
+) -> Posteriors:
+    """Return beliefs in the order in which they are shown."""
+    arms: dict[str, Posterior] = {}
+    contexts = []
+    for arm, context in ordered(states):
+        one = states[arm, context]
+        if context is None:
+            arms[arm] = one
+        elif isinstance(one, ContextPosterior):
+            contexts.append(one)
+        else:
+            contexts.append(ContextPosterior(one.alpha, one.beta, one.n, one.mass, arm=arm, context=context))
+    return Posteriors(policy, through, decay_at_us, arms, contexts, {key: n for key, n in counters.items() if n})
+
+
+Beliefs: TypeAlias = dict[Key, tuple[Statistic, Posterior]]
+"""Beliefs with the statistics, opening balances included, that they were computed from."""
+
+
+def states_of(
+    facts: Facts, sums: Sums, policy: Policy, through: int, known: Beliefs | None = None
+) -> dict[Key, Posterior]:
+    """Return the belief of every arm and context from exact sums and the opening balances.
+
+    Args:
+        facts: The columns, for the balances.
+        sums: What the credits add up to.
+        policy: The rule.
+        through: The position of the answer.
+        known: Beliefs of earlier answers under this policy; what has not changed is taken from
+            there, and what has is put there.
+    """
+    known = {} if known is None else known
+    prior = (scaled(policy.prior[0]), scaled(policy.prior[1]))
+    opened = _opened(facts, policy, through)
+    out: dict[Key, Posterior] = {}
+    for key in sums.of.keys() | opened.keys():
+        totals = sums.of.get(key, (0, 0, 0))
+        if key in opened:
+            count, up, down = opened[key]
+            totals = (totals[0] + count, totals[1] + up + down, totals[2] + up)
+        found = known.get(key)
+        if found is None or found[0] != totals:
+            found = known[key] = totals, _belief(key, totals, prior)
+        out[key] = found[1]
+    return out
+
+
+def _belief(key: Key, totals: Statistic, prior: tuple[int, int]) -> Posterior:
+    arm, context = key
+    n, mass, success = totals
+    alpha, beta, weight = value(success + prior[0]), value(mass - success + prior[1]), value(mass)
+    if context is None:
+        return Posterior(alpha, beta, n, weight)
+    return ContextPosterior(alpha, beta, n, weight, arm=arm, context=context)
+
+
+def _opened(facts: Facts, policy: Policy, through: int) -> dict[Key, tuple[int, int, int]]:
+    """Return what the opening balances add: n, and the totals above the prior of alpha and of beta."""
+    unit = scaled(1.0)
+    opened: dict[Key, tuple[int, int, int]] = {}
+    for balance in balances(facts, policy, through):
+        of_arms: list[tuple[str, Context | None, Held]] = [(arm, None, held) for arm, held in balance.arms.items()]
+        for arm, context, held in [*of_arms, *balance.contexts]:
+            key = (policy.arm_aliases.get(arm, arm), context)
+            count, up, down = opened.get(key, (0, 0, 0))
+            opened[key] = count + held.n, up + scaled(held.alpha) - unit, down + scaled(held.beta) - unit
+    return opened

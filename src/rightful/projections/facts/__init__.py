@@ -1,0 +1,1 @@
+"""Facts: what the rows say about attribution, as columns, before any policy."""

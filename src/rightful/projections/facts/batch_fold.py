@@ -1,0 +1,127 @@
+"""Many rows at a time: what `Facts.exposure` and `Facts.grade` do, for a page of plain rows.
+
+Replay is mostly exposures and grades that state something new and nothing unusual. For a page
+of them the columns are made by comprehensions; a page with anything else (a conflict, an erased
+payload, an alias, a newer version) is folded row by row, and a property test holds that both
+give the same answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rightful.encoding.envelope import SALT_BYTES, SCHEMAS, VERSION, Envelope
+from rightful.log.rows import Page
+from rightful.projections.facts.columns import Ints
+from rightful.projections.facts.facts import FILE_TIME, GRADE, UNKNOWN, Aside, Facts, flags_of
+
+_ALIAS = b'"alias":true'
+_APPENDED = frozenset({"appended"})
+_NAN = float("nan")
+
+
+class Batch(NamedTuple):
+    """Rows of one type.
+
+    Attributes:
+        positions: Where they stand; ascending.
+        names: The number of each session's name.
+        envelopes: What the ledger states about each.
+        bodies: What each says.
+    """
+
+    positions: Ints
+    names: list[int]
+    envelopes: list[Envelope]
+    bodies: list[Any]
+
+
+def is_plain(page: Page) -> bool:
+    """Say whether rows can be folded type by type."""
+    forms = {(envelope.type, envelope.schema, envelope.v, envelope.outcome) for envelope in page.envelopes}
+    return all(
+        outcome in _APPENDED and v == VERSION and schema == SCHEMAS.get(kind) for kind, schema, v, outcome in forms
+    ) and not any(payload is None or _ALIAS in payload for payload in page.payloads)
+
+
+def batch_of(page: Page, names: list[int], places: list[int], decode: Callable[[bytes], Any]) -> Batch:
+    """Return the rows at some places of a plain page."""
+    payloads, envelopes = page.payloads, page.envelopes
+    return Batch(
+        np.array(places, np.int64) + (page.after + 1),
+        [names[place] for place in places],
+        [envelopes[place] for place in places],
+        [decode(payloads[place][SALT_BYTES:]) for place in places],  # type: ignore[index] # none is erased
+    )
+
+
+def add_exposures(facts: Facts, batch: Batch) -> None:
+    """Add exposures of a page."""
+    positions, names, envelopes, bodies = batch
+    number, context = facts.arms.number, facts.contexts.number
+    size = [len(body.arms) for body in bodies]
+    first = len(facts.shown)
+    start = np.cumsum([len(facts.arms_shown), *size])[:-1]
+    facts.arms_shown.extend_columns(arm=[number(one.arm) for body in bodies for one in body.arms])
+    facts.shown.extend_columns(
+        name=names,
+        at=[envelope.at_us for envelope in envelopes],
+        pos=positions,
+        ctx=[-1 if body.context is None else context(body.context) for body in bodies],
+        flags=[flags_of(envelope, body) for envelope, body in zip(envelopes, bodies, strict=True)],
+        start=start,
+        count=size,
+    )
+    for row, body in enumerate(bodies, first):
+        for held in body.withheld:
+            facts.withheld.append(row, number(held.arm))
+    facts.touch_all(names)
+
+
+def add_grades(facts: Facts, batch: Batch) -> None:
+    """Add grades of a page; `unknown` without a reward is none."""
+    positions, names, envelopes, bodies = batch
+    grader, outcome = facts.graders.number, facts.outcomes.number
+    given = [body.reward is not None or body.outcome != UNKNOWN for body in bodies]
+    if not all(given):
+        kept = [place for place, is_grade in enumerate(given) if is_grade]
+        positions = positions[kept]
+        names = [names[place] for place in kept]
+        envelopes, bodies = [envelopes[place] for place in kept], [bodies[place] for place in kept]
+    graders = [grader((one.producer, body.rubric)) for one, body in zip(envelopes, bodies, strict=True)]
+    for name, number, body, position in zip(names, graders, bodies, positions.tolist(), strict=True):
+        if body.extra is not None:
+            facts.correct(name, number, body, position)
+    facts.grades.extend_columns(
+        name=names,
+        grader=graders,
+        at=[envelope.at_us for envelope in envelopes],
+        pos=positions,
+        seq=[body.seq for body in bodies],
+        reward=[_NAN if body.reward is None else body.reward for body in bodies],
+        outcome=[-1 if body.outcome is None else outcome(body.outcome) for body in bodies],
+        target=[
+            -1 if body.exposure_session is None else _target(facts, name, body)
+            for name, body in zip(names, bodies, strict=True)
+        ],
+        aside=[_aside(facts, body) for body in bodies],
+        kind=np.full(len(bodies), GRADE),
+        flags=[FILE_TIME if envelope.at_basis else 0 for envelope in envelopes],
+    )
+    facts.touch_all(batch.names)
+
+
+def _target(facts: Facts, name: int, body: Any) -> int:  # noqa: ANN401 - the body's struct
+    target = facts.names.target(body.exposure_session)
+    facts.names.couple(name, target)
+    return target
+
+
+def _aside(facts: Facts, body: Any) -> int:  # noqa: ANN401 - the body's struct
+    if body.per_arm is None and body.salience is None and body.decay_rate is None:
+        return -1
+    facts.asides.append(Aside(body.per_arm, body.salience, body.decay_rate))
+    return len(facts.asides) - 1

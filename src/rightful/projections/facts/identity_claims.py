@@ -1,0 +1,76 @@
+"""Rows that contradict themselves on whose they are: recorded under one session, with the transcript of another.
+
+A hook of Claude Code may be called with the `session_id` of one session and the `transcript_path` of another
+(claude-code issue 8564). What is recorded under that `session_id` may then be of either, so such a name is treated like
+one that two runs used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from rightful.encoding.envelope import SALT_BYTES, body_of
+from rightful.identity import split_session
+from rightful.log.rows import Page
+
+if TYPE_CHECKING:
+    from rightful.projections.facts.facts import Facts
+
+FIELD = "transcript_path"
+"""The field of `extra` in which producers keep the path that a hook was given."""
+
+_MARK = f'"{FIELD}"'.encode()
+_FILE = re.compile(r"(?:\A|/)([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\.jsonl\Z")
+_NAMESPACE = "claude-code"
+
+
+class Claim(NamedTuple):
+    """A row whose transcript path names another session than its own.
+
+    Attributes:
+        position: The row's position.
+        name: The number of the session that it is recorded under.
+        named: The id that the path names.
+        event: The row's event id.
+        revision: The row's revision.
+    """
+
+    position: int
+    name: int
+    named: str
+    event: str
+    revision: int
+
+
+def named_by(session: str, path: object) -> tuple[str, str] | None:
+    """Return the id of a session of Claude Code and the id that the path of a transcript names; None without both."""
+    namespace, value = split_session(session)
+    found = _FILE.search(path) if namespace == _NAMESPACE and isinstance(path, str) else None
+    return None if found is None else (value.partition("/")[0], found[1])
+
+
+def collect(facts: Facts, page: Page) -> None:
+    """Add the claims of a page of folded rows."""
+    if _MARK not in b"".join(filter(None, page.payloads)):  # one search; most pages have none
+        return
+    for position, envelope, payload in page.rows():
+        session = envelope.session
+        if payload is None or session is None or _MARK not in payload:
+            continue
+        body = body_of(envelope, payload[SALT_BYTES:], position)
+        extra = getattr(body, "extra", None)
+        ids = named_by(session, extra.get(FIELD)) if isinstance(extra, Mapping) else None
+        if ids is not None and ids[0] != ids[1] and not body.alias:
+            claim = Claim(position, facts.names.of(session), ids[1], envelope.id, envelope.revision)
+            facts.claims.append(claim)
+
+
+def in_force(facts: Facts, through: int) -> Iterator[Claim]:
+    """Yield the claims up to a position that no withdrawal settles."""
+    for claim in facts.claims:
+        if claim.position > through:
+            return
+        if claim.revision not in {revision for _, revision in facts.withdrawals(claim.event, through)}:
+            yield claim

@@ -1,0 +1,366 @@
+"""Session names as numbers: first mention, aliases, and which names can influence each other.
+
+Nothing here depends on a policy. A name read from a sanitised form (`alias`) is another name
+than the same text read as written, because it never matches exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from rightful.identity import sanitised, split_session
+from rightful.log.rows import Page
+from rightful.projections.facts.columns import Column, Ints, Mask
+from rightful.projections.facts.text_table import Texts
+
+NOT_MENTIONED = 2**32 - 1
+"""The `first` of a name that is only ever named as somebody's `exposure_session`."""
+
+NO_TIME = 2**63 - 1
+"""The `started_us` of a name whose start is not known."""
+
+MANY_FITS = 2
+"""How many names that fit are sought: two are ambiguous already."""
+
+_TAIL_NAMES = 4_096
+_FEW_NAMES = 256
+_TEXTS_AT_ONCE = 1 << 14
+_COARSE = re.compile(r"[^a-zA-Z0-9]")
+_COARSE_ASCII = bytes(at if chr(at).isascii() and chr(at).isalnum() else ord("_") for at in range(256))
+
+
+class Names:
+    """Every session name in the ledger, numbered by first mention.
+
+    Attributes:
+        texts: The names, by number; one that was read from a sanitised form begins with NUL.
+        alias: 1 where the name was read from a sanitised form.
+        first: The position of the first row that names it as `session` or `other`.
+        started: The position of its first `session.started`, or `NOT_MENTIONED`.
+        started_us: The earliest time of a `session.started` of it that says its own time; microseconds
+            since 1970, UTC; `NO_TIME` without one.
+        by: The number of the producer of its first row, or -1.
+        seen_us: When that row says that it happened; microseconds since 1970, UTC; -1 without one.
+    """
+
+    COLUMNS = ("alias", "first", "started", "started_us", "by", "seen_us", "_parent", "_ring")
+
+    def __init__(self) -> None:
+        self.texts = Texts()
+        self.alias = array("B")
+        self.first = array("I")
+        self.started = array("I")
+        self.started_us = array("q")
+        self.by = array("i")
+        self.seen_us = array("q")
+        self._unmet: list[int] = []
+        self._parent = array("i")
+        self._ring = array("i")
+        self._spaces: dict[str, int] = {}
+        self._space = array("i")
+        self._sorted: tuple[Ints, Ints] = (np.empty(0, np.int64), np.empty(0, np.int32))
+        self._tail: dict[int, list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def number(self, text: str, position: int, *, alias: bool = False) -> int:
+        """Return the number of a name that a row at `position` mentions; a new one if need be."""
+        number = self.texts.find(f"\0{text}" if alias else text)
+        if number is None:
+            return self._add(text, position, alias=alias)
+        self.first[number] = min(self.first[number], position)  # a page is not read in order of position
+        return number
+
+    def numbers(self, page: Page) -> list[int]:
+        """Return the numbers of the sessions of several rows, as `number` of each; -1 where there is none."""
+        recent, find, first = self.texts.recent.get, self.texts.find, self.first
+        out = []
+        for position, envelope in enumerate(page.envelopes, page.after + 1):
+            session = envelope.session
+            if session is None:
+                out.append(-1)
+                continue
+            number = recent(session)
+            if number is None:
+                number = find(session)
+            if number is None:
+                number = self._add(session, position, alias=False)
+            elif first[number] > position:
+                first[number] = position
+            out.append(number)
+        return out
+
+    def of(self, session: str) -> int:
+        """Return the number of a session that a folded row named, as it was or in a sanitised form."""
+        number = self.texts.find(session)
+        found = self.texts.find(f"\0{session}") if number is None else number
+        assert found is not None, "a row that was folded mentions its session"
+        return found
+
+    def target(self, text: str) -> int:
+        """Return the number of a name that a grade gives as its `exposure_session`."""
+        number = self.texts.find(text)
+        return self._add(text, NOT_MENTIONED, alias=False) if number is None else number
+
+    def _add(self, text: str, first: int, *, alias: bool) -> int:
+        number = self.texts.add(f"\0{text}" if alias else text)
+        self.alias.append(alias)
+        self.first.append(first)
+        self.started.append(NOT_MENTIONED)
+        self.started_us.append(NO_TIME)
+        self.by.append(-1)
+        self.seen_us.append(-1)
+        self._unmet.append(number)
+        return number
+
+    def meet(self, page: Page, producer: Callable[[str], int]) -> None:
+        """Note who wrote the first row of each name that a page named first, and when that happened.
+
+        Args:
+            page: The page, folded.
+            producer: Gives a producer's number.
+        """
+        waiting = []
+        for number in self._unmet:
+            first = self.first[number]
+            if first == NOT_MENTIONED:
+                waiting.append(number)
+                continue
+            envelope = page.envelopes[first - page.after - 1]
+            self.by[number], self.seen_us[number] = producer(envelope.producer), envelope.at_us
+        self._unmet = waiting
+
+    def start(self, number: int, position: int, at_us: int = NO_TIME) -> None:
+        """Note that a session started under exactly this name, and when if that is known."""
+        self.started[number] = min(self.started[number], position)
+        self.started_us[number] = min(self.started_us[number], at_us)
+
+    def couple(self, one: int, other: int) -> None:
+        """Note that what is known of one name can change what the other earns."""
+        self._grow_couples()
+        a, b = self._root(one), self._root(other)
+        if a == b:
+            return
+        self._parent[max(a, b)] = min(a, b)
+        self._ring[one], self._ring[other] = self._ring[other], self._ring[one]
+
+    def _grow_couples(self) -> None:
+        for column in (self._ring, self._parent):  # each by its own length, in case an exception came between
+            if len(column) < len(self.texts):
+                column += array("i", range(len(column), len(self.texts)))  # noqa: PLW2901 - in place
+
+    def _root(self, number: int) -> int:
+        parent = self._parent
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
+
+    def closure(self, numbers: Iterable[int]) -> list[int]:
+        """Return every name that the given ones can influence, themselves included, in order.
+
+        Coupled names and names that one sanitised form could make of each other, until nothing
+        is added.
+        """
+        self._grow_couples()
+        found: set[int] = set()
+        seen: set[int] = set()
+        waiting = list(numbers)
+        while waiting:
+            number = waiting.pop()
+            if number in found:
+                continue
+            found.add(number)
+            at = self._ring[number]
+            while at != number and at not in found:
+                waiting.append(at)
+                at = self._ring[at]
+            coarse = _coarse_of(self.text(number))
+            if coarse not in seen:
+                seen.add(coarse)
+                waiting.extend(self._of_coarse(coarse))
+        return sorted(found)
+
+    def labels(self) -> Column:
+        """Return one number a name, the same for all names of one `closure`."""
+        self.prepare()
+        self._grow_couples()
+        root: Column = np.array(self._parent, np.int32)
+        while not np.array_equal(above := root[root], root):
+            root = above
+        values, order = self._sorted
+        if not len(values):
+            return root
+        first = np.ones(len(values), np.bool_)
+        np.not_equal(values[1:], values[:-1], out=first[1:])
+        starts, group = np.flatnonzero(first), np.cumsum(first, dtype=np.int32) - 1
+        label = root
+        while True:
+            lowest = np.empty_like(label)
+            lowest[order] = np.minimum.reduceat(label[order], starts)[group]
+            by_root = lowest.copy()
+            np.minimum.at(by_root, root, lowest)
+            lowest = by_root[root]
+            if np.array_equal(lowest, label):
+                return label
+            label = lowest
+
+    def fitting(self, number: int, through: int) -> list[int]:
+        """Return the other names, mentioned up to `through`, of which this one can be an alias or reverse.
+
+        Within one namespace, and only where one of the two is the sanitised form of the other.
+        Two names that both started are two sessions, and neither is an alias of the other.
+        At most two: more than one is ambiguous, however many there are.
+        """
+        fits: list[int] = []
+        started = self.started[number] <= through
+        for other in self._candidates(number):
+            if started and self.started[other] <= through:
+                continue
+            if other != number and self.first[other] <= through:
+                fits.append(other)
+                if len(fits) == MANY_FITS:
+                    break
+        return sorted(fits)
+
+    def _candidates(self, number: int) -> Iterator[int]:
+        """Yield the sanitised forms of a name, then the names whose sanitised form it is; each once."""
+        space, value = split_session(self.text(number))
+        forms = sorted(sanitised(value))
+        for form in forms:
+            for key in (f"{space}:{form}", f"\0{space}:{form}"):
+                if (other := self.texts.find(key)) is not None:
+                    yield other
+        if value in forms:
+            for other in self._of_coarse(_coarse_of(self.text(number))):
+                other_space, other_value = split_session(self.text(other))
+                if other_space == space and other_value not in forms and value in sanitised(other_value):
+                    yield other
+
+    def may_fit(self, numbers: Ints) -> Mask:
+        """Say which names share a coarse form with another one; the others fit nobody."""
+        if len(numbers) < _FEW_NAMES:
+            return np.ones(len(numbers), np.bool_)
+        self._sort(0)
+        values, _ = self._sorted
+        wanted = np.array([_coarse_of(self.text(number)) for number in numbers.tolist()], np.int64)
+        return np.searchsorted(values, wanted, "right") - np.searchsorted(values, wanted, "left") > 1
+
+    def prepare(self) -> None:
+        """Index the names, so that the first `closure` need not."""
+        self._sort(0)
+
+    def _sort(self, tail: int) -> None:
+        """Index the names by their coarse form, but for the newest few."""
+        values, order = self._sorted
+        if len(self.texts) - len(values) <= tail:
+            return
+        coarse = np.concatenate(
+            [
+                np.array([_coarse_of(text.removeprefix("\0")) for text in self.texts[start : start + _TEXTS_AT_ONCE]])
+                for start in range(len(values), len(self.texts), _TEXTS_AT_ONCE)
+            ]
+        )
+        values = np.concatenate([values, coarse])
+        order = np.concatenate([order, np.arange(len(order), len(values), dtype=np.int32)])
+        place = np.argsort(values, kind="stable")
+        self._tail = {}  # before: what is in neither is indexed again, also after an exception between the two
+        self._sorted = (values[place], order[place])
+
+    def _of_coarse(self, coarse: int) -> list[int]:
+        """Return all names of one coarse form."""
+        self._sort(_TAIL_NAMES)
+        values, order = self._sorted
+        begin = len(values) + sum(map(len, self._tail.values()))
+        for number, text in enumerate(self.texts[begin:], begin):
+            self._tail.setdefault(_coarse_of(text.removeprefix("\0")), []).append(number)
+        low, high = np.searchsorted(values, coarse, "left"), np.searchsorted(values, coarse, "right")
+        return [*order[low:high].tolist(), *self._tail.get(coarse, ())]
+
+    def spaces(self) -> Ints:
+        """Return the number of each name's namespace."""
+        spaces = self._spaces
+        for start in range(len(self._space), len(self.texts), _TEXTS_AT_ONCE):
+            for text in self.texts[start : start + _TEXTS_AT_ONCE]:
+                self._space.append(spaces.setdefault(text.partition(":")[0].removeprefix("\0"), len(spaces)))
+        return np.array(self._space, np.int64)
+
+    def column(self, name: str) -> Column:
+        """Return a column as a numpy array; a copy."""
+        self._grow_couples()
+        return np.array(getattr(self, name))
+
+    def text(self, number: int) -> str:
+        """Return a name."""
+        return self.texts[number].removeprefix("\0")
+
+    def numbered(self, text: str, through: int) -> list[int]:
+        """Return the numbers of a name as written; of its sanitised form too where no row bears it as written."""
+        exact, alias = self.texts.find(text), self.texts.find(f"\0{text}")
+        if exact is not None and self.first[exact] <= through:
+            return [exact]
+        return [number for number in (exact, alias) if number is not None]
+
+    def valued(self, value: str, through: int) -> list[str]:
+        """Return the names with this value, of any namespace, that rows up to a position mention; sorted."""
+        return sorted({name for name in self._mentioned(through) if split_session(name)[1] == value})
+
+    def begun(self, start: str, through: int, least: int) -> list[str]:
+        """Return the names whose value begins so, with or without its namespace; sorted.
+
+        Those of the subagents of one that begins so are left out, and those read from a sanitised form where
+        one is there as it was written.
+
+        Args:
+            start: The beginning.
+            through: Only of names that rows up to this position mention.
+            least: How many characters of a value mean one.
+        """
+        found: dict[bool, set[str]] = {False: set(), True: set()}
+        for name in self._mentioned(through, prefixed=True):
+            text = name.removeprefix("\0")
+            value = split_session(text)[1]
+            behind = len(text) - len(value)  # where the value begins
+            is_whole = len(start) - behind >= least and text.startswith(start)
+            if is_whole or (len(start) >= least and value.startswith(start)):
+                found[name != text].add(text)
+        fitting = found[False] or found[True]
+        return sorted(name for name in fitting if not any(parent in fitting for parent in above(name)))
+
+    def like(self, part: str, through: int) -> list[str]:
+        """Return the names that contain a text; what a person may have meant; sorted."""
+        return sorted({name for name in self._mentioned(through) if part in name})
+
+    def _mentioned(self, through: int, *, prefixed: bool = False) -> Iterator[str]:
+        for start in range(0, len(self.texts), _TEXTS_AT_ONCE):
+            for number, text in enumerate(self.texts[start : start + _TEXTS_AT_ONCE], start):
+                if self.first[number] <= through:
+                    yield text if prefixed else text.removeprefix("\0")
+
+    def load(self, texts: list[str], columns: dict[str, Column]) -> None:
+        """Take stored names in place of what is here."""
+        self.texts = Texts(texts)
+        for name in self.COLUMNS:
+            mine: array[int] = getattr(self, name)
+            setattr(self, name, array(mine.typecode, columns[name].astype(mine.typecode).tobytes()))
+        self._unmet = np.flatnonzero(columns["first"] == NOT_MENTIONED).tolist()
+
+
+def above(name: str) -> Iterator[str]:
+    """Yield the names of which this can be a subagent's, the nearest first."""
+    at = name.rfind("/")
+    while at > 0:
+        yield name[:at]
+        at = name.rfind("/", 0, at)
+
+
+def _coarse_of(text: str) -> int:
+    """Return a hash of what all sanitisers of a name agree on: two names that alias each other share it."""
+    if text.isascii():
+        return hash(text.encode().translate(_COARSE_ASCII))
+    return hash(_COARSE.sub("_", text).encode())

@@ -1,0 +1,42 @@
+"""Which history another one was begun with. Its items are no entries of that one, but its compactions name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from rightful.log.rows import Stored
+from rightful.projections.transcripts.session_facts import Fact, Gathered
+
+RowsOf = Callable[[str, int], Iterable[Stored]]
+"""Gives all rows of a session up to a position."""
+
+
+def begun_with(facts: Iterable[Fact], others: RowsOf | None) -> list[list[Fact]]:
+    """Return the facts of the sessions whose history one was begun with, the earliest session first.
+
+    Each fork lies behind the position that it names, so this ends.
+
+    Args:
+        facts: The facts of the session.
+        others: Gives the rows of others; nothing is returned without it.
+    """
+    found: list[list[Fact]] = []
+    fork = _fork(facts)
+    while others is not None and fork is not None and fork.body is not None:
+        gathered = Gathered(keeps=False)
+        for row in others(fork.body.of, fork.body.through):
+            gathered.take(row)
+        found.insert(0, gathered.facts())
+        fork = _fork(found[0])
+    return found
+
+
+def _fork(facts: Iterable[Fact]) -> Fact | None:
+    """Return the fork that a history begins with: it lies behind the position that it names, and nothing before it."""
+    known = [one for one in facts if one.kind.startswith("history_") and one.body is not None and not one.withdrawn]
+    for one in sorted(known, key=lambda one: one.position):
+        if one.kind != "history_forked":
+            return None
+        if one.body is not None and one.body.through < one.position:
+            return one
+    return None

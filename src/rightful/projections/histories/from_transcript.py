@@ -1,0 +1,107 @@
+"""What a transcript tells as items of a history, for sessions in which nobody appended any."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import msgspec
+
+from rightful import content
+from rightful.encoding.envelope import body_of
+from rightful.log.rows import Stored
+from rightful.projections.histories.history_items import Item, item_of
+
+TOLD = frozenset({"message.recorded", "thought.recorded", "tool_call.snapshotted", "tool_result.snapshotted"})
+"""The event types of a transcript that are items of its history."""
+
+_NOT_SHOWN = "ui_only"
+"""What gptme says of messages that the model is not sent; those that are only hidden from a terminal it is."""
+
+_SUMMARY = "summary"
+"""What an importer says of a message that stands for what the tool compacted."""
+
+_CALLS, _RESULTS = "tool_call.snapshotted", "tool_result.snapshotted"
+
+
+class Telling:
+    """Makes items of what a transcript tells, row by row.
+
+    Some tools have no calls of their own: a call stands in what the assistant says, and its result is the next
+    message. What such a call says is shown once, in the text, and its result as the message that it was.
+
+    Attributes:
+        told: The events that were told.
+        is_summary: Whether the last of them sums up what the tool compacted right before, as Claude Code tells it.
+    """
+
+    def __init__(self) -> None:
+        self.told: set[str] = set()
+        self.is_summary = False
+        self._spoken = ""
+        self._in_text: set[str] = set()
+
+    def item(self, row: Stored) -> Item | None:
+        """Return what a row tells, in the form of the Responses API; None for what the model does not see by itself.
+
+        Raises:
+            UpgradeError: It is of a newer version.
+        """
+        envelope = row.envelope
+        self.told.add(envelope.id)
+        self.is_summary = False
+        if row.body is None:
+            return None
+        said = body_of(envelope, row.body, row.position)
+        if envelope.type == "message.recorded":
+            self._spoken = said.content if said.role == "assistant" and isinstance(said.content, str) else ""
+        if (said.extra or {}).get(_NOT_SHOWN) is True:
+            return None
+        self.is_summary = (said.extra or {}).get(_SUMMARY) is True
+        if envelope.type == _CALLS and _is_in(self._spoken, said):
+            self._in_text.add(said.call)
+            return None
+        if envelope.type == _RESULTS and said.call in self._in_text:
+            told: dict[str, Any] = {"role": "system", "content": said.output}
+        else:
+            told = _told(envelope.type, said)
+        raw = msgspec.json.encode(told, order="deterministic")
+        return item_of((envelope.id, 0), row.position, raw, escaped=envelope.escaped)
+
+
+def _told(kind: str, said: Any) -> dict[str, Any]:  # noqa: ANN401 - one struct a type
+    match kind:
+        case "message.recorded":
+            return {"role": said.role, "content": said.content}
+        case "thought.recorded":
+            if isinstance(said.content, str):
+                return {"type": "reasoning", "summary": [{"type": "summary_text", "text": said.content}]}
+            return {"type": "reasoning", "summary": [], "content": said.content}
+        case "tool_call.snapshotted":
+            arguments = _text(said.arguments)
+            return {"type": "function_call", "call_id": said.call, "name": said.name, "arguments": arguments}
+        case _:
+            output = "" if said.output is None else said.output
+            return {"type": "function_call_output", "call_id": said.call, "output": output}
+
+
+def _is_in(text: str, said: Any) -> bool:  # noqa: ANN401 - a call's body
+    """Whether a call stands in what was said right before it: with its id, as a code block, or as a tag."""
+    if not text:
+        return False
+    if f"@{said.name}({said.call})" in text:
+        return True
+    code = said.arguments.get("content") if isinstance(said.arguments, dict) else None
+    if not isinstance(code, str) or not code.strip():
+        return False
+    return f"\n{code.strip()}\n```" in text or f"{code.strip()}</" in html.unescape(text)
+
+
+def _text(arguments: Any) -> str:  # noqa: ANN401 - content
+    """Return a call's arguments as the text that the API has for them; an empty one where nothing is known of them."""
+    if arguments is None:
+        return ""
+    if isinstance(arguments, str):
+        return arguments
+    text: str = content.escape(content.to_json(content.restore(arguments)).decode("utf-8", "surrogateescape"))[0]
+    return text

@@ -1,0 +1,284 @@
+"""The fold of a history: rows of one session in, the items that the model would see next out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from rightful.encoding.envelope import SCHEMAS, VERSION, body_of
+from rightful.log.classify import ACCEPTED
+from rightful.log.rows import Stored
+from rightful.projections.histories.chronicle import Chronicle, Compaction
+from rightful.projections.histories.from_transcript import TOLD, Telling
+from rightful.projections.histories.history_items import ERASED, Item, ItemKey, ghost, item_of
+from rightful.projections.histories.history_view import Change, Taken, View, summary_of
+from rightful.tokens import Without
+
+HISTORY = frozenset({"history.appended", "history.compacted", "history.popped", "history.cleared", "history.forked"})
+"""The event types that make a history."""
+
+CHANGES = (HISTORY - {"history.appended"}) | {"event.withdrawn"}
+"""The event types after which a token is stale: all but appends."""
+
+ASIDE = frozenset({"compaction.deferred", "event.withdrawn"})
+"""The event types that say something about a history."""
+
+
+class Shown(Struct, frozen=True):
+    """Which rows of a session count, beyond their outcome.
+
+    Attributes:
+        settled: Of each event of which a revision was withdrawn, the revisions that still say something.
+        forked_at: The position of the fork that the history begins with; 0 if there is none.
+        is_appended: Items were appended in this session, so what its transcript tells is no item.
+        without: What is to count as never done; None for nothing.
+        placed: The ids of the events that have the place of a withdrawn event, by the id of that.
+    """
+
+    settled: dict[str, frozenset[int]] = {}
+    forked_at: int = 0
+    is_appended: bool = False
+    without: Without | None = None
+    placed: dict[str, tuple[str, ...]] = {}
+
+    def counts(self, row: Stored) -> bool:
+        """Whether what a row says counts: of what is told the newest, of what was done the first, once."""
+        envelope = row.envelope
+        live = self.settled.get(envelope.id) if self.settled else None
+        if envelope.type in TOLD:
+            return envelope.outcome in ACCEPTED if live is None else envelope.revision in live
+        return envelope.outcome == "appended" if live is None else envelope.revision == min(live, default=0)
+
+    def is_gone(self, row: Stored) -> bool:
+        """Whether a row is the first of an event of which nothing counts any more."""
+        return row.envelope.outcome == "appended" and self.settled.get(row.envelope.id) == frozenset()
+
+
+class _Said(Struct, gc=False):
+    items: list[msgspec.Raw] = []
+    run: str | None = None
+    ordinal: int | None = None
+
+
+_said = msgspec.json.Decoder(_Said).decode
+
+
+class Fold:
+    """The history of one session, as far as its rows were folded.
+
+    Attributes:
+        view: What it shows, in order.
+        owed: The response id of a compaction that is owed (empty if it has none); None if none is.
+        changed_at: The position of the last change after which a token is stale; 0 if there was none.
+        telling: Makes items of what a transcript tells, where nobody appended any.
+        runs: The highest ordinal of each run that appended.
+        compactions: Per run, the ids of the items that each of its compactions left, by its ordinal (None in rows of
+            before it was noted).
+        ignored: Events that could not be followed: the position and why.
+        chronicle: Everything it ever held; None where nobody asked.
+
+    Args:
+        shown: Which rows count.
+        whole: Keep everything that it ever held.
+    """
+
+    def __init__(self, shown: Shown | None = None, *, whole: bool = False) -> None:
+        self.view = View()
+        self.chronicle = Chronicle() if whole else None
+        self.ignored: list[tuple[int, str]] = []
+        self._begin(shown or Shown())
+
+    def _begin(self, shown: Shown) -> None:
+        self.shown = shown
+        self.owed: str | None = None
+        self.changed_at = 0
+        self.runs: dict[str, int] = {}
+        self.compactions: dict[str, dict[int | None, list[list[ItemKey]]]] = {}
+        self.telling = Telling()
+
+    def fork(self, shown: Shown) -> None:
+        """Go on as the history of another session, which begins with what this one shows."""
+        self.view.begin()
+        self._begin(shown)
+
+    def step(self, row: Stored) -> None:
+        """Fold one row of the session; rows come by ascending position.
+
+        Raises:
+            UpgradeError: It is of a newer version.
+        """
+        kind = row.envelope.type
+        if kind in CHANGES and row.envelope.outcome in ACCEPTED:
+            self.changed_at = row.position
+        if not self.shown.counts(row):
+            if kind == "history.appended" and self.shown.is_gone(row):
+                self._keep_places(row)
+            return
+        if kind in TOLD:
+            if not self.shown.is_appended:
+                self._tell(row)
+        else:
+            self._take_event(row)
+
+    def _take_event(self, row: Stored) -> None:
+        match row.envelope.type:
+            case "history.appended":
+                self._appended(row)
+            case "history.compacted":
+                self._compacted(row)
+            case "history.popped":
+                self._popped(row)
+            case "history.cleared":
+                self._cleared(row)
+            case "history.forked":
+                self._forked(row)
+            case "compaction.deferred":
+                self._deferred(row)
+            case _:  # a withdrawal: which rows count was decided before
+                pass
+
+    def _appended(self, row: Stored) -> None:
+        if row.body is None:
+            self._keep_places(row)
+            return
+        said = self._read(row)
+        if said.run is not None and said.ordinal is not None:
+            if self._is_undone(said.run, said.ordinal):
+                return
+            self.runs[said.run] = max(self.runs.get(said.run, 0), said.ordinal)
+        self._add(row.envelope.id, list(self._items(row, said.items)))
+
+    def _add(self, id_: str, items: list[Item]) -> None:
+        if self.chronicle is not None:
+            self.chronicle.add(item for item in items if not item.is_ghost)
+        for taken in self.view.append(id_, items):
+            self._note(taken)
+
+    def _keep_places(self, row: Stored) -> None:
+        """Keep the places of items that are not shown, since a range may end with one of them."""
+        if row.body is None:
+            self.ignored.append((row.position, "its items were erased"))
+            ghosts = [ghost((row.envelope.id, ERASED), row.position)]
+        else:
+            count = len(self._read(row).items)
+            ghosts = [ghost((row.envelope.id, at), row.position) for at in range(count)]
+        self._add(row.envelope.id, ghosts)
+
+    def _read(self, row: Stored) -> _Said:
+        envelope, body = row.envelope, row.body or b""
+        if envelope.schema == SCHEMAS.get(envelope.type) and envelope.v <= VERSION:
+            return _said(body)
+        said = body_of(envelope, body, row.position)
+        raws = [msgspec.Raw(msgspec.json.encode(one, order="deterministic")) for one in said.items]
+        return _Said(raws, said.run, getattr(said, "ordinal", None))
+
+    def _items(self, row: Stored, raws: Sequence[msgspec.Raw]) -> Iterator[Item]:
+        id_, position, escaped = row.envelope.id, row.position, row.envelope.escaped
+        for at, raw in enumerate(raws):
+            yield item_of((id_, at), position, bytes(raw), escaped=escaped)
+
+    def _is_undone(self, run: str, ordinal: int) -> bool:
+        without = self.shown.without
+        return without is not None and run == without.run and ordinal >= without.ordinal
+
+    def _is_later(self, run: str, ordinal: int | None) -> bool:
+        """Return whether a compaction came later in its run than this view; `None` is a row without its ordinal."""
+        without = self.shown.without
+        if without is None or run != without.run:
+            return False
+        if ordinal != without.ordinal:
+            return ordinal is None or ordinal > without.ordinal
+        return len(self.compactions.get(run, {}).get(ordinal, ())) >= without.compactions
+
+    def _compacted(self, row: Stored) -> None:
+        self.owed = None
+        if row.body is None:
+            self.ignored.append((row.position, "what it covers was erased"))
+            return
+        said = body_of(row.envelope, row.body, row.position)
+        put = list(self._items(row, self._read(row).items))
+        if said.run is not None:
+            if self._is_later(said.run, said.ordinal):
+                return
+            of_run = self.compactions.setdefault(said.run, {})
+            of_run.setdefault(said.ordinal, []).append([item.id for item in put])
+        if not self.view.meets(row.envelope.producer, said.extra):
+            return
+        record = Compaction(
+            position=row.position,
+            covered=[],
+            put=[one.id for one in put],
+            after=said.after,
+            mode=said.mode,
+            response_id=said.response_id,
+            run=said.run,
+        )
+        if self.chronicle is not None:
+            self.chronicle.add(put)
+            self.chronicle.summaries.update(record.put)
+            self.chronicle.compactions.append(record)
+        change = Change(row.position, "compacted", record, said.after, summary_of(said.extra))
+        self._note(self.view.replace(said.covers, put, change))
+
+    def _popped(self, row: Stored) -> None:
+        if row.body is None:
+            self.ignored.append((row.position, "what it took back was erased"))
+            return
+        said = body_of(row.envelope, row.body, row.position)
+        self._note(self.view.replace(said.items, [], Change(row.position, "popped")))
+
+    def _note(self, taken: Taken) -> None:
+        """Note in the records what a change did."""
+        change, put = taken.change, taken.put
+        gone = [one for one in taken.gone if not one.is_ghost]
+        if change.record is not None:
+            change.record.covered += [one.id for one in gone]
+            change.record.inert = not taken.is_put if put else change.record.inert
+        if self.chronicle is not None:
+            self.chronicle.end(gone, change.fate, change.position)
+            if change.record is not None and change.summary is not None:
+                self.chronicle.name_summary(change.record, change.summary)
+            if put:
+                self._end_put(put, change.position, is_put=taken.is_put)
+
+    def _end_put(self, put: list[Item], position: int, *, is_put: bool) -> None:
+        assert self.chronicle is not None
+        if is_put:
+            for one in put:
+                self.chronicle.fates.pop(one.id, None)
+        else:
+            self.chronicle.end(put, "inert", position)
+
+    def _cleared(self, row: Stored) -> None:
+        self.owed = None
+        gone = self.view.clear()
+        if self.chronicle is not None:
+            self.chronicle.end([one for one in gone if not one.is_ghost], "cleared", row.position)
+
+    def _forked(self, row: Stored) -> None:
+        if row.position != self.shown.forked_at:
+            self.ignored.append((row.position, "a history can only begin with another one that stood before it"))
+
+    def _deferred(self, row: Stored) -> None:
+        said = None if row.body is None else body_of(row.envelope, row.body, row.position)
+        self.owed = (said.response_id if said is not None else None) or ""
+
+    def _tell(self, row: Stored) -> None:
+        """Take what a transcript tells as an item; a later revision says it anew at its place."""
+        id_ = row.envelope.id
+        is_known = id_ in self.telling.told
+        item = self.telling.item(row)
+        if is_known:
+            if item is not None:
+                self.view.renew(item)
+                if self.chronicle is not None:
+                    stands = self.chronicle.items.get(item.id, item)
+                    self.chronicle.add([item._replace(position=stands.position)])
+        elif item is not None:
+            self._add(id_, [item])
+            if self.chronicle is not None and self.telling.is_summary:
+                self.chronicle.sum_up(item)
+        else:
+            self._add(id_, [ghost((id_, 0), row.position)])

@@ -1,0 +1,315 @@
+"""From parts to entries: what is shown once, where it stands, and what is marked on it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from rightful import limits
+from rightful.log.refine import grows
+from rightful.log.rows import Stored
+from rightful.projections.transcripts.entries import Entry, Row
+from rightful.projections.transcripts.entry_parts import FIELDS, Part, text_of
+from rightful.projections.transcripts.session_facts import TOLD, Fact, said
+from rightful.projections.transcripts.tool_calls import Call, named_call, place_of, shown_first
+from rightful.projections.transcripts.usage_totals import Used
+
+NO_AGENTS = frozenset({"user", "system", "developer"})
+"""The roles whose words a batch may hold beside an agent's."""
+
+_MARKS = ("hidden", "meta", "summary")
+_CALL_NAMES = frozenset({"toolCallId", "toolCall"})
+
+
+class Telling:
+    """Makes the entries of one session.
+
+    Args:
+        tells_messages: Says whether a producer tells messages.
+        late: The positions of rows that came when their turn was closed.
+        rows: Tell every row of an entry too.
+    """
+
+    def __init__(self, tells_messages: Callable[[str], bool], late: frozenset[int], *, rows: bool) -> None:
+        self._tells_messages = tells_messages
+        self._late = late
+        self._rows = rows
+
+    def entries(
+        self, parts: Iterable[Part], calls: list[Call], groups: Iterable[Used]
+    ) -> list[tuple[Entry, list[Part]]]:
+        """Return the entries in order, each with the parts that told it."""
+        placed = [(place_of(call, self._tells_messages).at, self._call(call), _parts(call)) for call in calls]
+        placed += [(one.part.at, self._usage(one), one.parts) for one in groups]
+        others = (part for part in parts if part.kind not in {"tool_call", "tool_result", "usage"})
+        placed += [(group[0].at, self._entry(group), group) for group in _once(others, calls)]
+        placed.sort(key=lambda one: one[0])
+        return [(entry, group) for _, entry, group in placed]
+
+    def _entry(self, group: list[Part]) -> Entry:
+        """Return the entry of parts that say one thing."""
+        part = group[0]
+        entry = self._begun(part.kind, group)
+        fields = part.said if part.kind != "turn_ended" else _last_defined(group)
+        shown = group[-1].said if part.kind in {"message", "thought"} else fields
+        match part.kind:
+            case "message" | "thought":
+                entry.role = shown.get("role", UNSET)
+                _put_text(entry, shown)
+            case "error":
+                entry.text = fields.get("message") or ("" if fields else UNSET)
+            case "interaction_requested" | "interaction_answered":
+                entry.interaction, entry.payload = fields.get("interaction", UNSET), fields.get("payload", UNSET)
+                entry.asked = _or_unset(fields.get("kind"))
+            case "data":
+                entry.name, entry.data = fields.get("name", UNSET), fields.get("data", UNSET)
+            case "history_compacted" | "history_popped":
+                _put_covers(entry, part)
+            case "turn_ended" | "history_forked" | "compaction_deferred":
+                for name in FIELDS[part.kind]:
+                    setattr(entry, name, _or_unset(fields.get(name)))
+            case _:
+                pass
+        return entry
+
+    def _usage(self, group: Used) -> Entry:
+        entry = self._begun("usage", group.parts)
+        if group.part.said:
+            entry.counts, entry.of = group.counts, _or_unset(group.part.said["of"])
+            entry.cumulative = True if group.cumulative else UNSET
+        return entry
+
+    def _call(self, call: Call) -> Entry:
+        """Return the entry of a call, its result in it."""
+        told = shown_first(call, self._tells_messages)
+        all_calls = sorted((part for one in call.tellings for part in one.calls), key=lambda part: part.fact.position)
+        results = [part for one in told for part in one.results]
+        given = next((one.shown for one in told if one.shown is not None), None)
+        entry = self._begun("tool_call", all_calls or results, [*all_calls, *results], given)
+        ids = list(dict.fromkeys(part.said["call"] for part in all_calls or results if part.said))
+        entry.call, entry.calls = (ids[0] if ids else UNSET), (ids if len(ids) > 1 else UNSET)
+        if given is not None and given.said:
+            entry.arguments = given.said["arguments"]
+            names = (one.name for one in told)
+            entry.name = _or_unset(next((name for name in names if name), None))
+        if not all_calls:
+            entry.unpaired = True
+        entry.revisions = sum(part.states for part in all_calls) or sum(part.states for part in results)
+        if results:
+            self._put_result(entry, next((one.real for one in told if one.real is not None), results[-1]), results)
+        return entry
+
+    def _put_result(self, entry: Entry, shown: Part, results: list[Part]) -> None:
+        entry.result_position, entry.result_id = shown.fact.position, shown.fact.id
+        entry.result_item = UNSET if shown.ordinal is None else [shown.fact.id, shown.ordinal]
+        entry.result_revisions = sum(part.states for part in results)
+        if shown.said:
+            entry.output, entry.is_error = shown.said["output"], bool(shown.said["is_error"])
+            entry.placeholder = True if shown.is_placeholder else UNSET
+            entry.result_extra = (_extra(shown.fact) if shown.ordinal is None else None) or UNSET
+        else:
+            entry.result_erased = True if shown.fact.erased else UNSET
+        entry.result_late = True if shown.fact.row.position in self._late else UNSET
+
+    def _begun(
+        self, kind: str, group: list[Part], behind: list[Part] | None = None, shown: Part | None = None
+    ) -> Entry:
+        """Return an entry with what each kind has."""
+        part = group[0]
+        fact = part.fact
+        envelope = fact.rows[0].envelope
+        entry = Entry(kind=kind, id=fact.id, position=fact.position, at_us=envelope.at_us, producer=fact.producer)
+        entry.turn = _or_unset(next((one.turn for one in group if one.turn is not None), None))
+        entry.at_basis = _or_unset(envelope.at_basis)
+        entry.revisions = sum(one.states for one in group)
+        if part.ordinal is not None:
+            entry.item = [fact.id, part.ordinal]
+            entry.response_id = _or_unset(getattr(fact.body, "response_id", None))
+            is_agents = part.said.get("role") not in NO_AGENTS
+            entry.agent = _or_unset(getattr(fact.body, "agent", None) if is_agents else None)
+        self._mark(entry, shown or part)
+        facts = list(dict.fromkeys(one.fact for one in behind or group if one.ordinal == 0 or _is_whole(one)))
+        if conflicts := [row for one in facts for row in one.conflicts]:
+            entry.conflicts = [_row(row) for row in conflicts]
+        if self._rows:
+            all_rows = {row.position: row for one in facts for row in one.rows if row not in one.conflicts}
+            entry.rows = [_row(all_rows[position]) for position in sorted(all_rows)]
+        return entry
+
+    def _mark(self, entry: Entry, shown: Part) -> None:
+        fact = shown.fact
+        extra = _extra(fact) if shown.ordinal is None else None
+        if extra:
+            for mark in _MARKS:
+                if extra.get(mark) is True:
+                    setattr(entry, mark, True)
+            entry.extra = {
+                name: value for name, value in extra.items() if name not in _MARKS or value is not True
+            } or UNSET
+        if fact.row.position in self._late:
+            entry.late = True
+        if fact.withdrawn:
+            entry.withdrawn = entry.hidden = True
+        if fact.erased:
+            entry.erased = True
+
+
+def _is_whole(part: Part) -> bool:
+    """Say whether a part is all that its fact says, and no item of a batch, nor what a batch used."""
+    return part.ordinal is None and (part.kind != "usage" or part.fact.kind == "usage")
+
+
+def _parts(call: Call) -> list[Part]:
+    return [part for one in call.tellings for part in (*one.calls, *one.results)]
+
+
+def _summary(fact: Fact) -> str | UnsetType:
+    """Return in which words the tool sums up what it compacted, where it says so beside the items."""
+    text = (_extra(fact) or {}).get("message")
+    return text if isinstance(text, str) and text else UNSET
+
+
+def _or_unset(value: Any) -> Any:  # noqa: ANN401 - a field of any type
+    return UNSET if value is None else value
+
+
+def _put_covers(entry: Entry, part: Part) -> None:
+    """Say of a compaction or an undo what it names, and of a compaction what stands for that."""
+    fields, is_compaction = part.said, part.kind == "history_compacted"
+    covers = fields.get("covers" if is_compaction else "items", UNSET)
+    entry.covers = UNSET if covers is UNSET else msgspec.to_builtins(covers)
+    entry.mode, entry.response_id = _or_unset(fields.get("mode")), _or_unset(fields.get("response_id"))
+    if is_compaction:
+        entry.items, entry.text = fields.get("items", UNSET), _summary(part.fact)
+
+
+def _put_text(entry: Entry, fields: Mapping[str, Any]) -> None:
+    if not fields:
+        return
+    found = fields["content"]
+    text = text_of(found)
+    entry.text = text if text is not None else ""
+    if "sealed" in fields:
+        entry.extra = {"encrypted_content": fields["sealed"]}
+    if found is not None and not isinstance(found, str):
+        entry.content = found
+
+
+def _last_defined(group: list[Part]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for part in group:
+        out |= {name: value for name, value in part.said.items() if value is not None}
+    return out
+
+
+def _row(row: Stored) -> Row:
+    body, kind = said(row), TOLD.get(row.envelope.type, "")
+    fields = None if body is None else {name: msgspec.to_builtins(getattr(body, name)) for name in FIELDS.get(kind, ())}
+    envelope = row.envelope
+    return Row(
+        position=row.position,
+        outcome=envelope.outcome,
+        at_us=envelope.at_us,
+        producer=envelope.producer,
+        said=fields,
+    )
+
+
+def _once(parts: Iterable[Part], calls: list[Call]) -> list[list[Part]]:
+    """Return parts that say one thing together, in order of the first of each.
+
+    A turn ends once, and a history is compacted once at each `boundary`. The same request, and the same answer,
+    is one however often it is told; so is what one producer says twice at one index of one turn, and a history's
+    item of one id.
+    """
+    named = _Named(calls)
+    found: list[list[Part]] = []
+    of_key: defaultdict[object, deque[list[Part]]] = defaultdict(lambda: deque(maxlen=limits.TOLD_APART))
+    for part in parts:
+        groups = of_key[_key(part, named)]
+        group = next((one for one in groups if _says_again(part, one[-1])), None)
+        if group is None:
+            group = []
+            groups.append(group)
+            found.append(group)
+        group.append(part)
+    return found
+
+
+def _key(part: Part, named: _Named) -> object:
+    fact, fields = part.fact, part.said
+    if not fields or fact.withdrawn:
+        return part.at
+    if part.kind == "turn_ended":
+        return part.kind, fact.turn
+    if (boundary := _boundary(part)) is not None:
+        return part.kind, fact.producer, boundary
+    if "interaction" in fields:
+        about = named.call_of(fields.get("payload"), part.at)
+        return part.kind, fields["interaction"], about
+    if part.ordinal is not None:
+        return (part.kind, fields["id"], _hashed(part)) if "id" in fields else part.at
+    if fact.turn is not None and fact.index is not None:
+        return part.kind, fact.producer, fact.turn, fact.index, _hashed(part)
+    return part.at
+
+
+def _hashed(part: Part) -> int:
+    """Return what differs where parts do: a producer may give one index to all that it says."""
+    return hash(repr((part.said, None if part.ordinal is not None else _extra(part.fact))))
+
+
+def _says_again(part: Part, before: Part) -> bool:
+    if part.kind == "turn_ended" or _boundary(part) is not None:
+        return True
+    if "interaction" in part.said:
+        new, old = _unnamed(part.said["payload"]), _unnamed(before.said["payload"])
+        return grows(new, old) or grows(old, new)
+    if part.ordinal is not None:
+        return bool(part.said == before.said)
+    return part.said == before.said and _extra(part.fact) == _extra(before.fact)
+
+
+def _boundary(part: Part) -> str | None:
+    """Return which boundary a compaction is at, as its producer says it."""
+    found = (_extra(part.fact) or {}).get("boundary") if part.kind == "history_compacted" else None
+    return found if isinstance(found, str) else None
+
+
+def _extra(fact: Fact) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = getattr(fact.body, "extra", None)
+    return found
+
+
+def _unnamed(payload: object) -> object:
+    """Return a payload without the call id in it, which a resume raises anew."""
+    if not isinstance(payload, Mapping):
+        return payload
+    return {name: value for name, value in payload.items() if name not in _CALL_NAMES}
+
+
+class _Named:
+    """Finds the call that an interaction names."""
+
+    def __init__(self, calls: list[Call]) -> None:
+        self._found: dict[str, list[tuple[int, int]]] = {}
+        for number, call in enumerate(calls):
+            for one in call.tellings:
+                for part in one.calls:
+                    if part.said:
+                        self._found.setdefault(part.said["call"], []).append((part.at, number))
+        for places in self._found.values():
+            places.sort()
+
+    def call_of(self, payload: object, at: int) -> object:
+        """Return which call it is: the last of that id up to a place, else the first; the id where there is none."""
+        name = named_call(payload)
+        places = self._found.get(name or "", [])
+        if not places:
+            return name
+        return places[max(bisect_right(places, (at, len(places))) - 1, 0)][1]

@@ -1,0 +1,58 @@
+"""Where in a transcript something is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import UNSET, structs
+
+from rightful.projections.facts.completeness import Hole
+from rightful.projections.transcripts.entries import Entry
+from rightful.projections.transcripts.entry_parts import Part
+
+Told = tuple[Entry, list[Part]]
+
+
+def put_holes(told: Iterable[Told], holes: Iterable[Hole]) -> None:
+    """Say on the entries beside it what is missing there; a hole whose turn has no entry has no place.
+
+    Args:
+        told: All entries in order, each with the parts that told it.
+        holes: What is missing, and what came late, which is marked already.
+    """
+    turns: dict[str, list[Told]] = {}
+    following: dict[str, Entry] = {}
+    for entry, parts in told:
+        if entry.turn is not UNSET:
+            turns.setdefault(entry.turn, []).append((entry, parts))
+            if entry.previous is not UNSET:
+                following.setdefault(entry.previous, turns[entry.turn][0][0])
+    for hole in holes:
+        if hole.kind == "missing" and hole.turn not in turns:
+            if (entry_behind := following.get(hole.turn)) is not None:
+                _put_before(entry_behind, hole)
+        elif hole.kind != "late" and hole.turn in turns:
+            for one in _apart(hole):
+                _put(turns[hole.turn], one)
+
+
+def _apart(hole: Hole) -> Iterable[Hole]:
+    """Return a hole as one for each range of its indexes."""
+    if not hole.indexes:
+        return [hole]
+    return [structs.replace(hole, indexes=((first, last),), count=last - first + 1) for first, last in hole.indexes]
+
+
+def _put(turn: list[Told], hole: Hole) -> None:
+    for entry, parts in turn if hole.kind != "open" else ():
+        indexes = [part.fact.index for part in parts if part.fact.turn == hole.turn and part.fact.index is not None]
+        is_behind = bool(hole.indexes) and any(index > hole.indexes[0][1] for index in indexes)
+        if is_behind or entry.kind == "turn_ended":
+            _put_before(entry, hole)
+            return
+    last = turn[-1][0]
+    last.holes_behind = [*(last.holes_behind or ()), hole]
+
+
+def _put_before(entry: Entry, hole: Hole) -> None:
+    entry.holes_before = [*(entry.holes_before or ()), hole]

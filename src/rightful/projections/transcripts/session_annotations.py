@@ -1,0 +1,85 @@
+"""What is said about a session and stands beside its entries: how it began and ended, and its subagents.
+
+Of several starts the earliest counts and of several ends the latest, but a time that is exact before a file's
+time, which is only an upper bound: in which order they were imported decides nothing. Where a producer counts each
+stretch of a session for itself, as its usage says, the turns of its ends are added up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from msgspec import UNSET, structs
+
+from rightful.log.rows import Stored
+from rightful.projections.transcripts.entries import Ended, Started, Transcript
+from rightful.projections.transcripts.session_facts import said
+
+
+def put_beside(transcript: Transcript, rows: Iterable[Stored], stretched: Collection[str] = ()) -> None:
+    """Put into a transcript what the accepted starts, ends and links of its session say.
+
+    Args:
+        transcript: The transcript.
+        rows: Those starts, ends and links.
+        stretched: The producers that count each stretch of the session for itself.
+    """
+    subagents: dict[str, None] = {}
+    turns: Counter[str] = Counter()
+    for row in rows:
+        body = said(row)
+        match row.envelope.type:
+            case "session.started":
+                transcript.started = _started(transcript.started, row, body)
+            case "session.ended":
+                ended = _put(_dated(Ended, row), body, ("turns", "exit_code"))
+                if row.envelope.producer in stretched and ended.turns is not UNSET:
+                    turns[row.envelope.producer] += ended.turns
+                    ended.turns = turns[row.envelope.producer]
+                before = transcript.ended
+                if before is None or (_is_exact(ended), ended.at_us) >= (_is_exact(before), before.at_us):
+                    transcript.ended = ended
+            case "session.linked" if body is not None and body.as_ == "subagent" and not body.alias:
+                subagents[body.other] = None
+            case "session.unlinked" if body is not None:
+                subagents.pop(body.other, None)
+            case _:
+                pass
+    transcript.subagents = sorted(subagents)
+
+
+def _started(before: Started | None, row: Stored, body: Any) -> Started:  # noqa: ANN401 - the body's struct
+    found: Started = _dated(Started, row)
+    started = before or found
+    if (not _is_exact(found), found.at_us) < (not _is_exact(started), started.at_us):
+        started.at_us, started.at_basis = found.at_us, found.at_basis
+    _put(started, body, ("harness", "model", "cwd", "work_item"))
+    if body is not None and body.extra:
+        started.extra = ({} if started.extra is UNSET else started.extra) | body.extra
+    return started
+
+
+def begun(own: Started | None, other: Started | None) -> Started | None:
+    """Return how a run began by its own name's word, and what only the name says under which something was said."""
+    if own is None or other is None:
+        return own or other
+    both = UNSET if own.extra is UNSET and other.extra is UNSET else (other.extra or {}) | (own.extra or {})
+    return structs.replace(own, extra=both)
+
+
+def _dated(of: type[Started | Ended], row: Stored) -> Any:  # noqa: ANN401 - one of two structs
+    basis = row.envelope.at_basis
+    return of(at_us=row.envelope.at_us, at_basis=UNSET if basis is None else basis)
+
+
+def _is_exact(one: Started | Ended) -> bool:
+    return one.at_basis is UNSET
+
+
+def _put(into: Any, body: Any, names: tuple[str, ...]) -> Any:  # noqa: ANN401 - one of two structs
+    for name in names:
+        if getattr(body, name, None) is not None:
+            setattr(into, name, getattr(body, name))
+    return into

@@ -1,0 +1,141 @@
+"""Whose rows are told: a session's own, else those of the names that links join to it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rightful.errors import UsageError
+from rightful.log.log import Log
+from rightful.log.rows import Stored
+from rightful.projections.credit.runs import IN_FORCE, link_states, quarantined, runs_of
+from rightful.projections.facts.completeness import WORST, Completeness
+from rightful.projections.facts.completeness import require_complete as refuse_holes
+from rightful.projections.facts.facts import RELATIONS, Facts
+from rightful.projections.projected import Projected
+from rightful.projections.transcripts import fold
+from rightful.projections.transcripts.entries import Transcript, Usage
+from rightful.projections.transcripts.session_annotations import begun
+
+_SUBAGENT = RELATIONS.index("subagent")
+
+
+def transcript_of(
+    projected: Projected, session: str, *, require_complete: bool = False, revisions: bool = False
+) -> Transcript:
+    """Return the transcript of a session; see `Ledger.transcript`.
+
+    Args:
+        projected: The projections of the ledger; asked only where nothing was said under the name itself.
+        session: Its name in full.
+        require_complete: Refuse a transcript that is not known to be whole.
+        revisions: Give each entry every row that told it.
+
+    Raises:
+        UsageError: No row names the session.
+        IncompleteTranscriptError: It is not known to be whole.
+    """
+    log = projected.log
+    transcript = _folded(log, session, revisions=revisions)
+    if all(entry.kind == "data" for entry in transcript.entries):
+        transcript = _joined(projected, transcript, revisions=revisions)
+    if require_complete:
+        holes = tuple(transcript.holes)
+        refuse_holes(session, Completeness(transcript.completeness, holes, transcript.why))
+    return transcript
+
+
+def _folded(log: Log, session: str, *, revisions: bool) -> Transcript:
+    return fold(session, _rows(log, session), revisions=revisions, others=partial(_rows, log))
+
+
+def _rows(log: Log, session: str, until: int | None = None) -> Iterable[Stored]:
+    return (row for page in log.of_session(session, until=until) for row in page)
+
+
+def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transcript:
+    """Return what the other names of a session's run tell, and behind it the data that stands under its own."""
+    facts = projected.catch_up()
+    known = facts.names.numbered(own.session, facts.watermark)
+    if not known:
+        raise UsageError(f"no session is named {own.session!r} in this ledger; nothing was shown. Name it in full.")
+    others, own.ambiguous = _others(facts, known[0])
+    told = [_folded(projected.log, name, revisions=revisions) for name in others]
+    told = sorted((one for one in told if one.entries), key=_beginning)
+    if not told:
+        return own
+    for one in told:
+        for entry in one.entries:
+            entry.session = one.session
+    for entry in own.entries:
+        entry.session = own.session
+    worst = min(told, key=lambda one: WORST.index(one.completeness))
+    return Transcript(
+        session=own.session,
+        names=[one.session for one in told],
+        completeness=worst.completeness,
+        why=worst.why,
+        holes=[hole for one in told for hole in one.holes],
+        entries=[entry for one in [*told, own] for entry in one.entries],
+        usage=_used(told),
+        started=begun(own.started, told[0].started),
+        ended=own.ended or told[-1].ended,
+        subagents=sorted({name for one in [own, *told] for name in one.subagents}),
+        left_out=dict(sum((Counter(one.left_out) for one in told), Counter[str]())),
+    )
+
+
+def _beginning(one: Transcript) -> tuple[int, str]:
+    return min(entry.at_us for entry in one.entries), one.session
+
+
+def names_of(projected: Projected, session: str) -> list[str]:
+    """Return a session's name and those that links join to it, where they say which run it is."""
+    facts = projected.catch_up()
+    known = facts.names.numbered(session, facts.watermark)
+    return [session, *(_others(facts, known[0])[0] if known else ())]
+
+
+def _others(facts: Facts, number: int) -> tuple[list[str], str | None]:
+    """Return the names of a session's run that are not its subagents', or why nobody can tell."""
+    names, through = facts.names, facts.watermark
+    among = np.zeros(len(names), np.bool_)
+    among[names.closure([number])] = True
+    quarantine = quarantined(facts, through)
+    if runs_of(facts, through, quarantine, among).ambiguous[number]:
+        return [], "its links, or its starts, do not say which run it is; `rightful explain` shows them"
+    states = link_states(facts, through, quarantine, among)
+    rows = np.flatnonzero((states == IN_FORCE) & (facts.links["relation"][: len(states)] != _SUBAGENT))
+    near: dict[int, list[int]] = {}
+    for row in rows.tolist():
+        one, other = int(facts.links["session"][row]), int(facts.links["other"][row])
+        near.setdefault(one, []).append(other)
+        near.setdefault(other, []).append(one)
+    found, waiting = {number}, [number]
+    while waiting:
+        for other in near.get(waiting.pop(), ()):
+            if other not in found:
+                found.add(other)
+                waiting.append(other)
+    return sorted({names.text(one) for one in found - {number}}), None
+
+
+def _used(told: list[Transcript]) -> Usage:
+    amounts: dict[str, list[Any]] = {}
+    cumulative: dict[str, Any] = {}
+    for one in told:
+        for name, value in one.usage.total.items():
+            amounts.setdefault(name, []).append(value)
+        cumulative |= one.usage.cumulative
+    return Usage(
+        total={
+            name: sum(values) if all(isinstance(value, int) for value in values) else math.fsum(values)
+            for name, values in amounts.items()
+        },
+        cumulative=cumulative if len(told) == 1 else {},
+    )

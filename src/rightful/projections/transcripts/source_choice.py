@@ -1,0 +1,62 @@
+"""Which producer's history is told, where several tell of one session."""
+
+from __future__ import annotations
+
+from rightful.projections.transcripts.entry_parts import Part
+
+
+class Sources:
+    """The parts of a session that are told.
+
+    Events of their own are always told. A batch of a history's items says again what another producer's
+    events, or another's batches, may have said already, and most items have no id by which that could be seen.
+    A run that appends as it goes (it says which run it is, or what it had read) says nothing again: it goes on with
+    what others' batches say, such as those of an import.
+
+    Attributes:
+        parts: What is told, in order.
+        together: The producers whose batches make one history.
+        left_out: For each producer whose items are not all told, how many are not.
+    """
+
+    def __init__(self, parts: list[Part]) -> None:
+        self._tellers = dict.fromkeys(_producer(one) for one in parts if one.kind == "message" and one.ordinal is None)
+        batches = dict.fromkeys(_producer(one) for one in parts if one.ordinal is not None)
+        self._lead = next((one for one in batches if one in self._tellers or not self._tellers), None)
+        self.left_out: dict[str, int] = {}
+        going_on = frozenset() if self._tellers else {_producer(one) for one in parts if _goes_on(one)}
+        self.together = frozenset({one for one in batches if one == self._lead or one in going_on})
+        own = self.together.union(one for one in batches if one in self._tellers)
+        if not batches.keys() - own:
+            self.parts = parts
+            return
+        known = {name for one in parts if one.ordinal is None or _producer(one) in own for name in _names(one)}
+        sharing = {_producer(one) for one in parts if one.ordinal is not None and not known.isdisjoint(_names(one))}
+        self.parts = [one for one in parts if one.ordinal is None or self._is_told(one, own, sharing)]
+
+    def tells_messages(self, producer: str) -> bool:
+        """Say whether a producer tells the messages of the session."""
+        return producer in self._tellers or producer in self.together
+
+    def _is_told(self, part: Part, own: frozenset[str], sharing: set[str]) -> bool:
+        producer = _producer(part)
+        if producer in own or (producer in sharing and _names(part)):
+            return True
+        self.left_out[producer] = self.left_out.get(producer, 0) + 1
+        return False
+
+
+def _producer(part: Part) -> str:
+    return part.fact.producer
+
+
+def _goes_on(part: Part) -> bool:
+    """Say whether a run appended an item as it went."""
+    body = part.fact.body
+    is_item = part.ordinal is not None and body is not None
+    return is_item and (getattr(body, "run", None) is not None or getattr(body, "read", None) is not None)
+
+
+def _names(part: Part) -> list[tuple[str, str]]:
+    """Return the ids by which a part can be known as another's: a call's, or the item's own."""
+    return [(name, part.said[name]) for name in ("call", "id", "interaction") if isinstance(part.said.get(name), str)]

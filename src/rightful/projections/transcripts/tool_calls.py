@@ -1,0 +1,351 @@
+"""Tool calls and their results: which result answers which call, and which calls are one.
+
+One producer at a time, and one call id at a time, in the order of the conversation:
+
+- A call is told again if its name is the same (or not known yet) and one's arguments grow from the other's.
+  With another name or other arguments the id was used for another call.
+- A result answers the newest unanswered call of its own turn, else it repeats the answer of that turn's last
+  call, else it answers the newest unanswered call of another turn, else it repeats an answer there. What is
+  left answers nothing: it stands alone, or with a call of its turn that comes behind it and has no other answer.
+- A call that is told again behind its answer is the same call, unless a different real result answers it.
+- A result that only stands in for another never covers a real one.
+
+Then the calls of several producers are laid upon each other: the first of one on the first of the other of
+that id and name. An id that a resume raised anew is the id that its interaction named first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+
+from rightful.log.refine import grows
+from rightful.projections.transcripts.entry_parts import Part
+
+
+class Call:
+    """One call as one producer tells it.
+
+    Attributes:
+        calls: What tells the call, in order; empty for a result whose call is not there.
+        results: What tells its results, in order.
+        shown: The state of the call that says most; None without one.
+        real: The real result that says most; None without one.
+        doubt: The answered call that this one repeats, unless a different result answers it.
+        others: The same call as other producers tell it.
+    """
+
+    __slots__ = ("calls", "doubt", "others", "real", "results", "shown")
+
+    def __init__(self, call: Part | None = None, doubt: Call | None = None) -> None:
+        self.calls: list[Part] = []
+        self.results: list[Part] = []
+        self.shown: Part | None = None
+        self.real: Part | None = None
+        self.doubt = doubt
+        self.others: list[Call] = []
+        if call is not None:
+            self.take_call(call)
+
+    @property
+    def first(self) -> Part:
+        """Its first part: its call, or else its result."""
+        return min(self.calls or self.results, key=lambda one: one.at)
+
+    @property
+    def producer(self) -> str:
+        """Who tells it."""
+        return (self.calls or self.results)[0].fact.producer
+
+    @property
+    def tellings(self) -> list[Call]:
+        """The call as each producer tells it."""
+        return [self, *self.others]
+
+    @property
+    def name(self) -> str | None:
+        """The tool, where that is known."""
+        return self.shown.said.get("name") if self.shown else None
+
+    def take_call(self, part: Part) -> None:
+        """Take a state of the call that fits it."""
+        self.calls.append(part)
+        if self.shown is None or _says_more(part, self.shown):
+            self.shown = part
+
+    def take_result(self, part: Part) -> None:
+        """Take a result that fits it."""
+        self.results.append(part)
+        if not part.is_placeholder and (self.real is None or _answers_more(part, self.real)):
+            self.real = part
+
+    def take_all(self, other: Call) -> None:
+        """Take what turned out to be of this call."""
+        for call in other.calls:
+            self.take_call(call)
+        for result in other.results:
+            self.take_result(result)
+
+
+def withdrawn_calls(parts: Iterable[Part]) -> list[Call]:
+    """Return the calls and results that were withdrawn, each for itself: nothing answers them."""
+    found: list[Call] = []
+    for part in parts:
+        if part.fact.withdrawn and part.kind in {"tool_call", "tool_result"}:
+            found.append(Call())
+            (found[-1].take_call if part.kind == "tool_call" else found[-1].take_result)(part)
+    return found
+
+
+def calls_of(parts: Iterable[Part]) -> list[Call]:
+    """Return the calls that some parts tell; all but calls and results is passed over.
+
+    Args:
+        parts: The parts of one session, in order.
+    """
+    known = list(parts)
+    alias = _raised_again(known)
+    told: dict[str, list[Part]] = {}
+    for part in known:
+        if part.kind in {"tool_call", "tool_result"}:
+            own = part.said.get("call") or f"\0{part.fact.id}"  # erased: nothing says whose it was
+            told.setdefault(alias.get(own, own), []).append(part)
+    return [call for of_id in told.values() for call in _laid(_paired(of_id))]
+
+
+def _paired(parts: Iterable[Part]) -> list[list[Call]]:
+    """Return what each producer tells of one call id."""
+    streams: defaultdict[str, _Stream] = defaultdict(_Stream)
+    for part in parts:
+        stream = streams[part.fact.producer]
+        if part.kind == "tool_call":
+            stream.take_call(part)
+        else:
+            stream.take_result(part)
+    return [stream.ended() for stream in streams.values()]
+
+
+def _raised_again(parts: Iterable[Part]) -> dict[str, str]:
+    """Return for each call id that an interaction names second the one that it named first."""
+    first: dict[str, str] = {}
+    raised: dict[str, str] = {}
+
+    def root(call: str) -> str:
+        while call in raised:
+            raised[call] = raised.get(raised[call], raised[call])  # half the way for who asks next
+            call = raised[call]
+        return call
+
+    for part in parts:
+        if part.kind in {"interaction_requested", "interaction_answered"}:
+            own, call = part.said.get("interaction"), named_call(part.said.get("payload"))
+            if own is None or call is None:
+                continue
+            again, known = root(call), root(first.setdefault(own, call))
+            if again != known:
+                raised[again] = known
+    return {call: root(call) for call in raised}
+
+
+def named_call(payload: object) -> str | None:
+    """Return the call id that an interaction names, if any."""
+    if not isinstance(payload, Mapping):
+        return None
+    inner = payload.get("toolCall")
+    places = [payload.get("toolCallId")]
+    if isinstance(inner, Mapping):
+        places += [inner.get("toolCallId"), inner.get("id")]
+    return next((one for one in places if isinstance(one, str) and one), None)
+
+
+class _Open:
+    """Calls without a real result, the newest first; those that were answered meanwhile are passed over."""
+
+    def __init__(self) -> None:
+        self._calls: list[Call] = []
+
+    def add(self, call: Call) -> None:
+        self._calls.append(call)
+
+    def newest(self, gone: set[int]) -> Call | None:
+        calls = self._calls
+        while calls and (calls[-1].real is not None or id(calls[-1]) in gone):
+            calls.pop()
+        return calls[-1] if calls else None
+
+
+class _Stream:
+    """What one producer tells of one call id."""
+
+    def __init__(self) -> None:
+        self._calls: list[Call] = []
+        self._open = _Open()
+        self._open_in: dict[str | None, _Open] = {}
+        self._last_in: dict[str | None, Call] = {}
+        self._alone: list[Call] = []
+        self._gone: set[int] = set()
+        self._kept: list[Call] = []  # what is gone stays, so that its id is not given to another
+
+    def take_call(self, part: Part) -> None:
+        last = self._calls[-1] if self._calls else None
+        if last is not None and last.shown is not None and _fits(part, last.shown):
+            is_other_id = part.said.get("call") != last.calls[0].said.get("call")
+            if last.real is None:
+                last.take_call(part)
+                self._place(last, part.turn)
+                return
+            if not is_other_id:
+                self._begin(Call(part, doubt=last), part.turn)
+                return
+        self._begin(Call(part), part.turn)
+
+    def _begin(self, call: Call, turn: str | None) -> None:
+        self._settle()
+        self._calls.append(call)
+        self._open.add(call)
+        self._place(call, turn)
+
+    def _place(self, call: Call, turn: str | None) -> None:
+        self._open_in.setdefault(turn, _Open()).add(call)
+        self._last_in[turn] = call
+
+    def _settle(self) -> None:
+        """Join the last call to the answered one that it repeats: nothing else answered it."""
+        last = self._calls[-1] if self._calls else None
+        if last is not None and last.doubt is not None and last.real is None:
+            self._join(last, last.doubt)
+
+    def _join(self, call: Call, to: Call) -> None:
+        to.take_all(call)
+        assert self._calls[-1] is call, "only the last call is in doubt: the next one settles it"
+        self._calls.pop()
+        self._gone.add(id(call))
+        self._kept.append(call)
+        for part in call.calls:
+            self._last_in[part.turn] = to
+
+    def take_result(self, part: Part) -> None:
+        open_here = self._open_in.get(part.turn)
+        own = open_here.newest(self._gone) if open_here else None
+        here = self._last_in.get(part.turn)
+        if own is not None:
+            self._answer(own, part)
+        elif here is not None and _repeats(part, here):
+            here.take_result(part)
+        elif (unanswered := self._open.newest(self._gone)) is not None:
+            self._answer(unanswered, part)
+        elif self._calls and _repeats(part, self._calls[-1]):
+            self._calls[-1].take_result(part)
+        else:
+            self._stand_alone(part)
+
+    def _answer(self, call: Call, part: Part) -> None:
+        before = call.doubt
+        if before is not None and not part.is_placeholder:
+            if _repeats(part, before):
+                before.take_result(part)
+                self._join(call, before)
+                return
+            call.doubt = None
+        call.take_result(part)
+        self._last_in[part.turn] = call
+
+    def _stand_alone(self, part: Part) -> None:
+        last = self._alone[-1] if self._alone else None
+        if last is not None and last.results[0].turn == part.turn and (last.real is None or _repeats(part, last)):
+            last.take_result(part)
+            return
+        alone = Call()
+        alone.take_result(part)
+        self._alone.append(alone)
+
+    def ended(self) -> list[Call]:
+        """Return its calls in order, once nothing more will come."""
+        self._settle()
+        waiting: dict[str | None, deque[Call]] = {}
+        for call in self._calls:
+            if call.real is None:
+                waiting.setdefault(call.calls[0].turn, deque()).append(call)
+        left = []
+        for alone in self._alone:
+            behind = waiting.get(alone.results[0].turn)  # what waited before it, it would have answered
+            if behind:
+                behind.popleft().take_all(alone)
+            else:
+                left.append(alone)
+        return sorted([*self._calls, *left], key=lambda one: one.first.at)
+
+
+def _laid(told: list[list[Call]]) -> list[Call]:
+    """Lay what several producers tell of one call id upon each other."""
+    if len(told) == 1:
+        return told[0]
+    lead = {calls[0].first.at: calls for calls in told}
+    found = list(lead.pop(min(lead)))
+    for calls in lead.values():
+        waiting: dict[str | None, deque[Call]] = {}
+        for one in found:
+            waiting.setdefault(one.name, deque()).append(one)
+        for call in calls:
+            fitting = waiting.get(call.name) or (_any(waiting) if call.name is None else waiting.get(None))
+            if fitting:
+                fitting.popleft().others.append(call)
+            else:
+                found.append(call)
+    return found
+
+
+def _any(waiting: Mapping[str | None, deque[Call]]) -> deque[Call] | None:
+    left = {calls[0].first.at: calls for calls in waiting.values() if calls}
+    return left[min(left)] if left else None
+
+
+def shown_first(call: Call, tells_messages: Callable[[str], bool]) -> list[Call]:
+    """Return what the producers tell of a call, the one whose result counts first.
+
+    That is one that tells messages too, since it has the tool's own text; else the first with a real result.
+    """
+    return sorted(
+        call.tellings,
+        key=lambda one: (one.real is None, not tells_messages(one.producer), one.first.at),
+    )
+
+
+def place_of(call: Call, tells_messages: Callable[[str], bool]) -> Part:
+    """Return the part at whose place a call stands: among the messages, where one who tells them tells it too."""
+    told = [one for one in call.tellings if one.calls] or call.tellings
+    return min((one.first for one in told), key=lambda part: (not tells_messages(part.fact.producer), part.at))
+
+
+def _fits(one: Part, other: Part) -> bool:
+    """Say whether two states of a call can be of one call."""
+    if not one.said or not other.said:  # erased
+        return True
+    a, b = one.said, other.said
+    same_name = a["name"] == b["name"] or not a["name"] or not b["name"]
+    return same_name and (grows(a["arguments"], b["arguments"]) or grows(b["arguments"], a["arguments"]))
+
+
+def _says_more(new: Part, old: Part) -> bool:
+    if not new.said:
+        return False
+    return not old.said or (
+        grows(new.said["arguments"], old.said["arguments"]) and bool(new.said["name"] or not old.said["name"])
+    )
+
+
+def _answers_more(new: Part, old: Part) -> bool:
+    if not new.said:
+        return False
+    a, b = new.said, old.said
+    return not b or (a["is_error"] >= b["is_error"] and grows(a["output"], b["output"]))
+
+
+def _repeats(part: Part, call: Call) -> bool:
+    """Say whether a result says again what answered a call, in part or with more; a placeholder says nothing.
+
+    As with rows of one id, a failure may follow a part of the same output, and never the other way round.
+    """
+    if part.is_placeholder or call.real is None or not part.said or not call.real.said:
+        return True
+    return _answers_more(part, call.real) or _answers_more(call.real, part)

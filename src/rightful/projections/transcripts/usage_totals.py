@@ -1,0 +1,157 @@
+"""What a session used: one number of each name, each response and turn counted once.
+
+Usage comes in parts, and again: of one response, or of one turn, the last number of each name counts. Which is
+the last, only an index tells. Where there is none, rows stand as they were recorded, and two files of one session
+may be imported in any order: there the largest number counts, since what was used only grows. In a
+turn that is counted as a whole the responses are not added to it. Where several producers count, only one's
+numbers are added up: who tells the messages too, else the first; of those whose batches make one history, all.
+What counts since the session began (`cumulative`) is no part of that sum. A tool whose process counts for itself says
+which stretch of the session a number is of (`stretch` in `extra`): of one stretch the largest counts, and the stretches
+of a producer are added up. What names no stretch is one stretch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from rightful.projections.transcripts.entries import Usage
+from rightful.projections.transcripts.entry_parts import Part
+
+
+class Used:
+    """What one response used, or one turn.
+
+    Attributes:
+        part: What told it first.
+        parts: All that told it.
+        counts: The number of each name that counts.
+    """
+
+    __slots__ = ("part", "parts")
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.parts: list[Part] = []
+
+    @property
+    def cumulative(self) -> bool:
+        """Whether it counts since the session began."""
+        return bool(self.part.said.get("cumulative"))
+
+    def take(self, part: Part) -> None:
+        """Take what is counted again."""
+        self.parts.append(part)
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What counts of all that told it."""
+        is_ordered = all(part.fact.turn is not None and part.fact.index is not None for part in self.parts)
+        return _counted((part.said.get("counts") or {} for part in self.parts), is_ordered=is_ordered)
+
+
+def _counted(told: Iterable[Mapping[str, Any]], *, is_ordered: bool) -> dict[str, Any]:
+    """Return of each name the last value that is one, or the largest number where no order is known."""
+    counts: dict[str, Any] = {}
+    for one in told:
+        for name, value in one.items():
+            before = counts.get(name)
+            if before is not None and (value is None or (not is_ordered and _is_less(value, before))):
+                continue
+            counts[name] = value
+    return counts
+
+
+def _is_less(value: Any, before: Any) -> bool:  # noqa: ANN401 - content is any JSON value
+    return _is_number(value) and _is_number(before) and value < before
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def used(parts: Iterable[Part]) -> list[Used]:
+    """Return what parts of the kind `usage` tell, in order of the first of each; the others are passed over."""
+    found: dict[object, Used] = {}
+    for part in parts:
+        if part.kind == "usage":
+            found.setdefault(_key(part), Used(part)).take(part)
+    return list(found.values())
+
+
+def _key(part: Part) -> object:
+    said, turn = part.said, part.turn
+    if not said or part.fact.withdrawn:
+        return part.at
+    if said["of"] is not None:
+        return said["cumulative"], said["of"], said.get("run")  # some models give all their responses one id
+    if turn is not None:
+        return said["cumulative"], None, part.fact.producer, turn, stretch_of(part)
+    return part.at
+
+
+def stretch_of(part: Part) -> str | None:
+    """Return the stretch of a session that a cumulative usage counts; None where it names none."""
+    extra = getattr(part.fact.body, "extra", None)
+    stretch = extra.get("stretch") if isinstance(extra, dict) else None
+    return stretch if isinstance(stretch, str) and part.said.get("cumulative") else None
+
+
+def total(groups: Iterable[Used], tells_messages: Callable[[str], bool], together: Collection[str] = ()) -> Usage:
+    """Return what a session used in all.
+
+    Args:
+        groups: What each response and each turn used.
+        tells_messages: Says whether a producer tells messages.
+        together: The producers whose batches make one history.
+    """
+    known = [one for one in groups if not one.part.fact.withdrawn]
+    added = [one for one in known if not one.cumulative]
+    producers = list(dict.fromkeys(part.fact.producer for one in added for part in one.parts))
+    lead = next((one for one in producers if tells_messages(one)), producers[0] if producers else None)
+    leads = together if lead in together else (lead,)
+    mine = [one for one in added if any(part.fact.producer in leads for part in one.parts)]
+    wholes: dict[str | None, Mapping[str, Any]] = {
+        one.part.turn: one.counts for one in mine if one.part.said.get("of") is None and one.part.turn is not None
+    }
+    amounts: dict[str, list[float]] = {}
+    for one in mine:
+        whole = wholes.get(one.part.turn, {}) if one.part.said.get("of") is not None else {}
+        for name, value in one.counts.items():
+            if name not in whole and _is_number(value):
+                amounts.setdefault(name, []).append(value)
+    latest = _since_begun([one for one in known if one.cumulative])
+    return Usage(total={name: _sum(values) for name, values in amounts.items()}, cumulative=latest)
+
+
+def _since_begun(groups: list[Used]) -> dict[str, Any]:
+    """Return what cumulative usages come to: the sum of the stretches of each producer, the largest of these sums."""
+    is_ordered = all(one.part.fact.turn is not None and one.part.fact.index is not None for one in groups)
+    stretches: dict[str, dict[str | None, list[Used]]] = {}
+    for one in groups:
+        of_producer = stretches.setdefault(one.part.fact.producer, {})
+        of_producer.setdefault(stretch_of(one.part), []).append(one)
+    sums: list[dict[str, Any]] = []
+    for of_producer in stretches.values():
+        counts = [
+            _counted((one.counts for one in of_stretch), is_ordered=is_ordered) for of_stretch in of_producer.values()
+        ]
+        sums.append(counts[0] if len(counts) == 1 else _added(counts))
+    return _counted(sums, is_ordered=is_ordered)
+
+
+def _added(counts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sums of what is a number in several counts."""
+    names = dict.fromkeys(name for one in counts for name in one)
+    numbers = {name: [one[name] for one in counts if _is_number(one.get(name))] for name in names}
+    return {name: _sum(values) for name, values in numbers.items() if values}
+
+
+def _sum(values: list[float]) -> float:
+    if all(isinstance(value, int) for value in values):
+        return sum(values)
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):  # infinities of both signs, or beyond all floats
+        return math.nan
