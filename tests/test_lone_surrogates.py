@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rightful.errors import PolicyError, UsageError
-from rightful.histories.covering import names_of
+from rightful.histories.covered_items import names_of
 from rightful.policies import _checked
 from rightful.producers.bandits.documents import _count
 from rightful.producers.gptme.main import _model_of

@@ -15,7 +15,7 @@ import msgspec
 
 from rightful import limits, times
 from rightful.errors import UsageError
-from rightful.histories.methods import WithHistories
+from rightful.histories.ledger_methods import WithHistories
 from rightful.log.log import Clock, Log, now_us
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.ledger.memory import MemoryRecorder
 
-from rightful.histories.histories import Histories
+from rightful.histories.service import Histories
 from rightful.log.log import Log
 from rightful.times import text_of
 

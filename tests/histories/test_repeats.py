@@ -10,7 +10,7 @@ from tests.ledger.memory import MemoryRecorder
 
 from rightful import limits
 from rightful.errors import InvalidEventError, OutcomeUnknownError, UsageError
-from rightful.histories.histories import Histories
+from rightful.histories.service import Histories
 from rightful.session_errors import RunDiffersError
 from rightful.storage.port import Decision
 from rightful.tokens import Batch, Token

@@ -12,8 +12,8 @@ from tests.ledger.memory import MemoryRecorder
 
 from rightful import limits
 from rightful.errors import DamagedRowError
-from rightful.histories.histories import Histories
-from rightful.histories.views import Views
+from rightful.histories.cached_views import Views
+from rightful.histories.service import Histories
 from rightful.projections.histories.history_items import item_of
 from rightful.projections.histories.history_view import ITEM_BYTES, Change, View
 

@@ -18,7 +18,7 @@ from tests.ledger.memory import MemoryRecorder
 from tests.producers import claude_lines, codex_lines, copilot_lines
 from tests.producers.reading_lines import Row, id_of, of
 
-from rightful.histories.histories import Histories
+from rightful.histories.service import Histories
 from rightful.log.log import Log
 from rightful.producers.telling.parts import ITEMS
 

@@ -18,7 +18,7 @@ from tests.ledger.memory import MemoryRecorder
 from tests.producers.conftest import KINDS, MTIME_S
 from tests.producers.made_conversations import CALL, OUTPUT, ROWS, Made
 
-from rightful.histories.histories import Histories
+from rightful.histories.service import Histories
 from rightful.log.log import Log
 from rightful.log.rows import Stored
 from rightful.producers.importing.checkpoints import Checkpoints

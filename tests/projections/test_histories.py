@@ -10,8 +10,8 @@ from tests.ledger.memory import MemoryRecorder
 
 from rightful.encoding import envelope
 from rightful.errors import UpgradeError
-from rightful.histories import reading
-from rightful.histories.histories import Histories
+from rightful.histories import history_rows
+from rightful.histories.service import Histories
 from rightful.identity import event_id
 
 CALL, RESULT = "tool_call.snapshotted", "tool_result.snapshotted"
@@ -197,7 +197,7 @@ def test_rows_of_a_newer_version_stop_it(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_row_of_a_type_that_is_newer_stops_it_since_it_may_be_of_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = told(appended("1", "a"), wire("session.started", "s"))
-    monkeypatch.setattr(reading, "TYPES", {"history.appended": object})
+    monkeypatch.setattr(history_rows, "TYPES", {"history.appended": object})
 
     with pytest.raises(UpgradeError, match=r"position 2 is 'session\.started' version 1"):
         Histories(kept.log).history(S)

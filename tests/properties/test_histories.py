@@ -11,8 +11,8 @@ from tests.amounts import examples
 from tests.histories.model import Model, Shown
 from tests.ledger.memory import MemoryRecorder
 
-from rightful.histories.histories import Histories
-from rightful.histories.reading import folded
+from rightful.histories.history_rows import folded
+from rightful.histories.service import Histories
 from rightful.log.log import Log
 from rightful.session_errors import StaleTokenError
 from rightful.times import text_of

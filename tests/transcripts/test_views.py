@@ -15,8 +15,8 @@ from tests.ledger.memory import MemoryRecorder
 
 import rightful
 from rightful import cli
-from rightful.histories.histories import Histories
-from rightful.histories.reading import folded
+from rightful.histories.history_rows import folded
+from rightful.histories.service import Histories
 from rightful.log.log import Log
 from rightful.log.rows import Stored
 from rightful.projections.histories.forks import begun_with

@@ -6,8 +6,8 @@ from typing import Any
 
 from rightful import content, times
 from rightful.cli.history_seen import Seen
-from rightful.histories.beside import Beside
-from rightful.histories.history import Told
+from rightful.histories.annotations import Beside
+from rightful.histories.history_model import Told
 from rightful.projections.histories.chronicle import Compaction
 
 Document = dict[str, Any]

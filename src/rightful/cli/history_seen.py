@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rightful import content
-from rightful.histories.beside import Beside, Rows, rows_of
-from rightful.histories.history import FullHistory, Told
-from rightful.histories.reading import folded
-from rightful.histories.telling import full_history
+from rightful.histories.annotations import Beside, Rows, rows_of
+from rightful.histories.full_history import full_history
+from rightful.histories.history_model import FullHistory, Told
+from rightful.histories.history_rows import folded
 from rightful.ledger import Ledger
 from rightful.projections.histories.chronicle import Compaction
 from rightful.projections.histories.history_items import ItemKey

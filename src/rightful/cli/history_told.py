@@ -9,8 +9,8 @@ from rightful.cli import headings, items, laid
 from rightful.cli.common import many
 from rightful.cli.history_seen import Seen
 from rightful.cli.laid import put, time
-from rightful.histories.beside import Beside
-from rightful.histories.history import Told
+from rightful.histories.annotations import Beside
+from rightful.histories.history_model import Told
 from rightful.log.refine import is_placeholder
 from rightful.projections.histories.chronicle import Compaction
 from rightful.projections.histories.history_items import ItemKey

@@ -16,7 +16,7 @@ from rightful.cli import headings, items, laid
 from rightful.cli.common import many
 from rightful.cli.items import arguments, others
 from rightful.cli.laid import put, time
-from rightful.histories.beside import CONTINUES
+from rightful.histories.annotations import CONTINUES
 from rightful.projections.facts.completeness import Hole, words
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
 from rightful.projections.transcripts.entry_parts import text_of

@@ -25,7 +25,7 @@ from tests.producers.openai_agents.providers import (
 )
 
 import rightful
-from rightful.histories import histories, views
+from rightful.histories import cached_views, service
 from rightful.ledger import Ledger
 from rightful.producers.openai_agents import LedgerSession
 
@@ -66,8 +66,8 @@ def test_read_after_a_compaction_under_a_run_key_folds_nothing_again(
         def refuse(*_: Any, **__: Any) -> Any:
             raise AssertionError("folded again from the start")
 
-        monkeypatch.setattr(histories, "folded", refuse)
-        monkeypatch.setattr(views, "folded", refuse)
+        monkeypatch.setattr(service, "folded", refuse)
+        monkeypatch.setattr(cached_views, "folded", refuse)
         assert await session.get_items() == [summary(1)]
 
     asyncio.run(play())

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from agents.memory import OpenAIResponsesCompactionArgs, SessionSettings
 
     from rightful import Ledger
-    from rightful.histories.history import History
+    from rightful.histories.history_model import History
     from rightful.producers.openai_agents.line import Line
     from rightful.producers.openai_agents.proof import Mark
     from rightful.producers.openai_agents.runs import Run, Runs

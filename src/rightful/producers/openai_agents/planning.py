@@ -14,7 +14,7 @@ from rightful.session_errors import CompactionRefusedError
 
 if TYPE_CHECKING:
     from rightful import Ledger
-    from rightful.histories.history import History
+    from rightful.histories.history_model import History
 
 Mode = Literal["previous_response_id", "input", "auto"]
 """How a compaction can be asked for; `auto` finds out."""

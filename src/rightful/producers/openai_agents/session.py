@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from rightful import Ledger, Recorded
     from rightful.field_types import ItemId
-    from rightful.histories.history import FullHistory, History
+    from rightful.histories.history_model import FullHistory, History
     from rightful.producers.openai_agents.proof import Exchange
 
 _SHOWN = 64  # characters of what was given that an error repeats

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rightful import Ledger
     from rightful.field_types import ItemId
-    from rightful.histories.history import History
+    from rightful.histories.history_model import History
     from rightful.producers.openai_agents.runs import Runs
     from rightful.tokens import Token
 

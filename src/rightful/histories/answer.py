@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rightful import limits
 from rightful.errors import UsageError
-from rightful.histories.history import History
+from rightful.histories.history_model import History
 from rightful.projections.histories.history_fold import Fold
 from rightful.projections.histories.history_items import objects
 from rightful.tokens import Token, Without

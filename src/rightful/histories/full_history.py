@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rightful.histories.history import FullHistory, Told
+from rightful.histories.history_model import FullHistory, Told
 from rightful.projections.histories.history_fold import Fold
 from rightful.projections.histories.history_items import objects
 

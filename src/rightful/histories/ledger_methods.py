@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rightful.histories.histories import Histories
-    from rightful.histories.history import FullHistory, History
+    from rightful.histories.history_model import FullHistory, History
+    from rightful.histories.service import Histories
     from rightful.log.log import Clock, Log
     from rightful.log.rows import Receipt
     from rightful.tokens import Batch, Token, Without
@@ -24,7 +24,7 @@ class WithHistories:
     def histories(self) -> Histories:
         """Return what reads and writes histories; it keeps the views that it has folded."""
         if self._histories is None:
-            from rightful.histories.histories import Histories
+            from rightful.histories.service import Histories
 
             self._histories = Histories(self.log, ledger_id=self.id, clock=self._clock)
         return self._histories

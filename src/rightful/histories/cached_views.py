@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from rightful import limits
-from rightful.histories.reading import AgainError, folded, follow, take
+from rightful.histories.history_rows import AgainError, folded, follow, take
 from rightful.log.log import Log
 from rightful.log.rows import Stored
 from rightful.projections.histories.history_fold import Fold

@@ -16,14 +16,14 @@ from rightful.encoding.envelope import body_of
 from rightful.errors import ConditionFailedError, UsageError
 from rightful.events import HistoryCleared, HistoryCompacted, HistoryForked, HistoryPopped
 from rightful.field_types import Covers, HistoryRead
-from rightful.histories import telling
-from rightful.histories.covering import covers_of, names_of, seen
-from rightful.histories.history import FullHistory, History
-from rightful.histories.parts import events_of, is_same, listed, stored
-from rightful.histories.reading import folded
-from rightful.histories.sending import any_of, send
-from rightful.histories.showing import affects, is_little, showing
-from rightful.histories.views import Kept, Views
+from rightful.histories import full_history
+from rightful.histories.answer import affects, is_little, showing
+from rightful.histories.append_batches import events_of, is_same, listed, stored
+from rightful.histories.cached_views import Kept, Views
+from rightful.histories.covered_items import covers_of, names_of, seen
+from rightful.histories.history_model import FullHistory, History
+from rightful.histories.history_rows import folded
+from rightful.histories.send import any_of, send
 from rightful.identity import composite_key, event_id
 from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, Stored
@@ -139,7 +139,7 @@ class Histories:
         if at is not None and at < 0:
             raise UsageError(f"position {at} is in no ledger; nothing was read. Give 0 or more.")
         until = head if at is None else min(at, head)
-        return telling.full_history(session, until, folded(self.log, session, until, whole=True))
+        return full_history.full_history(session, until, folded(self.log, session, until, whole=True))
 
     def extend(self, to: Token | str, items: Iterable[Any], batch: Batch | None = None) -> Token:
         """Append items to a history, in one append.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rightful import content
-from rightful.histories.reading import chain
+from rightful.histories.history_rows import chain
 from rightful.log.classify import ACCEPTED
 from rightful.log.log import Log
 from rightful.log.rows import Stored
