@@ -49,8 +49,8 @@ def transcripts(path: str, folder: str) -> dict[str, float]:
     Resident memory counts the pages of the store's map too, of which an import gives back what is over a limit.
     """
     from rightful.cli.import_ import kinds
-    from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
-    from rightful.producers.importing.loop import import_paths
+    from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+    from rightful.importers.engine.loop import import_paths
 
     begin, peak = time.perf_counter(), Peak()
     with peak, rightful.open(path) as ledger:

@@ -6,9 +6,9 @@ import pytest
 
 from rightful.errors import PolicyError, UsageError
 from rightful.histories.covered_items import names_of
+from rightful.importers.bandits.bandit_documents import _count
+from rightful.importers.gptme.conversation_events import _model_of
 from rightful.policies import _checked
-from rightful.producers.bandits.documents import _count
-from rightful.producers.gptme.main import _model_of
 
 
 def test_a_lone_surrogate_is_no_policy() -> None:

@@ -19,7 +19,7 @@ import pytest
 import rightful
 from rightful.cli import main
 from rightful.events import BalanceOpened
-from rightful.producers.bandits.documents import document
+from rightful.importers.bandits.bandit_documents import document
 
 OWN = Path(__file__).parents[1] / "samples"
 SHARED = Path(__file__).parents[3] / "shared" / "samples"

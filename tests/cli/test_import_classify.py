@@ -9,7 +9,7 @@ from typing import Any
 from tests.cli.conftest import Run
 from tests.producers.agenta_records import TOOL_CALL, body
 
-from rightful.producers.agenta.records import record_id
+from rightful.importers.agenta.agenta_records import record_id
 
 
 def call(**fields: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import pytest
 from tests.cli.conftest import Run
 
 from rightful import ledger as app
-from rightful.producers.gptme import workspace
-from rightful.producers.gptme.workspace import places
+from rightful.importers.gptme import gptme_workspace
+from rightful.importers.gptme.gptme_workspace import places
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 VARIABLES = (
@@ -31,7 +31,7 @@ ROW = {
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(workspace, "_TMP", "/nowhere/tmp")
+    monkeypatch.setattr(gptme_workspace, "_TMP", "/nowhere/tmp")
 
 
 def records(folder: Path) -> Path:

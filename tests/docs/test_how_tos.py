@@ -43,7 +43,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         made.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr("rightful.producers.gptme.workspace._TMP", str(tmp_path / "none"))
+    monkeypatch.setattr("rightful.importers.gptme.gptme_workspace._TMP", str(tmp_path / "none"))
     monkeypatch.chdir(folder)
     dice, clock, disk, records = random.Random(5), [BEGAN], dict[str, str](), list[dict[str, object]]()
     bandit = Bandit(disk, lambda: clock[0])

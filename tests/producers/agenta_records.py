@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rightful.importers.engine.file_report import FileReport
 from rightful.ledger import Ledger
 from rightful.log.rows import Stored
-from rightful.producers.importing.reports import FileReport
 
 AT = "2026-08-01T10:00:00.120Z"
 TOOL_CALL = {"type": "tool_call", "id": "call_1", "name": "bash", "input": {"command": "ls"}}

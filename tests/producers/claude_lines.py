@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rightful.identity import event_id
-from rightful.producers.claude_code.transcript import ClaudeCode
-from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.readers import End, Origin
+from rightful.importers.claude_code.claude_transcript import ClaudeCode
+from rightful.importers.engine.formats import End, Origin
+from rightful.importers.sources.text_files import Found, Problem
 
 A = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 B = "203a971d-e91f-4c53-bc91-065beaa5b283"

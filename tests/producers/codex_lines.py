@@ -9,7 +9,7 @@ from typing import Any
 from tests.producers import reading_lines
 from tests.producers.reading_lines import Row
 
-from rightful.producers.codex.rollout import Codex
+from rightful.importers.codex.rollout import Codex
 
 BASE_MS = 1_785_579_300_000  # 2026-08-01T10:15:00Z
 

@@ -13,21 +13,21 @@ from tests.producers.agenta_records import Taker
 from tests.producers.recording import Gate
 
 from rightful import ledger as app
+from rightful.importers.agenta.agenta_records import Agenta
+from rightful.importers.bandits.bandit_state import BanditState
+from rightful.importers.claude_code.claude_transcript import ClaudeCode
+from rightful.importers.codex.rollout import Codex
+from rightful.importers.copilot.copilot_session import Copilot
+from rightful.importers.engine.file_report import FileReport
+from rightful.importers.engine.loop import Kind, import_paths
+from rightful.importers.gptme.conversation import Gptme
+from rightful.importers.gptme_records.manifest import GptmeManifest
+from rightful.importers.gptme_records.receipts import GptmeReceipts
+from rightful.importers.grok.grok_stream import Grok
+from rightful.importers.lesson_hook.artifacts import LessonHook
+from rightful.importers.openai_agents.sdk_databases import OpenAIAgents
+from rightful.importers.session_records import SessionRecords
 from rightful.ledger import Ledger
-from rightful.producers.agenta.records import Agenta
-from rightful.producers.bandits.state import BanditState
-from rightful.producers.claude_code.transcript import ClaudeCode
-from rightful.producers.codex.rollout import Codex
-from rightful.producers.copilot.session import Copilot
-from rightful.producers.gptme.conversation import Gptme
-from rightful.producers.gptme.manifest import GptmeManifest
-from rightful.producers.gptme.receipts import GptmeReceipts
-from rightful.producers.grok.stream import Grok
-from rightful.producers.importing.loop import Kind, import_paths
-from rightful.producers.importing.reports import FileReport
-from rightful.producers.lesson_hook.artifacts import LessonHook
-from rightful.producers.openai_agents_files.kind import OpenAIAgents
-from rightful.producers.session_records import SessionRecords
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "imports"
 MTIME_S = 1_785_600_000

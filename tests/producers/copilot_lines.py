@@ -10,8 +10,8 @@ from tests.producers import reading_lines
 from tests.producers.reading_lines import Row
 
 from rightful.identity import event_id
-from rightful.producers.copilot.session import Copilot
-from rightful.producers.fields import key_of
+from rightful.importers.copilot.copilot_session import Copilot
+from rightful.importers.shared.foreign_fields import key_of
 
 SID = "be6aa57a-2f5f-4831-9583-727114d79be7"
 SESSION = f"copilot:{SID}"

@@ -4,7 +4,7 @@ def test_a_file_that_grows_byte_by_byte_is_imported_as_if_at_once(tmp_path: Path
     same_by_prefixes(Codex(), "rollout-….jsonl", data, tmp_path)
 
 def test_an_import_that_is_killed_anywhere_changes_nothing(tmp_path: Path) -> None:
-    same_after_kills("rightful.producers.codex.rollout:Codex", "rollout-….jsonl", data, tmp_path)
+    same_after_kills("rightful.importers.codex.rollout:Codex", "rollout-….jsonl", data, tmp_path)
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rightful import ledger as app
+from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+from rightful.importers.engine.file_report import FileReport
+from rightful.importers.engine.loop import Kind, import_paths
 from rightful.ledger import Ledger
-from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
-from rightful.producers.importing.loop import Kind, import_paths
-from rightful.producers.importing.reports import FileReport
 
 ROOT = Path(__file__).parents[2]
 MTIME_S = 1_785_600_000
@@ -132,7 +132,7 @@ import json, os, signal, sys, traceback
 from pathlib import Path
 from rightful import ledger as app, limits
 from rightful.log.log import Log
-from rightful.producers.importing import checkpoints
+from rightful.importers.engine import checkpoints
 from tests.producers.growing import import_once, kind_of
 limits.IMPORT_EVENTS, limits.IMPORT_BYTES, limits.CHECKPOINT_EVERY_BYTES = 3, 32, 1
 done = 0

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rightful.identity import event_id
-from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.readers import End, Origin, Reader
+from rightful.importers.engine.formats import End, Origin, Reader
+from rightful.importers.sources.text_files import Found, Problem
 
 MTIME_US = 1_785_600_000_000_000
 MTIME = "2026-08-01T16:00:00Z"

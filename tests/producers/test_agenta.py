@@ -12,8 +12,8 @@ from tests.producers.agenta_records import AT, TOOL_CALL, Taker, body, only, out
 from tests.producers.conftest import MTIME_S
 
 from rightful.identity import composite_key, event_id
+from rightful.importers.agenta.agenta_records import RECORDS, legacy_record_id, record_id
 from rightful.ledger import Ledger
-from rightful.producers.agenta.records import RECORDS, legacy_record_id, record_id
 from rightful.projections.facts.completeness import Completeness, completeness_of
 from rightful.session_errors import IncompleteTranscriptError
 

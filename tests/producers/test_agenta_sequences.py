@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.transcripts.sequences import CASES, Case, bodies, shuffled
 
+from rightful.importers.agenta.agenta_records import Agenta
+from rightful.importers.engine.loop import import_paths
 from rightful.ledger import Ledger
 from rightful.log.rows import Stored
-from rightful.producers.agenta.records import Agenta
-from rightful.producers.importing.loop import import_paths
 from rightful.projections.facts.completeness import completeness_of
 
 

@@ -15,9 +15,9 @@ from rightful.errors import ConditionFailedError, InvalidEventError, UsageError
 from rightful.events import Event
 from rightful.field_types import ArmShown
 from rightful.identity import composite_key, event_id
+from rightful.importers.shared.regrades import ATTEMPTS
 from rightful.log.log import Log
 from rightful.producers.api import Producer
-from rightful.producers.regrading import ATTEMPTS
 from rightful.times import at_of
 
 NOW_US = 1_785_500_000_000_000

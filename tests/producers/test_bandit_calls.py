@@ -13,9 +13,9 @@ from tests.ledger.memory import MemoryRecorder
 
 from rightful.errors import InvalidEventError
 from rightful.identity import event_id
+from rightful.importers.bandits.updater_calls import BanditCalls
 from rightful.log.log import Log
 from rightful.policies import PRESETS, Policy, policy_of
-from rightful.producers.bandits.calls import BanditCalls
 from rightful.projections.projected import Projected
 
 AT_TEXT = "2026-08-01T10:15:00Z"

@@ -14,10 +14,10 @@ from tests.producers.conftest import KINDS, MTIME_S, Importer, said
 
 from rightful.events import BalanceOpened
 from rightful.identity import composite_key, event_id
+from rightful.importers.bandits.bandit_documents import document
+from rightful.importers.bandits.bandit_state import BanditStateReader
+from rightful.importers.engine.loop import End
 from rightful.ledger import Ledger
-from rightful.producers.bandits.documents import document
-from rightful.producers.bandits.state import BanditStateReader
-from rightful.producers.importing.loop import End
 
 NO_TIME = (
     "note: the state gives no time: the grades that it holds are counted again, unless it is left out with the "

@@ -23,11 +23,11 @@ from tests.producers.test_growth import lines, said
 
 from rightful import ledger as app
 from rightful import limits
+from rightful.importers.engine import checkpoints
+from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+from rightful.importers.engine.file_report import FileReport
+from rightful.importers.engine.loop import Origin, import_paths
 from rightful.ledger import Ledger
-from rightful.producers.importing import checkpoints
-from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
-from rightful.producers.importing.loop import Origin, import_paths
-from rightful.producers.importing.reports import FileReport
 
 
 def kept(ledger: Ledger) -> list[Path]:

@@ -7,9 +7,9 @@ import pytest
 from tests.producers.claude_lines import MTIME, MTIME_US, A, B, call, in_log, line, model, of, read, result, told, user
 
 from rightful.errors import InvalidEventError
-from rightful.producers.claude_code.transcript import ClaudeCode
-from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.readers import End, Origin
+from rightful.importers.claude_code.claude_transcript import ClaudeCode
+from rightful.importers.engine.formats import End, Origin
+from rightful.importers.sources.text_files import Found, Problem
 
 SESSION = f"claude-code:{A}"
 IMAGE = {"type": "image", "source": {"type": "base64", "data": "aGk="}}

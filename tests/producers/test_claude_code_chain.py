@@ -8,10 +8,10 @@ import pytest
 from tests.producers.claude_lines import A, boundary, call, in_log, item, line, model, of, read, result, told, user
 from tests.producers.conftest import Importer
 
+from rightful.importers.claude_code.claude_transcript import ClaudeCode
+from rightful.importers.engine.formats import Origin
+from rightful.importers.sources.text_files import Found
 from rightful.ledger import Ledger
-from rightful.producers.claude_code.transcript import ClaudeCode
-from rightful.producers.importing.files import Found
-from rightful.producers.importing.readers import Origin
 
 Row = dict[str, Any]
 

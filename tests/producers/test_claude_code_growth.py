@@ -9,8 +9,8 @@ from tests.producers.claude_lines import A, boundary, call, model, result, user
 from tests.producers.conftest import Importer
 from tests.producers.growing import same_after_kills, same_by_cuts, same_by_prefixes
 
+from rightful.importers.claude_code.claude_transcript import ClaudeCode
 from rightful.ledger import Ledger
-from rightful.producers.claude_code.transcript import ClaudeCode
 
 NAME = f"{A}.jsonl"
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -59,7 +59,7 @@ def test_the_sample_of_a_session_may_be_cut_anywhere(tmp_path: Path) -> None:
 
 
 def test_an_import_that_is_killed_anywhere_changes_nothing(tmp_path: Path) -> None:
-    kind = "rightful.producers.claude_code.transcript:ClaudeCode"
+    kind = "rightful.importers.claude_code.claude_transcript:ClaudeCode"
     data = b"".join(everything().splitlines(keepends=True)[:10])
 
     assert same_after_kills(kind, NAME, data, tmp_path, grown=[900]) >= 10

@@ -12,10 +12,10 @@ from tests.producers.conftest import Importer
 
 from rightful.errors import InvalidEventError
 from rightful.events import MessageRecorded, SessionStarted
+from rightful.importers.claude_code.claude_transcript import ClaudeCode
+from rightful.importers.engine.formats import Origin
+from rightful.importers.sources.text_files import Found, Problem
 from rightful.ledger import Ledger
-from rightful.producers.claude_code.transcript import ClaudeCode
-from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.readers import Origin
 
 C = "5c5c5c5c-0000-4000-8000-000000000003"
 LOG = "/tmp/cc-session-20260801-1015.log"

@@ -13,11 +13,11 @@ from tests.producers.conftest import GOLDEN, Importer
 
 from rightful import ledger as app
 from rightful import limits
+from rightful.importers.lesson_hook.artifacts import LessonHookReader
+from rightful.importers.sources.text_files import Found
 from rightful.ledger import Ledger
 from rightful.producers.claude_hook.cursor import Cursor, Known, Taken
 from rightful.producers.claude_hook.lessons import Places, fresh
-from rightful.producers.importing.files import Found
-from rightful.producers.lesson_hook.artifacts import LessonHookReader
 
 DAY = "2026-08-01"
 

@@ -27,9 +27,9 @@ from tests.producers.conftest import Importer
 from tests.producers.reading_lines import MTIME, SAMPLES, data_of, id_of, notes, of, told, written
 
 from rightful.errors import InvalidEventError
+from rightful.importers.codex.rollout import Codex
+from rightful.importers.engine.formats import Origin
 from rightful.ledger import Ledger
-from rightful.producers.codex.rollout import Codex
-from rightful.producers.importing.readers import Origin
 
 MESSAGE, USAGE = "message.recorded", "usage.recorded"
 FOLDER = SAMPLES / "codex" / "sessions" / "2026" / "08" / "01"

@@ -31,9 +31,9 @@ from tests.producers.codex_lines import (
 from tests.producers.conftest import Importer
 from tests.producers.reading_lines import MTIME_US, SAMPLES, Row, id_of, of, read_by, told, written
 
+from rightful.importers.codex.rollout import Codex
+from rightful.importers.engine.formats import Origin
 from rightful.ledger import Ledger
-from rightful.producers.codex.rollout import Codex
-from rightful.producers.importing.readers import Origin
 
 FORKED = 7_200.0  # the second at which the fork was made
 COPY = FORKED + 0.05

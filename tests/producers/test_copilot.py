@@ -27,8 +27,8 @@ from tests.producers.copilot_lines import (
 from tests.producers.reading_lines import data_of, id_of, of, told
 
 from rightful.errors import InvalidEventError
-from rightful.producers.copilot.session import Copilot
-from rightful.producers.importing.readers import Origin
+from rightful.importers.copilot.copilot_session import Copilot
+from rightful.importers.engine.formats import Origin
 
 MESSAGE, THOUGHT, CALL, RESULT, USAGE = (
     "message.recorded",

@@ -14,8 +14,8 @@ from tests.producers.reading_lines import written
 from rightful import ledger as app
 from rightful.events import HistoryPopped
 from rightful.field_types import ItemRange
+from rightful.importers.copilot.copilot_session import Copilot
 from rightful.ledger import Ledger
-from rightful.producers.copilot.session import Copilot
 
 KEPT = [start(), asked("u1", "a"), turn("t2"), answer("a3", "A"), turned("t4")]
 TAKEN = [asked("u5", "b"), turn("t6", "1"), answer("a7", "B", messageId=uid("m")), asked("u8", "c")]

@@ -13,10 +13,10 @@ from rightful.errors import InvalidEventError, UsageError
 from rightful.events import ExposureRecorded, GradeRecorded
 from rightful.field_types import ArmShown
 from rightful.identity import event_id
+from rightful.importers.shared.grade_numbers import Said
 from rightful.ledger import Ledger
 from rightful.producers import credit
 from rightful.producers.credit import Exposure
-from rightful.producers.sequences import Said
 
 AT_US = 1_785_603_600_000_000
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rightful import limits
-from rightful.producers.importing.files import Digested, Found, Problem, objects_of, opened
+from rightful.importers.sources.text_files import Digested, Found, Problem, objects_of, opened
 
 CUT_SHORT = "Expected JSON, got a line that is cut short"
 

@@ -5,8 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 from rightful import limits
-from rightful.producers.importing.files import Problem
-from rightful.producers.importing.folders import holds, order_of, walk
+from rightful.importers.sources.folders import holds, order_of, walk
+from rightful.importers.sources.text_files import Problem
 
 
 def test_a_folder_is_walked_in_order_without_following_links(tmp_path: Path) -> None:

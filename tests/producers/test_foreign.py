@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.producers.conftest import KINDS, Importer
 
-from rightful.producers.importing.foreign import described
+from rightful.importers.engine.other_tools import described
 
 LOO = "results of leaving lessons out one by one"
 FOREIGN: list[tuple[str, dict[str, Any]]] = [

@@ -15,12 +15,12 @@ from tests.producers.conftest import KINDS, Importer, said
 from rightful.events import ExposureRecorded, SessionStarted
 from rightful.field_types import ArmShown
 from rightful.identity import composite_key, event_id
+from rightful.importers.engine.formats import Origin
+from rightful.importers.gptme.conversation import Gptme
+from rightful.importers.shared.foreign_fields import digest
+from rightful.importers.sources.growing_files import WAITS, Lines
+from rightful.importers.sources.text_files import Found
 from rightful.ledger import Ledger
-from rightful.producers.fields import digest
-from rightful.producers.gptme.conversation import Gptme
-from rightful.producers.importing.files import Found
-from rightful.producers.importing.growing import WAITS, Lines
-from rightful.producers.importing.readers import Origin
 
 FOX = "2026-08-01-running-blue-fox"
 QUOTE = "/home/dev/my.proj/lessons/tools/quote-paths.md"

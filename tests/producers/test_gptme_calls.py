@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rightful import limits
-from rightful.producers.gptme.calls import TOOLS, Call, calls_in
+from rightful.importers.gptme.gptme_calls import TOOLS, Call, calls_in
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from tests.producers.growing import import_once
 from tests.producers.test_gptme import lessons, zone  # noqa: F401 - the machine's time is UTC
 
 from rightful.events import DataRecorded, HistoryPopped
+from rightful.importers.gptme.conversation import Gptme
 from rightful.ledger import Ledger
-from rightful.producers.gptme.conversation import Gptme
 
 A, B, C, D = (said(n, "user", text) for n, text in enumerate("abcd", 1))
 CALL = said(5, "assistant", '@shell(c1): {"command": "ls"}')

@@ -8,8 +8,8 @@ import pytest
 from tests.producers.conftest import Importer
 from tests.producers.test_gptme import arms, header, lessons, write
 
+from rightful.importers.gptme.lesson_messages import lessons_in
 from rightful.ledger import Ledger
-from rightful.producers.gptme.lessons import lessons_in
 
 
 @pytest.fixture

@@ -11,14 +11,17 @@ from tests.producers.growing import STEPS, Rows, dying, import_once, put, rows_o
 from tests.producers.test_gptme import zone  # noqa: F401 - the machine's time is UTC
 
 from rightful import ledger as app
-from rightful.producers.gptme.conversation import Gptme
-from rightful.producers.gptme.receipts import GptmeReceipts
-from rightful.producers.importing.growing import WAITS
+from rightful.importers.gptme.conversation import Gptme
+from rightful.importers.gptme_records.receipts import GptmeReceipts
+from rightful.importers.sources.growing_files import WAITS
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "gptme"
 FOX = SAMPLES / "logs" / "2026-08-01-running-blue-fox"
 RECEIPTS = (SAMPLES / "receipts.jsonl").read_bytes()
-KIND, RECEIPTS_KIND = "rightful.producers.gptme.conversation:Gptme", "rightful.producers.gptme.receipts:GptmeReceipts"
+KIND, RECEIPTS_KIND = (
+    "rightful.importers.gptme.conversation:Gptme",
+    "rightful.importers.gptme_records.receipts:GptmeReceipts",
+)
 
 
 def lines(*rows: object) -> bytes:

@@ -16,15 +16,15 @@ from tests.producers.test_gptme import lessons, zone  # noqa: F401 - the machine
 
 from rightful.errors import InvalidEventError
 from rightful.events import HistoryPopped
+from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+from rightful.importers.engine.formats import End, Origin
+from rightful.importers.engine.loop import Import
+from rightful.importers.gptme import neighbour_files as gptme_beside
+from rightful.importers.gptme.conversation import Gptme
+from rightful.importers.sources.growing_files import Lines
+from rightful.importers.sources.text_files import Found, Problem
+from rightful.importers.sources.watch import Watch
 from rightful.ledger import Ledger
-from rightful.producers.gptme import beside as gptme_beside
-from rightful.producers.gptme.conversation import Gptme
-from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
-from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.growing import Lines
-from rightful.producers.importing.loop import Import
-from rightful.producers.importing.readers import End, Origin
-from rightful.producers.importing.watching import Watch
 
 A, B, C, D = (said(n, "user", text) for n, text in enumerate("abcd", 1))
 CALL = said(5, "assistant", '@shell(c1): {"command": "ls"}')

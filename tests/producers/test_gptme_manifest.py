@@ -12,8 +12,8 @@ from tests.producers.conftest import KINDS, Importer, said
 from rightful import limits
 from rightful.events import ToolCallSnapshotted, ToolResultSnapshotted
 from rightful.identity import composite_key, event_id
+from rightful.importers.gptme_records.manifest import GptmeManifest, hash_of
 from rightful.ledger import Ledger
-from rightful.producers.gptme.manifest import GptmeManifest, hash_of
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "manifest"
 SESSION = "workspace:41c2@2026-08-01T10:15:01.123456+00:00"

@@ -25,10 +25,10 @@ from rightful.events import (
     UsageRecorded,
 )
 from rightful.identity import composite_key, event_id
+from rightful.importers.engine.loop import import_paths
+from rightful.importers.gptme.conversation import Gptme
+from rightful.importers.shared.foreign_fields import digest
 from rightful.ledger import Ledger
-from rightful.producers.fields import digest
-from rightful.producers.gptme.conversation import Gptme
-from rightful.producers.importing.loop import import_paths
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "gptme" / "logs"
 FOX = "2026-08-01-running-blue-fox"

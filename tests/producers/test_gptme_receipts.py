@@ -10,10 +10,10 @@ from tests.producers.conftest import KINDS, Importer, said
 
 from rightful.events import ToolCallSnapshotted
 from rightful.identity import composite_key, event_id
+from rightful.importers.gptme_records.manifest import hash_of
+from rightful.importers.gptme_records.receipts import GptmeReceipts, ReceiptsReader
+from rightful.importers.sources.text_files import Found
 from rightful.ledger import Ledger
-from rightful.producers.gptme.manifest import hash_of
-from rightful.producers.gptme.receipts import GptmeReceipts, ReceiptsReader
-from rightful.producers.importing.files import Found
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "gptme" / "receipts.jsonl"
 BEGAN = datetime(2026, 8, 1, 10, 15, 1, tzinfo=UTC)

@@ -12,8 +12,8 @@ from tests.producers.growing import import_once
 from tests.producers.test_gptme import header, lessons, zone  # noqa: F401 - the machine's time is UTC
 
 from rightful.events import ExposureRecorded, HistoryCompacted
+from rightful.importers.gptme.conversation import Gptme
 from rightful.ledger import Ledger
-from rightful.producers.gptme.conversation import Gptme
 
 SYS, A, B, C, D, E = (said(n, "user", text) for n, text in enumerate(["sys", *"abcde"], 1))
 CALL = said(7, "assistant", '@shell(c1): {"command": "ls"}')
@@ -171,8 +171,8 @@ def test_a_view_without_its_conversation_is_taken_as_it_is(ledger: Ledger, impor
 def test_a_message_that_the_conversation_got_meanwhile_is_no_part_of_the_view_alone(
     ledger: Ledger, folder: Path
 ) -> None:
-    from rightful.producers.importing.files import Found
-    from rightful.producers.importing.readers import Origin
+    from rightful.importers.engine.formats import Origin
+    from rightful.importers.sources.text_files import Found
 
     main_of(folder, SYS, A)
     reader = Gptme().reader(Origin(str(folder / "views" / "compacted-001.jsonl"), 0))

@@ -10,9 +10,9 @@ from tests.producers.conftest import Importer
 from tests.producers.reading_lines import MTIME, SAMPLES, Row, data_of, id_of, notes, of, told, written
 
 from rightful.errors import InvalidEventError
+from rightful.importers.engine.formats import Origin
+from rightful.importers.grok.grok_stream import Grok
 from rightful.ledger import Ledger
-from rightful.producers.grok.stream import Grok
-from rightful.producers.importing.readers import Origin
 
 PATH = "/state/sessions/grok-trajectories/41c2.jsonl"
 MESSAGE, THOUGHT, CALL, RESULT, USAGE = (

@@ -11,10 +11,10 @@ from tests.producers.conftest import Importer
 
 from rightful.errors import InvalidEventError
 from rightful.events import SessionStarted
+from rightful.importers.engine.formats import Origin
+from rightful.importers.grok.grok_stream import Grok
+from rightful.importers.sources.text_files import Found
 from rightful.ledger import Ledger
-from rightful.producers.grok.stream import Grok
-from rightful.producers.importing.files import Found
-from rightful.producers.importing.readers import Origin
 
 ID = "019f75d0-ebe1-7db0-a59a-60af9ffa9e71"
 CALL = {"id": "call_1", "name": "run_terminal_cmd", "arguments": '{"command":"ls"}'}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rightful import content, limits
 from rightful.errors import InvalidEventError
-from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.growing import WAITS, Lines, Place, _certain
+from rightful.importers.sources.growing_files import WAITS, Lines, Place, _certain
+from rightful.importers.sources.text_files import Found, Problem
 
 TORN = Problem(1, WAITS, lost=False)
 

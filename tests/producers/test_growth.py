@@ -12,13 +12,13 @@ from tests.producers.conftest import GOLDEN
 from tests.producers.diary import Diary, Draft
 from tests.producers.growing import import_once, put, rows_of, same_after_kills, same_by_cuts, same_by_prefixes
 
+from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+from rightful.importers.engine.loop import Kind, import_paths
+from rightful.importers.lesson_hook.artifacts import LessonHook
+from rightful.importers.session_records import SessionRecords
+from rightful.importers.sources.growing_files import WAITS
+from rightful.importers.sources.text_files import Problem
 from rightful.ledger import Ledger
-from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
-from rightful.producers.importing.files import Problem
-from rightful.producers.importing.growing import WAITS
-from rightful.producers.importing.loop import Kind, import_paths
-from rightful.producers.lesson_hook.artifacts import LessonHook
-from rightful.producers.session_records import SessionRecords
 
 ODD = (
     b'\xef\xbb\xbf{"say":"a"}\n{"say":"\xc3\xa9"}{"say":"b","twice":true}\n\nno json\n{"say":"torn{"say":"c"}\r\n'

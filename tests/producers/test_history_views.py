@@ -19,8 +19,8 @@ from tests.producers import claude_lines, codex_lines, copilot_lines
 from tests.producers.reading_lines import Row, id_of, of
 
 from rightful.histories.service import Histories
+from rightful.importers.shared.record_parts import ITEMS
 from rightful.log.log import Log
-from rightful.producers.telling.parts import ITEMS
 
 Item = tuple[str, int]
 Made = tuple[list[Any], list[Any]]

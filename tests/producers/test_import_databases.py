@@ -10,11 +10,11 @@ from tests.producers.sdk_databases import execute, put, shown, user
 from tests.producers.test_sqlite import HOLDER, WRITER, Other
 from tests.producers.test_watching import Script
 
+from rightful.importers.engine.loop import Import
+from rightful.importers.sources import sqlite_import
+from rightful.importers.sources.sqlite_import import PIPED
+from rightful.importers.sources.watch import Watch
 from rightful.ledger import Ledger
-from rightful.producers.importing import databases
-from rightful.producers.importing.databases import PIPED
-from rightful.producers.importing.loop import Import
-from rightful.producers.importing.watching import Watch
 
 JSON = '{"type": "session_meta"}\n'
 
@@ -71,7 +71,7 @@ def test_a_database_of_another_program_is_neither_copied_nor_waited_for(
     def copied(_: str) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(databases, "copied", copied)
+    monkeypatch.setattr(sqlite_import, "copied", copied)
     [report] = imported("auto", path)
     if other is not None:
         other.kill()

@@ -13,8 +13,8 @@ from tests.producers.conftest import KINDS, Importer, said
 
 from rightful import limits
 from rightful.errors import BusyError
+from rightful.importers.engine.loop import import_paths
 from rightful.ledger import Ledger
-from rightful.producers.importing.loop import import_paths
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "samples"
 RECORD = {"session_id": "s", "start_time": "2026-08-01T10:00:00Z", "trajectory_grade": 0.5}

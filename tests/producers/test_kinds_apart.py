@@ -12,12 +12,12 @@ from tests.producers.reading_lines import SAMPLES
 from tests.producers.test_outside_inputs import OUTSIDE
 
 from rightful.cli.import_ import AUTO, KINDS, kinds
+from rightful.importers.claude_code.claude_transcript import ClaudeCode
+from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+from rightful.importers.engine.file_report import FileReport
+from rightful.importers.engine.loop import Import
+from rightful.importers.sources.text_files import Found, objects_of
 from rightful.ledger import Ledger
-from rightful.producers.claude_code.transcript import ClaudeCode
-from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
-from rightful.producers.importing.files import Found, objects_of
-from rightful.producers.importing.loop import Import
-from rightful.producers.importing.reports import FileReport
 
 EXPECTED = {
     "claude": "claude-code",

@@ -11,9 +11,9 @@ from tests.producers.conftest import Importer, said
 from rightful.events import ExposureRecorded, SessionEnded
 from rightful.field_types import ArmShown
 from rightful.identity import composite_key, event_id
+from rightful.importers.lesson_hook import lesson_lines as lesson_events
+from rightful.importers.shared.foreign_fields import digest
 from rightful.ledger import Ledger
-from rightful.producers.fields import digest
-from rightful.producers.lesson_hook import lines as lesson_events
 
 START = "2026-08-01T10:00:00+00:00"
 W = f"workspace:7c1d@{START}"

@@ -19,10 +19,10 @@ from tests.producers.conftest import KINDS, MTIME_S
 from tests.producers.made_conversations import CALL, OUTPUT, ROWS, Made
 
 from rightful.histories.service import Histories
+from rightful.importers.engine.checkpoints import Checkpoints
+from rightful.importers.engine.loop import import_paths
 from rightful.log.log import Log
 from rightful.log.rows import Stored
-from rightful.producers.importing.checkpoints import Checkpoints
-from rightful.producers.importing.loop import import_paths
 from rightful.projections.transcripts import fold
 from rightful.projections.transcripts.covered_entries import Covering
 from rightful.projections.transcripts.session_facts import Gathered

@@ -13,8 +13,8 @@ import pytest
 
 from rightful import content, limits
 from rightful.errors import InvalidEventError
-from rightful.producers.importing.files import Problem
-from rightful.producers.importing.growing import Lines
+from rightful.importers.sources.growing_files import Lines
+from rightful.importers.sources.text_files import Problem
 
 ROOT = Path(__file__).parents[2]
 

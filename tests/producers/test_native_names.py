@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rightful.producers.native_names import native_name
+from rightful.importers.shared.native_names import native_name
 
 CC = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 UUID = "019fbcd1-e4a0-7bdc-9da7-2ed83980ed9b"

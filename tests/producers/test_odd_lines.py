@@ -19,8 +19,8 @@ from tests.producers.reading_lines import SAMPLES, Row
 
 from rightful.encoding import wire
 from rightful.errors import InvalidEventError
-from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.readers import End, Origin
+from rightful.importers.engine.formats import End, Origin
+from rightful.importers.sources.text_files import Found, Problem
 
 ODD: list[Any] = [
     None,
@@ -50,7 +50,10 @@ ODD += [
 ]
 ODD += ['{"a":1}', "{", "unknown", "9999-12-31T23:59:59Z", {"type": ["text"]}, [{"type": {}, "text": "a"}]]
 
-CLAUDE, GPTME = "rightful.producers.claude_code.transcript:ClaudeCode", "rightful.producers.gptme.conversation:Gptme"
+CLAUDE, GPTME = (
+    "rightful.importers.claude_code.claude_transcript:ClaudeCode",
+    "rightful.importers.gptme.conversation:Gptme",
+)
 FOX = SAMPLES / "gptme" / "logs" / "2026-08-01-running-blue-fox"
 READ: dict[str, tuple[str, Path]] = {
     "stream log": (CLAUDE, SAMPLES / "tmp" / "cc-session-20260801-1015.log"),
@@ -59,7 +62,7 @@ READ: dict[str, tuple[str, Path]] = {
     "branch": (GPTME, FOX / "branches" / "main-undo-0.jsonl"),
     "view": (GPTME, FOX / "views" / "compacted-001.jsonl"),
     "labels": (GPTME, FOX / "conv-checkpoints.jsonl"),
-    "receipts": ("rightful.producers.gptme.receipts:GptmeReceipts", SAMPLES / "gptme" / "receipts.jsonl"),
+    "receipts": ("rightful.importers.gptme_records.receipts:GptmeReceipts", SAMPLES / "gptme" / "receipts.jsonl"),
 }
 MADE = test_transcripts_growth.FILES | {
     "claude-code": (CLAUDE, test_claude_code_growth.NAME, test_claude_code_growth.everything())

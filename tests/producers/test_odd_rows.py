@@ -15,10 +15,10 @@ from tests.producers.conftest import KINDS, Importer
 
 from rightful.encoding import wire
 from rightful.errors import InvalidEventError
-from rightful.producers.bandits.state import BanditState
-from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.foreign import described
-from rightful.producers.importing.loop import End, Kind, Origin
+from rightful.importers.bandits.bandit_state import BanditState
+from rightful.importers.engine.loop import End, Kind, Origin
+from rightful.importers.engine.other_tools import described
+from rightful.importers.sources.text_files import Found, Problem
 
 BEFORE, BEHIND = "0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"
 GOOD = {"session_id": "good", "start_time": "2026-08-01T10:00:00Z", "trajectory_grade": 0.5}

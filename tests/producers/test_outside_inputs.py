@@ -20,10 +20,10 @@ from tests.producers.conftest import KINDS, Importer
 
 from rightful.cli.told import is_visible
 from rightful.events import SessionStarted
+from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+from rightful.importers.engine.loop import import_paths
 from rightful.ledger import Ledger
 from rightful.policies import policy_of
-from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
-from rightful.producers.importing.loop import import_paths
 from rightful.projections.transcripts.entries import Entry, Transcript
 from rightful.reports.coverage import days_of, ground_of
 from rightful.reports.sessions import sessions

@@ -11,11 +11,11 @@ from tests.producers.growing import put
 from tests.producers.test_growth import lines
 
 from rightful import limits
+from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+from rightful.importers.engine.file_report import FileReport
+from rightful.importers.engine.loop import Kind, import_paths
+from rightful.importers.session_records import SessionRecords
 from rightful.ledger import Ledger
-from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
-from rightful.producers.importing.loop import Kind, import_paths
-from rightful.producers.importing.reports import FileReport
-from rightful.producers.session_records import SessionRecords
 
 LINE = {"ts": 5.0, "session_id": "s", "lessons": [{"path": "x.md"}], "tool_seq": []}
 FOREIGN, TORN = json.dumps({"a": 1}), '{"torn": '

@@ -16,18 +16,18 @@ from tests.producers.conftest import KINDS, MTIME_S
 
 from rightful import ledger as app
 from rightful import limits
+from rightful.importers.codex.rollout import Codex
+from rightful.importers.engine import checkpoints
+from rightful.importers.engine.checkpoints import FOLDER, Checkpoints, Reading
+from rightful.importers.engine.file_report import FileReport
+from rightful.importers.engine.formats import GrowingKind, GrowingReader, Origin, Wire, is_growing
+from rightful.importers.engine.loop import import_paths
+from rightful.importers.engine.one_file import Run
+from rightful.importers.engine.renewal import Ranges
+from rightful.importers.sources.text_files import Found, Problem, opened
 from rightful.ledger import Ledger
 from rightful.log.rows import Receipt
 from rightful.log.withdrawals import in_force, withdrawal_of
-from rightful.producers.codex.rollout import Codex
-from rightful.producers.importing import checkpoints
-from rightful.producers.importing.checkpoints import FOLDER, Checkpoints, Reading
-from rightful.producers.importing.files import Found, Problem, opened
-from rightful.producers.importing.loop import import_paths
-from rightful.producers.importing.readers import GrowingKind, GrowingReader, Origin, Wire, is_growing
-from rightful.producers.importing.renewal import Ranges
-from rightful.producers.importing.reports import FileReport
-from rightful.producers.importing.run import Run
 
 OUTSIDE = Path(__file__).parents[1] / "outside"
 READER_1 = Path(__file__).parents[1] / "golden" / "reader-1"

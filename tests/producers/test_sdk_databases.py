@@ -20,10 +20,10 @@ from tests.producers.conftest import Importer
 from tests.producers.sdk_databases import PRODUCER, everything, execute, items, name, put, said, shown, types, user
 
 from rightful import ledger as app
+from rightful.importers.engine.loop import import_paths
+from rightful.importers.openai_agents.sdk_databases import OpenAIAgents
 from rightful.ledger import Ledger
 from rightful.log.log import Log
-from rightful.producers.importing.loop import import_paths
-from rightful.producers.openai_agents_files.kind import OpenAIAgents
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "42 😀 \u2028 \u0000"}
@@ -319,8 +319,8 @@ def test_the_sdk_is_not_needed(path: Path, tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from rightful import ledger as app, limits
-from rightful.producers.importing.loop import import_paths
-from rightful.producers.openai_agents_files.kind import OpenAIAgents
+from rightful.importers.engine.loop import import_paths
+from rightful.importers.openai_agents.sdk_databases import OpenAIAgents
 
 limits.IMPORT_EVENTS = 2
 with app.open(sys.argv[1]) as ledger:

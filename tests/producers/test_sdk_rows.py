@@ -17,8 +17,8 @@ from tests.producers.conftest import Importer
 from tests.producers.sdk_databases import execute, items, name, put, shown, user
 
 from rightful import limits
+from rightful.importers.openai_agents.sdk_tables import message_of, stores_of
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents_files.tables import message_of, stores_of
 
 ROW = "INSERT INTO agent_messages (session_id, message_data, created_at) VALUES ('s', ?, ?)"
 TIMES = "TIMESTAMP DEFAULT (CURRENT_TIMESTAMP) NOT NULL"

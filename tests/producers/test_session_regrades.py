@@ -18,8 +18,8 @@ from tests.producers.conftest import KINDS, Importer, said
 from tests.producers.test_session_records import grades, row, write
 
 from rightful import ledger as app
+from rightful.importers.engine.loop import import_paths
 from rightful.ledger import Ledger
-from rightful.producers.importing.loop import import_paths
 
 OLDER = (
     "note: grades of an older copy, which were not imported, since the ledger has a later grade of the same session "

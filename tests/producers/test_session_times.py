@@ -16,8 +16,8 @@ from tests.producers.test_session_records import CC, TIMELESS, grades, row, writ
 
 from rightful.events import ExposureRecorded, GradeRecorded, SessionEnded, SessionStarted
 from rightful.events.base import Event
+from rightful.importers.shared.foreign_fields import digest, key_of
 from rightful.ledger import Ledger
-from rightful.producers.fields import digest, key_of
 
 BEYOND = "- at `$.start_time`; with `duration_seconds` it gives no end that an event may have"
 

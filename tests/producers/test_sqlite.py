@@ -22,9 +22,9 @@ from tests.producers.sdk_databases import execute, items, put, shown, user
 
 from rightful import limits
 from rightful.errors import InvalidEventError
+from rightful.importers.engine.formats import NotYetError
+from rightful.importers.sources import sqlite_databases
 from rightful.ledger import Ledger
-from rightful.producers.importing import sqlite
-from rightful.producers.importing.readers import NotYetError
 
 WRITER = """
 import asyncio, json, sys
@@ -179,10 +179,10 @@ def test_a_database_that_is_locked_is_a_problem_that_says_so_and_is_tried_again(
     execute(path, "PRAGMA journal_mode = DELETE")
     holder = Other(HOLDER, path, "BEGIN EXCLUSIVE")
     holder.wait()
-    with pytest.raises(NotYetError), sqlite.copied(str(path), timeout_s=0):
+    with pytest.raises(NotYetError), sqlite_databases.copied(str(path), timeout_s=0):
         raise AssertionError
-    copied = sqlite.copied
-    monkeypatch.setattr("rightful.producers.importing.databases.copied", lambda one: copied(one, timeout_s=0))
+    copied = sqlite_databases.copied
+    monkeypatch.setattr("rightful.importers.sources.sqlite_import.copied", lambda one: copied(one, timeout_s=0))
 
     [locked] = imported("openai-agents", path)
     holder.kill()
@@ -201,7 +201,7 @@ def test_a_database_that_changes_while_it_is_copied_is_copied_again(
 ) -> None:
     """Pages of two moments may look like damage, which is told only where nothing changed."""
     put(path, user("a"))
-    back_up, left = sqlite._backed_up, [1]
+    back_up, left = sqlite_databases._backed_up, [1]
 
     def changing(*words: Any) -> None:
         back_up(*words)
@@ -210,21 +210,21 @@ def test_a_database_that_changes_while_it_is_copied_is_copied_again(
             if is_torn:
                 raise sqlite3.DatabaseError("database disk image is malformed")
 
-    monkeypatch.setattr(sqlite, "_backed_up", changing)
-    with sqlite.copied(str(path)) as connection:
+    monkeypatch.setattr(sqlite_databases, "_backed_up", changing)
+    with sqlite_databases.copied(str(path)) as connection:
         assert connection.execute("SELECT count(*) FROM agent_messages").fetchone() == (2,)
 
 
 def test_a_database_that_changes_all_the_time_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(path, user("a"))
-    back_up = sqlite._backed_up
+    back_up = sqlite_databases._backed_up
 
     def changing(*words: Any) -> None:
         back_up(*words)
         put(path, user("b"))
 
-    monkeypatch.setattr(sqlite, "_backed_up", changing)
-    with pytest.raises(NotYetError, match="changed all the time"), sqlite.copied(str(path)):
+    monkeypatch.setattr(sqlite_databases, "_backed_up", changing)
+    with pytest.raises(NotYetError, match="changed all the time"), sqlite_databases.copied(str(path)):
         raise AssertionError
 
 
@@ -243,7 +243,7 @@ def test_a_reader_that_is_killed_leaves_no_copy_behind(
     put(tmp_path / "closed.db", user("x" * 4_000_000))
 
     for one in (path, tmp_path / "left" / "sessions.db", tmp_path / "closed.db"):
-        with sqlite.copied(str(one)) as copy:
+        with sqlite_databases.copied(str(one)) as copy:
             assert list(folder.iterdir()) == []
             assert copy.execute("SELECT count(*), sum(length(message_data)) > 4000000 FROM agent_messages").fetchone()
 
@@ -254,8 +254,8 @@ def test_a_full_disk_of_temporary_files_is_said(path: Path, monkeypatch: pytest.
     def full(*words: Any) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(sqlite, "_backed_up", full)
-    with pytest.raises(InvalidEventError, match="no space for a copy of it"), sqlite.copied(str(path)):
+    monkeypatch.setattr(sqlite_databases, "_backed_up", full)
+    with pytest.raises(InvalidEventError, match="no space for a copy of it"), sqlite_databases.copied(str(path)):
         raise AssertionError
 
 
@@ -300,12 +300,15 @@ def test_a_database_in_which_another_has_begun_to_write_is_read_as_it_was(path: 
     put(path, user("a"))
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        with sqlite.copied(str(path), timeout_s=0) as copy:
+        with sqlite_databases.copied(str(path), timeout_s=0) as copy:
             assert copy.execute("SELECT count(*) FROM agent_messages").fetchone() == (1,)
 
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
-    path.write_bytes(sqlite.HEADER + b"nonsense" * 100)
-    with pytest.raises(InvalidEventError, match="SQLite cannot read it"), sqlite.copied(str(path)) as connection:
+    path.write_bytes(sqlite_databases.HEADER + b"nonsense" * 100)
+    with (
+        pytest.raises(InvalidEventError, match="SQLite cannot read it"),
+        sqlite_databases.copied(str(path)) as connection,
+    ):
         connection.execute("SELECT * FROM sqlite_master")

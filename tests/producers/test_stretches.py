@@ -18,13 +18,13 @@ from tests.producers.codex_lines import v7
 from tests.producers.reading_lines import read_by
 
 from rightful import ledger as app
+from rightful.importers.claude_code.claude_transcript import ClaudeCode
+from rightful.importers.codex.rollout import Codex
+from rightful.importers.copilot.copilot_session import Copilot
+from rightful.importers.engine.formats import Kind, Origin
+from rightful.importers.grok.grok_stream import Grok
+from rightful.importers.sources.text_files import Problem
 from rightful.ledger import Ledger
-from rightful.producers.claude_code.transcript import ClaudeCode
-from rightful.producers.codex.rollout import Codex
-from rightful.producers.copilot.session import Copilot
-from rightful.producers.grok.stream import Grok
-from rightful.producers.importing.files import Problem
-from rightful.producers.importing.readers import Kind, Origin
 
 CASES = range(cases("RIGHTFUL_CASES", 20))
 MTIME_US = 1_785_600_000_000_000

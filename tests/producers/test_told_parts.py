@@ -6,9 +6,9 @@ import pytest
 
 from rightful import limits
 from rightful.errors import InvalidEventError
-from rightful.producers.telling.parts import numbers, without, word
-from rightful.producers.telling.streamed import Streamed
-from rightful.producers.telling.times import LineTimes
+from rightful.importers.shared.line_times import LineTimes
+from rightful.importers.shared.record_parts import numbers, without, word
+from rightful.importers.shared.streamed_texts import Streamed
 
 
 def test_a_word_is_a_text_that_an_event_can_hold() -> None:

@@ -14,9 +14,9 @@ from tests.producers.reading_lines import SAMPLES, written
 pytestmark = pytest.mark.slow
 
 CODEX, COPILOT, GROK = (
-    "rightful.producers.codex.rollout:Codex",
-    "rightful.producers.copilot.session:Copilot",
-    "rightful.producers.grok.stream:Grok",
+    "rightful.importers.codex.rollout:Codex",
+    "rightful.importers.copilot.copilot_session:Copilot",
+    "rightful.importers.grok.grok_stream:Grok",
 )
 STREAM = "grok-trajectories/41c2.jsonl"
 FORK = "rollout-2026-08-01T12-15-00-019fbd3f-c1a0-7c4d-881b-c6bee1919a76.jsonl"

@@ -16,13 +16,13 @@ from tests.producers.test_growth import lines, said
 
 from rightful import limits
 from rightful.errors import BusyError
+from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+from rightful.importers.engine.file_report import FileReport
+from rightful.importers.engine.loop import Import
+from rightful.importers.session_records import SessionRecords
+from rightful.importers.sources.file_watcher import Watcher
+from rightful.importers.sources.watch import Watch
 from rightful.ledger import Ledger
-from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
-from rightful.producers.importing.loop import Import
-from rightful.producers.importing.reports import FileReport
-from rightful.producers.importing.watcher import Watcher
-from rightful.producers.importing.watching import Watch
-from rightful.producers.session_records import SessionRecords
 
 Step = Callable[[], set[str]]
 

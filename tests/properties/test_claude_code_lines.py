@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from rightful.encoding import wire
 from rightful.errors import InvalidEventError
-from rightful.producers.claude_code.transcript import ClaudeCode
-from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.readers import Origin
+from rightful.importers.claude_code.claude_transcript import ClaudeCode
+from rightful.importers.engine.formats import Origin
+from rightful.importers.sources.text_files import Found, Problem
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 FILES = [*SAMPLES.glob("claude/**/*.json*"), *SAMPLES.glob("tmp/cc-session-2*.log")]

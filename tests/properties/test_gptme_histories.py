@@ -17,8 +17,8 @@ from tests.producers.gptme_files import SESSION, Message, event, history, said, 
 from tests.producers.growing import import_once
 
 from rightful import ledger as app
+from rightful.importers.gptme.conversation import Gptme
 from rightful.ledger import Ledger
-from rightful.producers.gptme.conversation import Gptme
 
 OPS = st.lists(
     st.one_of(

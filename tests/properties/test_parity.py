@@ -15,9 +15,9 @@ from tests.bandit import Arm, Bandit, Context
 from tests.ledger.memory import MemoryRecorder
 
 from rightful import times
+from rightful.importers.bandits.updater_calls import BanditCalls
 from rightful.log.log import Log
 from rightful.policies import PRESETS
-from rightful.producers.bandits.calls import BanditCalls
 from rightful.projections.arithmetic.sums import Key
 from rightful.projections.arithmetic.tallies import tallies
 from rightful.projections.credit.posteriors import Posterior

@@ -16,9 +16,9 @@ from tests.reports.recording import TWO, S, ask, best, state
 
 from rightful.cli.recorded import verdict
 from rightful.errors import UsageError
+from rightful.importers.bandits.updater_calls import BanditCalls
 from rightful.log.log import Log
 from rightful.policies import policy_of
-from rightful.producers.bandits.calls import BanditCalls
 from rightful.projections.projected import Projected
 from rightful.reports.recorded import Verdict, as_dict, compared
 from rightful.reports.state_files import state_of

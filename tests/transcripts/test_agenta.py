@@ -14,8 +14,8 @@ from tests.transcripts.folding import conversation
 from tests.transcripts.sequences import CASES, NAME, Case, bodies, shuffled
 
 import rightful
-from rightful.producers.agenta.records import Agenta
-from rightful.producers.importing.loop import import_paths
+from rightful.importers.agenta.agenta_records import Agenta
+from rightful.importers.engine.loop import import_paths
 from rightful.projections.transcripts import agenta_readers
 
 EACH = pytest.mark.parametrize("case", CASES, ids=[case.number for case in CASES])

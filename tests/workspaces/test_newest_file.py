@@ -12,11 +12,11 @@ from tests.amounts import cases
 from tests.ledger.memory import MemoryRecorder
 from tests.workspaces.acted import Acted, Workspace, copy_changes_times, random_plan
 
+from rightful.importers.engine.loop import import_paths
+from rightful.importers.lesson_hook.artifacts import LessonHook
+from rightful.importers.session_records import SessionRecords
 from rightful.log.log import Log
 from rightful.policies import policy_of
-from rightful.producers.importing.loop import import_paths
-from rightful.producers.lesson_hook.artifacts import LessonHook
-from rightful.producers.session_records import SessionRecords
 from rightful.projections.projected import Projected
 from rightful.reports.audit import Audit, audit
 

@@ -19,7 +19,7 @@ from rightful.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.producers.importing.reports import FileReport
+    from rightful.importers.engine.file_report import FileReport
 
 _CLASSES = (
     ("conflict", "conflict"),
@@ -73,8 +73,8 @@ def classify(args: argparse.Namespace) -> int:
 
 def _reports(args: argparse.Namespace) -> Iterator[FileReport]:
     from rightful import ledger as app
-    from rightful.producers.agenta.records import Agenta
-    from rightful.producers.importing.loop import STDIN, import_paths
+    from rightful.importers.agenta.agenta_records import Agenta
+    from rightful.importers.engine.loop import STDIN, import_paths
 
     stdin = common.stdin() if STDIN in args.paths else io.BytesIO()
     with (

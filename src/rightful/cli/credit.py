@@ -25,10 +25,10 @@ from rightful.errors import LedgerNotFoundError, RightfulError, UsageError
 if TYPE_CHECKING:
     import argparse
 
+    from rightful.importers.shared.grade_numbers import Said
     from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
     from rightful.producers.credit import Asked, Exposure, Records
-    from rightful.producers.sequences import Said
     from rightful.reports.backfill.apply import Done
     from rightful.reports.backfill.planning import Asked as Target
     from rightful.reports.backfill.plans import Plan
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _said(args: argparse.Namespace, asked: Asked, records: Records) -> Said:
     """Return the grade that was given, or that the session records hold."""
-    from rightful.producers.sequences import Said
+    from rightful.importers.shared.grade_numbers import Said
 
     if args.grade is not None and not (math.isfinite(args.grade) and 0.0 <= args.grade <= 1.0):
         raise UsageError(f"--grade {args.grade} is no reward from 0 to 1; nothing was credited. Give one.")

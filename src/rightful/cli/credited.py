@@ -15,9 +15,9 @@ from rightful.reports.explain.grades import verdict_of
 from rightful.reports.explain.words import bin_name
 
 if TYPE_CHECKING:
+    from rightful.importers.shared.grade_numbers import Said
     from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
-    from rightful.producers.sequences import Said
     from rightful.projections.facts.facts import Facts
     from rightful.reports.explain.case import Case
 

@@ -27,22 +27,22 @@ from rightful.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.producers.importing.loop import Import, Kind
-    from rightful.producers.importing.reports import FileReport
+    from rightful.importers.engine.file_report import FileReport
+    from rightful.importers.engine.loop import Import, Kind
 
 KINDS = {
-    "lesson-hook": "rightful.producers.lesson_hook.artifacts:LessonHook",
-    "session-records": "rightful.producers.session_records:SessionRecords",
-    "bandit-state": "rightful.producers.bandits.state:BanditState",
-    "gptme": "rightful.producers.gptme.conversation:Gptme",
-    "claude-code": "rightful.producers.claude_code.transcript:ClaudeCode",
-    "codex": "rightful.producers.codex.rollout:Codex",
-    "copilot": "rightful.producers.copilot.session:Copilot",
-    "grok": "rightful.producers.grok.stream:Grok",
-    "openai-agents": "rightful.producers.openai_agents_files.kind:OpenAIAgents",
-    "agenta": "rightful.producers.agenta.records:Agenta",
-    "manifest": "rightful.producers.gptme.manifest:GptmeManifest",
-    "receipts": "rightful.producers.gptme.receipts:GptmeReceipts",
+    "lesson-hook": "rightful.importers.lesson_hook.artifacts:LessonHook",
+    "session-records": "rightful.importers.session_records:SessionRecords",
+    "bandit-state": "rightful.importers.bandits.bandit_state:BanditState",
+    "gptme": "rightful.importers.gptme.conversation:Gptme",
+    "claude-code": "rightful.importers.claude_code.claude_transcript:ClaudeCode",
+    "codex": "rightful.importers.codex.rollout:Codex",
+    "copilot": "rightful.importers.copilot.copilot_session:Copilot",
+    "grok": "rightful.importers.grok.grok_stream:Grok",
+    "openai-agents": "rightful.importers.openai_agents.sdk_databases:OpenAIAgents",
+    "agenta": "rightful.importers.agenta.agenta_records:Agenta",
+    "manifest": "rightful.importers.gptme_records.manifest:GptmeManifest",
+    "receipts": "rightful.importers.gptme_records.receipts:GptmeReceipts",
 }
 """Where each kind is, loaded when it is asked for."""
 
@@ -74,8 +74,8 @@ def run(args: argparse.Namespace) -> int:
     """Import all paths and answer for each file."""
     from functools import cache
 
-    from rightful.producers.importing.checkpoints import FOLDER, Checkpoints
-    from rightful.producers.importing.loop import STDIN, Import
+    from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+    from rightful.importers.engine.loop import STDIN, Import
 
     folder = import_workspace.workspace_of(args.paths) if args.kind == import_workspace.KIND else None
     if folder is not None and args.watch:
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 def _once(args: argparse.Namespace, importing: Import) -> int:
     from rightful.cli.import_progress import progress
     from rightful.cli.imported import Teller
-    from rightful.producers.importing.loop import STDIN
+    from rightful.importers.engine.loop import STDIN
 
     stdin = common.stdin() if STDIN in args.paths else io.BytesIO()
     log, teller = logs.of(args), Teller(quiet=args.json, again=args.again)
@@ -135,7 +135,7 @@ def _prefixed(args: argparse.Namespace) -> Kind:
         UsageError: Another kind was named, or the prefix cannot begin a session's name.
     """
     from rightful.identity import is_session
-    from rightful.producers.openai_agents_files.kind import OpenAIAgents
+    from rightful.importers.openai_agents.sdk_databases import OpenAIAgents
 
     if args.kind != OpenAIAgents.NAME:
         raise UsageError(

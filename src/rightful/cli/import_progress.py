@@ -98,7 +98,7 @@ def progress(paths: Iterable[str]) -> Iterator[Steps]:
 
 def sizes_of(paths: Iterable[str]) -> dict[str, int]:
     """Return the size of each file that an import of these paths will look at; bytes."""
-    from rightful.producers.importing.folders import walk
+    from rightful.importers.sources.folders import walk
 
     sizes: dict[str, int] = {}
     for path in paths:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from rightful.cli import common, logs
 from rightful.cli.imported import Teller
-from rightful.producers.importing.watcher import Watcher
-from rightful.producers.importing.watching import Watch
+from rightful.importers.sources.file_watcher import Watcher
+from rightful.importers.sources.watch import Watch
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
     from types import FrameType
 
-    from rightful.producers.importing.loop import Import
+    from rightful.importers.engine.loop import Import
 
 _ENDS = (signal.SIGINT, signal.SIGTERM)
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
-    from rightful.producers.gptme.workspace import Place
-    from rightful.producers.importing.loop import Import, Kind
-    from rightful.producers.importing.reports import FileReport
+    from rightful.importers.engine.file_report import FileReport
+    from rightful.importers.engine.loop import Import, Kind
+    from rightful.importers.gptme.gptme_workspace import Place
 
 KIND = "gptme-workspace"
 """What the command line calls it."""
@@ -54,9 +54,9 @@ def workspace_of(paths: list[str]) -> Path:
 
 def places(folder: Path) -> list[Place]:
     """Return the places of a workspace, by this process's environment."""
-    from rightful.producers.gptme import workspace
+    from rightful.importers.gptme import gptme_workspace
 
-    return workspace.places(folder, os.environ, Path.home())
+    return gptme_workspace.places(folder, os.environ, Path.home())
 
 
 def watched(folder: Path) -> list[str]:
@@ -107,7 +107,7 @@ def _show(folder: Path, found: list[Found], last: str) -> None:
     """Print the places as a table, what is wrong in their files, and the totals."""
     from rightful.cli import tables
     from rightful.cli.imported import Alike
-    from rightful.producers.importing.reports import NOTE, PASSED_OVER
+    from rightful.importers.engine.file_report import NOTE, PASSED_OVER
 
     rows = [row for item in found if (row := _row(folder, item)) is not None]
     tables.show_table({"what": "", "where": "", "files": "n", "new events": "n", "there already": "n"}, rows)

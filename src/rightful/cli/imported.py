@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from rightful.cli import common
 from rightful.errors import StorageError
-from rightful.producers.importing.reports import BEFORE, NOTE, PASSED_OVER
+from rightful.importers.engine.file_report import BEFORE, NOTE, PASSED_OVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rightful.producers.importing.files import Problem
-    from rightful.producers.importing.reports import FileReport
+    from rightful.importers.engine.file_report import FileReport
+    from rightful.importers.sources.text_files import Problem
 
 _PROBLEM = "problem: "  # in text only: there, notes and what is passed over stand beside it
 _ALIKE_COUNT = 3  # problems of one form that are told one by one

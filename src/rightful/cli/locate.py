@@ -191,7 +191,7 @@ def _kind_of(read: Rows) -> str | None:
     from itertools import islice
 
     from rightful.cli.import_ import AUTO, kinds
-    from rightful.producers.session_records import SessionRecords
+    from rightful.importers.session_records import SessionRecords
 
     own = SessionRecords()
     if any(own.recognises(row.value) or row.wanted is not None for row in read.rows):

@@ -23,9 +23,9 @@ from rightful.errors import InvalidEventError
 from rightful.events import Event
 from rightful.field_types import ArmShown, Evidence, Relation
 from rightful.identity import PRODUCER, composite_key
+from rightful.importers.shared.regrades import Grading
 from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, valid
-from rightful.producers.regrading import Grading
 
 if TYPE_CHECKING:
     from rightful.producers.turns.recorder import TurnRecorder

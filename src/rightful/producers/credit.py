@@ -28,12 +28,12 @@ from rightful.encoding import wire
 from rightful.errors import ConditionFailedError, InvalidEventError, UsageError
 from rightful.field_types import Unit, Word
 from rightful.identity import SANITISERS, event_id, split_session
-from rightful.producers.fields import digest, key_of, session_of, shaped
-from rightful.producers.importing.files import Found, Problem, objects_of, opened
-from rightful.producers.lesson_hook.artifacts import injected_of, last_pretool_us
-from rightful.producers.native_names import native_name
-from rightful.producers.sequences import Grade, Grader, Said, graded_again, graders_of
-from rightful.producers.session_records import overall, started_text
+from rightful.importers.lesson_hook.artifacts import injected_of, last_pretool_us
+from rightful.importers.session_records import overall, started_text
+from rightful.importers.shared.foreign_fields import digest, key_of, session_of, shaped
+from rightful.importers.shared.grade_numbers import Grade, Grader, Said, graded_again, graders_of
+from rightful.importers.shared.native_names import native_name
+from rightful.importers.sources.text_files import Found, Problem, objects_of, opened
 
 if TYPE_CHECKING:
     from rightful.log.log import Log

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from rightful import content
 from rightful.errors import InvalidEventError, UsageError
-from rightful.producers.bandits.documents import Opened
-from rightful.producers.bandits.state import through
+from rightful.importers.bandits.bandit_documents import Opened
+from rightful.importers.bandits.bandit_state import through
 from rightful.projections.arithmetic.sums import Key
 from rightful.reports.backfill.tool_forms import PM
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from rightful import content, limits, times
 from rightful.errors import InvalidEventError
-from rightful.producers.fields import digest, key_of, session_of
+from rightful.importers.shared.foreign_fields import digest, key_of, session_of
 
 AGENT = "claude-code"
 """What the command line calls it; the namespace of its sessions, and the harness of their starts."""

@@ -31,10 +31,10 @@ from rightful.producers.claude_hook.cursor import Known
 from rightful.producers.claude_hook.events import AGENT
 
 if TYPE_CHECKING:
+    from rightful.importers.lesson_hook.artifacts import LessonHookReader
+    from rightful.importers.sources.text_files import OpenFile
     from rightful.producers.claude_hook.cursor import Taken
     from rightful.producers.claude_hook.events import Wire
-    from rightful.producers.importing.files import OpenFile
-    from rightful.producers.lesson_hook.artifacts import LessonHookReader
 
 _PLAIN = re.compile(rb"[A-Za-z0-9._-]+\Z")  # stands in JSON as it is, whoever wrote it
 _NAME_BYTES = 255
@@ -146,7 +146,7 @@ def _workspace(start: str) -> str:
 
 
 def _of_artifact(artifact: _Artifact, raw: str, taken: Taken, most: int) -> list[Wire]:
-    from rightful.producers.importing.files import opened
+    from rightful.importers.sources.text_files import opened
 
     known = taken.get(artifact.path, Known())
     try:
@@ -233,8 +233,8 @@ def _own(data: bytes, raw: str, artifact: _Artifact, most: int) -> tuple[bytes, 
 
 
 def _reader(file: OpenFile) -> LessonHookReader:
-    from rightful.producers.importing.readers import Origin
-    from rightful.producers.lesson_hook.artifacts import LessonHookReader
+    from rightful.importers.engine.formats import Origin
+    from rightful.importers.lesson_hook.artifacts import LessonHookReader
 
     return LessonHookReader(Origin(file.path, file.mtime_us))
 
@@ -244,7 +244,7 @@ def _exposures(reader: LessonHookReader, own: bytes, raw: str) -> list[Wire]:
     import io
 
     from rightful.errors import InvalidEventError
-    from rightful.producers.importing.files import Found, objects_of
+    from rightful.importers.sources.text_files import Found, objects_of
 
     ours = {(f"{AGENT}:{raw}", False), (f"{AGENT}:{SANITISERS['hook'](raw)}", True)}
     events: list[Wire] = []

@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import msgspec
 
 from rightful import limits
+from rightful.importers.sources.text_files import Found, objects_of, opened
 from rightful.producers.finding import lines as evidence_lines
 from rightful.producers.finding.lines import Seen
-from rightful.producers.importing.files import Found, objects_of, opened
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

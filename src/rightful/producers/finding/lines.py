@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from rightful import limits, times
-from rightful.producers.importing.foreign import shape_of
+from rightful.importers.engine.other_tools import shape_of
 
 Line = Mapping[str, Any]
 

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from rightful import limits
+from rightful.importers.sources.text_files import opened
 from rightful.producers.finding import layouts
 from rightful.producers.finding.evidence import FileEvidence, evidence_of
 from rightful.producers.finding.layouts import Root
-from rightful.producers.importing.files import opened
 
 _WHOLE = frozenset({"transcript", "stream", "rollout", "events", "conversation"})
 

@@ -34,9 +34,10 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from rightful import content, times
 from rightful.errors import ConditionFailedError, UsageError
 from rightful.identity import event_id
+from rightful.importers.shared.foreign_fields import key_of
+from rightful.importers.shared.regrades import ATTEMPTS
 from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, valid
-from rightful.producers.fields import key_of
 from rightful.producers.handoffs import rows
 from rightful.producers.handoffs.facts import (
     SameRun,
@@ -45,7 +46,6 @@ from rightful.producers.handoffs.facts import (
     contradiction,
     facts_of,
 )
-from rightful.producers.regrading import ATTEMPTS
 from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 _OWN_STEP = "Give the session that this step runs in; two runs that use one name must not meet."

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from rightful.events import HandoffTaken, HandoffWritten
 from rightful.identity import event_id
+from rightful.importers.shared.foreign_fields import key_of
 from rightful.log.classify import ACCEPTED
 from rightful.log.log import Log
 from rightful.log.rows import Recorded, recorded
-from rightful.producers.fields import key_of
 from rightful.producers.handoffs.facts import Facts, recorded_facts
 
 PRODUCER = "handoff"

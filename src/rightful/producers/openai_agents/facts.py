@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agents.tracing import AgentSpanData, get_current_span
 
 from rightful import limits
-from rightful.producers.fields import is_utf8
+from rightful.importers.shared.foreign_fields import is_utf8
 
 if TYPE_CHECKING:
     from agents import RunContextWrapper

@@ -23,8 +23,8 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from rightful import limits, times
 from rightful.errors import ConditionFailedError, OutcomeUnknownError
 from rightful.events import SessionLinked, SessionStarted, TranscriptBound
+from rightful.importers.shared.foreign_fields import key_of
 from rightful.log.rows import valid
-from rightful.producers.fields import key_of
 from rightful.producers.running.run import PRODUCER, Identity
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from typing import NamedTuple
 from rightful import limits, times
 from rightful.field_types import Evidence, Relation
 from rightful.identity import is_session
+from rightful.importers.sources.text_files import opened
 from rightful.producers.finding.evidence import FileEvidence, Hashed, evidence_of, hashed, sentinel_in
 from rightful.producers.finding.layouts import pointer_of, settled
-from rightful.producers.importing.files import opened
 from rightful.producers.running.run import Own
 
 _MAIN = frozenset({"transcript", "rollout", "events", "conversation"})

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from rightful import content, limits
 from rightful.errors import DamagedRowError, InvalidEventError, StorageError
-from rightful.producers.importing.files import opened
+from rightful.importers.sources.text_files import opened
 from rightful.producers.spool.keeping import EVENTS, INPUT, Drained, append, read, set_aside_file
 
 if TYPE_CHECKING:

@@ -239,7 +239,7 @@ def read(path: str, most: int) -> bytes:
     Raises:
         OSError: It cannot be read, is longer, or is no regular file.
     """
-    from rightful.producers.importing.files import opened
+    from rightful.importers.sources.text_files import opened
 
     with opened(path, follow=False) as file:
         data = file.stream.read(most + 1)

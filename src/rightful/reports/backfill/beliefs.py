@@ -22,8 +22,8 @@ from rightful.encoding.envelope import Envelope
 from rightful.errors import InvalidEventError
 from rightful.events import BalanceOpened
 from rightful.field_types import BalanceArm, BalanceContext
+from rightful.importers.shared.foreign_fields import moment_us
 from rightful.policies import Policy
-from rightful.producers.fields import moment_us
 from rightful.projections.arithmetic.exact import scaled
 from rightful.projections.arithmetic.sums import Key, Sums, sums_of
 from rightful.projections.arithmetic.tallies import Tally, tallies

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from rightful.errors import InvalidEventError, TargetError
-from rightful.producers.bandits.state import BanditState
-from rightful.producers.importing.files import Found, Problem
-from rightful.producers.importing.loop import End, Origin
+from rightful.importers.bandits.bandit_state import BanditState
+from rightful.importers.engine.loop import End, Origin
+from rightful.importers.sources.text_files import Found, Problem
 from rightful.reports.backfill.target import sha256
 
 Wire = dict[str, Any]

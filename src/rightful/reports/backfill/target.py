@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from rightful import limits
 from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError, TargetError
-from rightful.producers.importing import files
+from rightful.importers.sources import text_files
 
 _FILE = 0o666  # less the umask: what a tool's own write gives a new file
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
@@ -108,7 +108,7 @@ def look(real: str, limit: int = limits.EVENT_BYTES) -> Seen:
         OSError: It cannot be read.
     """
     try:
-        with files.opened(real) as file:
+        with text_files.opened(real) as file:
             facts = os.fstat(file.stream.fileno())
             data = file.stream.read(limit + 1)
     except FileNotFoundError:

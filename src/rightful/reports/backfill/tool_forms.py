@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from rightful.errors import TargetError
-from rightful.producers.fields import digest
+from rightful.importers.shared.foreign_fields import digest
 
 Entry = dict[str, Any]
 

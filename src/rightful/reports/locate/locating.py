@@ -12,12 +12,12 @@ import msgspec
 from rightful import limits
 from rightful.errors import UsageError
 from rightful.identity import is_session, split_session
+from rightful.importers.session_records import NAMESPACE
 from rightful.log.log import Log
 from rightful.producers.finding import layouts, scanning
 from rightful.producers.finding.evidence import FileEvidence, hashed
 from rightful.producers.finding.layouts import Root
 from rightful.producers.finding.scanning import Scan
-from rightful.producers.session_records import NAMESPACE
 from rightful.projections import bindings
 from rightful.projections.bindings import Bindings
 from rightful.reports.locate import wanted as sessions_

@@ -14,11 +14,11 @@ from rightful import limits, times
 from rightful.errors import InvalidEventError
 from rightful.events import SessionEnded, SessionLinked, SessionStarted, SessionUnlinked
 from rightful.identity import is_session, split_session
+from rightful.importers.session_records import NAMESPACE, started_text
+from rightful.importers.shared.foreign_fields import moment_us, session_of
+from rightful.importers.shared.native_names import native_name
 from rightful.log.rows import Recorded
-from rightful.producers.fields import moment_us, session_of
-from rightful.producers.native_names import native_name
 from rightful.producers.running import run as running
-from rightful.producers.session_records import NAMESPACE, started_text
 from rightful.reports.locate.ranks import EVIDENCE, Rank
 
 TYPES = ("session.started", "session.ended", "session.linked", "session.unlinked")

@@ -1,0 +1,1 @@
+"""Importers: read the files of agent tools and append their facts."""

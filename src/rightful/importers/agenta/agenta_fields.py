@@ -1,0 +1,187 @@
+"""What a record of Agenta says, in the fields of our events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rightful import limits
+from rightful.errors import InvalidEventError
+from rightful.importers.shared.foreign_fields import below, shaped
+
+Fields = dict[str, Any]
+Attributes = Mapping[str, Any]
+
+_TRUNCATED = ("_truncated", "_original_bytes")
+_SOURCES = frozenset({None, "user", "agent"})
+
+
+class Said(NamedTuple):
+    """What a record says.
+
+    Attributes:
+        fields: The event's type and what stands in its body.
+        logical_id: The id of the call or the interaction, if it has one.
+        own_id: The field that takes the event's id, where the record has no logical id.
+        notes: What is worth knowing of it.
+    """
+
+    fields: Fields
+    logical_id: str | None = None
+    own_id: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+class _Identified(msgspec.Struct):
+    id: str | None = None
+
+
+class _Call(_Identified):
+    name: str | None = None
+
+
+class _Result(_Identified):
+    isError: bool | None = None  # noqa: N815 - the record's own name
+
+
+class _Interaction(_Identified):
+    kind: str | None = None
+
+
+class _Error(msgspec.Struct):
+    message: str | None = None
+
+
+def fields_of(kind: str, attributes: Attributes, source: str | None, *, turn: str | None, span: str | None) -> Said:
+    """Return what a record says.
+
+    Args:
+        kind: Its type.
+        attributes: The event as the runner sent it.
+        source: Who it comes from, in the record's word.
+        turn: Its turn; without one a `done` ends nothing.
+        span: The span of its turn.
+
+    Raises:
+        InvalidEventError: It has not the form of its type.
+    """
+    try:
+        said = _MAKERS.get(kind, _other)(kind, attributes) if kind != "done" or turn else _other(kind, attributes)
+    except InvalidEventError as error:
+        raise below("$.attributes", error) from None
+    fields, notes = said.fields, said.notes
+    extra = fields.pop("extra", {})
+    if fields["type"] == "message.recorded":
+        fields["role"] = "user" if source == "user" else "assistant"
+    if fields["type"] == "turn.ended" and span is not None:
+        extra["span_id"] = span
+    if source not in _SOURCES:
+        extra["source"] = source
+    if cut := {name.lstrip("_"): attributes[name] for name in _TRUNCATED if name in attributes}:
+        extra = {name: value for name, value in extra.items() if name not in _TRUNCATED} | {"truncated": cut}
+        notes = (*notes, "its store cut this record; what was cut is lost")
+    return said._replace(fields=fields | ({"extra": extra} if extra else {}), notes=notes)
+
+
+def _message(_: str, attributes: Attributes) -> Said:
+    return Said({"type": "message.recorded", "content": attributes.get("text")} | _rest(attributes, "text"))
+
+
+def _thought(_: str, attributes: Attributes) -> Said:
+    return Said({"type": "thought.recorded", "content": attributes.get("text")} | _rest(attributes, "text"))
+
+
+def _error(_: str, attributes: Attributes) -> Said:
+    message = shaped(attributes, _Error).message
+    return Said({"type": "error.recorded", "message": message} | _rest(attributes, "message"))
+
+
+def _usage(_: str, attributes: Attributes) -> Said:
+    counts = {name: value for name, value in attributes.items() if name not in {"type", *_TRUNCATED}}
+    return Said({"type": "usage.recorded", "counts": counts})
+
+
+def _call(_: str, attributes: Attributes) -> Said:
+    found = shaped(attributes, _Call)
+    fields = {"type": "tool_call.snapshotted", "name": found.name, "arguments": attributes.get("input")}
+    return _named(fields | _rest(attributes, "id", "name", "input"), "call", found.id)
+
+
+def _result(_: str, attributes: Attributes) -> Said:
+    found = shaped(attributes, _Result)
+    output, data = attributes.get("output"), attributes.get("data")
+    is_both = output is not None and data is not None
+    fields = {
+        "type": "tool_result.snapshotted",
+        "output": data if output is None else output,
+        "is_error": bool(found.isError),
+    }
+    taken = ("id", "output", "isError") if is_both else ("id", "output", "data", "isError")
+    return _named(fields | _rest(attributes, *taken), "call", found.id)
+
+
+def _requested(_: str, attributes: Attributes) -> Said:
+    return _interaction("interaction.requested", attributes)
+
+
+def _answered(_: str, attributes: Attributes) -> Said:
+    return _interaction("interaction.answered", attributes)
+
+
+def _interaction(event_type: str, attributes: Attributes) -> Said:
+    found = shaped(attributes, _Interaction)
+    fields = {"type": event_type, "kind": found.kind or None, "payload": attributes.get("payload")}
+    return _named(fields | _rest(attributes, "id", "kind", "payload"), "interaction", found.id)
+
+
+def _ended(_: str, attributes: Attributes) -> Said:
+    reason = attributes.get("stopReason")
+    if not _is_word(reason):
+        return Said({"type": "turn.ended"} | _rest(attributes))
+    return Said({"type": "turn.ended", "stop_reason": reason} | _rest(attributes, "stopReason"))
+
+
+def _data(kind: str, attributes: Attributes) -> Said:
+    name = attributes.get("name")
+    if not _is_word(name):
+        return _other(kind, attributes)
+    fields = {"type": "data.recorded", "name": name, "data": attributes.get("data")}
+    return Said(fields | _rest(attributes, "name", "data", "transient"))
+
+
+def _other(kind: str, attributes: Attributes) -> Said:
+    data = {name: value for name, value in attributes.items() if name not in {"type", *_TRUNCATED}}
+    return Said({"type": "data.recorded", "name": kind, "data": data})
+
+
+_MAKERS: dict[str, Callable[[str, Attributes], Said]] = {
+    "message": _message,
+    "thought": _thought,
+    "error": _error,
+    "usage": _usage,
+    "tool_call": _call,
+    "tool_result": _result,
+    "interaction_request": _requested,
+    "interaction_response": _answered,
+    "done": _ended,
+    "data": _data,
+}
+
+
+def _named(fields: Fields, name: str, logical: str | None) -> Said:
+    """Return a record that is known by the id of a call or an interaction."""
+    if logical:
+        return Said(fields | {name: logical}, logical)
+    return Said(fields, None, name, (f"this {fields['type'].partition('.')[0]} has no id, so it pairs with nothing",))
+
+
+def _rest(attributes: Attributes, *taken: str) -> Fields:
+    """Return what has no field of ours, as `extra`."""
+    rest = {name: value for name, value in attributes.items() if name != "type" and name not in taken}
+    return {"extra": rest}
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= limits.WORD_CHARS

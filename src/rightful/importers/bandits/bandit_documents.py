@@ -1,0 +1,309 @@
+"""What a bandit file says, taken apart into the fields of `balance.opened` and put together again.
+
+Four tools write such files (background: `agent-tool-formats` 2), and they differ in what an arm has:
+
+| form | of an arm |
+|---|---|
+| `gptme-sessions` | `arm_id`, `alpha`, `beta`, `total_selections`, `total_rewards`, `last_updated`; `contextual_arms` |
+| `lesson-path` | the same of old, with `lesson_path` in place of `arm_id` |
+| `lesson-thompson` | the same with more, such as `confounded` |
+| `hybrid-matcher` | a judge's counters `helpful`, `harmful`, `false_positive`, `noop`, or `alpha` and `beta`, or both |
+| `pm-dispatch` | `alpha`, `beta`, `total_selections` |
+
+Nothing is lost: what has no field stands in `extra`, and `document` makes the file's JSON again.
+
+| in `extra` | what |
+|---|---|
+| `form` | the form, in a word |
+| `named_by` | the key under which an arm repeats its own name, if they do |
+| `document` | the file's other keys |
+| `arms`, `contexts` | by arm (and the text of its context): its other keys; all of it where it could not be opened |
+| `absent` | by arm: keys that its form has and it has not |
+| `keys` | the text of a context where it is not that of Python's `json.dumps` |
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from rightful.content import json_type
+from rightful.errors import InvalidEventError
+from rightful.events import BalanceOpened
+from rightful.field_types import BalanceArm, BalanceContext, Context, Count, Positive
+from rightful.importers.shared.foreign_fields import is_utf8, shaped, unfit
+
+JUDGED = ("helpful", "harmful", "false_positive", "noop")
+"""A judge's counters, as gptme's hybrid matcher reads them."""
+
+ARM_KEYS = frozenset(
+    {"arm_id", "lesson_path", "alpha", "beta", "total_selections", "total_rewards", "last_updated", *JUDGED}
+)
+"""Every key of an arm that a tool is known to write."""
+
+_PLAIN = ARM_KEYS - {*JUDGED}
+_COMPUTED = ("alpha", "beta", "total_selections")
+
+Json = Any  # a JSON value as it stands in a file
+
+
+class _State(Struct):
+    alpha: Positive
+    beta: Positive
+    total_selections: Count | UnsetType = UNSET
+
+
+class Opened:
+    """What a bandit file says.
+
+    Attributes:
+        arms: The state by arm, in wire form.
+        contexts: The state by arm and context, in wire form.
+        judge: The judge's counters by arm.
+        sessions: The file's session total.
+        extra: All the rest; see above.
+        problems: What could not be opened, with its place.
+        uncounted: How many arms do not say how often they were selected.
+    """
+
+    def __init__(self, document: Mapping[str, Json]) -> None:
+        self.arms: dict[str, dict[str, Json]] = {}
+        self.contexts: list[dict[str, Json]] = []
+        self.judge: dict[str, dict[str, int]] = {}
+        self.problems: list[InvalidEventError] = []
+        self.uncounted = 0
+        self._named_by = _named_by(document)
+        self._rest: dict[str, dict[str, Json]] = {"document": {}, "arms": {}, "contexts": {}, "keys": {}, "absent": {}}
+        self.sessions = _count(document.get("total_sessions"))
+        for name, value in document.items():
+            self._take(name, value)
+        named_by = {} if self._named_by is None else {"named_by": self._named_by}
+        rest = {name: value for name, value in self._rest.items() if value}
+        self.extra: dict[str, Json] = {"form": form_of(document), **named_by, **rest}
+
+    def _take(self, name: str, value: Json) -> None:
+        match name, value:
+            case "arms", dict():
+                for arm, raw in value.items():
+                    self._arm(arm, raw)
+            case "contextual_arms", dict() if value:
+                for arm, raw in value.items():
+                    self._contexts(arm, raw)
+            case "total_sessions", int() if self.sessions is not None:
+                pass
+            case _:
+                self._rest["document"][name] = value
+                if name == "arms" or (name == "contextual_arms" and value != {}):
+                    self._cannot(f"Expected `object`, got `{json_type(value)}`", f"$.{name}")
+
+    def _cannot(self, what: str, place: str) -> None:
+        self.problems.append(InvalidEventError(what, place))
+
+    def _arm(self, arm: str, raw: Json) -> None:
+        place = f"$.arms[{arm!r}]"
+        state = judged = None
+        if (why := unfit(arm)) is not None:
+            self._cannot(why, place)
+        elif not isinstance(raw, dict):
+            self._cannot(f"Expected `object`, got `{json_type(raw)}`", place)
+        else:
+            judged = self._judged(raw, place)
+            if judged is None or "alpha" in raw or "beta" in raw:
+                state = self._state(raw, place)
+        if state is not None:
+            self.arms[arm] = state
+        if judged:
+            self.judge[arm] = judged
+        base = _as_written(arm, state, judged, self._named_by)
+        self._keep("arms", (arm,), raw, base)
+
+    def _judged(self, raw: Mapping[str, Json], place: str) -> dict[str, int] | None:
+        """Return a judge's counters; None where there are none of them, good or bad."""
+        if not any(name in raw for name in JUDGED):
+            return None
+        counters = {name: raw[name] for name in JUDGED if name in raw}
+        for name, value in counters.items():
+            if _count(value) is None:
+                self._cannot(f"Expected a count, got `{json_type(value)}`", f"{place}.{name}")
+        return {name: count for name, value in counters.items() if (count := _count(value)) is not None}
+
+    def _state(self, raw: Mapping[str, Json], place: str) -> dict[str, Json] | None:
+        for name in _COMPUTED:
+            if isinstance(number := raw.get(name), float) and not math.isfinite(number):
+                self._cannot(f"Expected a finite number, got {number}", f"{place}.{name}")
+                return None
+        try:
+            state: _State = shaped({name: _whole(value) for name, value in raw.items() if name in _COMPUTED}, _State)
+        except InvalidEventError as error:
+            self._cannot(error.what, f"{place}{error.place.removeprefix('$')}")
+            return None
+        self.uncounted += state.total_selections is UNSET
+        n = 0 if state.total_selections is UNSET else state.total_selections
+        wire: dict[str, Json] = {"alpha": state.alpha, "beta": state.beta, "n": n}
+        if (rewards := _count(raw.get("total_rewards"))) is not None:
+            wire["rewards"] = rewards
+        if isinstance(updated := raw.get("last_updated"), str) and is_utf8(updated):
+            wire["last_updated"] = updated
+        return wire
+
+    def _contexts(self, arm: str, per: Json) -> None:
+        place = f"$.contextual_arms[{arm!r}]"
+        why = unfit(arm) or (None if isinstance(per, dict) else f"Expected `object`, got `{json_type(per)}`")
+        if why is not None or not per:
+            self._rest["contexts"][arm] = per
+            if why is not None:
+                self._cannot(why, place)
+            return
+        seen: set[str] = set()
+        for text, raw in per.items():
+            self._context(arm, text, raw, f"{place}[{text!r}]", seen)
+
+    def _context(self, arm: str, text: str, raw: Json, place: str, seen: set[str]) -> None:
+        state, context = None, _context_of(text)
+        canonical = json.dumps(context)
+        if context is None:
+            self._cannot("Expected a JSON array of text or null as the key of a context", place)
+        elif canonical in seen:
+            self._cannot("Expected each context of an arm once", place)
+        elif not isinstance(raw, dict):
+            self._cannot(f"Expected `object`, got `{json_type(raw)}`", place)
+        elif (state := self._state(raw, place)) is not None:
+            seen.add(canonical)
+            self.contexts.append({"arm": arm, "context": context, **state})
+            if text != canonical:
+                self._rest["keys"].setdefault(arm, {})[canonical] = text
+        self._keep("contexts", (arm, text), raw, _as_written(arm, state, None, self._named_by))
+
+    def _keep(self, where: str, path: tuple[str, ...], raw: Json, base: dict[str, Json]) -> None:
+        """Keep what of an arm has no field: its other keys, and the names of those that it has not."""
+        rest, absent = raw, []
+        if isinstance(raw, dict):
+            rest = {name: value for name, value in raw.items() if name not in base or not _is_same(base[name], value)}
+            absent = [name for name in base if name not in raw]
+        if rest or not base:
+            _put(self._rest[where], path, rest)
+        if absent:
+            _put(self._rest["absent"], (where, *path), absent)
+
+
+def document(event: BalanceOpened) -> dict[str, Json]:
+    """Return the JSON object that an opening balance was made of.
+
+    Only an event of the producer `bandit-state` says all of it.
+    """
+    extra = event.extra or {}
+    named_by, absent = extra.get("named_by"), extra.get("absent", {})
+    arms: dict[str, Json] = {}
+    kept = extra.get("arms", {})
+    for arm in dict.fromkeys([*event.arms, *(event.judge or {}), *kept]):
+        base = _as_written(arm, _wire(event.arms.get(arm)), (event.judge or {}).get(arm), named_by)
+        arms[arm] = _whole_again(base, kept.get(arm, {}), absent.get("arms", {}).get(arm, ()))
+    sessions = {} if event.sessions is None else {"total_sessions": event.sessions}
+    contexts = _contexts_again(event, extra, named_by)
+    rest: dict[str, Json] = extra.get("document", {})
+    return {"arms": arms, **sessions, **({"contextual_arms": contexts} if contexts else {}), **rest}
+
+
+def form_of(document: Mapping[str, Json]) -> str:
+    """Return the word for the form of a bandit file; `empty` where it has no arm that would show one."""
+    arms = document.get("arms")
+    keys = [one.keys() for one in arms.values() if isinstance(one, dict)] if isinstance(arms, dict) else []
+    seen = frozenset().union(*keys)
+    if not seen:
+        return "empty"
+    if not seen.isdisjoint(JUDGED) or seen.isdisjoint({"arm_id", "lesson_path", "total_selections"}):
+        return "hybrid-matcher"
+    if "arm_id" in seen:
+        return "gptme-sessions" if seen <= _PLAIN else "lesson-thompson"
+    return "lesson-path" if "lesson_path" in seen else "pm-dispatch"
+
+
+def _named_by(document: Mapping[str, Json]) -> str | None:
+    names = [key for one in _states(document) for key in ("arm_id", "lesson_path") if key in one]
+    return names[0] if names else None
+
+
+def _states(document: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
+    groups = [document.get("arms"), *_values(document.get("contextual_arms"))]
+    return (one for group in groups for one in _values(group) if isinstance(one, dict))
+
+
+def _values(value: Json) -> list[Json]:
+    return list(value.values()) if isinstance(value, dict) else []
+
+
+def _contexts_again(event: BalanceOpened, extra: Mapping[str, Json], named_by: str | None) -> dict[str, Json]:
+    contexts: dict[str, Json] = {}
+    for one in event.contexts:
+        canonical = json.dumps(list(one.context))
+        text = extra.get("keys", {}).get(one.arm, {}).get(canonical, canonical)
+        absent = extra.get("absent", {}).get("contexts", {}).get(one.arm, {}).get(text, ())
+        contexts.setdefault(one.arm, {})[text] = _whole_again(
+            _as_written(one.arm, _wire(one), None, named_by), {}, absent
+        )
+    for arm, per in extra.get("contexts", {}).items():
+        if not isinstance(per, dict) or arm not in contexts:
+            contexts[arm] = per
+            continue
+        for text, rest in per.items():
+            contexts[arm][text] = _whole_again(contexts[arm].get(text, {}), rest, ())
+    return contexts
+
+
+def _whole_again(base: dict[str, Json], rest: Json, absent: object) -> Json:
+    if not isinstance(rest, dict):
+        return rest
+    gone = frozenset(absent) if isinstance(absent, list | tuple) else frozenset[str]()
+    return {name: value for name, value in base.items() if name not in gone} | rest
+
+
+def _wire(state: BalanceArm | BalanceContext | None) -> dict[str, Json] | None:
+    return None if state is None else msgspec.to_builtins(state)
+
+
+def _as_written(
+    arm: str, state: Mapping[str, Json] | None, judged: Mapping[str, int] | None, named_by: str | None
+) -> dict[str, Json]:
+    """Return what the file says of an arm by the fields that it has in the event."""
+    written: dict[str, Json] = {}
+    if state is not None:
+        written = {} if named_by is None else {named_by: arm}
+        names = {"alpha": "alpha", "beta": "beta", "n": "total_selections"}
+        names |= {"rewards": "total_rewards", "last_updated": "last_updated"}
+        written |= {name: state[field] for field, name in names.items() if field in state}
+    return written | dict(judged or {})
+
+
+def _put(into: dict[str, Json], path: tuple[str, ...], value: Json) -> None:
+    for name in path[:-1]:
+        into = into.setdefault(name, {})
+    into[path[-1]] = value
+
+
+def _is_same(written: Json, value: Json) -> bool:
+    """Say whether a value comes back as it stands in the file; a count that is written as a float does not."""
+    return bool(written == value) and not (isinstance(written, int) and isinstance(value, float))
+
+
+def _whole(value: Json) -> Json:
+    """Return a float without a fraction as the integer that it is; some writers have no integers."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _count(value: Json) -> int | None:
+    try:
+        return msgspec.convert(_whole(value), Count)
+    except (msgspec.ValidationError, UnicodeEncodeError):  # the second: a lone surrogate
+        return None
+
+
+def _context_of(text: str) -> list[str | None] | None:
+    try:
+        return list(msgspec.convert(json.loads(text), Context)) if is_utf8(text) else None
+    except (ValueError, RecursionError):  # msgspec's errors are such too
+        return None

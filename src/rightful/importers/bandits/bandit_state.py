@@ -1,0 +1,305 @@
+"""The state files of bandits: each becomes one `balance.opened`, and nothing of it is lost.
+
+What the file says is taken apart in `documents`. The event id comes from where the file
+is and from its bytes, so a file that was not written since opens nothing again. Bytes that this
+ledger wrote itself (`posterior.published`) open nothing at all: they are made of its own events.
+
+Of one file the balance with the newest `through` counts, and of one time the one imported last: a
+file that goes back to bytes which were opened before is opened again where only that makes them
+the last; where a later balance stands, that one goes on to count. A note says either.
+
+`through` is the newest time that the file gives, its own or that of an arm, and never the time
+at which the file was written: a copy is newer than what it says. A file that gives no time goes on
+from what this ledger published to it, if it did, and holds the grades that were looked at then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rightful import times
+from rightful.errors import InvalidEventError
+from rightful.events import NOT_OURS, BalanceOpened, PosteriorPublished
+from rightful.identity import event_id
+from rightful.importers.bandits.bandit_documents import ARM_KEYS, Opened
+from rightful.importers.engine.loop import STDIN, End, Origin, Plan, Reader, Wire
+from rightful.importers.shared.foreign_fields import key_of, moment_us
+from rightful.importers.shared.stored_rows import rows_of
+from rightful.importers.sources.text_files import Problem
+from rightful.log.rows import Receipt
+
+if TYPE_CHECKING:
+    from rightful.importers.sources.text_files import Found
+    from rightful.log.log import Log
+    from rightful.log.rows import Recorded
+
+PRODUCER = "bandit-state"
+"""The producer of opening balances."""
+
+_PUBLISHER = "backfill"  # others may tell of what they published, and say nothing of what is in our bytes
+_MARKS = frozenset({"contextual_arms", "total_sessions"})
+_LEFT_OUT = "leave one out with the policy's field `balances`"
+
+
+class BanditState:
+    """The kind `bandit-state`."""
+
+    NAME = "bandit-state"
+
+    def recognises(self, value: Mapping[str, Any]) -> bool:
+        """Say whether an object is a bandit's state."""
+        if "arms" not in value or "type" in value:
+            return False
+        arms = value["arms"]
+        if arms is None or not _MARKS.isdisjoint(value):
+            return True
+        if not isinstance(arms, dict):
+            return False
+        return not arms or any(isinstance(one, dict) and not ARM_KEYS.isdisjoint(one) for one in arms.values())
+
+    def reader(self, origin: Origin) -> BanditStateReader:
+        """Return the reader of one file."""
+        return BanditStateReader(origin)
+
+
+class BanditStateReader(Reader):
+    """Reads one file.
+
+    Args:
+        origin: The file; where it is says which balance it is.
+    """
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self._first: Found | None = None
+        self._objects = 0
+
+    def events(self, found: Found) -> Iterable[Wire | Problem]:
+        """Keep the file's one object; what it is worth is known only at the end of the file."""
+        self._first = self._first or found
+        self._objects += 1
+        return ()
+
+    def finish(self, end: End) -> Iterator[Wire | Problem]:
+        """Yield the balance that the file opens.
+
+        Raises:
+            InvalidEventError: The file is not one bandit's state, or it is torn.
+        """
+        if self._first is None:
+            return
+        document = self._first.value
+        if "arms" not in document:
+            keys = ", ".join(sorted(document)[:5])
+            raise InvalidEventError(f"Expected a bandit's state, with `arms`; got an object with {keys[:160]!r}")
+        if self._objects > 1 or not end.is_whole:
+            what = "Expected one bandit's state and nothing else in the file; it was written by two at once, or is torn"
+            raise InvalidEventError(f"{what}. Nothing was opened")
+        opened = Opened(document)
+        for error in opened.problems:
+            yield Problem(self._first.line, str(error))
+        if opened.problems and not (opened.arms or opened.contexts or opened.judge):
+            return
+        yield from self._opened(opened, document, end.sha256)
+
+    def _opened(self, opened: Opened, document: Mapping[str, Any], sha256: str) -> Iterator[Wire | Problem]:
+        through_us, notes = through(document, opened)
+        if opened.uncounted:
+            notes.append(
+                f"arms that do not say how often they were selected: {opened.uncounted}; they count as selected 0 times"
+            )
+        for note in notes:
+            yield Problem(None, note, lost=False)
+        source = STDIN if self._origin.path == STDIN else os.path.realpath(self._origin.path)
+        facts = {"contexts": opened.contexts, "judge": opened.judge, "sessions": opened.sessions}
+        yield {
+            "type": "balance.opened",
+            "producer": PRODUCER,
+            "key": key_of(source, sha256),
+            **self._times(through_us),
+            "source": source,
+            "sha256": sha256,
+            "arms": opened.arms,
+            **{name: fact for name, fact in facts.items() if fact not in (None, [], {})},
+            "extra": opened.extra,
+        }
+
+    def _times(self, through_us: int | None) -> Wire:
+        if through_us is not None:
+            return {"at": times.text_of(through_us), "through": times.text_of(through_us)}
+        if self._origin.mtime_us is None:
+            raise InvalidEventError("Expected `last_updated`: the state gives no time, and a pipe has none")
+        return {"at": times.text_of(self._origin.mtime_us), "at_basis": "file"}
+
+    def plan(self, log: Log, events: list[Wire]) -> Plan:
+        """Return the balance, unless this ledger wrote the file itself, and what it has in common with others."""
+        rows = list(rows_of(log, "balance.opened", "posterior.published")) if events else []
+        published = {
+            row.event.new_sha256: row
+            for row in rows
+            if isinstance(row.event, PosteriorPublished) and NOT_OURS.isdisjoint(row.event.extra or {})
+        }
+        standing: dict[int, Receipt] = {}
+        notes: list[Problem] = []
+        planned = list(events)
+        for place, event in enumerate(events):
+            if "through" not in event:
+                event, said = _timeless(rows, event)  # noqa: PLW2901 - the event that is planned
+                planned[place] = event
+                notes += [Problem(None, what, lost=False) for what in said]
+            if (own := _opened(rows, event)) is not None:
+                again, why = _put_back(rows, published, own)
+                if why is not None:
+                    notes.append(Problem(None, why, lost=False))
+                if again is None:
+                    standing[place] = Receipt(own.id, "duplicate", own.position, own.first)
+                else:
+                    planned[place] = event | {"key": again}
+            if (ours := published.get(event["sha256"])) is not None:
+                standing[place] = Receipt(ours.id, "duplicate", ours.position, ours.first)
+                what = f"this ledger wrote these bytes itself (`{ours.id}`): they open no balance"
+                notes.append(Problem(None, what, lost=False))
+            else:
+                notes += (Problem(None, what, lost=False) for what in _beside(rows, published, event))
+        return Plan(planned, standing=standing, notes=tuple(notes))
+
+
+def through(document: Mapping[str, Any], opened: Opened) -> tuple[int | None, list[str]]:
+    """Return the time up to which a state holds the grades, by its own account, and what was odd about it.
+
+    Returns:
+        Microseconds since 1970, UTC: the newest of the state's `last_updated` and those of its arms,
+        which a refused call leaves newer (gptme saves what it did with the next call); None where
+        none is a time.
+    """
+    notes: list[str] = []
+    of_arms = [one.get("last_updated") for one in (*opened.arms.values(), *opened.contexts)]
+    read = [_moment(text, notes) for text in (document.get("last_updated"), *of_arms) if text is not None]
+    if known := [at_us for at_us in read if at_us is not None]:
+        return max(known), list(dict.fromkeys(notes))
+    return None, list(dict.fromkeys(notes))
+
+
+def until_of(published: Iterable[tuple[str, PosteriorPublished]], target: str) -> str | None:
+    """Return up to when the grades go that what was published to a file holds, by its publication in force.
+
+    Args:
+        published: Publications with their event ids, in the order of the log.
+        target: The file.
+
+    Returns:
+        A time as RFC 3339 text; None where nothing is in force, or where no grade was looked at.
+    """
+    mine = [(name, event.extra or {}) for name, event in published if event.target == target]
+    gone = {said.get("rolled_back") for _, said in mine}
+    left = [said.get("until") for name, said in mine if "rolled_back" not in said and name not in gone]
+    return left[-1] if left and isinstance(left[-1], str) else None
+
+
+def _timeless(rows: list[Recorded], event: Wire) -> tuple[Wire, list[str]]:
+    """Give a state without a time that of what was published to its file, and say what it means to have none."""
+    published = [
+        (row.id, row.event)
+        for row in rows
+        if isinstance(row.event, PosteriorPublished) and row.event.producer == _PUBLISHER and row.outcome == "appended"
+    ]
+    if (until := until_of(published, event["source"])) is not None:
+        what = f"it goes on from what this ledger published to it, which holds the grades up to {until}"
+        return event | {"through": until}, [f"the state gives no time: {what}"]
+    if not (event["arms"] or event.get("contexts") or event.get("judge")):
+        return event, []
+    what = "the grades that it holds are counted again, unless it is left out with the policy's field `balances`"
+    return event, [f"the state gives no time: {what}"]
+
+
+def _moment(text: object, notes: list[str]) -> int | None:
+    try:
+        at_us, aware = moment_us(str(text), "$.last_updated")
+    except InvalidEventError as error:
+        notes.append(f"{error}; it was not used")
+        return None
+    if not aware:
+        notes.append("`last_updated` has no offset; such times of this file were read as UTC")
+    return at_us
+
+
+def _opened(rows: list[Recorded], event: Wire) -> Recorded | None:
+    """Return the row of these bytes of this file, whatever the version that wrote it knew to say of them."""
+    own = event_id(PRODUCER, event["key"])
+    for row in rows:
+        match row.event:
+            case BalanceOpened(sha256=sha256) if row.id == own and sha256 == event["sha256"]:
+                return row
+            case _:
+                pass
+    return None
+
+
+def _put_back(rows: list[Recorded], published: Container[str], own: Recorded) -> tuple[str | None, str | None]:
+    """Say what became of bytes that were opened before, where others of their file were opened since.
+
+    Returns:
+        The key under which they are opened again, if they are; and what is worth knowing.
+    """
+    first: Any = own.event
+    counts, last = own, first
+    for row in rows:
+        match row.event:
+            case BalanceOpened(source=source, sha256=sha256) as other if (
+                source == first.source and sha256 not in published and _through(other) >= _through(last)
+            ):
+                counts, last = row, other
+            case _:
+                pass
+    if last.sha256 == first.sha256:
+        return None, None
+    if _through(last) > _through(first):
+        return None, "the file went back to what it said before a later balance of it was opened: the later one counts"
+    what = "the file went back to what it said before, without a later time: it is opened again, since of one time the"
+    return key_of(first.source, first.sha256, counts.id), f"{what} balance that is imported last counts"
+
+
+def _through(event: Any) -> int:  # noqa: ANN401 - a balance, of whichever row
+    return -1 if event.through is None else times.us_of(event.through)
+
+
+def _beside(rows: list[Recorded], published: Container[str], event: Wire) -> Iterator[str]:
+    """Yield what is worth knowing of the balances that stand before this one."""
+    own = event_id(PRODUCER, event["key"])
+    newest: dict[str, BalanceOpened] = {}
+    for row in rows:
+        if row.id == own:
+            break
+        match row.event:
+            case BalanceOpened(source=source, sha256=sha256) as other if sha256 not in published:
+                if source not in newest or _through(other) >= _through(newest[source]):
+                    newest[source] = other
+            case _:
+                pass
+    before = newest.pop(event["source"], None)
+    if before is not None:
+        yield from _since(before, event)
+    if before is not None and _selections(event) < sum(one.n for one in before.arms.values()):
+        what = (
+            "it holds fewer selections than the balance that was opened of this file before: a reset, or an older copy."
+        )
+        yield f"{what} Of one source the newest counts, by the time that the state gives"
+    for source, other in newest.items():
+        if shared := event["arms"].keys() & other.arms.keys():
+            yield f"arms that stand in the balance of {source!r} too: {len(shared)}; both add up, or {_LEFT_OUT}"
+
+
+def _since(before: BalanceOpened, event: Wire) -> Iterator[str]:
+    """Yield what the time of a balance says beside that of the balance of the same file which counted before."""
+    through_us = times.us_from(event["through"]) if "through" in event else -1
+    if through_us < _through(before):
+        yield "it gives an earlier time than the balance that was opened of this file before, so that one counts"
+    elif through_us == _through(before):
+        what = "it gives no later time than the balance that was opened of this file before, and says something else"
+        yield f"{what}: of one time the balance that is imported last counts"
+
+
+def _selections(event: Wire) -> int:
+    return sum(one["n"] for one in event["arms"].values())

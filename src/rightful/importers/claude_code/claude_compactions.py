@@ -1,0 +1,308 @@
+"""What of a Claude Code session the model still sees: its compactions, and how often the user went back.
+
+Each line names the line before it (`parentUuid`). A user who goes back and asks something else
+begins a new branch: the new prompt has the same parent as the prompt that it replaces.
+That alone does not prove it, since two processes that write one session do the same (#37739). So
+what was left behind counts as taken back only if
+
+- both prompts are the user's own, of the main chain, and their common parent is a line of the file: a parent
+  that was never written, or is torn, proves nothing (#61188, #53821);
+- the branch left behind was at rest: the model had answered, or was interrupted;
+- no branch that was left behind ever went on, as it does where two processes write.
+
+Results of parallel calls, attachments and hooks branch off too, and are no prompts.
+
+A line that is in the file a second time is a copy and moves nothing (#5034, #92089): before a second
+compaction Claude Code writes earlier lines again, with their own ids.
+
+A compaction covers all that precedes its boundary in the view, but for the messages that it keeps
+(`preservedMessages`, `preservedSegment`). The kept ones follow their anchor: the summary, or the boundary itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from rightful.identity import event_id
+from rightful.importers.claude_code.claude_files import NAMESPACE
+from rightful.importers.shared.foreign_fields import digest, key_of
+
+_RECENT = 16  # lines before a compaction, among which the last one that it covers is looked for
+_PROMPTS = 200  # prompts that a user can go back to
+_MARK_BYTES = 6  # of a line's digest; in a file of 10,000 lines two meet in them once in 5,000,000 files
+_MARK_CHARS = 8
+_LEFT = 16  # branches left behind that are watched
+
+Ref = tuple[str, int]
+"""An item of the history: the line that states it, and the block's place in that line."""
+
+
+class _Keeps(NamedTuple):
+    """What a boundary says that it keeps.
+
+    Attributes:
+        anchor: The line behind which the kept messages stand: the last one of the summary, or the boundary.
+        lines: The lines that are kept.
+        head: Where these are not named: the first of them.
+        tail: The last of them.
+    """
+
+    anchor: str | None
+    lines: frozenset[str]
+    head: str | None
+    tail: str | None
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> _Keeps:
+        """Return what the facts of a boundary say; a transcript and a stream log name them each in its own case."""
+        messages = _either(facts, dict, "preservedMessages", "preserved_messages") or {}
+        segment = _either(facts, dict, "preservedSegment", "preserved_segment") or {}
+        lines = frozenset(line for line in messages.get("uuids") or () if isinstance(line, str))
+        return cls(
+            _either(messages, str, *_ANCHOR) or _either(segment, str, *_ANCHOR),
+            lines,
+            _either(segment, str, "headUuid", "head_uuid"),
+            _either(segment, str, "tailUuid", "tail_uuid"),
+        )
+
+
+_ANCHOR = ("anchorUuid", "anchor_uuid")
+_Kind = TypeVar("_Kind", dict[str, Any], str)
+
+
+def _either(value: Mapping[str, Any], kind: type[_Kind], *names: str) -> _Kind | None:
+    """Return the first of some fields that is of a kind."""
+    return next((value[name] for name in names if isinstance(value.get(name), kind)), None)
+
+
+class Chain:
+    """The chain of one session's lines in one file.
+
+    Args:
+        value: The session's name without its namespace.
+    """
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+        self._view: list[Ref] = []
+        self._shown: dict[str, int] = {}  # the lines of the view, and how many of their items are in it
+        self._others: set[str] = set()  # marks of the other lines
+        self._leaf: str | None = None
+        self._at_rest = False
+        self._is_forked = False
+        self._recent: dict[str, Ref] = {}
+        self._prompts: list[tuple[str, Ref]] = []
+        self._left: list[str] = []
+        self._boundaries: list[str] = []
+        self._is_begun = False
+        self._anchor: Ref | None = None  # the line of a summary that is to come, and how many kept items follow it
+        self._copied: str | None = None  # the copy that was read last, and what was written behind it
+        self._front = 0  # items at the front of the view that were read in another order: a summary, and kept items
+
+    def state(self) -> dict[str, Any]:
+        """Return what is needed to go on behind a line."""
+        return {
+            "view": [line if place == 0 else [line, place] for line, place in self._view],
+            "others": "".join(sorted(self._others)),
+            "leaf": self._leaf,
+            "rest": self._at_rest,
+            "forked": self._is_forked,
+            "recent": list(self._recent.items()),
+            "prompts": self._prompts,
+            "left": self._left,
+            "boundaries": self._boundaries,
+            "begun": self._is_begun,
+            "anchor": self._anchor,
+            "front": self._front,
+            "copied": self._copied,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on as after that state."""
+        self._view = [(ref, 0) if isinstance(ref, str) else (ref[0], ref[1]) for ref in state["view"]]
+        for line, _ in self._view:
+            self._shown[line] = self._shown.get(line, 0) + 1
+        marks = state["others"]
+        self._others = {marks[at : at + _MARK_CHARS] for at in range(0, len(marks), _MARK_CHARS)}
+        self._leaf, self._at_rest, self._is_forked = state["leaf"], state["rest"], state["forked"]
+        self._recent = {line: (ref[0], ref[1]) for line, ref in state["recent"]}
+        self._prompts = [(parent, (ref[0], ref[1])) for parent, ref in state["prompts"]]
+        self._left, self._boundaries = list(state["left"]), list(state["boundaries"])
+        self._is_begun, self._front, self._copied = state["begun"], state["front"], state["copied"]
+        self._anchor = None if state["anchor"] is None else (state["anchor"][0], state["anchor"][1])
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether an item of the history or a compaction was read: what it covers before is not in this file else."""
+        return self._is_begun
+
+    def knows(self, line: object) -> bool:
+        """Return whether a line was read already; not of an id that no line has."""
+        return isinstance(line, str) and (line in self._shown or _mark(line) in self._others)
+
+    def went_back(self, uuid: str, parent: object) -> dict[str, Any] | None:
+        """Return what a new prompt of the user proves to have been taken back, if it does.
+
+        Args:
+            uuid: The line's own id.
+            parent: The line that it follows.
+        """
+        if not self.knows(parent):
+            return None
+        sibling = next((at for at, (before, _) in enumerate(self._prompts) if before == parent), None)
+        if sibling is None:
+            return None
+        if self._leaf is not None:
+            self._left = [*self._left, self._leaf][-_LEFT:]
+        if not self._at_rest or self._is_forked:
+            self._prompts = []  # what follows may be of two branches, so no range of it is one
+            return None
+        first = self._prompts[sibling][1]
+        self._prompts = self._prompts[:sibling]
+        items = [{"first": self._item(first), "last": self._item(self._view[-1])}]
+        self._hide(self._view.index(first), len(self._view))
+        return {"type": "history.popped", "key": key_of(self._value, uuid, "popped", digest(items)), "items": items}
+
+    def compacted(
+        self, ident: str, facts: Mapping[str, Any], mode: str | None, logical: object
+    ) -> dict[str, Any] | None:
+        """Return a compaction, which covers all before it up to the line that it names; None for a copy.
+
+        Its key holds what it says, since a stream log says less of the same boundary, and may lack some of what
+        that covers. So it says which boundary it is at, by which a transcript shows it once.
+
+        Args:
+            ident: The boundary's own id.
+            facts: What it says of itself.
+            mode: What set it off, in the tool's word.
+            logical: The last line that it covers; the last of the view where it names none that is there.
+        """
+        if ident in self._boundaries:
+            return None
+        self._boundaries.append(ident)
+        end = self._place(logical)
+        end = len(self._view) if end is None else max(end, self._front)
+        keeps = _Keeps.of(facts)
+        kept = self._kept(keeps, end)
+        gaps = list(_gaps(kept, end))
+        covers = [self._range(first, last) for first, last in gaps]
+        extra = {**facts, "boundary": ident}
+        self._anchor, self._front, self._prompts, self._recent, self._is_begun = None, 0, [], {}, True
+        if kept and gaps and keeps.anchor not in (None, ident):
+            self._anchor = keeps.anchor, len(kept)
+            extra["summary"] = self._item((keeps.anchor, 0))
+        for first, last in reversed(gaps):
+            self._hide(first, last + 1)
+        return {
+            "type": "history.compacted",
+            "key": key_of(self._value, ident, "compacted", digest([covers, mode, facts])),
+            "covers": covers,
+            "mode": mode,
+            "extra": extra,
+        }
+
+    def follow(self, uuid: str | None, parent: object, items: Iterable[Ref]) -> None:
+        """Take a line that was not read before, whatever it is.
+
+        Args:
+            uuid: Its own id.
+            parent: The line that it follows.
+            items: The items of the history that it holds, in order.
+        """
+        own = list(items)
+        for line, _ in own:
+            self._shown[line] = self._shown.get(line, 0) + 1
+        if self._anchor is not None and own and own[0][0] == self._anchor[0]:
+            self._view[:0] = own
+            self._front, self._anchor = len(own) + self._anchor[1], None
+        else:
+            self._view += own
+        self._is_begun = self._is_begun or bool(own)
+        if uuid is None:
+            return
+        if not own:
+            self._others.add(_mark(uuid))
+        is_of_copy = not own and isinstance(parent, str) and parent == self._copied  # a hook's line behind the copies
+        self._copied = uuid if is_of_copy else None
+        if parent in self._left and not is_of_copy:
+            self._is_forked = True
+        before = self._recent.get(parent) if isinstance(parent, str) and not is_of_copy else None
+        last = self._view[-1] if self._view else None
+        ref = own[-1] if own else before or last
+        if ref is not None:
+            self._recent[uuid] = ref
+            if len(self._recent) > _RECENT:
+                del self._recent[next(iter(self._recent))]
+        if not is_of_copy:
+            self._leaf = uuid
+
+    def copy(self, uuid: str) -> None:
+        """Take a copy of a line that was read before: it moves nothing, nor does a line that only follows it."""
+        self._copied = uuid
+
+    def asked(self, parent: object, prompt: Ref) -> None:
+        """Remember a prompt of the user, to which they may go back; not the beginning, which follows nothing.
+
+        Args:
+            parent: The line that it follows.
+            prompt: The item that it is.
+        """
+        self._at_rest = False
+        if isinstance(parent, str):
+            self._prompts = [*self._prompts[1 - _PROMPTS :], (parent, prompt)]
+
+    def rest(self, *, at_rest: bool) -> None:
+        """Note whether the model has answered, or still works."""
+        self._at_rest = at_rest
+
+    # -- the view ----------------------------------------------------------------------------
+
+    def _hide(self, first: int, end: int) -> None:
+        """Take items out of the view; their lines are known all the same."""
+        for line, _ in self._view[first:end]:
+            self._shown[line] -= 1
+            if not self._shown[line]:
+                del self._shown[line]
+                self._others.add(_mark(line))
+        del self._view[first:end]
+
+    def _place(self, line: object) -> int | None:
+        """Return the place behind a recent line; None where the item that it is or follows is not in the view."""
+        ref = self._recent.get(line) if isinstance(line, str) else None
+        return self._view.index(ref) + 1 if ref is not None and ref in self._view else None
+
+    def _kept(self, keeps: _Keeps, end: int) -> set[int]:
+        """Return the places of the items that a boundary says are kept."""
+        view = self._view[:end]
+        if keeps.lines:
+            return {place for place, (line, _) in enumerate(view) if line in keeps.lines}
+        heads = [place for place, (line, _) in enumerate(view) if line == keeps.head]
+        tails = [place + 1 for place, (line, _) in enumerate(view) if line == keeps.tail]
+        first = heads[0] if heads else self._place(keeps.head)
+        behind = tails[-1] if tails else self._place(keeps.tail)
+        return set() if first is None else set(range(first, end if behind is None else min(behind, end)))
+
+    def _range(self, first: int, last: int) -> dict[str, Any]:
+        return {"first": self._item(self._view[first]) if first else None, "last": self._item(self._view[last])}
+
+    def _item(self, ref: Ref) -> list[Any]:
+        return [event_id(NAMESPACE, key_of(self._value, *ref)), 0]
+
+
+def _gaps(kept: set[int], end: int) -> Iterable[tuple[int, int]]:
+    """Yield the first and the last of each run of places before `end` that are not kept."""
+    first = None
+    for place in range(end + 1):
+        is_kept = place == end or place in kept
+        if first is None and not is_kept:
+            first = place
+        elif first is not None and is_kept:
+            yield first, place - 1
+            first = None
+
+
+def _mark(line: str) -> str:
+    return b64encode(hashlib.sha256(line.encode("utf-8", "surrogatepass")).digest()[:_MARK_BYTES]).decode()

@@ -1,0 +1,446 @@
+"""The transcripts of Claude Code: its project files, its subagents' files, and its stream logs.
+
+| line | events |
+|---|---|
+| `assistant` | a message, thought or tool call a block, `usage.recorded`; `error.recorded` where the API failed |
+| `user` | one message, and a tool result a block |
+| `system`, `compact_boundary` | `history.compacted` |
+| `system`, `init` (a stream log) | `session.started`, and the rest as data |
+| `result` (a stream log) | `session.ended`, the usage since the start, `error.recorded` |
+| `stream_event` (a stream log) | none: the lines beside it say the same whole |
+| `progress` of a subagent | `data.recorded`, and what the subagent said, as the subagent's |
+| `attachment` with a prompt that was typed in the midst of a turn | a message of the user (`queued`) |
+| any other | `data.recorded` |
+
+The key of a line's event is (session, the line's `uuid`, the block's place), so a line that a
+resumed session copied, or that stands in a stream log too, is the same fact; one that a fork wrote
+under its own session is the fork's. A line without a `uuid` is named by its content and how often
+that stood in the file before. `parentUuid` says how the user went back (`chain`).
+
+An answer takes several lines, each with the usage so far; the last one counts, and adding them up
+counts 1.8 times (claude-code#87303). A stream log is printed before an answer is counted, so there
+only a line that says why the answer stopped counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from rightful import limits, times
+from rightful.errors import InvalidEventError
+from rightful.importers.claude_code.claude_blocks import (
+    AT_REST,
+    Line,
+    is_prompt,
+    message_of,
+    of_assistant,
+    of_user,
+    said_by_user,
+    text_of,
+)
+from rightful.importers.claude_code.claude_compactions import Chain, Ref
+from rightful.importers.claude_code.claude_facts import Facts, described, error_of, result_of, usage_of
+from rightful.importers.claude_code.claude_files import NAMESPACE, Owner, Owners, Place, place_of
+from rightful.importers.claude_code.claude_recognition import is_claude_code
+from rightful.importers.claude_code.queued_prompts import Queue, prompt_of
+from rightful.importers.engine.compacted_files import Heads
+from rightful.importers.engine.formats import APPENDED, End, GrowingReader, Grows, Origin, Plan, Wire
+from rightful.importers.shared.foreign_fields import digest, key_of, moment_us
+from rightful.importers.shared.record_parts import ITEMS
+from rightful.importers.sources.text_files import Found, Problem
+
+if TYPE_CHECKING:
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
+
+_ENVELOPE = frozenset(
+    {
+        "type",
+        "uuid",
+        "parentUuid",
+        "logicalParentUuid",
+        "sessionId",
+        "session_id",
+        "timestamp",
+        "isSidechain",
+        "agentId",
+    }
+    | {"userType", "cwd", "version", "gitBranch", "slug", "entrypoint", "parent_tool_use_id"}
+)
+_OF_AGENT = ("cwd", "version", "gitBranch")  # what a subagent has of its parent
+_HELD_LINES = 64  # at the beginning of a file, until one names the session and a time
+_NEVER_HELD = frozenset({"user", "assistant", "system", "result", "stream_event"})
+_DIGITS = 16  # of a digest, by which repeats of a line are counted
+
+
+class ClaudeCode:
+    """The kind `claude-code`."""
+
+    NAME = NAMESPACE
+    GROWS: Grows = APPENDED
+    STATE_VERSION = 3
+    READER_VERSION = 2
+
+    def recognises(self, value: Mapping[str, Any]) -> bool:
+        """Return whether an object holds what only a transcript, a stream log or a subagent's description holds."""
+        return is_claude_code(value)
+
+    def reader(self, origin: Origin) -> ClaudeCodeReader:
+        """Return the reader of one file."""
+        return ClaudeCodeReader(origin)
+
+
+class ClaudeCodeReader(GrowingReader):
+    """Reads one file.
+
+    Args:
+        origin: The file; its path may say whose it is.
+    """
+
+    def __init__(self, origin: Origin) -> None:
+        self._place: Place = place_of(origin)
+        self._owners = Owners(self._place)
+        self._mtime_us = origin.mtime_us or 0
+        self._at_us: int | None = None
+        self._facts: dict[str, Facts] = {}
+        self._chains: dict[str, Chain] = {}
+        self._heads = Heads()
+        self._queues: defaultdict[str, Queue] = defaultdict(Queue)
+        self._seen: Counter[str] = Counter()
+        self._used: list[Any] = []
+        self._talked = False
+        self._parts = 0
+        self._held: list[Found] | None = []
+
+    def state(self) -> dict[str, Any]:
+        """Return what is needed to go on behind the lines that were read."""
+        return {
+            "owners": self._owners.state(),
+            "at_us": self._at_us,
+            "facts": {value: facts.state() for value, facts in self._facts.items()},
+            "chains": {value: chain.state() for value, chain in self._chains.items()},
+            "queues": {value: queue.state() for value, queue in self._queues.items()},
+            "seen": dict(self._seen),
+            "used": self._used,
+            "talked": self._talked,
+            "held": None if self._held is None else [list(found) for found in self._held],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on behind the lines after which that state was returned."""
+        self._owners.restore(state["owners"])
+        self._at_us = state["at_us"]
+        self._facts = {value: Facts.of(facts) for value, facts in state["facts"].items()}
+        for value, chain in state["chains"].items():
+            self._chains[value] = Chain(value)
+            self._chains[value].restore(chain)
+        self._queues.update({value: Queue.of(queue) for value, queue in state["queues"].items()})
+        self._seen = Counter(state["seen"])
+        self._used = list(state["used"])
+        self._talked = state["talked"]
+        self._held = None if state["held"] is None else [Found(line, value) for line, value in state["held"]]
+
+    def restart(self, state: Mapping[str, Any]) -> None:
+        """Begin anew; what stands in the file now is read as it is, and what was read stays recorded."""
+
+    def plan(self, log: Log, events: list[Wire]) -> Plan:
+        """Return events as they are to be appended; see `Heads`."""
+        return self._heads.plan(log, events)
+
+    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
+        """Return what is to be withdrawn; see `Heads`."""
+        del receipts
+        return self._heads.after(log, events)
+
+    def events(self, found: Found) -> Iterator[Wire | Problem]:
+        """Yield what one line says, behind what the lines say that waited for it.
+
+        A file may begin with lines that name no session or no time. They are held until a line names both.
+
+        Raises:
+            InvalidEventError: It does not say whose it is, or has not the shape of its type.
+        """
+        if self._held is None:
+            yield from self._events(found)
+            return
+        if len(self._held) < _HELD_LINES and self._waits(found.value):
+            self._held.append(found)
+            return
+        held, self._held = self._held, None
+        if held:
+            with suppress(InvalidEventError):
+                self._owners.of(found.value)
+            self._timed(found.value, found.line)
+        for before in held:
+            try:
+                yield from self._events(before)
+            except InvalidEventError as error:
+                yield Problem(before.line, str(error))
+        yield from self._events(found)
+
+    def _waits(self, value: Mapping[str, Any]) -> bool:
+        """Return whether a line at the beginning of a file has to wait for a session's name or for a time."""
+        kind = value.get("type")
+        if not isinstance(kind, str) or kind in _NEVER_HELD:
+            return False
+        is_named = self._owners.own is not None or "sessionId" in value or "session_id" in value
+        return not is_named or ("timestamp" not in value and "session_id" not in value)
+
+    def _events(self, found: Found) -> Iterator[Wire | Problem]:
+        value = found.value
+        kind = value.get("type")
+        if kind is None and "agentType" in value:
+            yield from self._described(value)
+            return
+        if not isinstance(kind, str) or not kind:
+            raise InvalidEventError("Expected the type of a line", "$.type")
+        if kind == "stream_event":
+            self._parts += 1
+            return
+        owner = self._owners.of(value)
+        problem = self._timed(value, found.line)
+        if problem is not None:
+            yield problem
+        line = Line(found.line, value, owner, self._ident(value, owner), self._common(owner))
+        yield from self._started(line)
+        match kind:
+            case "user" | "assistant":
+                self._talked = True
+                yield from self._spoken(line, kind)
+            case "system":
+                yield from self._system(line)
+            case "result":
+                yield from result_of(line)
+            case "attachment":
+                yield from self._attached(line)
+            case _:
+                if kind == "queue-operation":
+                    self._queues[owner.value].operation(value)
+                yield self._data(line, kind)
+                yield from self._reported(line)
+                self._follow(line, [])
+
+    def finish(self, end: End) -> Iterator[Wire | Problem]:
+        """Say what a person should know of the file as a whole."""
+        del end
+        if self._held:
+            what = f"lines at its beginning wait for a line that names a session and a time: {len(self._held)}"
+            yield Problem(None, what, lost=False)
+        if self._parts:
+            what = f"{self._parts} parts of answers were left out: the lines beside them say the same whole"
+            yield Problem(None, what, lost=False)
+        if (self._seen or self._held) and not self._talked:
+            what = "a stub: nothing is said in it. A batch run keeps what was said in a stream log, cc-session-*.log"
+            yield Problem(None, what, lost=False)
+
+    # -- what every line has -----------------------------------------------------------------
+
+    def _timed(self, value: Mapping[str, Any], number: int) -> Problem | None:
+        text = value.get("timestamp")
+        if text is None:
+            return None
+        try:
+            self._at_us = moment_us(text if isinstance(text, str) else json.dumps(text), "$.timestamp")[0]
+        except InvalidEventError as error:
+            return Problem(number, f"{error}; the time of the line before was taken", lost=False)
+        return None
+
+    def _ident(self, value: Mapping[str, Any], owner: Owner) -> str:
+        uuid = value.get("uuid")
+        if isinstance(uuid, str) and uuid:
+            return uuid
+        content = digest(value)
+        counted = digest([owner.value, content])[:_DIGITS]
+        self._seen[counted] += 1
+        return f"{content}:{self._seen[counted]}"
+
+    def _common(self, owner: Owner) -> Wire:
+        if self._at_us is not None:
+            return {"producer": NAMESPACE, "session": owner.session, "at": times.text_of(self._at_us)}
+        at = times.text_of(self._mtime_us)
+        return {"producer": NAMESPACE, "session": owner.session, "at": at, "at_basis": "file"}
+
+    def _started(self, line: Line) -> Iterator[Wire]:
+        owner = line.owner
+        facts = self._facts.get(owner.value)
+        if facts is None:
+            facts = self._facts[owner.value] = Facts()
+            if owner.agent is not None:
+                yield line.common | {
+                    "type": "session.linked",
+                    "key": key_of(owner.raw, "subagent", owner.agent),
+                    "session": f"{NAMESPACE}:{owner.raw}",
+                    "other": owner.session,
+                    "as": "subagent",
+                    "evidence": "native-id",
+                }
+        if facts.are_whole:
+            return
+        resumed = self._owners.resumed(owner.raw) if owner.agent is None else []
+        told = facts.learn(line.value, resumed)
+        if told is not None:
+            key = key_of(owner.value, "started", digest(told))
+            yield line.common | {"type": "session.started", "key": key, "harness": NAMESPACE} | told
+
+    # -- the conversation --------------------------------------------------------------------
+
+    def _spoken(self, line: Line, kind: str) -> Iterator[Wire | Problem]:
+        message = message_of(line)
+        chain, queue = self._moved(line), self._queues.get(line.owner.value)
+        items: list[Ref] = []
+        for event in of_user(line, message) if kind == "user" else of_assistant(line, message):
+            if isinstance(event, Problem):
+                yield event
+                continue
+            if is_prompt(event) and queue is not None and self._repeats(line, chain, queue, event["content"]):
+                yield self._data(line, kind)
+                continue
+            if chain is not None and is_prompt(event):
+                if line.owner.agent is None:
+                    yield from self._asked(line, chain, _ref(line, event))
+            elif chain is not None and (at_rest := _is_at_rest(kind, message, event)) is not None:
+                chain.rest(at_rest=at_rest)
+                if at_rest and queue is not None:
+                    queue.rest()
+            if event["type"] in ITEMS:
+                items.append(_ref(line, event))
+            yield event
+        self._follow(line, items)
+        if kind == "assistant":
+            yield from self._usage(line, message)
+
+    def _reported(self, line: Line) -> Iterator[Wire | Problem]:
+        """Yield what a subagent said, where its parent's file reports it: a line of its own within `data`.
+
+        It has the keys that the subagent's own file gives it, if there is one.
+        """
+        match line.value.get("data"):
+            case {
+                "agentId": str() as agent,
+                "message": {"type": "user" | "assistant" as kind, "message": dict()} as said,
+            }:
+                outer = {name: line.value[name] for name in _OF_AGENT if name in line.value}
+            case _:
+                return
+        if not agent or line.owner.agent is not None:
+            return
+        value = {**outer, **said, "sessionId": line.owner.raw, "isSidechain": True, "agentId": agent}
+        owner = self._owners.of(value)
+        common = line.common | {"session": owner.session}
+        with suppress(InvalidEventError):
+            at_us, _ = moment_us(str(value.get("timestamp")), "$.data.message.timestamp")
+            common = {name: common[name] for name in ("producer", "session")} | {"at": times.text_of(at_us)}
+        nested = Line(line.number, value, owner, self._ident(value, owner), common)
+        yield from self._started(nested)
+        yield from self._spoken(nested, kind)
+
+    def _repeats(self, line: Line, chain: Chain | None, queue: Queue, content: object) -> bool:
+        """Return whether a line of the user, or the one that it is a copy of, repeats a prompt of an attachment."""
+        return queue.is_repeat(line.ident) if chain is None else queue.repeats(content, line.ident)
+
+    def _asked(self, line: Line, chain: Chain, prompt: Ref) -> Iterator[Wire]:
+        """Yield what the user took back by going back to ask something else."""
+        parent = line.value.get("parentUuid")
+        if (popped := chain.went_back(line.ident, parent)) is not None:
+            yield line.common | popped
+        chain.asked(parent, prompt)
+
+    def _attached(self, line: Line) -> Iterator[Wire]:
+        """Yield a prompt that the model was given in the midst of a turn; any other attachment as data."""
+        found, chain, queue = prompt_of(line.value), self._moved(line), self._queues[line.owner.value]
+        if found is not None and chain is not None and chain.knows(found[1]):  # its own line was read before
+            queue.repeat(line.ident)
+        if found is None or queue.is_repeat(line.ident):
+            yield self._data(line, "attachment")
+            self._follow(line, [])
+            return
+        event = said_by_user(line, 0, found[0])
+        if chain is not None:
+            queue.give(*found)
+            chain.rest(at_rest=False)
+        self._follow(line, [_ref(line, event)])
+        yield event
+
+    def _usage(self, line: Line, message: Mapping[str, Any]) -> Iterator[Wire]:
+        event = usage_of(line, message)
+        if event is None:
+            return
+        used = [line.owner.value, event["of"], event["counts"], event.get("extra")]
+        if used != self._used:
+            self._used = used
+            yield event
+
+    def _system(self, line: Line) -> Iterator[Wire]:
+        subtype = line.value.get("subtype")
+        if subtype == "compact_boundary" and (chain := self._chain(line)) is not None:
+            facts = line.value.get("compactMetadata", line.value.get("compact_metadata"))
+            facts = facts if isinstance(facts, dict) else {}
+            mode = facts.get("trigger")
+            mode = mode if isinstance(mode, str) and 0 < len(mode) <= limits.WORD_CHARS else None
+            is_head = not chain.is_begun
+            event = chain.compacted(line.ident, facts, mode, line.value.get("logicalParentUuid"))
+            if event is not None:
+                event = line.common | event
+                if is_head:
+                    self._heads.add(event)
+                yield event
+        elif subtype == "api_error":
+            yield error_of(line)
+        else:
+            yield self._data(line, f"system.{subtype}" if isinstance(subtype, str) else "system")
+        self._follow(line, [])
+
+    def _data(self, line: Line, name: str) -> Wire:
+        data = {name: item for name, item in line.value.items() if name not in _ENVELOPE}
+        return line.event("data.recorded", "data", digest(data), name=name[: limits.WORD_CHARS], data=data)
+
+    def _chain(self, line: Line) -> Chain | None:
+        """Return the chain of a line's session; none of a subagent's lines in its parent's own file."""
+        if line.owner.agent is not None and not self._owners.is_of_agent:
+            return None
+        chain = self._chains.get(line.owner.value)
+        if chain is None:
+            chain = self._chains[line.owner.value] = Chain(line.owner.value)
+        return chain
+
+    def _moved(self, line: Line) -> Chain | None:
+        """Return the chain that a line moves: none for a copy of a line that was read before."""
+        chain = self._chain(line)
+        return None if chain is None or chain.knows(line.value.get("uuid")) else chain
+
+    def _follow(self, line: Line, items: list[Ref]) -> None:
+        uuid = line.value.get("uuid")
+        if (chain := self._moved(line)) is not None:
+            chain.follow(uuid if isinstance(uuid, str) else None, line.value.get("parentUuid"), items)
+        elif isinstance(uuid, str) and (chain := self._chain(line)) is not None:
+            chain.copy(uuid)
+
+    def _described(self, value: Mapping[str, Any]) -> Iterator[Wire]:
+        """Yield what the description of a subagent says."""
+        if self._place.own is None or self._place.agent is None:
+            what = "Expected a file <session>/subagents/agent-<id>.meta.json: it does not say whose it is"
+            raise InvalidEventError(what)
+        owner = self._owners.of({})
+        told = described(value)
+        key = key_of(owner.value, "started", digest(told))
+        yield self._common(owner) | {"type": "session.started", "key": key, "harness": NAMESPACE} | told
+
+
+def _ref(line: Line, event: Wire) -> Ref:
+    """Return the item that an event is: the last part of its key is the block's place."""
+    return line.ident, json.loads(event["key"])[-1]
+
+
+def _is_at_rest(kind: str, message: Mapping[str, Any], event: Wire) -> bool | None:
+    """Say whether the model works no more behind an event; None where the event does not tell."""
+    if kind == "user":
+        if event["type"] == "message.recorded":
+            return True if text_of(event["content"]).startswith(AT_REST) else None
+        return False
+    if event["type"] == "message.recorded":
+        return message.get("stop_reason") not in ("tool_use", "pause_turn")
+    return bool(event["type"] == "error.recorded")

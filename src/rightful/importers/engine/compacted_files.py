@@ -1,0 +1,175 @@
+"""Files that begin with a compaction: what it covers is in the ledger, and not in the file any more.
+
+Tools write a file again from its last compaction on (openai/codex#44363), and so do people's cleaners. Such a
+compaction covers all that the ledger has of the session by then. So it is looked up there:
+
+- where nothing precedes it, it covers nothing, and is appended as the file says it;
+- where another file told the same compaction, that one counts;
+- otherwise it is appended with a range that is open at both ends and `after`, the position up to which it covers.
+
+An earlier version appended it as covering nothing in the third case too. That event is withdrawn, and `after` is the
+position before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
+
+from rightful import content
+from rightful.encoding.envelope import body_of
+from rightful.identity import event_id
+from rightful.importers.engine.formats import Plan
+from rightful.importers.shared.foreign_fields import key_of
+from rightful.importers.shared.record_parts import ITEMS
+from rightful.log.rows import Receipt
+
+if TYPE_CHECKING:
+    from rightful.importers.engine.formats import Wire
+    from rightful.log.log import Log
+    from rightful.log.rows import Stored
+
+_COMPACTED, _POPPED, _WITHDRAWN = "history.compacted", "history.popped", "event.withdrawn"
+_BOUNDARY = "boundary"
+
+
+class _Head(NamedTuple):
+    """A compaction with which a file begins.
+
+    Attributes:
+        event: The compaction as the file says it, which covers nothing.
+        whole: The same, which covers all that the session has.
+    """
+
+    event: Wire
+    whole: Wire
+
+    @classmethod
+    def of(cls, event: Wire) -> _Head:
+        """Return the two forms of a compaction."""
+        key = key_of(*json.loads(event["key"]), "all")
+        return cls(event, event | {"key": key, "covers": [{"first": None, "last": None}]})
+
+    @property
+    def id(self) -> str:
+        """The id of the event as the file says it."""
+        return event_id(self.event["producer"], self.event["key"])
+
+    @property
+    def whole_id(self) -> str:
+        """The id of the event that covers all."""
+        return event_id(self.whole["producer"], self.whole["key"])
+
+
+class Heads:
+    """The compactions with which the sessions of one file begin.
+
+    Later events of the file name what such a compaction put there by the id that the file gives it. In the ledger it
+    may have another one, which they are given here.
+    """
+
+    def __init__(self) -> None:
+        self._heads: dict[str, _Head] = {}
+        self._ids: dict[str, str] = {}
+
+    def state(self) -> dict[str, str]:
+        """Return what is needed to go on behind a line."""
+        return self._ids
+
+    def restore(self, state: Mapping[str, str]) -> None:
+        """Go on as after that state."""
+        self._ids = dict(state)
+
+    def add(self, event: Wire) -> None:
+        """Take such a compaction, as the file says it."""
+        self._heads[event["key"]] = _Head.of(event)
+
+    def plan(self, log: Log, events: list[Wire]) -> Plan:
+        """Return events with each of these compactions in the form that the ledger asks for."""
+        heads = {
+            place: head for place, event in enumerate(events) if (head := self._heads.get(event["key"])) is not None
+        }
+        if not heads:
+            return Plan([self._renamed(event) for event in events] if self._ids else events)
+        after, planned, standing = log.head(), list(events), {}
+        for place, head in heads.items():
+            found = _planned(log, head, after)
+            if isinstance(found, Receipt):
+                standing[place] = found
+                self._ids[head.id] = str(found.id)
+            else:
+                planned[place] = found
+                self._ids[head.id] = event_id(found["producer"], found["key"])
+        items = [
+            DCBQueryItem(types=sorted((*ITEMS, _COMPACTED)), tags=[f"session:{session}"])
+            for session in sorted({head.event["session"] for head in heads.values()})
+        ]
+        self._ids = {own: known for own, known in self._ids.items() if own != known}
+        return Plan([self._renamed(event) for event in planned], DCBQuery(items=items), after, standing)
+
+    def _renamed(self, event: Wire) -> Wire:
+        """Return an event that names each of these compactions by the id that it has in the ledger."""
+        name = {_COMPACTED: "covers", _POPPED: "items"}.get(event["type"])
+        if name is None:
+            return event
+        return event | {name: [_with_ids(one, self._ids) for one in event[name]]}
+
+    def after(self, log: Log, events: Sequence[Wire]) -> list[Wire]:
+        """Return the withdrawal of what an earlier version appended of these compactions."""
+        heads = [head for event in events if (head := self._heads.get(event["key"])) is not None]
+        return [_withdrawn(head) for head in heads if log.of_id(head.id) and log.of_id(head.whole_id)]
+
+
+def _with_ids(name: Any, ids: Mapping[str, str]) -> Any:  # noqa: ANN401 - an item or a range
+    """Return the name of items with other ids."""
+    if isinstance(name, dict):
+        return {end: None if item is None else _with_ids(item, ids) for end, item in name.items()}
+    id_, place = name
+    return [ids.get(id_, id_), place]
+
+
+def _planned(log: Log, head: _Head, until: int) -> Wire | Receipt:
+    """Return the form of a compaction to append, or the receipt of the one that is in the ledger."""
+    if known := log.of_id(head.whole_id):
+        return _duplicate(known[0])
+    if own := log.of_id(head.id):
+        if own[0].body is None or body_of(own[0].envelope, own[0].body, own[0].position).covers:
+            return _duplicate(own[0])  # a file told it that held what it covers
+        until = min(until, own[0].position - 1)
+    session = head.event["session"]
+    for row in _rows(log, session, [_COMPACTED], log.head()):
+        if row.envelope.id != head.id and row.envelope.producer == head.event["producer"] and _is_same(row, head.event):
+            return head.event if _BOUNDARY in head.event.get("extra", {}) else _duplicate(row)
+    if next(_rows(log, session, ITEMS, until), None) is None:
+        return head.event
+    return head.whole | {"after": until}
+
+
+def _rows(log: Log, session: str, types: Any, until: int) -> Iterator[Stored]:  # noqa: ANN401 - some texts
+    return (row for page in log.of_session(session, types, until=until) for row in page) if until else iter(())
+
+
+def _is_same(row: Stored, event: Wire) -> bool:
+    """Return whether a row tells the same compaction: of the same boundary, else with the same words."""
+    if row.body is None:
+        return False
+    said = body_of(row.envelope, row.body, row.position)
+    told = content.restore([said.items, said.extra]) if row.envelope.escaped else [said.items, said.extra]
+    extra = event.get("extra")
+    if extra is not None and (boundary := extra.get(_BOUNDARY)) is not None:
+        return bool((told[1] or {}).get(_BOUNDARY) == boundary)
+    return bool(told == [event.get("items", []), extra])
+
+
+def _duplicate(row: Stored) -> Receipt:
+    return Receipt(row.envelope.id, "duplicate", row.position, row.envelope.first or row.position)
+
+
+def _withdrawn(head: _Head) -> Wire:
+    event = head.event
+    wire = {name: event[name] for name in ("producer", "session", "at", "at_basis") if name in event}
+    key = key_of(*json.loads(event["key"]), "covers nothing")
+    return wire | {"type": _WITHDRAWN, "key": key, "id": head.id, "revision": 1}

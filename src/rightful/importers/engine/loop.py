@@ -1,0 +1,324 @@
+"""The common loop of every import: files in, events appended, problems out.
+
+Importing is repeatable: an event's id comes from what the file says, so importing again adds
+nothing and a file that has grown adds its growth. What cannot be imported is reported with its
+file and line, and never stops what stands beside it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from rightful import limits
+from rightful.errors import InvalidEventError, RightfulError
+from rightful.importers.engine.checkpoints import Reading
+from rightful.importers.engine.file_report import FileReport
+from rightful.importers.engine.formats import (
+    APPENDED,
+    REWRITTEN,
+    End,
+    GrowingKind,
+    GrowingReader,
+    Kind,
+    NotYetError,
+    Origin,
+    Plan,
+    Reader,
+    Wire,
+    is_growing,
+)
+from rightful.importers.engine.incremental import Growth
+from rightful.importers.engine.one_file import Run
+from rightful.importers.engine.recognition import recognised
+from rightful.importers.sources.folders import walk
+from rightful.importers.sources.growing_files import Lines
+from rightful.importers.sources.sqlite_databases import HEADER, SUFFIXES
+from rightful.importers.sources.sqlite_import import NO_DATABASE, PIPED, import_database, is_database, reads_databases
+from rightful.importers.sources.text_files import (
+    Digested,
+    Found,
+    OpenFile,
+    Problem,
+    is_lines,
+    objects_of,
+    opened,
+    reading,
+)
+
+if TYPE_CHECKING:
+    from rightful.importers.engine.checkpoints import Checkpoint, Checkpoints
+    from rightful.log.log import Log
+
+__all__ = [
+    "APPENDED",
+    "REWRITTEN",
+    "STDIN",
+    "End",
+    "GrowingKind",
+    "GrowingReader",
+    "Import",
+    "Kind",
+    "Origin",
+    "Plan",
+    "Progress",
+    "Reader",
+    "Wire",
+    "import_paths",
+]
+
+STDIN = "-"
+"""The path that means standard input."""
+
+Progress = Callable[[str, int, int], None]
+"""Called after each transaction with the file's path, how much of it was read, and its size; bytes."""
+
+
+def import_paths(
+    log: Log,
+    kinds: Iterable[Kind],
+    paths: Iterable[str],
+    *,
+    stdin: BinaryIO,
+    progress: Progress | None = None,
+    checkpoints: Checkpoints | None = None,
+    receipts: bool = False,
+) -> Iterator[FileReport]:
+    """Import files, the JSON files below folders, or standard input; yield a report for each.
+
+    Args:
+        log: Where the events go.
+        kinds: The kinds that may come. Inside a folder a file is taken only if one of its first
+            `limits.FOREIGN_OBJECTS` objects is recognised, and is passed over otherwise, which is
+            no problem. A file that is named must be of these kinds.
+        paths: Files, folders, or `-`.
+        stdin: What `-` means.
+        progress: Told how far it is.
+        checkpoints: Where the reading of growing files stopped; without it each is read from its beginning.
+        receipts: Whether the reports of kinds that answer for each record hold the receipts.
+
+    Raises:
+        StorageError: The ledger cannot be written. What was reported before is in it.
+    """
+    importing = Import(log, list(kinds), log.head(), progress, checkpoints, receipts)
+    for path in paths:
+        yield from importing.reports(path, stdin)
+
+
+class Import(NamedTuple):
+    """One import: what all its files share.
+
+    Attributes:
+        log: Where the events go.
+        kinds: The kinds that may come.
+        began: The last position when the import began.
+        progress: Told how far it is.
+        checkpoints: Where reading stopped the last time.
+        receipts: Whether receipts are kept, of kinds that answer for each record.
+        all_kinds: Returns every kind there is, to tell what a file is that is not of the kind it was named to be.
+    """
+
+    log: Log
+    kinds: list[Kind]
+    began: int
+    progress: Progress | None
+    checkpoints: Checkpoints | None
+    receipts: bool = False
+    all_kinds: Callable[[], list[Kind]] = list
+
+    @property
+    def takes_databases(self) -> bool:
+        """Whether any of its kinds reads databases, so that they are looked for in folders."""
+        return any(reads_databases(kind) for kind in self.kinds)
+
+    def reports(self, path: str, stdin: BinaryIO) -> Iterator[FileReport]:
+        """Import what stands at a path, or standard input where it is `-`."""
+        if path == STDIN:
+            yield self.stream(Origin(path, None), stdin)
+        else:
+            yield from self.path(path)
+
+    def path(self, path: str, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[FileReport]:
+        """Import what stands at a path: a file, or the JSON files below a folder.
+
+        Args:
+            path: The path, as it was named.
+            wanted: Says of each file whether it is to be imported now.
+        """
+        if not os.path.isdir(path):  # noqa: PTH112 - the path is shown as it was given
+            if wanted(path):
+                yield self.file(path, named=True)
+            return
+        others: Counter[str] = Counter()
+        for item in walk(path, others=others, databases=self.takes_databases):
+            if not isinstance(item, str):
+                yield FileReport.unread(*item)
+            elif wanted(item):
+                yield self.file(item, named=False)
+        if others:
+            yield FileReport.unlooked(path, others)
+
+    def file(self, path: str, *, named: bool) -> FileReport:
+        """Import one file."""
+        try:
+            with opened(path, follow=named) as file:
+                return self._file(Origin(path, file.mtime_us, named), file)
+        except ValueError:  # a NUL in the path
+            return FileReport.unread(path, Problem(None, "this cannot be a path"))
+        except OSError as error:
+            if error.filename != path:
+                raise
+            return FileReport.unread(path, Problem(None, f"could not be read: {error.strerror}"))
+
+    def _file(self, origin: Origin, file: OpenFile) -> FileReport:
+        growing = [kind for kind in self.kinds if is_growing(kind)]
+        with reading(origin.path):
+            if is_database(file.stream):
+                return import_database(self, origin, file)
+            if not origin.is_named and origin.name.endswith(SUFFIXES):  # looked at for its name alone
+                return FileReport.unread(origin.path, Problem(None, NO_DATABASE, lost=False))
+            can_grow = bool(growing) and is_lines(file.stream)
+        if not can_grow:
+            return self.stream(origin, file.stream, file=file)
+        tried: dict[str, tuple[Reading, Checkpoint | None]] = {}
+        for kind in growing:
+            if (kept := self._kept(kind, origin)) is not None:
+                before = _reading(kind, file, kept)
+                if before.fits:
+                    return self._read_on(kind, origin, before, kept)
+                tried[kind.NAME] = before, kept
+        return self._recognised(growing, origin, file, tried)
+
+    def _recognised(
+        self,
+        growing: list[GrowingKind],
+        origin: Origin,
+        file: OpenFile,
+        tried: dict[str, tuple[Reading, Checkpoint | None]],
+    ) -> FileReport:
+        """Import a file of which this program's readers have read nothing that it still begins with."""
+        older = self._older(growing, file)
+        file.stream.seek(0)
+        run = self._run(origin, file)
+        # of JSON lines that nobody recognises yet, a torn last one waits; elsewhere what is torn is broken
+        lines = iter(Lines(file.stream)) if origin.name.endswith(".jsonl") else objects_of(file.stream)
+        found = self._kind(run, origin, lines)
+        kind: Kind | None = None if found is None else found[0]
+        for other in growing:
+            if other.NAME in older and other is not kind and not run.is_mistaken:
+                self._disown(other, origin, file, older[other.NAME], run)
+        file.stream.seek(0)
+        if kind is None:
+            return run.report
+        if not is_growing(kind):
+            return self.stream(origin, file.stream, file=file)
+        before, kept = tried.get(kind.NAME) or (_reading(kind, file, None), None)
+        return self._read_on(kind, origin, before, kept, older.get(kind.NAME))
+
+    def _older(self, kinds: list[GrowingKind], file: OpenFile) -> dict[str, Checkpoint]:
+        """Return what older readers kept of a file that still begins with what they read, by the kind's name."""
+        if self.checkpoints is None:
+            return {}
+        found = {kind.NAME: (kind, kept) for kind in kinds if (kept := self.checkpoints.older(kind, file.path))}
+        return {name: kept for name, (kind, kept) in found.items() if _reading(kind, file, kept).fits}
+
+    def _disown(self, kind: GrowingKind, origin: Origin, file: OpenFile, older: Checkpoint, run: Run) -> None:
+        """Withdraw what an older reader derived from a file of another kind, which it mistook for its own."""
+        assert self.checkpoints is not None
+        with suppress(InvalidEventError):
+            reader, renewal = kind.reader(origin), self.checkpoints.renewal(kind, older)
+            lines = _reading(kind, file, None).lines
+            for item in lines:
+                if isinstance(item, Found):
+                    renewal.take_line(item, lines.offset)
+                    with suppress(Exception):  # what it cannot read now, it derives nothing from
+                        renewal.take_events([event for event in reader.events(item) if not isinstance(event, Problem)])
+            run.withdraw(renewal)
+            self.checkpoints.drop(kind, origin.path)
+
+    def _run(self, origin: Origin, file: OpenFile | None) -> Run:
+        return Run(self.log, self.began, origin.path, lambda: _tell(self.progress, file), receipts=self.receipts)
+
+    def _kept(self, kind: GrowingKind, origin: Origin) -> Checkpoint | None:
+        return None if self.checkpoints is None else self.checkpoints.load(kind, origin.path)
+
+    def _kind(
+        self, run: Run, origin: Origin, items: Iterator[Found | Problem]
+    ) -> tuple[Kind, Iterator[Found | Problem]] | None:
+        """Return the kind of a file and all its items; None, with the reason in the report, where it is of none."""
+        if origin.is_named and len(self.kinds) == 1 and reads_databases(self.kinds[0]):
+            return self.kinds[0], items  # its reader refuses what is not a database
+        try:
+            found = recognised(self.kinds, origin, items, self.all_kinds)
+        except (RightfulError, OSError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - as in `Run`
+            run.mistake(None, error)
+            return None
+        if found.refusal is not None:
+            run.report.is_read = False
+            run.tell(found.refusal)
+            return None
+        if found.kind is None:
+            run.pass_over(found.items, self.kinds, named=origin.is_named)
+            return None
+        return found.kind, found.items
+
+    def stream(self, origin: Origin, stream: BinaryIO, *, file: OpenFile | None = None) -> FileReport:
+        """Import what a stream holds, from its beginning to its end."""
+        run = self._run(origin, file)
+        digested = Digested(stream)
+        source = io.BufferedReader(digested)
+        if source.peek(len(HEADER)).startswith(HEADER):
+            return FileReport.unread(origin.path, Problem(None, PIPED))
+        found = self._kind(run, origin, objects_of(source))
+        if found is None:
+            return run.report
+        kind, items = found
+        if getattr(kind, "ANSWERS", False):
+            run.answer(keeps=self.receipts)
+        try:
+            reader = kind.reader(origin)
+        except NotYetError as error:
+            return run.wait(error)
+        except InvalidEventError as error:
+            return FileReport.unread(origin.path, Problem(None, error.what))
+        for item in items:
+            run.take(reader, item)
+            if len(run.waiting) >= limits.IMPORT_EVENTS:
+                run.flush(reader)
+        run.finish(reader, End(digested.sha256, run.is_whole))
+        return run.report
+
+    def _read_on(
+        self,
+        kind: GrowingKind,
+        origin: Origin,
+        found: Reading,
+        kept: Checkpoint | None,
+        older: Checkpoint | None = None,
+    ) -> FileReport:
+        """Import what a growing file holds behind the place up to which it was imported."""
+        run = self._run(origin, found.file)
+        try:
+            growth = Growth(kind, origin, found, kept, self.checkpoints, older)
+        except NotYetError as error:
+            return run.wait(error)
+        except InvalidEventError as error:
+            return FileReport.unread(origin.path, Problem(None, error.what))
+        growth.take(run)
+        return run.report
+
+
+def _reading(kind: GrowingKind, file: OpenFile, kept: Checkpoint | None) -> Reading:
+    with reading(file.path):
+        return Reading(file, kept, is_rewritten=kind.GROWS == REWRITTEN)
+
+
+def _tell(progress: Progress | None, file: OpenFile | None) -> None:
+    if progress is not None and file is not None:
+        progress(file.path, file.stream.tell(), file.size)

@@ -1,0 +1,251 @@
+"""What becomes of the objects of one file: events that are appended, problems that are told."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from rightful import limits
+from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
+from rightful.importers.engine.file_report import PASSED_OVER, Answers, FileReport, Told, is_stored
+from rightful.importers.engine.other_tools import described
+from rightful.importers.engine.recognition import ONLY, foreign
+from rightful.importers.engine.renewal import Ranges
+from rightful.importers.sources.text_files import NO_OBJECT, Found, Problem
+
+if TYPE_CHECKING:
+    from rightful.importers.engine.formats import End, GrowingReader, Kind, NotYetError, Reader, Wire
+    from rightful.importers.engine.renewal import Derived, Renewal
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
+
+_TRIES = 50  # decisions anew when other writers grade the same sessions meanwhile
+
+
+class Run:
+    """The import of one file: what waits to be appended, and what became of the rest.
+
+    Args:
+        log: Where the events go.
+        began: The last position when the import began.
+        path: What the file is called in its report.
+        written: Called after each transaction.
+        receipts: Whether receipts are kept, of kinds that answer for each record.
+
+    Attributes:
+        report: What became of it so far.
+        waiting: Events that wait to be appended, each with its line.
+        is_whole: Whether all of it could be read.
+        is_mistaken: Whether we did not foresee something, so that it was not imported whole.
+        derived: What the files of its kind derive; None where that is not asked.
+        ranges: The positions of what this file derives.
+        renewal: What the file proves of what an older reader derived from it; None where no older one read it.
+    """
+
+    def __init__(self, log: Log, began: int, path: str, written: Callable[[], None], *, receipts: bool = False) -> None:
+        self._log = log
+        self._keeps = receipts
+        self._began = began
+        self._written = written
+        self.is_whole = True
+        self.is_mistaken = False
+        self.derived: Derived | None = None
+        self.ranges = Ranges()
+        self.renewal: Renewal | None = None
+        self.waiting: list[tuple[int, Wire]] = []
+        self._started: set[str] = set()
+        self.report = FileReport(path, problems=[], kinds={})
+        self.tell = Told(self.report).tell
+
+    def answer(self, *, keeps: bool) -> None:
+        """Answer for each record, since the file's kind does.
+
+        Args:
+            keeps: Whether the receipts are kept; else only how many there were of each outcome.
+        """
+        self.report.answers = Answers(keeps=keeps)
+
+    def take(self, reader: Reader, item: Found | Problem) -> None:
+        """Turn an object into events that wait."""
+        if isinstance(item, Problem):
+            self.is_whole = self.is_whole and not item.lost
+            self._refuse(item)
+            return
+        self._gather(item.line, lambda: reader.events(item))
+
+    def finish(self, reader: Reader, end: End) -> None:
+        """Take what can be said only of the whole file, and append what waits."""
+        self._gather(1, lambda: reader.finish(end))
+        self.flush(reader)
+
+    def _gather(self, line: int, events: Callable[[], Iterable[Wire | Problem]]) -> None:
+        try:
+            for event in events():
+                if isinstance(event, Problem):
+                    self._refuse(event)
+                    if event.what.startswith(PASSED_OVER):
+                        self.report.is_read, self.report.passed = False, 1
+                else:
+                    self.waiting.append((line, event))
+                    if self.report.answers is not None:
+                        self.report.answers.expect()
+        except InvalidEventError as error:
+            self._refuse(Problem(line, str(error)))
+        except (RightfulError, OSError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one odd object must not end an import of many files
+            self.mistake(line, error)
+
+    def _refuse(self, problem: Problem) -> None:
+        """Tell of a problem, and answer `invalid` for a record that is not imported."""
+        self.tell(problem)
+        if self.report.answers is not None and problem.lost:
+            self.report.answers.refuse(problem)
+
+    def mistake(self, line: int | None, error: Exception) -> None:
+        """Say that we did not foresee something: loudly, since it is lost, and without an end of the import."""
+        self.is_mistaken = True
+        what = f"a mistake of ours ({type(error).__name__}: {error}, in {_raised_in(error)})"
+        self._refuse(Problem(line, f"{what}: what stands here was not imported whole; please report it"))
+
+    def wait(self, error: NotYetError) -> FileReport:
+        """Say why the file is read by the next import only."""
+        self.report.waits = True
+        self.tell(Problem(None, error.what, lost=False))
+        return self.report
+
+    def flush(self, reader: Reader) -> None:
+        """Append what waits, and close the report's list of problems when it is too long."""
+        waiting, self.waiting = self.waiting, []
+        for start in range(0, len(waiting), limits.IMPORT_EVENTS):
+            part = waiting[start : start + limits.IMPORT_EVENTS]
+            receipts, notes = _append(self._log, reader, [event for _, event in part])
+            for note in notes:
+                self.tell(note)
+            for (line, event), receipt in zip(part, receipts, strict=True):
+                self._count(line, event, receipt)
+                if self.report.answers is not None:
+                    self.report.answers.give(line, receipt)
+            self._follow(reader, part, receipts)
+            self._renew([event for _, event in part], receipts)
+            self._log.recorder.rest()
+            self._written()
+
+    def _renew(self, events: list[Wire], receipts: list[Receipt]) -> None:
+        """Note what was derived, and put in force again what an earlier reading withdrew of that."""
+        self.ranges.take(receipts)
+        if self.renewal is not None:
+            self.renewal.take_events(events)
+        if self.derived is not None and (again := self.derived.take(events, receipts)):
+            self._append(again)
+
+    def change(self, reader: GrowingReader, renewal: Renewal) -> None:
+        """Append what the newer reader derives of how the file changed before the older one read it."""
+        self._gather(1, lambda: renewal.changes(reader))
+        self.flush(reader)
+
+    def withdraw(self, renewal: Renewal) -> None:
+        """Withdraw what an older reader derived from the file and the newer one does not."""
+        events = list(renewal.events())
+        for start in range(0, len(events), limits.IMPORT_EVENTS):
+            self._append(events[start : start + limits.IMPORT_EVENTS])
+            self._written()
+        if events:
+            what = "event was withdrawn" if len(events) == 1 else "events were withdrawn"
+            why = "an earlier version read them from this file, and this version does not"
+            self.tell(Problem(None, f"{len(events):,} {what}: {why}", lost=False))
+
+    def _append(self, events: list[Wire]) -> None:
+        for event, receipt in zip(events, self._log.append(events), strict=True):
+            self._count(None, event, receipt)
+
+    def _follow(self, reader: Reader, part: list[tuple[int, Wire]], receipts: list[Receipt]) -> None:
+        """Append what is to be recorded of how a part was received."""
+        more = reader.after(self._log, [event for _, event in part], receipts)
+        for event, receipt in zip(more, self._log.append(more) if more else (), strict=True):
+            self._count(part[0][0], event, receipt)
+
+    def pass_over(self, items: Iterator[Found | Problem], kinds: list[Kind], *, named: bool) -> None:
+        """Report in one problem or note why a file is not imported: it is broken, or of no kind that may come.
+
+        Args:
+            items: What was looked at of it.
+            kinds: What it could have been.
+            named: Whether a person named it; that it is foreign is a problem then.
+        """
+        head = list(items)
+        found = [item for item in head if isinstance(item, Found)]
+        problems = [item for item in head if isinstance(item, Problem)]
+        shape = described(os.path.basename(self.report.path), [item.value for item in found])  # noqa: PTH119 - a name is compared, no path is built
+        unread = "".join(f"; {item.what}" for item in problems if item.what.startswith(ONLY))
+        if found:
+            self._pass(Problem(found[0].line, foreign(found[0], kinds) + unread), shape, named=named)
+        elif problems and problems[0].what.startswith(NO_OBJECT):
+            self._pass(problems[0], shape, named=named)
+        elif sum(item.lost for item in problems) > 1:
+            lines = f"its {len(problems):,} lines" if not unread else "the lines that were looked at"
+            what = f"{problems[0].what}; none of {lines} holds a JSON object"
+            self.report.is_read = False
+            self.tell(problems[0]._replace(what=f"{what}. Nothing of the file was imported{unread}"))
+        else:
+            for item in problems:
+                self.tell(item)
+
+    def _pass(self, problem: Problem, shape: str | None, *, named: bool) -> None:
+        self.report.is_read = False
+        self.report.passed = int(not named)
+        what = problem.what if shape is None else f"{shape}; not imported by this version"
+        if named:
+            self.tell(problem._replace(what=what if shape is not None else f"{what}; nothing of it was imported"))
+        else:
+            self.tell(Problem(problem.line, PASSED_OVER + what, lost=False))
+
+    def _count(self, line: int | None, event: Wire, receipt: Receipt) -> None:
+        kind: str = event["type"]
+        match receipt.outcome:
+            case "duplicate":
+                self.report.duplicate += 1
+                self.report.repeated += receipt.position is not None and receipt.position > self._began
+            case "stale" if not is_stored(receipt):
+                pass  # an older copy, which the reader's plan left out and told of; or one that stands there
+            case "invalid":
+                self.tell(Problem(line, receipt.reason or "Expected an event"))
+            case "conflict":
+                self.report.conflicts += 1
+                what = f"conflicts with what stands under its id: {receipt.reason}"
+                self.tell(Problem(line, f"{what}; it is kept in quarantine until an `event.withdrawn` settles it"))
+            case _:
+                self.report.appended += 1
+                if kind == "session.started":
+                    self.report.start_details += event["session"] in self._started
+                    self._started.add(event["session"])
+                self.report.kinds[kind] = self.report.kinds.get(kind, 0) + 1
+
+
+def _raised_in(error: Exception) -> str:
+    """Return the module and the line that raised an error, without the path of this machine."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119 - a name is shown, no path is built
+
+
+def _append(log: Log, reader: Reader, events: list[Wire]) -> tuple[list[Receipt], tuple[Problem, ...]]:
+    """Append events, decided anew for as long as other writers wrote what the decision rests on.
+
+    Returns:
+        A receipt for each event, and what is worth knowing of them.
+
+    Raises:
+        ConditionFailedError: They never stopped.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        plan = reader.plan(log, events)
+        try:
+            new = [event for place, event in enumerate(plan.events) if place not in plan.standing]
+            receipts = iter(log.append(new, unless=plan.unless, after=plan.after))
+            return [plan.standing.get(place) or next(receipts) for place in range(len(events))], plan.notes
+        except ConditionFailedError:
+            if not tries_left:
+                raise
+    raise AssertionError

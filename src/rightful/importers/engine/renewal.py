@@ -1,0 +1,345 @@
+"""What a newer reader does to a ledger that an older one filled: it withdraws what it no longer derives.
+
+Each kind declares the version of its reader (`READER_VERSION`, 1 if there is none) and raises it with every change of
+what is derived from the same bytes. A checkpoint carries the version. Where an older reader stopped, a newer one reads
+the file from its beginning, and then withdraws (`event.withdrawn`, by the producer of the event) what is in the ledger
+and was not derived, if this source proves that the older reader derived it from here:
+
+- the file still begins with the bytes that the older reader read (a rewritten or rotated file proves nothing, nor does
+  one that vanished);
+- the event is of a session that this file speaks of, was in the ledger when the older checkpoint was written, and its
+  time is that of a line which the older reader had read; so it is not of another file of that session;
+- no other file derives it that this version has read: a checkpoint keeps the positions of what its file derives.
+
+What is withdrawn and derived again later, by another file or by a yet newer reader, comes back: its withdrawal is
+withdrawn. A reader that reads a file which a newer one has read undoes nothing.
+
+What vanished from a rewritten file is not in its bytes any more, so `history.popped` of such a file stays, with one
+exception: the newer reader derives another change from the same evidence (`GrowingReader.changes`), such as a
+compaction. That change covers what was popped, and the pop is withdrawn.
+
+The older checkpoint is replaced only when all this is in the ledger. So an import that is killed does it again, with
+the same ids, and so does a second process at the same time.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rightful import limits, times
+from rightful.encoding.envelope import body_of
+from rightful.errors import InvalidEventError
+from rightful.identity import composite_key, event_id
+from rightful.importers.engine.formats import Former, GrowingReader, Wire
+from rightful.importers.shared.foreign_fields import moment_us
+from rightful.importers.sources.text_files import Found
+from rightful.log.withdrawals import WITHDRAWAL, Withdrawal, withdrawal_of
+
+if TYPE_CHECKING:
+    from rightful.encoding.envelope import Envelope
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
+
+_BITS = 8
+_NAMES_OTHERS = frozenset({WITHDRAWAL, "session.linked", "session.unlinked"})
+"""The types by which a file names a session of which another file may be the source."""
+
+_POPPED, _COMPACTED = "history.popped", "history.compacted"
+_OF_FORMER_BYTES = frozenset({_POPPED, WITHDRAWAL})
+"""The types that a reader of a rewritten file derives from what the file held before."""
+
+
+class Derived:
+    """What files of one kind derive, as this version reads them, and what is withdrawn of that.
+
+    Args:
+        log: The ledger's log.
+        kept: Returns the positions that other files derive, as their checkpoints keep them: ranges, both ends in it.
+    """
+
+    def __init__(self, log: Log, kept: Callable[[], Iterable[tuple[int, int]]]) -> None:
+        self._log = log
+        self._kept = kept
+        self._positions = bytearray()  # a bit a position: 125 KB for a million rows
+        self._is_loaded = False
+        self._withdrawn: dict[str, dict[str, list[tuple[Envelope, Withdrawal]]]] = {}
+
+    def take(self, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
+        """Note which events were derived; return what puts those in force again that a reader withdrew."""
+        again: list[Wire] = []
+        for event, receipt in zip(events, receipts, strict=True):
+            if receipt.position is None:
+                continue
+            self._note(receipt.first or receipt.position)
+            session = event.get("session")
+            if receipt.outcome == "duplicate" and isinstance(session, str):
+                rows = self.withdrawn(session).pop(receipt.id or "", ())
+                again += [_undoing(envelope) for envelope, _ in rows]
+        return again
+
+    def _note(self, first: int, last: int = 0) -> None:
+        last = last or first
+        self._positions.extend(bytes(max(last // _BITS + 1 - len(self._positions), 0)))
+        for position in range(first, last + 1):
+            self._positions[position // _BITS] |= 1 << position % _BITS
+
+    def has(self, position: int) -> bool:
+        """Return whether an event was derived, by the position of its first row."""
+        if not self._is_loaded:
+            self._is_loaded = True
+            for first, last in self._kept():
+                self._note(first, last)
+        byte = position // _BITS
+        return byte < len(self._positions) and bool(self._positions[byte] >> position % _BITS & 1)
+
+    def withdrawn(self, session: str) -> dict[str, list[tuple[Envelope, Withdrawal]]]:
+        """Return the withdrawals in force that readers wrote of a session's events, by the id of the event."""
+        known = self._withdrawn.get(session)
+        if known is None:
+            known = self._withdrawn[session] = {}
+            found = withdrawals(self._log, session)
+            undone = {withdrawal.of for _, withdrawal in found}
+            for envelope, withdrawal in found:
+                if withdrawal.reader is not None and withdrawal.id not in undone:
+                    known.setdefault(withdrawal.of, []).append((envelope, withdrawal))
+        return known
+
+    def forget(self, session: str) -> None:
+        """Read the withdrawals of a session again when they are asked for: there are more now."""
+        self._withdrawn.pop(session, None)
+
+
+class Ranges:
+    """Positions that one file derives, as ranges that are few: what an import appends stands together.
+
+    Args:
+        ranges: Those known before; both ends are in it.
+    """
+
+    def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
+        self._ranges = [(first, last) for first, last in ranges]
+
+    def take(self, receipts: Iterable[Receipt]) -> None:
+        """Take the positions of the events of some receipts."""
+        for receipt in receipts:
+            position = receipt.first or receipt.position
+            if position is None:
+                continue
+            first, last = self._ranges[-1] if self._ranges else (position, position - 1)
+            if first <= position <= last + 1:
+                self._ranges[-1:] = [(first, max(last, position))]
+            else:
+                self._ranges.append((position, position))
+            if len(self._ranges) > 2 * limits.CHECKPOINT_RANGES:
+                self._ranges = self.kept()
+
+    def kept(self) -> list[tuple[int, int]]:
+        """Return the ranges sorted; of too many those closest to each other become one, which withdraws less."""
+        found: list[tuple[int, int]] = []
+        for first, last in sorted(self._ranges):
+            if found and first <= found[-1][1] + 1:
+                found[-1] = found[-1][0], max(found[-1][1], last)
+            else:
+                found.append((first, last))
+        while len(found) > limits.CHECKPOINT_RANGES:
+            gaps = sorted(found[at + 1][0] - found[at][1] for at in range(len(found) - 1))
+            widest = gaps[len(found) - limits.CHECKPOINT_RANGES - 1]
+            merged = found[:1]
+            for first, last in found[1:]:
+                if first - merged[-1][1] <= widest:
+                    merged[-1] = merged[-1][0], last
+                else:
+                    merged.append((first, last))
+            found = merged
+        return found
+
+
+def withdrawals(log: Log, session: str) -> list[tuple[Envelope, Withdrawal]]:
+    """Return all withdrawals of a session, each with the envelope of its row."""
+    rows = (row for page in log.of_session(session, [WITHDRAWAL]) for row in page)
+    return [(row.envelope, found) for row in rows if (found := withdrawal_of(row)) is not None]
+
+
+class Renewal:
+    """What one file proves of what an older reader derived from it.
+
+    Args:
+        log: The ledger's log.
+        derived: What the files of this import derive.
+        head: The position up to which the older reader's events are in the ledger.
+        until: How much of the file it had read; bytes.
+        readers: The versions of the older reader and of the newer one.
+        is_rewritten: Whether the file's tool may write it from the start.
+    """
+
+    def __init__(
+        self, log: Log, derived: Derived, head: int, until: int, readers: tuple[int, int], *, is_rewritten: bool
+    ) -> None:
+        self._log = log
+        self._derived = derived
+        self._head = head
+        self._until = until
+        self._older, self._reader = readers
+        self._kept_types = _OF_FORMER_BYTES if is_rewritten else frozenset({WITHDRAWAL})
+        self._times = array("q")
+        self._is_sorted = False
+        self._sources: set[tuple[str, str]] = set()
+        self._pops: list[tuple[Envelope, list[str]]] = []
+        self._covers: dict[str, str] = {}
+
+    def take_line(self, found: Found, offset: int) -> None:
+        """Note the time of a line, if the older reader had read it.
+
+        Args:
+            found: The line's object.
+            offset: Where it ends; bytes.
+        """
+        text = found.value.get("timestamp")
+        if offset > self._until or not isinstance(text, str):
+            return
+        with suppress(InvalidEventError):
+            at_us, _ = moment_us(text, "$.timestamp")
+            if not self._times or self._times[-1] != at_us:
+                self._times.append(at_us)
+
+    def take_events(self, events: Sequence[Wire]) -> None:
+        """Note which sessions the file is a source of."""
+        self._sources.update(
+            (event["session"], event["producer"])
+            for event in events
+            if event["type"] not in _NAMES_OTHERS and isinstance(event.get("session"), str)
+        )
+
+    def changes(self, reader: GrowingReader) -> Iterator[Wire]:
+        """Yield what the newer reader derives of how a rewritten file changed before the older one read it.
+
+        Args:
+            reader: The newer reader, which has read the whole file.
+        """
+        if _POPPED not in self._kept_types:
+            return
+        for session, producer in sorted(self._sources):
+            for event in reader.changes(self._former(session, producer)):
+                of = event_id(event["producer"], event["key"])
+                self._covers.update((item, of) for item, _ in event["covers"])
+                yield event
+
+    def _former(self, session: str, producer: str) -> Former:
+        """Return what the older reader appended of a session; a pop that was undone, or is derived, is left out."""
+        undone = {found.of for _, found in withdrawals(self._log, session) if found.reader is None}
+        positions: dict[str, int] = {}
+        popped: list[str] = []
+        for page in self._log.of_session(session, None, 0, self._head):
+            for row in page:
+                envelope = row.envelope
+                if envelope.producer != producer:
+                    continue
+                positions.setdefault(envelope.id, row.position)
+                if envelope.type != _POPPED or envelope.at_basis != "file" or row.body is None:
+                    continue
+                if envelope.id not in undone and not self._derived.has(envelope.first or row.position):
+                    items = [item for item, _ in body_of(envelope, row.body, row.position).items]
+                    self._pops.append((envelope, items))
+                    popped += items
+        return Former(self._older, positions, frozenset(popped))
+
+    def events(self) -> Iterator[Wire]:
+        """Yield the withdrawals of what the older reader derived from this file and nothing derives now."""
+        yield from self._outdated_pops()
+        for session, producer in sorted(self._sources):
+            found = self._outdated(session, producer)
+            if not found:
+                continue
+            instead = self._instead(session, producer, {envelope.at_us for envelope in found})
+            withdrawn = self._derived.withdrawn(session)
+            past = self._past(session)
+            for envelope in found:
+                if envelope.id not in withdrawn:
+                    nth = past[envelope.id, envelope.revision] + 1
+                    yield self._withdrawing(envelope, nth, instead.pop(envelope.at_us, []))
+            self._derived.forget(session)
+
+    def _outdated_pops(self) -> Iterator[Wire]:
+        """Yield the withdrawals of the pops whose items a change of the newer reader covers."""
+        for envelope, items in self._pops:
+            if not all(item in self._covers for item in items) or envelope.session is None:
+                continue
+            if envelope.id not in self._derived.withdrawn(envelope.session):
+                nth = self._past(envelope.session)[envelope.id, envelope.revision] + 1
+                yield self._withdrawing(envelope, nth, sorted({self._covers[item] for item in items}))
+
+    def _past(self, session: str) -> Counter[tuple[str, int]]:
+        """Return how often readers withdrew each revision of a session's events."""
+        found = withdrawals(self._log, session)
+        return Counter((past.of, past.revision) for _, past in found if past.reader is not None)
+
+    def _outdated(self, session: str, producer: str) -> list[Envelope]:
+        """Return the rows of which no event is derived any more."""
+        vanished = self._vanished(session, producer)
+        return [
+            row.envelope
+            for page in self._log.of_session(session, None, 0, self._head)
+            for row in page
+            if row.envelope.producer == producer
+            and row.envelope.type not in self._kept_types
+            and row.envelope.id not in vanished
+            and row.envelope.outcome != "stale"
+            and row.envelope.at_basis != "file"
+            and not self._derived.has(row.envelope.first or row.position)
+            and self._has_line_at(row.envelope.at_us)
+        ]
+
+    def _vanished(self, session: str, producer: str) -> set[str]:
+        """Return the items that the older reader found missing from a rewritten file: they are of its former bytes.
+
+        An edit keeps a message's time, so a line of that time does not prove that the older reader read it there.
+        """
+        found = set(self._covers)
+        if _POPPED not in self._kept_types:
+            return found
+        for page in self._log.of_session(session, [_POPPED, _COMPACTED], 0, self._head):
+            for row in page:
+                envelope = row.envelope
+                if envelope.producer == producer and envelope.at_basis == "file" and row.body is not None:
+                    body = body_of(envelope, row.body, row.position)
+                    found.update(item[0] for item in (body.items if envelope.type == _POPPED else body.covers))
+        return found
+
+    def _has_line_at(self, at_us: int) -> bool:
+        if not self._is_sorted:
+            self._times = array("q", sorted(self._times))
+            self._is_sorted = True
+        place = bisect_left(self._times, at_us)
+        return place < len(self._times) and self._times[place] == at_us
+
+    def _instead(self, session: str, producer: str, at_us: set[int]) -> dict[int, list[str]]:
+        """Return the ids of what the newer reader added at some times, in the order of the file."""
+        added: dict[int, list[str]] = {}
+        for page in self._log.of_session(session, None, self._head):
+            for row in page:
+                is_new = row.envelope.first == 0 and self._derived.has(row.position)
+                if is_new and row.envelope.producer == producer and row.envelope.at_us in at_us:
+                    added.setdefault(row.envelope.at_us, []).append(row.envelope.id)
+        return added
+
+    def _withdrawing(self, envelope: Envelope, nth: int, instead: list[str]) -> Wire:
+        key = composite_key("withdrawn by a newer reader", envelope.id, envelope.revision, nth)
+        extra = {"reader": self._reader} | ({"instead": instead} if instead else {})
+        return _stamped(envelope, key, envelope.id, envelope.revision) | {"extra": extra}
+
+
+def _undoing(envelope: Envelope) -> Wire:
+    key = composite_key("derived again", envelope.id)
+    return _stamped(envelope, key, envelope.id, envelope.revision)
+
+
+def _stamped(envelope: Envelope, key: str, of: str, revision: int) -> Wire:
+    """Return a withdrawal, at the time of what it withdraws."""
+    basis = {} if envelope.at_basis is None else {"at_basis": envelope.at_basis}
+    head = {"type": WITHDRAWAL, "producer": envelope.producer, "key": key, "session": envelope.session}
+    return head | {"at": times.text_of(envelope.at_us), "id": of, "revision": revision} | basis

@@ -1,0 +1,116 @@
+"""The branches of a gptme conversation, and its checkpoints' labels.
+
+| file | becomes |
+|---|---|
+| `branches/<name>.jsonl` | its messages; those that the conversation has not are popped: its history is another |
+| `conv-checkpoints.jsonl` | `data.recorded`, the label and the number of messages of each |
+
+A backup (`main-undo-0`, `main-edit-0`) is a branch, and holds what was taken back (`LogManager.undo`
+and `edit` in gptme's logmanager).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from rightful.errors import InvalidEventError
+from rightful.importers.engine.formats import End, GrowingReader, Origin, Wire
+from rightful.importers.gptme.conversation_events import Place
+from rightful.importers.gptme.gptme_messages import Messages
+from rightful.importers.gptme.neighbour_files import Main
+from rightful.importers.shared.foreign_fields import digest, key_of, moment_us, shaped
+from rightful.importers.sources.text_files import Found, Problem
+
+ALONE = "no `conversation.jsonl` stands beside it; its messages are taken as they are"
+"""What is said of a branch or a view that cannot be held against its conversation."""
+
+
+class BranchReader(GrowingReader):
+    """Reads a branch.
+
+    Args:
+        place: Where its conversation stands.
+        origin: The file.
+        main: The conversation itself.
+    """
+
+    def __init__(self, place: Place, origin: Origin, main: Main) -> None:
+        self._origin = origin
+        self._messages = Messages(place.folder, origin.mtime_us)
+        self._main = main
+
+    def state(self) -> dict[str, Any]:
+        """Return what is needed to go on behind the last message."""
+        return self._messages.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on behind the last message."""
+        self._messages.restore(state)
+
+    def events(self, found: Found) -> Iterator[Wire | Problem]:
+        """Yield what one message says, and that the conversation has it not.
+
+        Raises:
+            InvalidEventError: It is no message, or its lessons are not in their form.
+        """
+        standing = len(self._messages.standing)
+        wrong: InvalidEventError | None = None
+        try:
+            yield from self._messages.take(found)
+        except InvalidEventError as error:
+            wrong = error  # its lessons may be wrong where the message itself is not
+        if self._main.is_known and len(self._messages.standing) > standing:
+            for item in self._main.without(self._messages.standing[-1]):
+                yield self._messages.popped(item, at_us=self._origin.mtime_us) | {"at_basis": "file"}
+        if wrong is not None:
+            raise wrong
+
+    def finish(self, end: End) -> Iterator[Wire | Problem]:
+        """Yield that it could not be held against its conversation, if so."""
+        del end
+        if not self._main.is_known:
+            yield Problem(None, ALONE, lost=False)
+
+
+class _Checkpoint(msgspec.Struct):
+    index: int
+    label: str
+    timestamp: str
+
+
+class CheckpointsReader(GrowingReader):
+    """Reads the labels that a person gave to places of a conversation (`/checkpoint`, `/backtrack`).
+
+    Args:
+        place: Where its conversation stands.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._messages = Messages(place.folder, None)
+        self._seen: Counter[str] = Counter()
+
+    def state(self) -> dict[str, Any]:
+        """Return how often each stood in it."""
+        return {"seen": self._seen}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on behind the last one."""
+        self._seen = Counter(state["seen"])
+
+    def events(self, found: Found) -> Iterator[Wire]:
+        """Yield a label as it stands.
+
+        Raises:
+            InvalidEventError: It has not the shape of one.
+        """
+        checkpoint: _Checkpoint = shaped(found.value, _Checkpoint)
+        at_us, _ = moment_us(checkpoint.timestamp, "$.timestamp")
+        mark = digest(found.value)
+        self._seen[mark] += 1
+        key = key_of(self._messages.folder, "conv-checkpoint", mark, self._seen[mark])
+        head = self._messages.stamped("data.recorded", key, at_us=at_us)
+        yield head | {"name": "conv-checkpoint", "data": found.value}

@@ -1,0 +1,162 @@
+"""The conversations of gptme: what was said and done, which lessons were shown, what was taken back.
+
+| file | read by |
+|---|---|
+| `<dir>/conversation.jsonl` | `main`: its messages, its start, and what was taken back of it |
+| `<dir>/events.jsonl` | `eventlog`: its changes, one by one |
+| `<dir>/branches/*.jsonl`, `<dir>/conv-checkpoints.jsonl` | `copies` |
+| `<dir>/views/*.jsonl` | `views`: what the conversation was compacted to |
+| `<dir>/config.toml` | with the conversation: its name, model and workspace |
+
+The session is `gptme:<dir>`: nothing in the file says whose it is, so its folder must. A fork is
+a copy of the folder under another name, and another session that was told and shown the same. A
+folder `<dir>-compacted-<date>-<time>` is how older versions compacted: its start says `forked_from`.
+
+The files of one conversation tell much of the same. A fact has one id and one body whichever of
+them tells it, so that the order of their import decides nothing but positions (`messages`).
+A message's time has no offset; gptme writes the local time of its machine, so it is read as that of
+this one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rightful.errors import InvalidEventError
+from rightful.importers.engine.file_report import PASSED_OVER
+from rightful.importers.engine.formats import REWRITTEN, End, GrowingReader, Grows, NotYetError, Origin, Wire
+from rightful.importers.engine.loop import STDIN
+from rightful.importers.gptme.branches_and_labels import BranchReader, CheckpointsReader
+from rightful.importers.gptme.conversation_events import MainReader, Place
+from rightful.importers.gptme.gptme_eventlog import EVENTS, EventLogReader
+from rightful.importers.gptme.gptme_views import ViewReader
+from rightful.importers.gptme.lesson_messages import is_lessons
+from rightful.importers.gptme.neighbour_files import MAIN, Main
+from rightful.importers.sources.text_files import Found, Problem
+
+_KINDS = {MAIN: "main", EVENTS: "events", "conv-checkpoints.jsonl": "checkpoints"}
+_COPIES = frozenset({"branches", "views"})
+_ROLES = ("system", "user", "assistant", "tool")  # no set: what stands in a file may have no hash
+_CHANGES = ("message_append", "message_edit", "undo", "checkpoint")
+_OTHERS = frozenset({"type", "session_id", "sessionId", "sessionID", "uuid", "parts", "message"})
+_EVENT = frozenset({"seq", "ts", "type", "payload"})
+_CHECKPOINT = frozenset({"index", "label", "timestamp"})
+
+
+class Gptme:
+    """The kind `gptme`."""
+
+    NAME = "gptme"
+    GROWS: Grows = REWRITTEN
+    READER_VERSION = 3  # 1: files of other tools were read; 1 and 2: pops stayed where a compaction is derived
+
+    def __init__(self) -> None:
+        self._beside: Main | None = None
+
+    def recognises(self, value: Mapping[str, Any]) -> bool:
+        """Return whether an object is a message of a conversation, a change to one, or a label in one."""
+        return _is_message(value) or _is_event(value) or value.keys() == _CHECKPOINT
+
+    def reader(self, origin: Origin) -> GrowingReader:
+        """Return the reader of one file.
+
+        Raises:
+            InvalidEventError: Its path does not say whose conversation it is; of a file that nobody
+                named, only where it must be a conversation's.
+            NotYetError: It is a branch or a view, and the conversation that it must be held against
+                is being written.
+        """
+        try:
+            place = _place_of(origin)
+            main = self._main(place)
+            reader = _reader(place, origin, main)
+        except InvalidEventError as error:
+            if origin.is_named:
+                raise
+            return _ReaderOfNobodys(error.what)
+        if _is_held(place) and main.is_torn:
+            raise NotYetError(f"the `{MAIN}` beside it is torn or being written; it waits for the next import")
+        return reader
+
+    def _main(self, place: Place) -> Main:
+        """Return the conversation that files beside it are held against, read once for all of them as long as it is."""
+        if self._beside is None or not self._beside.still_is(place.path):
+            self._beside = Main(place.path, place.folder)
+        return self._beside
+
+
+def _is_message(value: Mapping[str, Any]) -> bool:
+    """Return whether an object is a message with a time of text, and without what other tools add."""
+    is_timed = "content" in value and isinstance(value.get("timestamp"), str)
+    return is_timed and value.get("role") in _ROLES and _OTHERS.isdisjoint(value)
+
+
+def _is_event(value: Mapping[str, Any]) -> bool:
+    return value.keys() >= _EVENT and value["type"] in _CHANGES
+
+
+def _is_held(place: Place) -> bool:
+    """Say whether a file is held against the conversation beside it: a copy, or a log that may tell of a view."""
+    return place.kind in _COPIES or (place.kind == "events" and (place.path / "views").is_dir())
+
+
+def _reader(place: Place, origin: Origin, main: Main) -> GrowingReader:
+    match place.kind:
+        case "main":
+            return MainReader(place, origin)
+        case "events":
+            return EventLogReader(place, origin, main)
+        case "branches":
+            return BranchReader(place, origin, main)
+        case "views":
+            return ViewReader(place, origin, main)
+        case _:
+            return CheckpointsReader(place)
+
+
+def _place_of(origin: Origin) -> Place:
+    """Return where a file of a conversation stands."""
+    if origin.path == STDIN:
+        raise InvalidEventError("Expected a file: a conversation does not say whose it is, and a pipe has no folder")
+    folder = Path(os.path.realpath(Path(origin.path).parent))  # the file's own link is not followed
+    if (kind := _KINDS.get(origin.name)) is not None:
+        return Place(folder, folder.name, kind)
+    if folder.name in _COPIES:
+        return Place(folder.parent, folder.parent.name, folder.name)
+    what = f"messages outside of a `{MAIN}` and of the folders `branches` and `views`: nothing says whose they are"
+    raise InvalidEventError(what)
+
+
+class _ReaderOfNobodys(GrowingReader):
+    """Reads a file in a folder that is no conversation: other tools' messages, unless they show lessons."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+        self._first: int | None = None
+        self._shown = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return what was counted."""
+        return {"first": self._first, "shown": self._shown}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on counting."""
+        self._first, self._shown = state["first"], state["shown"]
+
+    def events(self, found: Found) -> Iterator[Wire | Problem]:
+        """Yield nothing; count what shows lessons."""
+        if is_lessons(found.value):
+            self._first = self._first or found.line
+            self._shown += 1
+        return iter(())
+
+    def finish(self, end: End) -> Iterator[Wire | Problem]:
+        """Yield why the file is passed over, or that it holds lessons that were shown to nobody known."""
+        del end
+        if self._shown:
+            yield Problem(self._first, f"{self._why}; messages that show lessons, and were not imported: {self._shown}")
+        else:
+            yield Problem(None, f"{PASSED_OVER}{self._why}", lost=False)

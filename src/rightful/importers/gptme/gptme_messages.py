@@ -1,0 +1,245 @@
+"""The messages of one gptme file, in order, as events: what is in them depends on the message alone.
+
+| of a message | becomes |
+|---|---|
+| its role and content | `message.recorded`; its other fields stand in `extra` (`hide` as `hidden`) |
+| a tool call in an assistant's text | `tool_call.snapshotted` beside the message, which keeps its text as it was |
+| a system message that answers a call | `tool_result.snapshotted`, and no message |
+| `metadata` | `usage.recorded` of that message: its numbers; the rest (model, tool …) in `extra` |
+| lessons | an exposure beside the message |
+
+A message has no id of its own. Its key is the folder, the digest of its role, time and content, and
+how often that stands in the file before it, so that the same message in the conversation, a branch
+or the event log is the same fact, and twice in one file it is two. `metadata` may come later than
+the message, or be missing in one of the files; so its event has a key of its own, with its digest
+and what it is of.
+
+A call in the `tool` form has an id, and its result names it. Calls of the other forms have none;
+theirs is made of the message's digest and their place, and each is answered by the next system
+message that is neither hidden nor for the screen alone, before the next message of the user or
+assistant: of the tool that its metadata names, else in order (gptme expects one result a call).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rightful import times
+from rightful.identity import event_id
+from rightful.importers.engine.formats import Wire
+from rightful.importers.gptme.gptme_calls import calls_in
+from rightful.importers.gptme.gptme_times import local_us
+from rightful.importers.gptme.lesson_messages import exposed, is_lessons
+from rightful.importers.shared.foreign_fields import digest, key_of, session_of, shaped
+from rightful.importers.shared.record_parts import numbers
+from rightful.importers.sources.text_files import Found, Problem
+
+PRODUCER = "gptme"
+"""The producer of all but the exposures."""
+
+NAMESPACE = "gptme"
+"""The namespace of the sessions."""
+
+_MARK_CHARS = 16  # of a digest, in a state: 64 bits tell the messages of one file apart
+_CALL_CHARS = 32
+_FAILED = "Error executing tool '"  # gptme's tools/base.py
+_READ = frozenset({"role", "content", "timestamp", "metadata", "hide"})
+_OLD_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens", "reasoning_tokens")
+
+
+class _Message(msgspec.Struct):
+    role: str
+    content: Any = None
+    timestamp: str | None = None
+
+
+class Said(NamedTuple):
+    """A message as it stands in a file.
+
+    Attributes:
+        mark: The beginning of its digest.
+        items: The ids of the events that are items of the history.
+    """
+
+    mark: str
+    items: tuple[str, ...]
+
+
+class Messages:
+    """Turns messages into events, one after the other; knows how they stand in the file now.
+
+    Its state has about ninety bytes for each message that stands there.
+
+    Args:
+        folder: The name of the conversation's folder, which is the only place that says whose it is.
+        mtime_us: The file's time, for messages before the first that gives one; microseconds since 1970.
+
+    Raises:
+        InvalidEventError: The folder's name cannot be that of a session.
+    """
+
+    def __init__(self, folder: str, mtime_us: int | None) -> None:
+        self.folder = folder
+        self.session = session_of(NAMESPACE, folder, "$")
+        self.standing: list[Said] = []
+        self._counts: Counter[str] = Counter()
+        self._open: list[list[str]] = []
+        self._file_us = mtime_us or 0
+        self.last_us: int | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return what is needed to go on behind the last message."""
+        standing = [[one.mark, *one.items] for one in self.standing]
+        return {"standing": standing, "open": self._open, "last_us": self.last_us}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where the messages stood that said this state."""
+        self.standing = [Said(mark, tuple(items)) for mark, *items in state["standing"]]
+        self._counts = Counter(one.mark for one in self.standing)
+        self._open = [list(one) for one in state["open"]]
+        self.last_us = state["last_us"]
+
+    def occurrences(self, mark: str) -> int:
+        """Return how often a message stands."""
+        return self._counts[mark]
+
+    def take_back(self, count: int) -> list[Said]:
+        """Take the last messages out of those that stand; return them, the last one first."""
+        gone = [self.standing.pop() for _ in range(min(count, len(self.standing)))]
+        self._counts.subtract(one.mark for one in gone)
+        self._open = []
+        return gone
+
+    def take(self, found: Found) -> Iterator[Wire | Problem]:
+        """Yield the events of one message.
+
+        Raises:
+            InvalidEventError: It is no message, or its lessons are not in their form.
+        """
+        value = found.value
+        message: _Message = shaped(value, _Message)
+        if message.timestamp is not None:
+            self.last_us, _ = local_us(message.timestamp)
+        content = digest([message.role, value.get("timestamp"), message.content])
+        mark = content[:_MARK_CHARS]
+        occurrence = self._counts[mark] + 1
+        events = list(self._events(message, value, content, occurrence))
+        self._counts[mark] = occurrence
+        self.standing.append(Said(mark, tuple(event_id(PRODUCER, one["key"]) for one in events if _is_item(one))))
+        yield from events
+        if is_lessons(value):
+            yield from exposed(found, self.folder, self.session, occurrence)
+
+    def stamped(self, kind: str, key: str, *, at_us: int | None = None) -> Wire:
+        """Return the head of an event: at the last known time, or at that of the file."""
+        at_us = self.last_us if at_us is None else at_us
+        basis = {} if at_us is not None else {"at_basis": "file"}
+        at = times.text_of(self._file_us if at_us is None else at_us)
+        return {"type": kind, "producer": PRODUCER, "key": key, "session": self.session, "at": at} | basis
+
+    def popped(self, item: str, *, at_us: int | None = None, nth: int = 1) -> Wire:
+        """Return that an item is not in the conversation any more.
+
+        The key is the item's, whoever tells of it: the event log, a backup, or the conversation itself.
+
+        Args:
+            item: The item.
+            at_us: When it was taken back; microseconds since 1970.
+            nth: How often it was, since it may have been put back.
+        """
+        key = self._popped_key(item, nth)
+        return self.stamped("history.popped", key, at_us=at_us) | {"items": [[item, 0]]}
+
+    def put_back(self, item: str, nth: int, *, at_us: int | None = None) -> Wire:
+        """Return that an item is in the conversation again, after it was taken back for the nth time."""
+        of = event_id(PRODUCER, self._popped_key(item, nth))
+        key = key_of(self.folder, item, "put back", nth)
+        return self.stamped("event.withdrawn", key, at_us=at_us) | {"id": of, "revision": 1}
+
+    def _popped_key(self, item: str, nth: int) -> str:
+        return key_of(self.folder, item, "popped", *(() if nth == 1 else (nth,)))
+
+    def _events(self, message: _Message, value: Wire, content: str, occurrence: int) -> Iterator[Wire]:
+        first = self._answer(message, value, content, occurrence)
+        if first is None:
+            first = self.stamped("message.recorded", key_of(self.folder, content, occurrence, "message"))
+            first |= {"role": message.role, "content": message.content} | _extra(value, _READ)
+        yield first
+        if message.role == "assistant" and isinstance(message.content, str):
+            yield from self._calls(message.content, content, occurrence)
+        if (metadata := value.get("metadata")) not in (None, {}):
+            yield self._metadata(metadata, content, occurrence, event_id(PRODUCER, first["key"]))
+
+    def _calls(self, text: str, content: str, occurrence: int) -> Iterator[Wire]:
+        for place, call in enumerate(calls_in(text)):
+            name = call.id or f"{content[:_CALL_CHARS]}.{occurrence}.{place}"
+            if call.id is None:
+                self._open.append([name, call.tool])
+            head = self.stamped("tool_call.snapshotted", key_of(self.folder, content, occurrence, "call", place))
+            yield head | {"call": name, "name": call.tool, "arguments": call.arguments, "complete": True}
+
+    def _answer(self, message: _Message, value: Wire, content: str, occurrence: int) -> Wire | None:
+        """Return a message as the result that it is, if it is one."""
+        if message.role in {"user", "assistant"}:
+            self._open = []
+            return None
+        call = value.get("call_id")
+        if not isinstance(call, str) or not call:
+            call = self._answered(value)
+        if call is None:
+            return None
+        head = self.stamped("tool_result.snapshotted", key_of(self.folder, content, occurrence, "result", call))
+        failed = isinstance(message.content, str) and message.content.startswith(_FAILED)
+        said = {"call": call, "output": message.content, "is_error": failed, "complete": True}
+        return head | said | _extra(value, _READ | {"call_id"})
+
+    def _answered(self, value: Wire) -> str | None:
+        """Return which of the calls without an id a system message answers."""
+        if value.get("hide") or value.get("ui_only"):
+            return None
+        metadata = value.get("metadata")
+        tool = metadata.get("tool") if isinstance(metadata, dict) else None
+        for place, (call, name) in enumerate(self._open):
+            if tool in (None, name):
+                del self._open[place]
+                return call
+        return None
+
+    def _metadata(self, metadata: object, content: str, occurrence: int, of: str) -> Wire:
+        key = key_of(self.folder, content, occurrence, "metadata", digest(metadata), of)
+        counts, rest = _counted(metadata) if isinstance(metadata, dict) else ({}, metadata)
+        if counts:
+            return (
+                self.stamped("usage.recorded", key) | {"counts": counts, "of": of} | ({"extra": rest} if rest else {})
+            )
+        return self.stamped("data.recorded", key) | {"name": "metadata", "data": {"of": of, "metadata": rest}}
+
+
+def _is_item(event: Wire) -> bool:
+    return event["type"] in {"message.recorded", "tool_call.snapshotted", "tool_result.snapshotted"}
+
+
+def _extra(value: Mapping[str, Any], known: frozenset[str]) -> Wire:
+    """Return the fields that no event has, as gptme writes them: what is false or empty is left out."""
+    extra = {"hidden": True} if value.get("hide") is True else {}
+    extra |= {name: item for name, item in value.items() if name not in known and item}
+    return {"extra": extra} if extra else {}
+
+
+def _counted(metadata: Wire) -> tuple[Wire, Wire]:
+    """Return the numbers of a message's metadata, and what is left of it."""
+    rest = dict(metadata)
+    counts: Wire = {}
+    for part in ("usage", "timings"):
+        if isinstance(inside := rest.get(part), dict):
+            counted = numbers(inside)
+            counts |= counted
+            rest[part] = {name: item for name, item in inside.items() if name not in counted}
+            if not rest[part]:
+                del rest[part]
+    old = numbers({name: rest.get(name) for name in ("cost", *_OLD_COUNTS)})
+    return counts | old, {name: item for name, item in rest.items() if name not in old}

@@ -1,0 +1,193 @@
+"""The views of a gptme conversation: what it was compacted to (`views/compacted-<n>.jsonl`).
+
+A view is the conversation with some messages left out, shortened or summed up; once it is used, each
+new message is written to both, and the conversation keeps all (`LogManager.append` in gptme's
+logmanager). Its messages that stand in the conversation too are told there. What lies between two of
+them gave way at that place: `history.compacted`, with the covered items named one by one, and what
+only the view has as `items`. A later view was made of the one before, so what that put in the same
+place gave way too.
+
+Nothing is said of a view's end before a message stands behind it that both have: until then nobody
+was shown it. gptme itself adds one when it compacts. Where a view puts something in and leaves
+nothing out, the next message of both gives way too, and stands among the items, so that the order is
+that of the view. What a view that was rewritten (an undo in it) had put in a place, and has not there
+any more, is popped, once that place was passed or another view took over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rightful.errors import InvalidEventError
+from rightful.identity import event_id
+from rightful.importers.engine.formats import End, GrowingReader, Origin, Wire
+from rightful.importers.gptme.branches_and_labels import ALONE
+from rightful.importers.gptme.conversation_events import Place
+from rightful.importers.gptme.gptme_messages import PRODUCER, Messages
+from rightful.importers.gptme.lesson_messages import exposed, is_lessons
+from rightful.importers.gptme.neighbour_files import Main
+from rightful.importers.shared.foreign_fields import digest, key_of
+from rightful.importers.sources.growing_files import Lines
+from rightful.importers.sources.text_files import Found, Problem, opened
+
+_NAME = re.compile(r"(?P<series>.+)-(?P<number>\d+)\Z")
+
+
+class _Compacted(NamedTuple):
+    """What a view put in the place of messages.
+
+    Attributes:
+        first: The place of the first of them in the conversation.
+        behind: The place behind the last of them.
+        id: The event that says so.
+        size: How many items were put there.
+    """
+
+    first: int
+    behind: int
+    id: str
+    size: int
+
+    @property
+    def items(self) -> list[list[Any]]:
+        """The ids of what was put there."""
+        return [[self.id, at] for at in range(self.size)]
+
+
+class ViewReader(GrowingReader):
+    """Reads a view.
+
+    Args:
+        place: Where its conversation stands.
+        origin: The file; its name is the view's.
+        main: The conversation itself.
+        earlier: What the views before it put in the place of messages; read when it is needed if None.
+
+    Attributes:
+        made: What this one put in the place of messages, as far as it was read.
+    """
+
+    def __init__(self, place: Place, origin: Origin, main: Main, *, earlier: list[_Compacted] | None = None) -> None:
+        self._name = origin.name.removesuffix(".jsonl")
+        self._messages = Messages(place.folder, origin.mtime_us)
+        self._main = main
+        self._place = place
+        self._earlier = None if earlier is None else list(earlier)
+        self.made: list[_Compacted] = []
+        self._stale: list[_Compacted] = []
+        self._behind = 0
+        self._between: list[Wire] = []
+
+    def state(self) -> dict[str, Any]:
+        """Return what is needed to go on behind the last message."""
+        own = {"behind": self._behind, "between": self._between, "made": self.made, "stale": self._stale}
+        return self._messages.state() | own
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on behind the last message."""
+        self._messages.restore(state)
+        self._behind, self._between = state["behind"], list(state["between"])
+        self.made = [_Compacted(*one) for one in state["made"]]
+        self._stale = [_Compacted(*one) for one in state["stale"]]
+
+    def restart(self, state: Mapping[str, Any]) -> None:
+        """Keep what the view put in the place of messages, until it is known what stands there now."""
+        self._stale = [_Compacted(*one) for one in [*state["stale"], *state["made"]]]
+
+    def events(self, found: Found) -> Iterator[Wire | Problem]:
+        """Yield what gave way before a message that the conversation has too.
+
+        Raises:
+            InvalidEventError: It is no message, or its lessons are not in their form.
+        """
+        if not self._main.is_known:
+            yield from self._messages.take(found)
+            return
+        for _ in self._messages.take(Found(found.line, {**found.value, "hide": False})):
+            pass
+        mark = self._messages.standing[-1].mark
+        occurrence = self._messages.occurrences(mark)
+        said = {"role": found.value["role"], "content": found.value.get("content")}
+        place = self._main.place_of(mark, occurrence)
+        if place is None or place < self._behind:
+            self._between.append(said)
+        else:
+            yield from self._compacted(place, said)
+            yield from self._replaced()
+        if is_lessons(found.value):
+            yield from exposed(found, self._messages.folder, self._messages.session, occurrence)
+
+    def finish(self, end: End) -> Iterator[Wire | Problem]:
+        """Yield that it could not be held against its conversation, and what went with it when another took over."""
+        del end
+        series = _series(self._place, self._name) if self._stale else []
+        if series and series[-1].stem != self._name:
+            yield from self._replaced(all_of_it=True)
+        if not self._main.is_known:
+            yield Problem(None, ALONE, lost=False)
+
+    def _compacted(self, place: int, said: Wire) -> Iterator[Wire]:
+        first, behind = self._behind, place
+        items, self._between, self._behind = self._between, [], place + 1
+        if items and first == behind:
+            items, behind = [*items, said], place + 1
+        if first == behind:
+            return
+        covers = [[item, 0] for one in self._main.standing[first:behind] for item in one.items]
+        if self._earlier is None:
+            self._earlier = _earlier(self._place, self._name, self._main)
+        for one in self._earlier:
+            if first <= one.first and one.behind <= behind:
+                covers += one.items
+        key = key_of(self._messages.folder, self._name, "compacted", digest([covers, items]))
+        mode = self._name.rpartition("-")[0] or self._name
+        self.made.append(_Compacted(first, behind, event_id(PRODUCER, key), len(items)))
+        yield self._messages.stamped("history.compacted", key) | {"covers": covers, "mode": mode, "items": items}
+
+    def _replaced(self, *, all_of_it: bool = False) -> Iterator[Wire]:
+        """Yield that what the view put in a place before it was rewritten does not stand there any more."""
+        made = {one.id for one in self.made}
+        passed = [one for one in self._stale if all_of_it or one.first < self._behind]
+        self._stale = [one for one in self._stale if one not in passed]
+        for one in passed:
+            if one.id not in made and one.size:
+                yield self._messages.popped(one.id) | {"items": one.items}
+
+
+def _earlier(place: Place, name: str, main: Main) -> list[_Compacted]:
+    """Return what the views before one put in the place of messages."""
+    made: list[_Compacted] = []
+    for path in _series(place, name):
+        if path.stem == name:
+            break
+        made += _made(ViewReader(place, Origin(str(path), None), main, earlier=made), path)
+    return made
+
+
+def _series(place: Place, name: str) -> list[Path]:
+    """Return the views of a view's series, in the order in which they were made."""
+    own = _NAME.match(name)
+    found: list[tuple[int, Path]] = []
+    for path in (place.path / "views").glob("*.jsonl"):
+        hit = _NAME.match(path.stem)
+        if own is not None and hit is not None and hit["series"] == own["series"]:
+            found.append((int(hit["number"]), path))
+    return [path for _, path in sorted(found)]
+
+
+def _made(reader: ViewReader, path: Path) -> list[_Compacted]:
+    try:
+        with opened(str(path), follow=False) as file:
+            for item in Lines(file.stream):
+                if isinstance(item, Found):
+                    try:
+                        for _ in reader.events(item):
+                            pass
+                    except InvalidEventError:
+                        continue  # its own import says what is wrong with it
+    except OSError:
+        return []
+    return reader.made

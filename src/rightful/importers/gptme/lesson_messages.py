@@ -1,0 +1,172 @@
+"""The lessons messages of gptme: what a session was shown.
+
+A lessons message is what gptme injects: of the system, hidden, and beginning `# Relevant
+Lessons`. What quotes one is none. In it, a lesson is its header: `## title`, then the lines
+`*Path: …*`, `*Category: …*` and, where the matcher said so, `*Matched by: …*`, each with a blank
+line before (gptme's tools/lessons.py and lessons/auto_include.py). A single such line in a
+lesson's text is a quotation, and so is a header in a code fence that is closed; a fence that a
+lesson leaves open ends with it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rightful import times
+from rightful.errors import InvalidEventError
+from rightful.importers.engine.formats import Wire
+from rightful.importers.gptme.gptme_times import local_us
+from rightful.importers.shared.foreign_fields import digest, key_of, shaped, unfit
+from rightful.importers.sources.text_files import Found, Problem
+
+PRODUCER = "gptme-lessons"
+"""The producer of the exposures."""
+
+_BEGINS = "# Relevant Lessons"
+_HEADER = re.compile(
+    r"^## (?P<title>[^\n]+)\n\n\*Path:[ \t]+(?P<path>[^\n]+)\*\n\n\*Category:[ \t]*(?P<category>[^\n]*)\*\n"
+    r"(?:\n\*Matched by:[ \t]*(?P<matched_by>[^\n]*)\*\n)?(?=\n|\Z)",
+    re.MULTILINE,
+)
+_FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)$", re.MULTILINE)
+
+
+class _Lessons(msgspec.Struct):
+    role: str
+    timestamp: str
+    content: str
+
+
+class _Lesson(NamedTuple):
+    """A lesson's header in a message."""
+
+    path: str
+    rest: dict[str, str]
+
+
+def exposed(found: Found, folder: str, session: str, occurrence: int) -> Iterator[Wire | Problem]:
+    """Yield the exposure of a lessons message, and what is wrong with it.
+
+    Args:
+        found: The message, and its line.
+        folder: The folder that says whose it is.
+        session: The session of that folder.
+        occurrence: How often the same message stood in the file, with this one.
+
+    Raises:
+        InvalidEventError: It gives no time, or its lessons are not in their form.
+    """
+    message: _Lessons = shaped(found.value, _Lessons)
+    at_us, _ = local_us(message.timestamp)
+    lessons, quoted = lessons_in(message.content)
+    if quoted:
+        what = f"headers in a code fence were taken as quoted, and not as shown: {quoted}"
+        yield Problem(found.line, what, lost=False)
+    if not lessons:
+        raise InvalidEventError("Expected lessons, each with `## title` and `*Path: …*`; found none", "$.content")
+    shown: list[_Lesson] = []
+    for lesson in lessons:
+        if (why := unfit(lesson.path)) is None:
+            shown.append(lesson)
+        else:
+            what = f"{why}, of the lesson {lesson.rest['title'][:64]!r}"
+            yield Problem(found.line, str(InvalidEventError(what, "$.content")))
+    if shown:
+        content = digest([message.role, message.timestamp, message.content])
+        yield {
+            "type": "exposure.recorded",
+            "producer": PRODUCER,
+            "key": key_of(folder, content, occurrence),
+            "session": session,
+            "at": times.text_of(at_us),
+            "arms": [{"arm": lesson.path} for lesson in shown],
+            "extra": {"lessons": [lesson.rest for lesson in shown]},
+        }
+
+
+def is_lessons(value: Mapping[str, Any]) -> bool:
+    """Say whether a message is one that gptme injects to show lessons."""
+    content = value.get("content")
+    return (
+        value.get("role") == "system"
+        and value.get("hide") is True
+        and isinstance(content, str)
+        and (content == _BEGINS or content.startswith(f"{_BEGINS}\n"))
+    )
+
+
+def lessons_in(content: str) -> tuple[list[_Lesson], int]:
+    """Return the lessons of a lessons message in order, and how many headers in it are only quoted."""
+    content = content.replace("\r\n", "\n")
+    headers = list(_HEADER.finditer(content))
+    fenced = _fenced(list(_FENCE.finditer(content)), [header.start() for header in headers])
+    lessons: list[_Lesson] = []
+    for header in headers:
+        if header.start() not in fenced:
+            rest = {name: text for name, text in header.groupdict().items() if name != "path" and text is not None}
+            lessons.append(_Lesson(header["path"], rest))
+    return lessons, len(fenced)
+
+
+def _fenced(fences: list[re.Match[str]], headers: list[int]) -> set[int]:
+    """Return which headers stand in a closed code fence (CommonMark 4.5).
+
+    A lesson may leave a fence open, and the next lesson's first fence would close it. So a header
+    ends an open fence where the fences behind it, up to the next header, are whole in themselves:
+    each is closed, and none has words where it would close another. Behind a header that is only
+    quoted they are not, since the first of them closes the fence that quotes it.
+    """
+    fenced: set[int] = set()
+    inside: set[int] = set()
+    opened: re.Match[str] | None = None
+    for at, fence in sorted([*((one.start(), one) for one in fences), *((at, None) for at in headers)], key=_place):
+        if fence is None:
+            if opened is not None and _is_whole(_behind(at, fences, headers)):
+                opened, inside = None, set()
+            elif opened is not None:
+                inside.add(at)
+        elif opened is None:
+            opened = fence if _opens(fence) else None
+        elif _closes(fence, opened):
+            fenced |= inside
+            opened, inside = None, set()
+    return fenced
+
+
+def _place(item: tuple[int, object]) -> int:
+    return item[0]
+
+
+def _behind(at: int, fences: list[re.Match[str]], headers: list[int]) -> list[re.Match[str]]:
+    """Return the first fences behind a header that no other header parts."""
+    first = bisect(fences, at, key=re.Match.start)
+    if first == len(fences):
+        return []
+    following = bisect(headers, fences[first].start())
+    end = len(fences) if following == len(headers) else bisect(fences, headers[following], key=re.Match.start)
+    return fences[first:end]
+
+
+def _is_whole(fences: list[re.Match[str]]) -> bool:
+    opened: re.Match[str] | None = None
+    for fence in fences:
+        if opened is None:
+            opened = fence if _opens(fence) else None
+        elif _closes(fence, opened):
+            opened = None
+        elif fence["mark"].startswith(opened["mark"]):
+            return False
+    return opened is None and bool(fences)
+
+
+def _opens(fence: re.Match[str]) -> bool:
+    return fence["mark"][0] == "~" or "`" not in fence["info"]
+
+
+def _closes(fence: re.Match[str], opened: re.Match[str]) -> bool:
+    return fence["mark"].startswith(opened["mark"]) and not fence["info"].strip()

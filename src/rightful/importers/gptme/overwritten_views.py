@@ -1,0 +1,109 @@
+"""Conversations that gptme wrote over with a compacted view, as versions before February 2026 did (gptme issue 1389).
+
+The messages that are gone then were not taken back by the user: they gave way to the messages that the file has in
+their place, if a view beside it has these too.
+
+An upgraded ledger has only the present file, the ledger's rows and the views. A message of the file that comes before
+one with a lower position is an inserted message; the rest and the popped items, by position, are what the file held.
+A view made later than a user's edit has the edited message too. So there a view is evidence only if it and the file
+agree up to the end of the shorter of the two: a tool that keeps the conversation next to a view has them differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rightful import times
+from rightful.errors import InvalidEventError
+from rightful.importers.engine.formats import Former, Wire
+from rightful.importers.gptme.gptme_messages import Messages, Said
+from rightful.importers.shared.foreign_fields import digest, key_of
+from rightful.importers.sources.growing_files import Lines
+from rightful.importers.sources.text_files import Found, opened
+
+
+def before_overwritten(standing: Sequence[Said], former: Former) -> list[Said]:
+    """Return the messages that a file held before a view was written over it, as the ledger's rows show.
+
+    Args:
+        standing: The messages that it has now.
+        former: What an older reader appended of them.
+    """
+    kept: list[tuple[int, Said]] = []
+    lowest = math.inf
+    for said in reversed(standing):
+        position = min((former.positions[item] for item in said.items if item in former.positions), default=None)
+        if position is not None and position < lowest:
+            lowest = position
+            kept.append((position, said))
+    gone = [(former.positions[item], Said("", (item,))) for item in former.popped if item in former.positions]
+    return [said for _, said in sorted([*kept, *gone])] if gone else []
+
+
+def overwritten(
+    folder: Path, before: Sequence[Said], messages: Messages, mtime_us: int | None, *, is_past: bool = False
+) -> Iterator[Wire]:
+    """Yield a compaction for each place at which messages gave way to others that a view has.
+
+    Args:
+        folder: The conversation's folder.
+        before: The messages that the file had.
+        messages: Those that it has now.
+        mtime_us: When it was last written; microseconds since 1970.
+        is_past: Whether the views may be newer than the change; then only those that agree with the file are read.
+    """
+    said = _of_views(folder, messages.folder, messages.standing if is_past else None)
+    if not said:
+        return
+    places = {one: at for at, one in enumerate(before)}
+    place, new = 0, list[Said]()
+    for one in messages.standing:
+        if one not in places:
+            new.append(one)
+            continue
+        gone = before[place : places[one]]
+        if new and gone and all(fresh.mark in said for fresh in new):
+            covers = [[item, 0] for old in (*gone, *new) for item in old.items]
+            items = [said[fresh.mark] for fresh in new]
+            key = key_of(messages.folder, "overwritten", digest([covers, items]))
+            head = messages.stamped("history.compacted", key) | {"at": times.text_of(mtime_us or 0), "at_basis": "file"}
+            yield head | {"covers": covers, "mode": "overwritten", "items": items}
+        place, new = places[one] + 1, []
+
+
+def _of_views(folder: Path, name: str, standing: Sequence[Said] | None) -> dict[str, Any]:
+    """Return the messages of all views of a conversation by their marks, as items of a history.
+
+    Args:
+        folder: The conversation's folder.
+        name: Its name.
+        standing: Only of views that agree with these messages, up to the end of the shorter; of all if None.
+    """
+    found: dict[str, Any] = {}
+    for path in sorted((folder / "views").glob("*.jsonl")):
+        messages = Messages(name, None)
+        items: dict[str, Any] = {}
+        try:
+            with opened(str(path), follow=False) as file:
+                for item in Lines(file.stream):
+                    if isinstance(item, Found):
+                        _take(messages, item, items)
+        except OSError:
+            continue  # its own import reports what is wrong with it
+        pairs = zip(messages.standing, standing or (), strict=False)
+        if all(viewed.mark == said.mark for viewed, said in pairs):
+            found |= items
+    return found
+
+
+def _take(messages: Messages, item: Found, found: dict[str, Any]) -> None:
+    try:
+        for _ in messages.take(item):
+            pass
+    except InvalidEventError:
+        return
+    said = {"role": item.value["role"], "content": item.value.get("content")}
+    found[messages.standing[-1].mark] = said

@@ -1,0 +1,1 @@
+"""What gptme records of single tool calls: manifests and receipts."""

@@ -1,0 +1,157 @@
+"""The action receipts of gptme: one line before each tool call, in `receipts.jsonl`.
+
+The plugin gptme-action-receipts of gptme-contrib (hooks/receipt_hook.py) appends `session_id`,
+`model`, `action_type`, `target` (the first 512 characters), `workspace`, `timestamp` and
+`receipt_hash`. A line becomes `tool_call.snapshotted`: its name is the action's type, its arguments
+are target and workspace. Nothing says how the call ended.
+
+Its time has whole seconds, so the same action twice in one second has one hash, and is two actions:
+the key is the hash and how often it stood in the file in the hour before. A copy of a line that
+stands far behind it is the same action.
+
+The hash is SHA-256 of the other fields as JSON with sorted keys. Of a line where it is another, that
+line was changed or damaged after it was written: a problem, and not imported.
+
+The id is a label that is used again, and the file holds many sessions. So the session is
+`workspace:<id>@<time of its first receipt>`, and a label that was silent for a day begins another
+one. `unknown` is what the plugin writes where it knows no session; it names nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from rightful import times
+from rightful.importers.engine.formats import APPENDED, GrowingReader, Grows, Origin, Wire
+from rightful.importers.gptme_records.manifest import NAMESPACE, check_hash
+from rightful.importers.shared.foreign_fields import key_of, moment_us, session_of, shaped
+from rightful.importers.sources.text_files import Found, Problem
+
+PRODUCER = "gptme-receipts"
+"""The producer of the receipts."""
+
+_HOUR_US = 3_600_000_000
+_DAY_US = 24 * _HOUR_US
+_MARKS = frozenset({"action_type", "receipt_hash"})
+_TAKEN = frozenset({"session_id", "action_type", "target", "workspace", "timestamp"})
+
+
+class _Receipt(msgspec.Struct):
+    session_id: str
+    action_type: str
+    timestamp: str
+    receipt_hash: str
+    target: str | None = None
+    workspace: str | None = None
+
+
+class _Label(msgspec.Struct):
+    """A session label in use.
+
+    Attributes:
+        began: The time of its first receipt, as it is written.
+        last_us: The time of its last one; microseconds since 1970.
+    """
+
+    began: str
+    last_us: int
+
+
+class _Seen(msgspec.Struct):
+    """A receipt of the last hour.
+
+    Attributes:
+        mark: Its hash.
+        at_us: Its time; microseconds since 1970.
+        count: How often it stood there.
+    """
+
+    mark: str
+    at_us: int
+    count: int = 0
+
+
+class GptmeReceipts:
+    """The kind `receipts`."""
+
+    NAME = "receipts"
+    GROWS: Grows = APPENDED
+
+    def recognises(self, value: Mapping[str, Any]) -> bool:
+        """Say whether an object is a receipt."""
+        return value.keys() >= _MARKS
+
+    def reader(self, origin: Origin) -> GrowingReader:
+        """Return the reader of one file."""
+        del origin
+        return ReceiptsReader()
+
+
+class ReceiptsReader(GrowingReader):
+    """Reads one file; knows the labels of the last day and the receipts of the last hour."""
+
+    def __init__(self) -> None:
+        self._labels: dict[str, _Label] = {}
+        self._seen: dict[str, _Seen] = {}
+        self._latest_us = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return the labels in use and the receipts of the last hour."""
+        labels = {
+            name: [one.began, one.last_us]
+            for name, one in self._labels.items()
+            if self._latest_us - one.last_us < _DAY_US
+        }
+        seen = [[one.mark, one.at_us, one.count] for one in self._seen.values()]
+        return {"labels": labels, "seen": seen, "latest_us": self._latest_us}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on behind the last receipt."""
+        self._labels = {name: _Label(*label) for name, label in state["labels"].items()}
+        self._seen = {one[0]: _Seen(*one) for one in state["seen"]}
+        self._latest_us = state["latest_us"]
+
+    def events(self, found: Found) -> Iterator[Wire | Problem]:
+        """Yield the call of one receipt.
+
+        Raises:
+            InvalidEventError: It is none, it was changed, or it names nobody.
+        """
+        receipt: _Receipt = shaped(found.value, _Receipt)
+        at_us, _ = moment_us(receipt.timestamp, "$.timestamp")
+        check_hash(found.value, receipt.receipt_hash, "receipt_hash")
+        label = self._label(receipt, at_us)
+        session = session_of(NAMESPACE, receipt.session_id, "$.session_id", suffix=f"@{label.began}")
+        occurrence = self._occurrence(receipt.receipt_hash, at_us)
+        extra = {name: item for name, item in found.value.items() if name not in _TAKEN}
+        yield {
+            "type": "tool_call.snapshotted",
+            "producer": PRODUCER,
+            "key": key_of(receipt.session_id, receipt.receipt_hash, occurrence),
+            "session": session,
+            "at": times.text_of(at_us),
+            "call": f"{receipt.receipt_hash}.{occurrence}",
+            "name": receipt.action_type,
+            "arguments": {"target": receipt.target, "workspace": receipt.workspace},
+            "complete": True,
+            "extra": extra,
+        }
+
+    def _label(self, receipt: _Receipt, at_us: int) -> _Label:
+        label = self._labels.get(receipt.session_id)
+        if label is None or at_us - label.last_us >= _DAY_US:
+            label = self._labels[receipt.session_id] = _Label(receipt.timestamp, at_us)
+        label.last_us = max(label.last_us, at_us)
+        return label
+
+    def _occurrence(self, mark: str, at_us: int) -> int:
+        """Return how often a receipt stood in the last hour, with this one; forget what stood before that."""
+        self._latest_us = max(self._latest_us, at_us)
+        while self._seen and self._latest_us - (oldest := next(iter(self._seen.values()))).at_us > _HOUR_US:
+            del self._seen[oldest.mark]
+        seen = self._seen.setdefault(mark, _Seen(mark, at_us))
+        seen.count += 1
+        return seen.count

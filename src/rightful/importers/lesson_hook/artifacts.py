@@ -1,0 +1,312 @@
+"""The four artifacts of gptme-contrib's Claude Code lesson hook, told apart by their shape.
+
+| artifact | shape | session | event id from |
+|---|---|---|---|
+| state file | `injected` | `claude-code:<file stem>`, an alias | (stem, path): one event an arm |
+| trajectory log | `lessons` | `claude-code:<session_id>` | the line's content and its occurrence |
+| dropout log | `withheld` | `claude-code:<session_id>`; see below | the same |
+| lesson events | `lesson_file` | `claude-code:<id in the file's name>`, an alias | the same |
+
+Lines have no id of their own, so their id comes from their content and from how often that
+content stood in the file before: the same line twice is two facts, the same file twice is not.
+
+A state file says which lessons a session saw, never when: `last_pretool` and the file's own
+time are only bounds, so `at_basis` is `file`. Its name is the sanitised form of the session's
+id, so it is an alias. The hook saves it before it prints what it injects, so a hook that is
+killed leaves lessons that were never shown, and hooks that run at once lose each other's: a
+trajectory log, or lesson events, of the same session say more.
+
+Dropout logs are also written by gptme (they have `matched`). `matched` was listed before the
+token budget dropped lessons, so it is no exposure and stays in `extra`. The id there is what
+GPTME_SESSION_ID or CC_SESSION_ID said, or else one drawn at random:
+
+| id | session |
+|---|---|
+| 32 hexadecimal digits | drawn at random; it names nobody |
+| a UUID of version 4, as Claude Code draws them | `claude-code:<id>` |
+| a date and a name, as gptme calls its conversations | `gptme:<id>` |
+| anything else: a label of the workspace, or the UUID of a runner | `gptme-session:<id>` |
+
+The last is the name under which gptme knew the run, and nobody else's: a label such as `41c2` is
+used again, and without a start that tells its runs apart it must not meet another's. A
+`session.linked` joins it with its run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from rightful import times
+from rightful.errors import InvalidEventError
+from rightful.importers.engine.formats import Origin, Reader, Wire
+from rightful.importers.lesson_hook import lesson_lines as lesson_events
+from rightful.importers.shared.foreign_fields import (
+    arm_of,
+    below,
+    digest,
+    doubt_of,
+    epoch_us,
+    key_of,
+    session_of,
+    shaped,
+)
+from rightful.importers.sources.text_files import Found, Problem
+
+NAMESPACE = "claude-code"
+"""The namespace of the sessions it names."""
+
+_EVENTS_NAME = re.compile(r"cc-session-(?P<safe>.+)-lessons\.jsonl\Z")
+LABELLED = "gptme-session"
+"""The namespace of what GPTME_SESSION_ID said, where no other tool's id can be told in it."""
+
+_OF_CLAUDE_CODE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
+_CONVERSATION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-[^/\\]+\Z")
+_DRAWN_AT_RANDOM = re.compile(r"[0-9a-f]{32}\Z")  # uuid4().hex; every tool's own ids have another form
+
+
+class _State(msgspec.Struct):
+    injected: list[str]
+
+
+class _Injected(msgspec.Struct):
+    injected: list[Any]
+
+
+class _Lesson(msgspec.Struct):
+    path: str
+
+
+class _Trajectory(msgspec.Struct):
+    ts: float
+    session_id: str
+    lessons: list[Any]
+
+
+class _Dropout(msgspec.Struct):
+    ts: float
+    session_id: str
+    withheld: list[Any]
+    epsilon: Any = None
+
+
+class LessonHook:
+    """The kind `lesson-hook`."""
+
+    NAME = "lesson-hook"
+
+    def recognises(self, value: Mapping[str, Any]) -> bool:
+        """Say whether an object is of one of the four artifacts."""
+        return _artifact(value) is not None
+
+    def reader(self, origin: Origin) -> LessonHookReader:
+        """Return the reader of one file."""
+        return LessonHookReader(origin)
+
+
+def _artifact(value: Mapping[str, Any]) -> str | None:
+    if "injected" in value:
+        return "state"
+    if "session_id" in value and "lessons" in value and ("ts" in value or "tool_seq" in value):
+        return "trajectory"
+    if "session_id" in value and "withheld" in value:
+        return "dropout"
+    if "lesson_file" in value:
+        return "events"
+    return None
+
+
+class LessonHookReader(Reader):
+    """Reads one file.
+
+    Args:
+        origin: The file; its name is the only place where some artifacts say whose they are.
+
+    Attributes:
+        seen: How often each line stood in it, by the digest of its content.
+    """
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self.seen: Counter[str] = Counter()
+
+    def events(self, found: Found) -> Iterator[Wire | Problem]:
+        """Yield the exposures of one object.
+
+        Raises:
+            InvalidEventError: It has the form of none of the four, or does not say whose it is.
+        """
+        match _artifact(found.value):
+            case "state":
+                yield from self._of_state(found.value, found.line)
+            case "trajectory":
+                yield from self._of_trajectory(found.value, found.line)
+            case "dropout":
+                yield from self._of_dropout(found.value, found.line)
+            case "events":
+                yield self._of_lesson_event(found.value)
+            case _:
+                keys = ", ".join(sorted(found.value)[:5])
+                raise InvalidEventError(f"Expected an artifact of the lesson hook, got an object with {keys[:160]!r}")
+
+    def _of_state(self, value: Mapping[str, Any], line: int) -> Iterator[Wire | Problem]:
+        injected = shaped(value, _Injected).injected
+        safe, dot, suffix = self._origin.name.rpartition(".")
+        if not dot or suffix != "json":
+            raise InvalidEventError("Expected a file named <session>.json: a state file does not say whose it is")
+        session = session_of(NAMESPACE, safe, "$")
+        at_us = self._origin.mtime_us or 0
+        try:
+            at_us = last_pretool_us(value) or at_us
+        except InvalidEventError as error:
+            yield Problem(line, f"{error}; it was not used, and the file's time was taken", lost=False)
+        seen: set[str] = set()
+        for place, one in enumerate(injected):
+            try:
+                path = arm_of(one, f"$.injected[{place}]")
+            except InvalidEventError as error:
+                yield Problem(line, str(error))
+                continue
+            if path not in seen:
+                seen.add(path)
+                shown = {"alias": True, "at_basis": "file", "arms": [{"arm": path}]}
+                yield _exposure("state", session, key_of(safe, path), at_us) | shown
+
+    def _of_trajectory(self, value: Mapping[str, Any], line_number: int) -> Iterator[Wire | Problem]:
+        line = shaped(value, _Trajectory)
+        session = session_of(NAMESPACE, line.session_id, "$.session_id")
+        yield from _doubts(line.session_id, line_number)
+        stamped = self._of_line("trajectory", session, epoch_us(line.ts, "$.ts"), value)
+        arms, details, problems = _listed(line.lessons, "$.lessons", _shown)
+        yield from (Problem(line_number, what) for what in problems)
+        if arms or not problems:
+            yield stamped | {"arms": arms, "extra": _extra(value, "lessons", details)}
+
+    def _of_dropout(self, value: Mapping[str, Any], line_number: int) -> Iterator[Wire | Problem]:
+        line = shaped(value, _Dropout)
+        namespace = _namespace_of(line.session_id) if "matched" in value else NAMESPACE
+        session = session_of(namespace, line.session_id, "$.session_id")
+        yield from _doubts(line.session_id, line_number)
+        stamped = self._of_line("dropout", session, epoch_us(line.ts, "$.ts"), value)
+        arms, details, problems = _listed(line.withheld, "$.withheld", lambda one, at: _withheld(one, at, line.epsilon))
+        yield from (Problem(line_number, what) for what in problems)
+        if arms or not problems:
+            yield stamped | {"arms": [], "withheld": arms, "extra": _extra(value, "withheld", details)}
+
+    def _of_lesson_event(self, value: Mapping[str, Any]) -> Wire:
+        at_us, facts = lesson_events.exposed(value)
+        named = _EVENTS_NAME.match(self._origin.name)
+        if named is None:
+            what = "Expected a file named cc-session-<session>-lessons.jsonl: its lines do not say whose they are"
+            raise InvalidEventError(what)
+        session = session_of(NAMESPACE, named["safe"], "$")
+        return self._of_line("events", session, at_us, value) | {"alias": True} | facts
+
+    def _of_line(self, artifact: str, session: str, at_us: int, value: Mapping[str, Any]) -> Wire:
+        content = digest([artifact, session, value])
+        self.seen[content] += 1
+        return _exposure(artifact, session, key_of(session, content, self.seen[content]), at_us)
+
+
+def _doubts(session_id: str, line: int) -> Iterator[Problem]:
+    if (doubt := doubt_of(session_id, "$.session_id")) is not None:
+        yield Problem(line, doubt, lost=False)
+
+
+def injected_of(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the lessons of a state file, each once, in its order.
+
+    Raises:
+        InvalidEventError: It has not the shape of a state file.
+    """
+    return tuple(dict.fromkeys(shaped(value, _State).injected))
+
+
+def last_pretool_us(value: Mapping[str, Any]) -> int | None:
+    """Return a state file's own time; microseconds since 1970, UTC; None if it gives none.
+
+    Raises:
+        InvalidEventError: It is beyond all time.
+    """
+    last = value.get("last_pretool")
+    if isinstance(last, int | float) and not isinstance(last, bool) and math.isfinite(last) and last > 0:
+        return epoch_us(last, "$.last_pretool")
+    return None
+
+
+def _namespace_of(session_id: str) -> str:
+    """Return whose id stands in a dropout log of gptme.
+
+    Raises:
+        InvalidEventError: It was drawn at random, so it is nobody's.
+    """
+    if _DRAWN_AT_RANDOM.match(session_id):
+        what = (
+            f"Expected a session id, got {session_id!r}: gptme makes up such a one where it knows "
+            f"no session, so it names nobody"
+        )
+        raise InvalidEventError(what, "$.session_id")
+    if _OF_CLAUDE_CODE.match(session_id):
+        return NAMESPACE
+    return "gptme" if _CONVERSATION.match(session_id) else LABELLED
+
+
+def _exposure(artifact: str, session: str, key: str, at_us: int) -> Wire:
+    return {
+        "type": "exposure.recorded",
+        "producer": f"{LessonHook.NAME}-{artifact}",
+        "key": key,
+        "session": session,
+        "at": times.text_of(at_us),
+    }
+
+
+def _listed(
+    values: list[Any], place: str, arm: Callable[[Any, str], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
+    """Return the arms of a line's list and what it says of each beside, and what in it cannot be one."""
+    arms: list[dict[str, Any]] = []
+    details: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for at, one in enumerate(values):
+        try:
+            arms.append(arm(one, f"{place}[{at}]"))
+        except InvalidEventError as error:
+            problems.append(str(error))
+        else:
+            details.append(_without(one, "path"))
+    return arms, details, list(dict.fromkeys(problems))
+
+
+def _shown(value: Any, place: str) -> dict[str, Any]:  # noqa: ANN401 - a JSON value, checked here
+    try:
+        return {"arm": arm_of(shaped(value, _Lesson).path, "$.path")}
+    except InvalidEventError as error:
+        raise below(place, error) from None
+
+
+def _withheld(value: Any, place: str, epsilon: object) -> dict[str, Any]:  # noqa: ANN401 - as above
+    """Return a lesson that was withheld, with the chance of its injection; one that cannot be read is not made up."""
+    arm = _shown(value, place)
+    own = value.get("effective_epsilon")
+    dropped, where = (epsilon, "$.epsilon") if own is None else (own, f"{place}.effective_epsilon")
+    if dropped is None:
+        return arm
+    if isinstance(dropped, bool) or not isinstance(dropped, int | float) or not 0 <= dropped <= 1:
+        raise InvalidEventError(f"Expected a chance from 0 to 1, got {json.dumps(dropped)[:32]}", where)
+    return arm | {"p_inject": 1.0 - dropped}
+
+
+def _extra(value: Mapping[str, Any], name: str, details: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a line says beside its arms; the details of each lesson stand in the order of the arms."""
+    return _without(value, "ts", "session_id") | {name: details}
+
+
+def _without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: item for name, item in value.items() if name not in names}

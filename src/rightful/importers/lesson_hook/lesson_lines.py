@@ -1,0 +1,81 @@
+"""Lesson events: one object for each lesson that a hook put before a session.
+
+The Claude Code hook writes them into a file of the session's own, and gptme-sessions takes them
+into the session's record as `lesson_events` (gptme-contrib#1471).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from rightful import times
+from rightful.content import json_type
+from rightful.errors import InvalidEventError
+from rightful.importers.engine.formats import Wire
+from rightful.importers.shared.foreign_fields import arm_of, below, digest, key_of, moment_us, shaped
+from rightful.importers.sources.text_files import Problem
+
+FIELD = "lesson_events"
+"""Where a session record has them."""
+
+KEPT = 500
+"""How many of them gptme-sessions keeps of one session; the earliest."""
+
+
+class LessonEvent(msgspec.Struct):
+    """The fields of a lesson event that say what was shown and when."""
+
+    lesson_file: str
+    timestamp_inject: str
+
+
+def exposed(value: Mapping[str, Any]) -> tuple[int, Wire]:
+    """Return when a lesson was shown, microseconds since 1970, UTC, and the fields of that exposure.
+
+    Raises:
+        InvalidEventError: It has not the shape of one.
+    """
+    line: LessonEvent = shaped(value, LessonEvent)
+    at_us, _ = moment_us(line.timestamp_inject, "$.timestamp_inject")
+    arm = arm_of(line.lesson_file, "$.lesson_file")
+    rest = {name: item for name, item in value.items() if name not in LessonEvent.__struct_fields__}
+    return at_us, {"arms": [{"arm": arm}], "extra": rest}
+
+
+def of_record(row: Mapping[str, Any], session: str, producer: str, line: int) -> Iterator[Wire | Problem]:
+    """Yield the exposures of a session record's lesson events, and what is wrong with them.
+
+    An id comes from the event's content and from how often that stood in the record before, so a
+    record that comes again, with more of them or not, adds only what is new.
+
+    Args:
+        row: The record.
+        session: Its session.
+        producer: Who says so.
+        line: Where it stands.
+    """
+    values = row.get(FIELD)
+    if values is None:
+        return
+    if not isinstance(values, list):
+        yield Problem(line, str(InvalidEventError(f"Expected `array`, got `{json_type(values)}`", f"$.{FIELD}")))
+        return
+    if len(values) >= KEPT:
+        what = f"`{FIELD}` are {len(values)}: gptme-sessions keeps the first {KEPT}, so later ones may be missing"
+        yield Problem(line, what, lost=False)
+    seen: Counter[str] = Counter()
+    for at, value in enumerate(values):
+        try:
+            at_us, facts = exposed(value)
+        except InvalidEventError as error:
+            yield Problem(line, str(below(f"$.{FIELD}[{at}]", error)))
+            continue
+        content = digest(value)
+        seen[content] += 1
+        key = key_of(session, "exposure.recorded", content, seen[content])
+        stamped = {"producer": producer, "key": key, "session": session, "at": times.text_of(at_us)}
+        yield {"type": "exposure.recorded"} | stamped | facts

@@ -1,0 +1,264 @@
+"""The import of each conversation of a database: what it has is compared with what imports brought before."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from rightful import content
+from rightful.events import SessionStarted
+from rightful.importers.openai_agents.known_rows import PRODUCER, ItemKey, Known, fork_of, known
+from rightful.importers.openai_agents.sdk_tables import (
+    MAIN,
+    Message,
+    Row,
+    Store,
+    message_of,
+    messages_of,
+    unbranched_of,
+    usage_of,
+)
+from rightful.importers.openai_agents.transaction_events import Writing
+from rightful.importers.shared.stored_rows import rows_of
+from rightful.importers.sources.text_files import Problem
+
+if TYPE_CHECKING:
+    from rightful.importers.engine.formats import Wire
+    from rightful.importers.engine.one_file import Run
+    from rightful.importers.openai_agents.sdk_databases import Conversation
+    from rightful.log.log import Log
+
+
+class _Change(NamedTuple):
+    """What became of a conversation since its last import: items that are gone, and rows to be appended."""
+
+    gone: list[ItemKey]
+    new: list[Row]
+
+
+class Taking:
+    """One import of one database.
+
+    Args:
+        run: Takes events, problems and notes.
+        log: What stands in the ledger.
+        connection: The database.
+        source: Where it is.
+        file_at: When it was last written.
+        prefix: What the SDK's ids are prefixed with in the ledger.
+    """
+
+    def __init__(
+        self, run: Run, log: Log, connection: sqlite3.Connection, source: str, file_at: Wire, prefix: str = ""
+    ) -> None:
+        self._run = run
+        self._log = log
+        self._connection = connection
+        self._source = source
+        self._file_at = file_at
+        self._prefix = prefix
+        self._parents: dict[str, Known | None] = {}
+
+    def take(self, one: Conversation) -> None:
+        """Import one conversation; what is wrong with it does not touch the others."""
+        had = known(self._log, one.name)
+        writing = Writing(self._run, one.name, had.head, one.store.messages, self._file_at)
+        try:
+            rows = self._rows(one, had, writing)
+        except sqlite3.DatabaseError as error:
+            self._problem(f"{one.name}: SQLite cannot read it ({error}); nothing of it was imported")
+            return
+        if self._is_elsewhere(one, had, rows):
+            return
+        facts = {} if one.branch is None else {"branch": one.branch}
+        facts |= {"of": one.parent} if one.parent else {}
+        facts |= {"session_prefix": self._prefix} if self._prefix else {}
+        count = had.sources.count(self._source)
+        if count:
+            self._run.report.duplicate += 1
+        else:
+            writing.started(one.created, self._source, facts, 0)
+            writing.flush()
+        had = self._begun(one, had, rows, writing)
+        change = self._change(one, had, rows)
+        if count and had.sources[-1] != self._source and any(change):
+            writing.started(one.created, self._source, facts, count)
+        self._write(one, had, change, writing)
+        self._parents[one.name] = None
+
+    def _rows(self, one: Conversation, had: Known, writing: Writing) -> list[Row]:
+        """Return the rows that can be imported, and tell of the others."""
+        rows: list[Row] = []
+        sealed = erased = 0
+        for message in messages_of(self._connection, one.store, one.session_id, one.branch):
+            if not isinstance(message.row.id, int):
+                self._problem(f"a row of `{one.store.messages}` has an id that is no number; it was not imported")
+            elif had.erased and writing.is_any(had.erased, message.row, had.times[message.row]):
+                erased += 1
+            elif message.row in had.times or (why := writing.why_not(message)) is None:
+                rows.append(message.row)
+                sealed += _is_sealed(message)
+            else:
+                self._problem(f"row {message.row.id} of `{one.store.messages}`: {why}", message.row.id)
+        if erased:
+            self._note(f"{one.name}: {_many(erased, 'row')} erased from the ledger; not imported again")
+        if sealed:
+            what = f"{one.name}: {_many(sealed, 'item')} of EncryptedSession; kept as stored, encrypted"
+            self._note(what)
+        if one.branch == MAIN and (lost := unbranched_of(self._connection, one.store, one.session_id)):
+            what = f"{one.name}: {_many(len(lost), 'row')} of `{one.store.messages}` in no branch (first: {lost[0]})"
+            self._problem(f"{what}; AdvancedSQLiteSession does not show them, and they were not imported", lost[0])
+        return rows
+
+    def _is_elsewhere(self, one: Conversation, had: Known, rows: Sequence[Row]) -> bool:
+        """Say whether the ledger has the session from elsewhere, so that nothing of it is to be taken."""
+        if rows and had.is_continued and not had.is_ours:
+            what = "has a history in the ledger that no import began; its rows would stand behind what came later"
+            what = f"{one.name} {what}, so nothing of it was imported"
+            self._problem(f"{what}. Import a database before going on with it")
+            return True
+        if not had.times or not had.sources or had.sources[-1] == self._source:  # of erased starts no source is known
+            return False
+        if not any(row in had.times for row in rows) and had.alive and self._source not in had.sources:
+            others = ", ".join(sorted(set(had.sources)))
+            what = f"was imported from {others}, and this database has another conversation under that id"
+            fix = "Import this database with --session-prefix, such as --session-prefix app2/"
+            self._problem(f"{one.name} {what}; nothing of it was imported. {fix}")
+            return True
+        if self._is_newer(one, had, rows):
+            return False
+        what = "stands here as an older copy of what was imported"
+        self._note(f"{one.name} {what} from {had.sources[-1]}; nothing was taken back")
+        self._run.report.duplicate += len(rows)
+        return True
+
+    def _is_newer(self, one: Conversation, had: Known, rows: Sequence[Row]) -> bool:
+        """Say whether a database is newer than the one that the view follows, or the same.
+
+        It is if it has a row that no import ever found, or if rows of the other are gone from it and none that was
+        gone is there. A table that may give a row's id again cannot tell the latter from an older copy.
+        """
+        shown = list(had.alive.values())
+        if rows == shown or not all(row in had.times for row in rows):
+            return True
+        return _last_row(one.store) >= _newest(had.times) and set(rows) <= set(shown)
+
+    def _begun(self, one: Conversation, had: Known, rows: Sequence[Row], writing: Writing) -> Known:
+        """Begin a branch where it left another one, if the ledger can say so; return what it has then."""
+        if one.parent is None or had.times or had.is_continued or not rows:
+            return had
+        found = fork_of(self._before(one.parent), rows)
+        if found is None:
+            return had
+        writing.forked(*found[:2])
+        writing.flush()
+        return known(self._log, one.name)
+
+    def _before(self, parent: str) -> Iterator[tuple[str, Known]]:
+        """Yield a session and those of its branches that were taken before, with what the ledger has of them now."""
+        for name, found in self._parents.items():
+            if name == parent or name.startswith(f"{parent}/branch/"):
+                known_now = self._parents[name] = found or known(self._log, name)
+                yield name, known_now
+
+    def _change(self, one: Conversation, had: Known, rows: Sequence[Row]) -> _Change:
+        wanted = set(rows)
+        kept = [(item, row) for item, row in had.alive.items() if row in wanted]
+        lost = len(had.alive) - len(kept)
+        if had.is_continued:
+            there = set(had.alive.values())
+            new = [row for row in rows if row not in there]
+            if lost:
+                what = (
+                    f"{_many(lost, 'row')} gone from the database; the session went on in the ledger, so kept in view"
+                )
+                self._note(f"{one.name}: {what}")
+            if new:
+                what = f"{_many(len(new), 'row')} written to the database after the session went on in the ledger"
+                self._note(f"{one.name}: {what}; imported behind what came since")
+            return _Change([], new)
+        agree = 0
+        while agree < min(len(kept), len(rows)) and kept[agree][1] == rows[agree]:
+            agree += 1
+        stay = {item for item, _ in kept[:agree]}
+        if lost:
+            self._gone(one.name, lost)
+        return _Change([item for item in had.alive if item not in stay], list(rows[agree:]))
+
+    def _write(self, one: Conversation, had: Known, change: _Change, writing: Writing) -> None:
+        self._run.report.duplicate += len(had.alive.keys() - had.inherited - set(change.gone))
+        writing.popped(change.gone)
+        times = had.times.copy()
+        for row in change.new:
+            writing.appended(message_of(self._connection, one.store, row.id), times[row])
+            times[row] += 1
+        if one.store.usage and one.branch is not None:
+            for turn, counts in usage_of(self._connection, one.session_id, one.branch):
+                writing.used(turn, counts)
+        writing.flush()
+
+    def miss(self, found: set[str], stores: Sequence[Store]) -> None:
+        """Take back what was imported of sessions that the database does not have any more."""
+        tables = {store.messages: store for store in stores}
+        for recorded in rows_of(self._log, "session.started"):
+            event = recorded.event
+            if not isinstance(event, SessionStarted) or event.producer != PRODUCER or event.session in found:
+                continue
+            said = event.extra or {}
+            is_its = said.get("source") == self._source and said.get("session_prefix", "") == self._prefix
+            if is_its and (store := tables.get(str(said.get("table")))) is not None:
+                found = found | {event.session}
+                facts = {name: value for name, value in said.items() if name in ("branch", "of", "session_prefix")}
+                self._missed(event.session, store, facts)
+
+    def _missed(self, session: str, store: Store, facts: Wire) -> None:
+        had = known(self._log, session)
+        if not had.alive:
+            return
+        if had.is_continued:
+            self._note(f"{session} is not in the database any more; it went on in the ledger, so its history is kept")
+            return
+        leads = had.sources[-1:] == [self._source]
+        newest = _newest(had.alive.values() if leads else had.times)
+        if (store.last_row is not None or not leads) and _last_row(store) < newest:
+            what = "is not in the database, which is another one than it was imported from; nothing was taken back"
+            self._note(f"{session} {what}")
+            return
+        self._gone(session, len(had.alive))
+        writing = Writing(self._run, session, had.head, store.messages, self._file_at)
+        if not leads:
+            writing.started(None, self._source, facts, had.sources.count(self._source))
+        writing.popped(list(had.alive))
+        writing.flush()
+
+    def _gone(self, session: str, count: int) -> None:
+        what = f"{_many(count, 'item')} of an earlier import gone from the database"
+        self._note(f"{session}: {what}; taken back in its view, kept in its full history")
+
+    def _note(self, what: str) -> None:
+        self._run.tell(Problem(None, what, lost=False))
+
+    def _problem(self, what: str, row: int | None = None) -> None:
+        self._run.tell(Problem(row, what))
+
+
+def _last_row(store: Store) -> int:
+    """Return the highest row id that a table ever gave; less than any where it may give one again."""
+    return -1 if store.last_row is None else store.last_row
+
+
+def _newest(rows: Iterable[Row]) -> int:
+    return max(row.id for row in rows)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def _is_sealed(message: Message) -> bool:
+    """Say whether a message is an envelope of EncryptedSession."""
+    if b"__enc__" not in (message.data or b"")[:64]:
+        return False
+    value = content.parse_line(message.data or b"")
+    return isinstance(value, dict) and value.get("__enc__") == 1 and {"v", "kid", "payload"} <= value.keys()

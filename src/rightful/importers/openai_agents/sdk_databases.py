@@ -1,0 +1,153 @@
+"""The kind `openai-agents`: the SQLite databases of the sessions of the OpenAI Agents SDK.
+
+| in the database | events |
+|---|---|
+| a session | `session.started` of `openai-agents:<session_id>`; it says which database and table |
+| a message | `history.appended`, one a row; its time is the row's `created_at` (UTC) |
+| a message that was imported and is gone | `history.popped`: a pop, a clear or a compaction of the SDK deletes rows |
+| another branch than `main` | the session `openai-agents:<session_id>/branch/<branch_id>`, begun by `history.forked` where it has its first messages from another one |
+| the usage of a turn | `usage.recorded` |
+
+So after an import the view of a session is what `get_items()` of the SDK returns, and its full history has all that
+any import ever found. The key of a row is the session, the row's id, a digest of its time and text, and how often it
+was imported before and vanished: a row id that another database gives again is another row.
+
+What is compared is only what imports brought: what others wrote to the history is never taken back or moved. Once
+others did write, the session goes on in the ledger, and what vanishes from the database vanishes there alone.
+"""  # noqa: E501 - a table
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rightful import times
+from rightful.errors import InvalidEventError
+from rightful.identity import is_session
+from rightful.importers.openai_agents.known_rows import NAMESPACE
+from rightful.importers.openai_agents.sdk_tables import MAIN, Store, branches_of, sessions_of, stores_of
+from rightful.importers.sources.sqlite_databases import WAL
+from rightful.importers.sources.text_files import Problem
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+    from rightful.importers.engine.formats import Origin, Reader
+    from rightful.importers.engine.one_file import Run
+    from rightful.importers.sources.sqlite_import import Share
+    from rightful.log.log import Log
+
+
+class Conversation(NamedTuple):
+    """What is one history: a session, or one of its branches.
+
+    Attributes:
+        name: The session that it becomes.
+        store: Where it stands.
+        session_id: The SDK's id.
+        branch: The branch; None of a plain session.
+        created: When the session was begun, as it is stored.
+        base: The session that it is, or is a branch of.
+    """
+
+    name: str
+    store: Store
+    session_id: str
+    branch: str | None
+    created: Any
+    base: str
+
+    @property
+    def parent(self) -> str | None:
+        """The session that it is a branch of; None where it is the session itself."""
+        return None if self.branch in (None, MAIN) else self.base
+
+
+class OpenAIAgents:
+    """The kind `openai-agents`.
+
+    Args:
+        prefix: What the SDK's ids are prefixed with, so that two databases may have the same ones.
+    """
+
+    NAME = "openai-agents"
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+
+    def recognises(self, value: Mapping[str, Any]) -> bool:
+        """Say that no JSON object is of this kind."""
+        del value
+        return False
+
+    def reader(self, origin: Origin) -> Reader:
+        """Refuse a file that is no database.
+
+        Raises:
+            InvalidEventError: Always.
+        """
+        del origin
+        raise InvalidEventError("Expected a SQLite database of the OpenAI Agents SDK, got another file")
+
+    def holds(self, connection: Connection) -> bool:
+        """Say whether a database has sessions of the SDK."""
+        return bool(stores_of(connection))
+
+    def take(self, run: Run, log: Log, origin: Origin, connection: Connection, share: Share) -> None:
+        """Append what the database has that the ledger has not, and take back what it has not any more."""
+        from rightful.importers.openai_agents.conversation_import import Taking
+
+        source = os.path.realpath(origin.path)
+        said = os.fsencode(source).decode("utf-8", "backslashreplace")
+        taking = Taking(run, log, connection, said, _time_of(source, origin.mtime_us or 0), self._prefix)
+        found = list(self._conversations(run, connection))
+        share.total = len(found)
+        for conversation in found:
+            taking.take(conversation)
+            share.done += 1
+        taking.miss({one.name for one in found}, stores_of(connection))
+
+    def _conversations(self, run: Run, connection: Connection) -> Iterator[Conversation]:
+        """Yield each session and each branch, a session before its branches; no name twice."""
+        seen: set[str] = set()
+        for store in stores_of(connection):
+            for session_id, created in sessions_of(connection, store):
+                for one in _of_session(run, connection, store, session_id, created, self._prefix):
+                    if one.name in seen:
+                        what = f"{one.name} stands in this database twice; that of `{store.messages}` was not imported"
+                        run.tell(Problem(None, what))
+                    else:
+                        seen.add(one.name)
+                        yield one
+
+
+def _of_session(
+    run: Run, connection: Connection, store: Store, session_id: str | None, created: object, prefix: str
+) -> Iterator[Conversation]:
+    if session_id is None:
+        run.tell(Problem(None, f"a session of `{store.messages}` has an id that is no text; it was not imported"))
+        return
+    name = f"{NAMESPACE}:{prefix}{session_id}"
+    if not is_session(name):
+        what = f"the id {session_id[:64]!r}, which names nobody or cannot be a name"
+        run.tell(Problem(None, f"a session of `{store.messages}` has {what}; it was not imported"))
+        return
+    branches = branches_of(connection, store, session_id)
+    yield Conversation(name, store, session_id, MAIN if branches else None, created, name)
+    for branch in branches:
+        if branch is None or not is_session(own := f"{name}/branch/{branch}"):
+            what = (
+                "an id that is no text" if branch is None else f"the id {branch[:64]!r}, which cannot stand in a name"
+            )
+            run.tell(Problem(None, f"a branch of {name} has {what}; it was not imported"))
+        elif branch != MAIN:
+            yield Conversation(own, store, session_id, branch, created, name)
+
+
+def _time_of(path: str, mtime_us: int) -> dict[str, Any]:
+    """Return when a database was last written: it, or the file that has its newest rows."""
+    with suppress(OSError):
+        mtime_us = max(mtime_us, os.stat(f"{path}{WAL}").st_mtime_ns // 1_000)  # noqa: PTH116 - a file beside it
+    return {"at": times.text_of(mtime_us), "at_basis": "file"}

@@ -1,0 +1,178 @@
+"""The events of one session of a database; each transaction is appended only if nobody wrote meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
+
+from rightful import content, limits, times
+from rightful.encoding import wire
+from rightful.errors import ConditionFailedError, InvalidEventError
+from rightful.identity import event_id
+from rightful.importers.engine.formats import Plan, Reader
+from rightful.importers.openai_agents.known_rows import HISTORY, NAMESPACE, PRODUCER, ItemKey
+from rightful.importers.shared.foreign_fields import key_of, moment_us
+
+if TYPE_CHECKING:
+    from rightful.importers.engine.formats import Wire
+    from rightful.importers.engine.one_file import Run
+    from rightful.importers.openai_agents.sdk_tables import Message, Row
+    from rightful.importers.sources.text_files import Found, Problem
+    from rightful.log.log import Log
+    from rightful.log.rows import Receipt
+
+_POP_COUNT = 10_000  # items that one event takes back; a megabyte
+
+
+class Writing(Reader):
+    """Makes and appends the events of one session.
+
+    Args:
+        run: Takes them.
+        session: Whose they are.
+        head: The position at which it was decided what they are.
+        table: The table of the messages.
+        file_at: The time of the database, which nothing in it is later than.
+    """
+
+    def __init__(self, run: Run, session: str, head: int, table: str, file_at: Wire) -> None:
+        self._run = run
+        self._session = session
+        self._table = table
+        self._file_at = file_at
+        self._planned: Sequence[Wire] | None = None
+        self._bytes = 0
+        self.head = head
+
+    def events(self, found: Found) -> Iterable[Wire | Problem]:
+        """Yield nothing: a database has no lines."""
+        del found
+        return ()
+
+    def plan(self, log: Log, events: list[Wire]) -> Plan:
+        """Return the events, on the condition that nothing of the session was written since it was read.
+
+        Raises:
+            ConditionFailedError: Something was; what they are is to be decided anew.
+        """
+        del log
+        if self._planned is events:
+            raise ConditionFailedError(self.head)
+        self._planned = events
+        theirs = DCBQueryItem(types=list(HISTORY), tags=[f"session:{self._session}"])
+        return Plan(events, DCBQuery(items=[theirs]), self.head)
+
+    def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
+        """Take how far the session is known now."""
+        del log, events
+        self.head = max([self.head, *(one.position or 0 for one in receipts)])
+        return []
+
+    def put(self, row: int, event: Wire, size: int = 0) -> None:
+        """Let an event wait, and append those that wait when they are many.
+
+        Args:
+            row: The row that it is of; 0 if of none.
+            event: The event.
+            size: About how large it is; bytes.
+        """
+        self._run.waiting.append((row, event))
+        self._bytes += size
+        if len(self._run.waiting) >= limits.IMPORT_EVENTS or self._bytes >= limits.IMPORT_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Append what waits."""
+        self._run.flush(self)
+        self._bytes = 0
+
+    def started(self, created: object, source: str, facts: dict[str, Any], times_before: int) -> None:
+        """Say that the session stands in this database, which the view follows from here on.
+
+        Args:
+            created: When it was begun, as it is stored.
+            source: Where the database is.
+            facts: What else is so.
+            times_before: How often the view followed it before, and then another one.
+        """
+        extra = {"source": source, "table": self._table} | facts
+        key = key_of(self._session, "started", source, self._table, *([times_before] if times_before else ()))
+        self.put(0, self._wire("session.started", key, created) | {"harness": NAMESPACE, "extra": extra})
+
+    def forked(self, parent: str, through: int) -> None:
+        """Begin the session with what another one showed."""
+        key = key_of(self._session, "forked", parent, through)
+        self.put(0, self._wire("history.forked", key, None) | {"of": parent, "through": through})
+
+    def popped(self, items: Sequence[ItemKey]) -> None:
+        """Take items back that are not in the database any more."""
+        for start in range(0, len(items), _POP_COUNT):
+            part = [list(one) for one in items[start : start + _POP_COUNT]]
+            key = key_of(self._session, "popped", hashlib.sha256(msgspec.json.encode(part)).hexdigest())
+            self.put(0, self._wire("history.popped", key, None) | {"items": part})
+
+    def appended(self, message: Message, times_before: int) -> None:
+        """Add one message."""
+        self.put(message.row.id, self.event(message, times_before), len(message.data or b""))
+
+    def event(self, message: Message, times_before: int = 0) -> Wire:
+        """Return the event of one message.
+
+        Args:
+            message: The message.
+            times_before: How often it was imported before, and vanished.
+
+        Raises:
+            InvalidEventError: It cannot be one.
+        """
+        if message.data is None:
+            raise InvalidEventError(f"longer than {limits.EVENT_BYTES} bytes")
+        row = message.row
+        event = self._wire("history.appended", self._key(row, times_before), message.created)
+        event["items"] = [content.parse_line(message.data)]
+        return event | {"extra": {"table": self._table, "row": row.id, "sha256": row.sha256}}
+
+    def _key(self, row: Row, times_before: int) -> str:
+        return key_of(self._session, row.id, row.sha256, times_before)
+
+    def is_any(self, ids: Container[str], row: Row, times_before: int) -> bool:
+        """Say whether any of these events may be that of a row, which was imported so often before."""
+        return any(event_id(PRODUCER, self._key(row, count)) in ids for count in range(times_before + 1))
+
+    def why_not(self, message: Message) -> str | None:
+        """Say why a message cannot be imported, if it cannot."""
+        try:
+            wire.check(self.event(message))
+        except InvalidEventError as error:
+            return error.what  # its place may be as deep as the message
+        return None
+
+    def used(self, turn: object, counts: dict[str, Any]) -> None:
+        """Say what a turn used."""
+        said = {name: _count(count) for name, count in counts.items()}
+        digest = hashlib.sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()
+        event = self._wire("usage.recorded", key_of(self._session, "usage", str(turn), digest), None)
+        self.put(0, event | {"turn": str(turn), "counts": said})
+
+    def _wire(self, kind: str, key: str, created: object) -> Wire:
+        at = self._file_at
+        try:
+            at_us, _ = moment_us(created.decode() if isinstance(created, bytes) else "", "$.created_at")
+            at = {"at": times.text_of(at_us)}
+        except (InvalidEventError, UnicodeDecodeError):
+            pass
+        return {"type": kind, "producer": PRODUCER, "key": key, "session": self._session} | at
+
+
+def _count(value: object) -> Any:  # noqa: ANN401 - content
+    """Return a count as it is; details, which are stored as JSON text, as what they say."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return content.parse_json(value)
+    except InvalidEventError:
+        return value.decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""Sources of an import: text files, folders, growing files, SQLite databases, watching."""

@@ -1,0 +1,138 @@
+"""Which files of a folder are looked at.
+
+A path that was named is followed through symbolic links; inside a folder links are not followed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from rightful import limits
+from rightful.importers.sources import sqlite_databases
+from rightful.importers.sources.text_files import COMPRESSED, Problem
+
+SUFFIXES = (".json", ".jsonl")
+"""What a folder is searched for; a file that is named may be called anything."""
+
+_LOG = ("cc-session-", ".log")  # how names begin and end that runners give to the stream logs of Claude Code
+
+_MAIN = "conversation.jsonl"  # gptme's own transcript, beside which its event log and its checkpoints stand
+_CONFIG = "config.toml"  # read with gptme's transcript
+
+_PACKED = ".jsonl.zst"  # how Codex names a rollout that it has compressed (codex-rs/rollout/src/compression.rs)
+
+_OTHERS = {".git": "the files of git itself", "node_modules": "packages of other people"}
+_LEDGER = frozenset({"ledger.lock", "store"})
+
+
+def walk(
+    folder: str,
+    *,
+    limit: int = limits.WALK_ENTRIES,
+    others: Counter[str] | None = None,
+    databases: bool = False,
+) -> Iterator[str | tuple[str, Problem]]:
+    """Yield the JSON files and stream logs below a folder in order, and what was passed over.
+
+    The order is that of their names, but a tool's own transcript comes before what tells of the same session:
+    stream logs come last of all, and gptme's conversation before what stands beside and below it. What has no
+    index stands in a transcript as it was recorded, so that is the order in which it is read.
+
+    Links are not followed, so there are no loops and nothing outside the folder is read.
+
+    Args:
+        folder: Where to begin.
+        limit: How many entries are looked at.
+        others: Counts the files that are not looked at, by the suffix of their names.
+        databases: Whether databases are looked for too.
+
+    Yields:
+        A file's path, or a path and why it was not read.
+    """
+    logs: list[str] = []
+    for item in _walked(folder, limit, others, databases=databases):
+        if isinstance(item, str) and item.endswith(_LOG[1]):
+            logs.append(item)
+        else:
+            yield item
+    yield from logs
+
+
+def _walked(
+    folder: str, limit: int, others: Counter[str] | None, *, databases: bool
+) -> Iterator[str | tuple[str, Problem]]:
+    """Yield what `walk` does, the logs where they stand."""
+    seen = 0
+    waiting = [folder]
+    while waiting:
+        current = waiting.pop()
+        try:
+            with os.scandir(current) as listing:
+                entries = sorted(islice(listing, limit - seen + 1), key=lambda entry: (entry.name != _MAIN, entry.name))
+        except OSError as error:
+            yield current, Problem(None, f"could not be read: {error.strerror}")
+            continue
+        names = {entry.name for entry in entries}
+        if names >= _LEDGER:
+            yield current, Problem(None, "a ledger; not looked into", lost=False)
+            continue
+        for entry in entries:
+            seen += 1
+            if seen > limit:
+                yield folder, Problem(None, f"more than {limit} entries; the rest was not read")
+                return
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name in _OTHERS:
+                    yield entry.path, Problem(None, f"{_OTHERS[entry.name]}; not looked into", lost=False)
+            elif is_looked_at(entry.name, databases=databases) or entry.name.endswith(_PACKED):
+                yield _file(entry)
+            elif others is not None and not (entry.name == _CONFIG and _MAIN in names):
+                others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
+        folders = (one for one in reversed(entries) if one.is_dir(follow_symlinks=False) and one.name not in _OTHERS)
+        waiting.extend(entry.path for entry in folders)
+
+
+def order_of(path: str) -> tuple[bool, str, bool, str]:
+    """Return by what files that changed at once are ordered, as in a walk."""
+    folder, _, name = path.rpartition("/")
+    return name.endswith(_LOG[1]), folder, name != _MAIN, name
+
+
+def is_looked_at(name: str, *, databases: bool = False) -> bool:
+    """Say whether a file of a folder is looked at, by its name."""
+    if databases and name.endswith(sqlite_databases.SUFFIXES):
+        return True
+    return name.endswith(SUFFIXES) or (name.startswith(_LOG[0]) and name.endswith(_LOG[1]))
+
+
+def holds(folder: str, path: str, *, databases: bool = False) -> bool:
+    """Say whether `walk` would yield this file of the folder, or look into this folder in it.
+
+    Args:
+        folder: Where the walk would begin.
+        path: What stands somewhere below it.
+        databases: Whether `walk` looks for databases too.
+    """
+    own, root = Path(path), Path(folder)
+    if root not in own.parents:
+        return False
+    below = [own, *(above for above in own.parents if root in above.parents)]
+    if any(one.name in _OTHERS or one.is_symlink() for one in below):
+        return False
+    if not own.is_dir() and not (is_looked_at(own.name, databases=databases) and own.is_file()):
+        return False
+    return not any(all((one / name).exists() for name in _LEDGER) for one in (*below, root))
+
+
+def _file(entry: os.DirEntry[str]) -> str | tuple[str, Problem]:
+    if entry.is_symlink():
+        return entry.path, Problem(None, "a symbolic link; not followed inside a folder", lost=False)
+    if not entry.is_file(follow_symlinks=False):
+        return entry.path, Problem(None, "not a regular file; not read", lost=False)
+    if entry.name.endswith(_PACKED):
+        return entry.path, Problem(None, COMPRESSED, lost=False)
+    return entry.path

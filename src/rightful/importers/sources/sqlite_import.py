@@ -1,0 +1,155 @@
+"""The import of SQLite databases: told by how they begin, never by their names, and by the tables that they hold."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol, TypeGuard
+
+import msgspec
+
+from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
+from rightful.importers.engine.file_report import FileReport
+from rightful.importers.engine.formats import Kind, NotYetError, Origin
+from rightful.importers.engine.one_file import Run
+from rightful.importers.engine.recognition import among
+from rightful.importers.sources.sqlite_databases import HEADER, copied, peeked
+from rightful.importers.sources.text_files import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from sqlite3 import Connection
+    from typing import BinaryIO
+
+    from rightful.importers.engine.loop import Import
+    from rightful.importers.sources.text_files import OpenFile
+    from rightful.log.log import Log
+
+PIPED = (
+    "Expected a file, got a SQLite database on stdin: its newest rows may stand in a file beside it (`-wal`); "
+    "nothing was imported. Name the file"
+)
+"""What is said of a database on standard input."""
+
+NO_DATABASE = "no SQLite database"
+"""What is said of a file of a folder that has a database's name only."""
+
+_TRIES = 50  # copies anew when others write the same sessions meanwhile
+
+
+class Share(msgspec.Struct):
+    """How much of a database was read.
+
+    Attributes:
+        done: How many parts.
+        total: Of how many.
+    """
+
+    done: int = 0
+    total: int = 1
+
+
+class DatabaseKind(Kind, Protocol):
+    """A kind whose files are SQLite databases."""
+
+    def holds(self, connection: Connection) -> bool:
+        """Say whether a database is of this kind, by the shape of its tables."""
+
+    def take(self, run: Run, log: Log, origin: Origin, connection: Connection, share: Share) -> None:
+        """Append what a database holds that the ledger does not.
+
+        Args:
+            run: Takes events and problems; the number of a problem is the row's id.
+            log: What stands in the ledger.
+            origin: Where the database is; its own file is not read.
+            connection: A copy of it.
+            share: Takes how far it is read.
+
+        Raises:
+            ConditionFailedError: Others wrote the same sessions; it is called again with a newer copy.
+        """
+
+
+def reads_databases(kind: Kind) -> TypeGuard[DatabaseKind]:
+    """Say whether the files of a kind are databases."""
+    return hasattr(kind, "take")
+
+
+def is_database(stream: BinaryIO) -> bool:
+    """Say whether an open file is a SQLite database."""
+    return os.pread(stream.fileno(), len(HEADER), 0) == HEADER
+
+
+def import_database(importing: Import, origin: Origin, file: OpenFile) -> FileReport:
+    """Import one database.
+
+    Args:
+        importing: The import that it belongs to.
+        origin: Where it is.
+        file: Its file, open.
+    """
+    share, report = Share(), None
+    for tries_left in reversed(range(_TRIES)):
+        run = Run(importing.log, importing.began, origin.path, lambda: _tell(importing, file, share))
+        if report is not None:
+            run.report.appended, run.report.kinds = report.appended, report.kinds
+        try:
+            return _imported(importing, origin, run, share)
+        except ConditionFailedError:
+            report = run.report
+            if not tries_left:
+                raise
+    raise AssertionError
+
+
+def _tell(importing: Import, file: OpenFile, share: Share) -> None:
+    if importing.progress is not None:
+        importing.progress(file.path, file.size * share.done // max(share.total, 1), file.size)
+
+
+def _imported(importing: Import, origin: Origin, run: Run, share: Share) -> FileReport:
+    try:
+        if (report := _foreign_at_sight(importing, origin)) is not None:
+            return report
+        with copied(origin.path) as connection:
+            kind = _kind(importing.kinds, connection)
+            if kind is None:
+                return _foreign(importing, origin, connection)
+            kind.take(run, importing.log, origin, connection, share)
+    except InvalidEventError as error:
+        run.report.waits = isinstance(error, NotYetError)
+        run.tell(Problem(None, error.what))
+        run.report.is_read = bool(run.report.appended)
+    except (RightfulError, OSError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - as in `Run`
+        run.mistake(None, error)
+    return run.report
+
+
+def _kind(kinds: Iterable[Kind], connection: Connection) -> DatabaseKind | None:
+    return next((one for one in kinds if reads_databases(one) and one.holds(connection)), None)
+
+
+def _foreign_at_sight(importing: Import, origin: Origin) -> FileReport | None:
+    """Return the report of a database of which can be seen, without a copy, that it is of none of the kinds."""
+    import sqlite3
+
+    with suppress(sqlite3.DatabaseError), peeked(origin.path) as seen:
+        if seen is not None and _kind(importing.kinds, seen) is None:
+            return _foreign(importing, origin, seen)
+    return None
+
+
+def _foreign(importing: Import, origin: Origin, connection: Connection) -> FileReport:
+    """Return the report of a database that is of none of the kinds that may come."""
+    if (other := _kind(importing.all_kinds(), connection)) is not None:
+        what = f"this looks like a database of the kind {other.NAME}"
+        return _passed(origin, f"{what}; nothing of it was imported. Import it as {other.NAME}, or as auto")
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name LIMIT 5").fetchall()
+    said = ", ".join(f"`{name[:32].decode('utf-8', 'replace')}`" for (name,) in tables) or "no tables"
+    return _passed(origin, f"a SQLite database with {said} is not of {among(importing.kinds)}")
+
+
+def _passed(origin: Origin, what: str) -> FileReport:
+    return FileReport.unread(origin.path, Problem(None, what, lost=origin.is_named))

@@ -1,0 +1,164 @@
+"""Following files and folders: first all that is there is imported, then what changes.
+
+What changes is told by a watcher (`watcher.py`), and now and then everything is looked at, since a
+watcher may miss something: a full queue of the system, a network file system, a folder that was made
+and filled at once. A file whose device, inode, size and time are those of its last import is not read
+again then. Nothing that is wrong with one file ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from rightful import limits
+from rightful.errors import BusyError, ConditionFailedError
+from rightful.importers.engine.file_report import FileReport, Told
+from rightful.importers.engine.loop import Import
+from rightful.importers.sources.folders import holds, order_of
+from rightful.importers.sources.sqlite_databases import WAL
+from rightful.importers.sources.text_files import Problem
+
+Clock = Callable[[], float]
+"""Tells the time that passes; seconds from any beginning."""
+
+
+class Changes(Protocol):
+    """Tells what changes below paths."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the watch was ended."""
+
+    def wait(self, timeout_s: float) -> set[str] | None:
+        """Return the paths that changed, empty when the time is over; None once the watch was ended."""
+
+
+class _Facts(NamedTuple):
+    """What a file shows of itself without being read."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    log: tuple[int, int] | None = None
+    """Size and time of the file that has the newest rows of a database; None where there is none."""
+
+
+class Watch:
+    """Imports what changes at some paths.
+
+    Args:
+        importing: The import that its files belong to.
+        paths: Files and folders, as they were named.
+        changes: Tells what changes there, and when it is to end.
+
+    Attributes:
+        waiting: What is tried again, since others held the ledger; absolute paths.
+    """
+
+    def __init__(self, importing: Import, paths: Iterable[str], changes: Changes) -> None:
+        self._import = importing
+        self._changes = changes
+        self._roots = {path: _absolute(path) for path in paths}
+        self._seen: dict[str, _Facts | None] = {}
+        self._told: set[tuple[str, str]] = set()
+        self.waiting: set[str] = set()
+
+    def follow(self, clock: Clock = time.monotonic) -> Iterator[FileReport]:
+        """Yield a report of each file that is there, then of each that brought something, until the watch is ended."""
+        yield from self.look()
+        looked = clock()
+        while True:
+            left = looked + limits.WATCH_LOOK_S - clock()
+            found = self._changes.wait(max(min(left, limits.WATCH_AGAIN_S) if self.waiting else left, 0))
+            if found is None:
+                return
+            yield from self.changed(found | self.waiting)
+            if clock() - looked >= limits.WATCH_LOOK_S:
+                yield from self.look()
+                looked = clock()
+
+    def look(self) -> Iterator[FileReport]:
+        """Import whatever is not as it was when it was imported last."""
+        for root in self._roots:
+            yield from self._tried(root, self._import.path(root, self._is_new))
+
+    def changed(self, paths: Iterable[str]) -> Iterator[FileReport]:
+        """Import what changed, as far as it belongs to the paths that were named.
+
+        Args:
+            paths: Absolute paths, as the watcher tells them.
+        """
+        for path in sorted({one.removesuffix(WAL) for one in paths}, key=order_of):
+            for root, real in self._roots.items():
+                if path == real:
+                    yield from self._tried(path, self._import.path(root, self._is_new))
+                elif holds(real, path, databases=self._import.takes_databases):
+                    yield from self._tried(path, self._below(f"{root}{path[len(real) :]}"))
+
+    def _below(self, path: str) -> Iterator[FileReport]:
+        """Import a file of a folder that was named, or a folder in it that appeared."""
+        if Path(path).is_dir():
+            yield from self._import.path(path, self._is_new)
+        elif self._is_new(path):
+            yield self._import.file(path, named=False)
+
+    def _is_new(self, path: str) -> bool:
+        """Say whether a file is not as it was last time, and keep how it is now, before it is read."""
+        if self._changes.ended:
+            return False
+        facts = _facts(path)
+        if self._seen.get(path) == facts:
+            return False  # one that is not there yet is awaited
+        self._seen[path] = facts
+        return facts is not None or path in self._roots
+
+    def _tried(self, place: str, reports: Iterator[FileReport]) -> Iterator[FileReport]:
+        """Yield the reports that tell something new; when the ledger is held by others, try again later."""
+        self.waiting.discard(place)
+        try:
+            for report in reports:
+                if report.waits:
+                    self._seen.pop(report.path, None)
+                if (new := self._new(report)) is not None:
+                    yield new
+        except (BusyError, ConditionFailedError) as error:
+            self._seen.clear()  # what was being read was not imported; the rest is known by its checkpoint
+            self.waiting.add(_absolute(place))
+            report = FileReport(place, problems=[], is_read=False)
+            Told(report).tell(Problem(None, f"{error} It is tried again", lost=False))
+            yield report
+
+    def _new(self, report: FileReport) -> FileReport | None:
+        """Return a report without the notes that were told before; None if it says nothing else."""
+        fresh = [one for one in report.problems if one.lost or (report.path, one.what) not in self._told]
+        self._told.update((report.path, one.what) for one in report.problems if not one.lost)
+        is_first = (report.path, "") not in self._told
+        self._told.add((report.path, ""))
+        if not is_first and not report.is_read and not report.lost:
+            return None  # what is passed over is said once, however it is counted later
+        if not (is_first or report.appended or report.conflicts or report.lost or fresh):
+            return None
+        report.problems = fresh
+        report.notes = sum(not one.lost for one in fresh) if report.is_read else report.notes
+        return report
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).resolve())
+
+
+def _facts(path: str) -> _Facts | None:
+    try:
+        facts = os.stat(path, follow_symlinks=True)  # noqa: PTH116 - the path is shown as it was given
+    except (OSError, ValueError):
+        return None
+    try:
+        log = os.stat(f"{os.path.realpath(path)}{WAL}")  # noqa: PTH116 - as above
+    except OSError:
+        return _Facts(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    return _Facts(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, (log.st_size, log.st_mtime_ns))
