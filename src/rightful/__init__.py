@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from rightful.ledger import Ledger, open  # noqa: A004 - the name that others rely on
     from rightful.log.rows import RawEvent, Receipt, Recorded
     from rightful.policies import Policy
-    from rightful.producers.api import Producer
     from rightful.projections.credit.posteriors import Posteriors
+    from rightful.recording.producer import Producer
     from rightful.reports.beta import compare
 
 __all__ = [
@@ -67,7 +67,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "rightful.log.rows": ("RawEvent", "Receipt", "Recorded"),
     "rightful.field_types": ("ArmShown",),
     "rightful.policies": ("Policy",),
-    "rightful.producers.api": ("Producer",),
+    "rightful.recording.producer": ("Producer",),
     "rightful.projections.credit.posteriors": ("Posteriors",),
     "rightful.reports.beta": ("compare",),
 }

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from rightful.log.follow import Following
     from rightful.log.rows import Receipt, Recorded
     from rightful.policies import Policy
-    from rightful.producers.api import Producer
     from rightful.producers.handoffs.handing import Handoff, Handoffs
     from rightful.projections.credit.posteriors import Posteriors
     from rightful.projections.projected import Projected
     from rightful.projections.store import Store
     from rightful.projections.transcripts.entries import Transcript
+    from rightful.recording.producer import Producer
     from rightful.reports.audit import Audit
     from rightful.reports.locate.verdicts import Answer
 
@@ -139,7 +139,7 @@ class Ledger(WithHistories):
 
     def close(self) -> None:
         """Write what its turns still hold, keep the projections for the next time, and give back all. Twice is once."""
-        if (outboxes := sys.modules.get("rightful.producers.turns.outbox")) is not None:  # else no turn was begun
+        if (outboxes := sys.modules.get("rightful.recording.outbox")) is not None:  # else no turn was begun
             outboxes.drain(self.log)
         try:
             if self._projected is not None:
@@ -215,7 +215,7 @@ class Ledger(WithHistories):
         Raises:
             InvalidEventError: The name has not the form of a producer's name.
         """
-        from rightful.producers.api import Producer
+        from rightful.recording.producer import Producer
 
         return Producer(self.log, name, clock=self._clock)
 

@@ -13,8 +13,8 @@ from tests.ledger.facts import exposure
 
 import rightful
 from rightful.cli import hook_command
+from rightful.integrations.spool.spool_files import Spool
 from rightful.producers.claude_hook.events import EVENTS
-from rightful.producers.spool.keeping import Spool
 
 pytestmark = pytest.mark.usefixtures("home")
 

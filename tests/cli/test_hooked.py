@@ -16,7 +16,7 @@ import rightful
 from rightful import cli
 from rightful.cli import hooked
 from rightful.errors import UsageError
-from rightful.producers.spool.keeping import Spool
+from rightful.integrations.spool.spool_files import Spool
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -16,7 +16,7 @@ from tests.strategies import Wire
 import rightful
 from rightful import limits
 from rightful.cli import tables
-from rightful.producers.spool.keeping import Spool
+from rightful.integrations.spool.spool_files import Spool
 
 START_US = 1_785_500_000_000_000
 

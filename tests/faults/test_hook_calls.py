@@ -23,7 +23,7 @@ from tests.ledger.facts import exposure
 import rightful
 from rightful import limits
 from rightful.cli.settings_text import TIMEOUT_S
-from rightful.producers.spool.keeping import Spool
+from rightful.integrations.spool.spool_files import Spool
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def ended(*args, **more):
     os.kill(os.getpid(), {int(number)})
     time.sleep(60)
 owner.{name} = ended
-from rightful.producers.spool import keeping as spool
+from rightful.integrations.spool import spool_files as spool
 written = spool.written
 def late(*args):
     os.kill(os.getpid(), {int(number)})
@@ -243,7 +243,7 @@ spool.written = late
 def test_a_call_ends_when_its_time_is_over_and_loses_nothing(ledger: Path) -> None:
     """The agent ends it too, while the loss is being kept."""
     script = """
-from rightful.producers.spool import keeping as spool
+from rightful.integrations.spool import spool_files as spool
 written = spool.written
 def late(*args):
     os.kill(os.getpid(), signal.SIGTERM)

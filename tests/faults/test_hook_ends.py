@@ -14,7 +14,7 @@ import rightful
 from rightful import limits
 from rightful.cli.settings_text import TIMEOUT_S
 from rightful.events import ExposureRecorded
-from rightful.producers.spool.keeping import Spool
+from rightful.integrations.spool.spool_files import Spool
 
 ENDINGS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
@@ -58,7 +58,7 @@ import rightful.storage.recorder as module
 def broken(*args, **more):
     raise OSError("a fault")
 module.LMDBRecorder = broken
-from rightful.producers.spool import keeping as spool
+from rightful.integrations.spool import spool_files as spool
 written = spool.written
 def late(*args):
     os.kill(os.getpid(), {number})
@@ -71,7 +71,7 @@ spool.written = late
 @pytest.mark.parametrize(
     "script",
     [
-        AT_IMPORT.replace("{name!r}", "'rightful.producers.spool.keeping'"),
+        AT_IMPORT.replace("{name!r}", "'rightful.integrations.spool.spool_files'"),
         AT_IMPORT.replace("{name!r}", "'select'"),
         BEFORE_READING,
         WHILE_KEEPING,

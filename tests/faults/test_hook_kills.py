@@ -11,7 +11,7 @@ from tests.hooking import before_tool, call, given, id_of_call, rows, spooled, s
 from tests.ledger.facts import exposure
 
 import rightful
-from rightful.producers.spool.keeping import Spool
+from rightful.integrations.spool.spool_files import Spool
 
 STEPS = 60
 """More than a call has; the last ones show that it ends by itself."""

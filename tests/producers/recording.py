@@ -10,8 +10,8 @@ from tests.contracts.support import PATIENCE_S
 
 from rightful.ledger import Ledger
 from rightful.log.log import Log
-from rightful.producers.turns.recorder import TurnRecorder
 from rightful.projections.facts.completeness import Completeness, completeness_of
+from rightful.recording.turn_recorder import TurnRecorder
 
 SESSION = "runner:7f3a"
 

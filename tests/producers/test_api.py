@@ -17,7 +17,7 @@ from rightful.field_types import ArmShown
 from rightful.identity import composite_key, event_id
 from rightful.importers.shared.regrades import ATTEMPTS
 from rightful.log.log import Log
-from rightful.producers.api import Producer
+from rightful.recording.producer import Producer
 from rightful.times import at_of
 
 NOW_US = 1_785_500_000_000_000

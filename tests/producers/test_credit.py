@@ -15,8 +15,8 @@ from rightful.field_types import ArmShown
 from rightful.identity import event_id
 from rightful.importers.shared.grade_numbers import Said
 from rightful.ledger import Ledger
-from rightful.producers import credit
-from rightful.producers.credit import Exposure
+from rightful.recording import session_credit
+from rightful.recording.session_credit import Exposure
 
 AT_US = 1_785_603_600_000_000
 
@@ -36,14 +36,14 @@ def put(folder: Path, name: str, value: object) -> Path:
 
 
 def exposure(folder: Path, session_id: str, others: Iterable[str] = ()) -> Exposure:
-    return credit.read_exposure(str(folder), credit.asked_for(None, session_id), others)
+    return session_credit.read_exposure(str(folder), session_credit.asked_for(None, session_id), others)
 
 
 def append(ledger: Ledger, shown: Exposure, w: str | None, e: str | None, **said: Any) -> list[str]:
-    asked = credit.asked_for(w, e)
+    asked = session_credit.asked_for(w, e)
     grade = Said(said.get("reward"), said.get("outcome"), asked.exposure_session)
-    events = credit.events_of(asked, shown, grade, AT_US)
-    return [receipt.outcome for receipt in credit.append(ledger.log, asked, *events)]
+    events = session_credit.events_of(asked, shown, grade, AT_US)
+    return [receipt.outcome for receipt in session_credit.append(ledger.log, asked, *events)]
 
 
 def grades(ledger: Ledger) -> list[GradeRecorded]:
@@ -52,15 +52,15 @@ def grades(ledger: Ledger) -> list[GradeRecorded]:
 
 def test_without_an_id_it_refuses_and_says_how_to_name_one() -> None:
     with pytest.raises(UsageError, match=r"--exposure-session-id ID .* or --workspace-session-id ID"):
-        credit.asked_for(None, None)
+        session_credit.asked_for(None, None)
 
 
 @pytest.mark.parametrize("nobody", ["", " ", "unknown"])
 def test_an_id_that_names_nobody_is_refused_rather_than_passed_over(nobody: str) -> None:
     with pytest.raises(InvalidEventError, match="which names nobody - at `--exposure-session-id`"):
-        credit.asked_for("w", nobody)
+        session_credit.asked_for("w", nobody)
     with pytest.raises(InvalidEventError, match="which names nobody - at `--workspace-session-id`"):
-        credit.asked_for(nobody, "e")
+        session_credit.asked_for(nobody, "e")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_an_id_that_names_nobody_is_refused_rather_than_passed_over(nobody: str)
 def test_the_exposure_is_of_e_else_of_w_and_the_grade_of_w_else_of_e(
     w: str | None, e: str | None, shown_to: str, graded: str, exposure_session: str | None
 ) -> None:
-    asked = credit.asked_for(w, e)
+    asked = session_credit.asked_for(w, e)
 
     assert (asked.shown_to, asked.graded, asked.exposure_session) == (shown_to, graded, exposure_session)
 
@@ -181,9 +181,9 @@ def test_a_raw_name_beside_the_sanitised_one_is_ambiguous(folder: Path) -> None:
 def test_names_of_the_ledger_are_compared_within_their_namespace() -> None:
     names = ["claude-code:a/b", "workspace:w w@2026-08-01T10:00:00Z", "workspace:w@x", "gptme:a_b"]
 
-    assert list(credit.known_ids(credit.asked_for("w", "e"), names)) == ["a/b"]
-    assert list(credit.known_ids(credit.asked_for("w", None), names)) == ["w w", "w"]
-    assert list(credit.known_ids(credit.asked_for("w@x", None), names)) == ["w w", "w@x"]
+    assert list(session_credit.known_ids(session_credit.asked_for("w", "e"), names)) == ["a/b"]
+    assert list(session_credit.known_ids(session_credit.asked_for("w", None), names)) == ["w w", "w"]
+    assert list(session_credit.known_ids(session_credit.asked_for("w@x", None), names)) == ["w w", "w@x"]
 
 
 FOUND = Exposure("found", "", ("y.md", "x.md"), 7_000_000)
@@ -259,10 +259,10 @@ def test_a_grade_given_meanwhile_is_read_anew(ledger: Ledger, monkeypatch: pytes
     assert [(grade.seq, grade.reward) for grade in grades(ledger)] == [(1, 0.1), (2, 0.8)]
 
 
-def records(tmp_path: Path, *rows: object) -> credit.Records:
+def records(tmp_path: Path, *rows: object) -> session_credit.Records:
     path = tmp_path / "records.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return credit.read_records(str(path))
+    return session_credit.read_records(str(path))
 
 
 def row(**fields: Any) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def test_a_session_without_a_row_or_a_grade_gives_none(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=f"there is no grade for '{name}'; nothing was credited"):
             found.said(name)
     with pytest.raises(UsageError, match="could not be read: No such file"):
-        credit.read_records(str(tmp_path / "none")).said("w")
+        session_credit.read_records(str(tmp_path / "none")).said("w")
 
 
 def test_a_row_whose_grade_is_none_says_where(tmp_path: Path) -> None:
@@ -306,5 +306,5 @@ def test_the_rows_show_the_ids_that_were_asked_for(tmp_path: Path) -> None:
     uuid = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
     found = records(tmp_path, row(trajectory_path=f"/x/{uuid}.jsonl"), row(session_id="v"), {"no": "id"})
 
-    assert list(found.ids(credit.asked_for("w", "e"))) == [uuid]
-    assert list(found.ids(credit.asked_for("w", None))) == ["w", "v"]
+    assert list(found.ids(session_credit.asked_for("w", "e"))) == [uuid]
+    assert list(found.ids(session_credit.asked_for("w", None))) == ["w", "v"]

@@ -15,9 +15,9 @@ from rightful import limits
 from rightful.errors import BusyError, InvalidEventError, StorageError, StoreFullError, UsageError
 from rightful.ledger import Ledger
 from rightful.log.rows import Receipt
-from rightful.producers.turns.outbox import Outbox
-from rightful.producers.turns.recorder import TurnRecorder
 from rightful.projections.facts.completeness import Completeness, Hole
+from rightful.recording.outbox import Outbox
+from rightful.recording.turn_recorder import TurnRecorder
 from rightful.session_errors import BacklogError
 
 

@@ -12,8 +12,8 @@ from tests.hooking import CC, before_tool
 from tests.ledger.facts import exposure
 
 from rightful import limits, times
+from rightful.integrations.spool.spool_files import Drained, Spool, append
 from rightful.ledger import Ledger
-from rightful.producers.spool.keeping import Drained, Spool, append
 
 AT_US = 1_785_579_400_000_000
 

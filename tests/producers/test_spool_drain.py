@@ -12,9 +12,9 @@ import rightful
 from rightful import content, limits
 from rightful.encoding.envelope import SALT_BYTES
 from rightful.errors import BusyError, DamagedRowError
+from rightful.integrations.spool.spool_files import Drained, Spool, at_us_of
 from rightful.ledger import Ledger
 from rightful.log.rows import Receipt
-from rightful.producers.spool.keeping import Drained, Spool, at_us_of
 
 AT_US = 1_785_579_400_000_000
 

@@ -12,9 +12,9 @@ from tests.ledger.facts import exposure
 
 from rightful import ledger as app
 from rightful import limits
+from rightful.integrations.spool.spool_files import Drained, Spool
+from rightful.integrations.spool.spool_places import may_wait
 from rightful.ledger import Ledger
-from rightful.producers.spool.keeping import Drained, Spool
-from rightful.producers.spool.places import may_wait
 
 AT_US = 1_785_579_400_000_000
 

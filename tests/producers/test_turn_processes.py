@@ -13,8 +13,8 @@ from tests.producers.recording import completeness, events, turn
 from rightful import limits
 from rightful.errors import ForkedError
 from rightful.ledger import Ledger
-from rightful.producers.turns.outbox import Outbox, drain
 from rightful.projections.facts.completeness import Hole
+from rightful.recording.outbox import Outbox, drain
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,8 +84,8 @@ def test_the_child_of_a_fork_can_not_use_the_turn_and_the_parent_goes_on(ledger:
 def test_nothing_of_it_is_loaded_before_a_turn_is_recorded() -> None:
     script = """
 import sys, rightful
-from rightful.producers.api import Producer
-late = "rightful.producers.turns.recorder", "rightful.producers.turns.outbox", "concurrent.futures"
+from rightful.recording.producer import Producer
+late = "rightful.recording.turn_recorder", "rightful.recording.outbox", "concurrent.futures"
 print([name for name in late if name in sys.modules])
 """
     assert run(script).stdout == "[]\n"

@@ -67,12 +67,12 @@ def opened(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
 
 def _drain(ledger: Ledger, log: Log) -> None:
     """Append what hooks could not, before the command's own work; what cannot be appended still waits."""
-    from rightful.producers.spool.places import may_wait
+    from rightful.integrations.spool.spool_places import may_wait
 
     if not may_wait(os.path.realpath(ledger.path), os.environ):
         return
     from rightful import limits
-    from rightful.producers.spool.keeping import Spool
+    from rightful.integrations.spool.spool_files import Spool
 
     spool = Spool(str(ledger.path), os.environ)
     try:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rightful.importers.shared.grade_numbers import Said
     from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
-    from rightful.producers.credit import Asked, Exposure, Records
+    from rightful.recording.session_credit import Asked, Exposure, Records
     from rightful.reports.backfill.apply import Done
     from rightful.reports.backfill.planning import Asked as Target
     from rightful.reports.backfill.plans import Plan
@@ -87,22 +87,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Say what is credited, and append it."""
     from rightful.cli import credited
-    from rightful.producers import credit
+    from rightful.recording import session_credit
 
-    asked = credit.asked_for(args.workspace_session_id, args.exposure_session_id)
+    asked = session_credit.asked_for(args.workspace_session_id, args.exposure_session_id)
     rate = _decay_rate(args)
     publication = _publication(args)
-    records = credit.read_records(args.session_records)
+    records = session_credit.read_records(args.session_records)
     said = _said(args, asked, records)._replace(decay_rate=rate)
     if records.problem:
         common.complain(f"{records.problem}; it was not used.")
     if args.dry_run:
-        exposure = credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
+        exposure = session_credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
         return _answer(args, asked, _with_rewards(args, said, exposure), exposure, [])
     try:
         ledger = _opened(args)
     except LedgerNotFoundError as error:
-        exposure = credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
+        exposure = session_credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
         common.complain(f"nothing was recorded: {error}")
         if exposure.state == "found":
             return error.exit_code
@@ -110,8 +110,8 @@ def run(args: argparse.Namespace) -> int:
     with ledger:
         names = ledger.projected().catch_up().names
         written = (name for name, alias in zip(names.texts, names.alias, strict=True) if not alias)
-        others = [*records.ids(asked), *credit.known_ids(asked, written)]
-        exposure = credit.read_exposure(args.session_state_dir, asked, others)
+        others = [*records.ids(asked), *session_credit.known_ids(asked, written)]
+        exposure = session_credit.read_exposure(args.session_state_dir, asked, others)
         said = _with_rewards(args, said, exposure)
         receipts = _append(args, ledger, asked, exposure, said)
         happened = credited.sentence(ledger, receipts, said, empty=exposure.state == "empty")
@@ -253,12 +253,12 @@ def _opened(args: argparse.Namespace) -> Ledger:
 
 def _append(args: argparse.Namespace, ledger: Ledger, asked: Asked, exposure: Exposure, said: Said) -> list[Receipt]:
     from rightful.log.log import now_us
-    from rightful.producers import credit
+    from rightful.recording import session_credit
 
     if not exposure.stands or (said.reward is None and said.outcome is None):
         return []
     context = None if args.context is None else tuple(value or None for value in args.context)
-    return credit.append(ledger.log, asked, *credit.events_of(asked, exposure, said, now_us(), context))
+    return session_credit.append(ledger.log, asked, *session_credit.events_of(asked, exposure, said, now_us(), context))
 
 
 def _answer(

@@ -20,8 +20,8 @@ from rightful.cli import common, hook_scopes, hooked
 from rightful.cli.hook_command import command_of, ledger_of, program, programs_of
 from rightful.cli.settings import Settings
 from rightful.errors import LedgerNotFoundError, StorageError, UsageError
+from rightful.integrations.spool.spool_files import Spool, at_us_of
 from rightful.producers.claude_hook.events import EVENTS, PRODUCER
-from rightful.producers.spool.keeping import Spool, at_us_of
 
 if TYPE_CHECKING:
     import argparse

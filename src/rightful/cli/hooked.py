@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from rightful.errors import InvalidEventError
+    from rightful.integrations.spool.spool_files import Spool
     from rightful.log.log import Log
     from rightful.producers.claude_hook.cursor import Cursor, Taken
-    from rightful.producers.spool.keeping import Spool
     from rightful.storage.recorder import LMDBRecorder
 
 AGENT = "claude-code"
@@ -236,7 +236,7 @@ class _Taking:
         Args:
             cut: Why the input may be cut short; empty if it is not.
         """
-        from rightful.producers.spool.keeping import Spool
+        from rightful.integrations.spool.spool_files import Spool
 
         try:
             path = _ledger(self._call)
@@ -359,7 +359,7 @@ class _Taking:
 
     def _write(self, log: Log, spool: Spool, wait_s: float) -> None:
         from rightful import content
-        from rightful.producers.spool.keeping import append
+        from rightful.integrations.spool.spool_files import append
 
         if not self._events:
             return

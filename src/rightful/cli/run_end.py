@@ -118,7 +118,7 @@ def _record(args: argparse.Namespace, place: Place, ended_us: int, report: dict[
 
 def _drain(ledger: Ledger, place: Place) -> None:
     """Append what hooks of the session could not: their spool may be in the folder that is removed."""
-    from rightful.producers.spool.keeping import Spool
+    from rightful.integrations.spool.spool_files import Spool
 
     spool = Spool(str(ledger.path), place.environment)
     if spool.waiting():
@@ -161,7 +161,7 @@ def _fill(report: dict[str, Any], found: Found, taken: str | None) -> None:
 def _keep(place: Place, events: list[Any], ended_us: int, why: str) -> str | None:
     """Keep what could not be written in the spool; else say it, with what to do."""
     from rightful import content
-    from rightful.producers.spool.keeping import Spool
+    from rightful.integrations.spool.spool_files import Spool
 
     path = Spool(str(place.ledger), os.environ).keep_events(events, ended_us)
     if path is not None:

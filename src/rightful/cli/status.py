@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rightful import limits
 from rightful.cli import asking, common
 from rightful.errors import RightfulError, UsageError
-from rightful.producers.spool.keeping import Spool
+from rightful.integrations.spool.spool_files import Spool
 from rightful.storage import locks
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rightful import limits
-from rightful.producers.spool.places import PATHS, Places
+from rightful.integrations.spool.spool_places import PATHS, Places
 
 if TYPE_CHECKING:
     from rightful.log.log import Log
@@ -206,7 +206,7 @@ class Spool:
         Raises:
             StorageError: The ledger cannot be written. What was not written still waits.
         """
-        from rightful.producers.spool import drain as spool_drain
+        from rightful.integrations.spool import spool_drain
 
         waiting = self.waiting()
         drained = spool_drain.drain(

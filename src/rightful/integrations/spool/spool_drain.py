@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from rightful import content, limits
 from rightful.errors import DamagedRowError, InvalidEventError, StorageError
 from rightful.importers.sources.text_files import opened
-from rightful.producers.spool.keeping import EVENTS, INPUT, Drained, append, read, set_aside_file
+from rightful.integrations.spool.spool_files import EVENTS, INPUT, Drained, append, read, set_aside_file
 
 if TYPE_CHECKING:
+    from rightful.integrations.spool.spool_files import Wire
     from rightful.log.log import Log
-    from rightful.producers.spool.keeping import Wire
 
 _FROM = re.compile(r"\.(?P<at>[0-9]{1,15})(?P<bad>b?)(?=\.events\.jsonl\Z)")
 

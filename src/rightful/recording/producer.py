@@ -28,7 +28,7 @@ from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, valid
 
 if TYPE_CHECKING:
-    from rightful.producers.turns.recorder import TurnRecorder
+    from rightful.recording.turn_recorder import TurnRecorder
 
 Shown = Mapping[str, float | None] | Iterable[str | ArmShown]
 """Arms as a caller has them: names, or each name with its probability of injection."""
@@ -271,7 +271,7 @@ class Producer:
         self, session: str, turn: str, *, previous: str | None = None, timeout_s: float | None = None
     ) -> TurnRecorder:
         """Return the recorder of one turn, which counts and closes it; see `TurnRecorder` for the arguments."""
-        from rightful.producers.turns.recorder import TurnRecorder
+        from rightful.recording.turn_recorder import TurnRecorder
 
         return TurnRecorder(
             self._log, self.name, session, turn, previous=previous, timeout_s=timeout_s, clock=self._clock

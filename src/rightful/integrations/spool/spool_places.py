@@ -48,7 +48,7 @@ class Places:
         """Remember where the ledger is, if that is new."""
         if self._known[-1:] == [self._root]:
             return
-        from rightful.producers.spool.keeping import own_folder, written
+        from rightful.integrations.spool.spool_files import own_folder, written
 
         known = [*(path for path in self._known if path != self._root), self._root][-limits.SPOOL_PATHS :]
         with contextlib.suppress(OSError, ValueError):

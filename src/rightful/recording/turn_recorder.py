@@ -36,7 +36,7 @@ from rightful.errors import RightfulError, UsageError
 from rightful.events.base import Event
 from rightful.identity import composite_key
 from rightful.log.log import Clock, Log
-from rightful.producers.turns.outbox import Answer, Outbox
+from rightful.recording.outbox import Answer, Outbox
 
 _OURS = ("type", "producer", "id", "key", "session", "turn", "index")
 
