@@ -10,13 +10,13 @@ import pytest
 
 from rightful import limits, times
 from rightful.identity import is_session
-from rightful.producers.running import lives as running_lives
-from rightful.producers.running import records as running_records
-from rightful.producers.running import run as running
-from rightful.producers.running import transcripts as running_transcripts
-from rightful.producers.running.lives import Held, Life
-from rightful.producers.running.run import Own
-from rightful.producers.running.transcripts import Span
+from rightful.runs import live_runs as running_lives
+from rightful.runs import run_identity as running
+from rightful.runs import run_records as running_records
+from rightful.runs import run_transcripts as running_transcripts
+from rightful.runs.live_runs import Held, Life
+from rightful.runs.run_identity import Own
+from rightful.runs.run_transcripts import Span
 
 AT_US = 1_785_579_400_000_000
 

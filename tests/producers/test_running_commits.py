@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from rightful import limits
-from rightful.producers.running import commits as running_commits
-from rightful.producers.running import git as running_git
-from rightful.producers.running import run as running
-from rightful.producers.running.git import Repository
+from rightful.runs import git as running_git
+from rightful.runs import run_commits as running_commits
+from rightful.runs import run_identity as running
+from rightful.runs.git import Repository
 
 
 @pytest.fixture

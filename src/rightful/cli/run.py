@@ -49,7 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    from rightful.producers.running import process as running_process
+    from rightful.runs import process as running_process
 
     command = _command(args)
     cwd = _folder(args)
@@ -121,7 +121,7 @@ def _check_report(asked: str | None) -> None:
 
 def _session(args: argparse.Namespace) -> str | None:
     from rightful.identity import is_session
-    from rightful.producers.running.run import NAMESPACE
+    from rightful.runs.run_identity import NAMESPACE
 
     if args.session is None:
         return None

@@ -12,19 +12,19 @@ from rightful.cli import common
 from rightful.cli.running import remove_empty, shares
 from rightful.errors import RightfulError
 from rightful.log.log import now_us
-from rightful.producers.running import commits as running_commits
-from rightful.producers.running import folder as running_folder
-from rightful.producers.running import git as running_git
-from rightful.producers.running import records as running_records
-from rightful.producers.running import run as running
+from rightful.runs import git as running_git
+from rightful.runs import run_commits as running_commits
+from rightful.runs import run_folder as running_folder
+from rightful.runs import run_identity as running
+from rightful.runs import run_records as running_records
 
 if TYPE_CHECKING:
     import argparse
 
     from rightful.cli.running import Place
     from rightful.ledger import Ledger
-    from rightful.producers.running.commits import Made
-    from rightful.producers.running.transcripts import Sought
+    from rightful.runs.run_commits import Made
+    from rightful.runs.run_transcripts import Sought
 
 
 class Found(NamedTuple):
@@ -57,7 +57,7 @@ def end(args: argparse.Namespace, place: Place, code: int) -> int:
 
 
 def _found(place: Place, ended_us: int) -> Found:
-    from rightful.producers.running.transcripts import Sought, Span, sought
+    from rightful.runs.run_transcripts import Sought, Span, sought
 
     lives = place.held.others()
     beside = [life.session for life in lives if shares(place, life)]
@@ -127,7 +127,7 @@ def _drain(ledger: Ledger, place: Place) -> None:
 
 def _events(place: Place, ended_us: int, found: Found) -> tuple[list[Any], list[Any], Any]:
     """Return what is recorded in any case, what claims the transcript, and what is recorded instead of that."""
-    from rightful.producers.running.transcripts import Sought
+    from rightful.runs.run_transcripts import Sought
 
     identity, sure, claims = place.identity, [], []
     if place.repository is not None and found.made is not None and (found.made.commits or found.made.candidates):

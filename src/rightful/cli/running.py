@@ -12,19 +12,19 @@ from rightful.cli import common
 from rightful.errors import StorageError, UsageError
 from rightful.identity import is_session
 from rightful.log.log import now_us
-from rightful.producers.running import commits as running_commits
-from rightful.producers.running import folder as running_folder
-from rightful.producers.running import git as running_git
-from rightful.producers.running import records as running_records
-from rightful.producers.running import run as running
-from rightful.producers.running.lives import IN_GIT, LIVE, Held, Life, of_user
+from rightful.runs import git as running_git
+from rightful.runs import run_commits as running_commits
+from rightful.runs import run_folder as running_folder
+from rightful.runs import run_identity as running
+from rightful.runs import run_records as running_records
+from rightful.runs.live_runs import IN_GIT, LIVE, Held, Life, of_user
 
 if TYPE_CHECKING:
     import argparse
 
     from rightful.ledger import Ledger
-    from rightful.producers.running.commits import Before
-    from rightful.producers.running.git import Repository, Worktree
+    from rightful.runs.git import Repository, Worktree
+    from rightful.runs.run_commits import Before
 
 
 class Place(NamedTuple):

@@ -9,10 +9,10 @@ from pathlib import Path
 from rightful import limits
 from rightful.events import SessionEnded, SessionStarted
 from rightful.log.log import Log
-from rightful.producers.running import lives as running_lives
-from rightful.producers.running import run as running
 from rightful.reports.coverage import Alarm
 from rightful.reports.explain.words import count, listed
+from rightful.runs import live_runs as running_lives
+from rightful.runs import run_identity as running
 
 _TYPES = ("session.started", "session.ended")
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from rightful.producers.running.run import LOGS, RUNS
+from rightful.runs.run_identity import LOGS, RUNS
 
 _SLUG_CHARS = 200
 _SHORT = (

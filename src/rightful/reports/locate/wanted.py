@@ -18,8 +18,8 @@ from rightful.importers.session_records import NAMESPACE, started_text
 from rightful.importers.shared.foreign_fields import moment_us, session_of
 from rightful.importers.shared.native_names import native_name
 from rightful.log.rows import Recorded
-from rightful.producers.running import run as running
 from rightful.reports.locate.ranks import EVIDENCE, Rank
+from rightful.runs import run_identity as running
 
 TYPES = ("session.started", "session.ended", "session.linked", "session.unlinked")
 """The rows of a ledger that are read for it."""

@@ -28,7 +28,7 @@ from rightful.identity import is_session
 from rightful.importers.sources.text_files import opened
 from rightful.producers.finding.evidence import FileEvidence, Hashed, evidence_of, hashed, sentinel_in
 from rightful.producers.finding.layouts import pointer_of, settled
-from rightful.producers.running.run import Own
+from rightful.runs.run_identity import Own
 
 _MAIN = frozenset({"transcript", "rollout", "events", "conversation"})
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -25,13 +25,13 @@ from rightful.errors import ConditionFailedError, OutcomeUnknownError
 from rightful.events import SessionLinked, SessionStarted, TranscriptBound
 from rightful.importers.shared.foreign_fields import key_of
 from rightful.log.rows import valid
-from rightful.producers.running.run import PRODUCER, Identity
+from rightful.runs.run_identity import PRODUCER, Identity
 
 if TYPE_CHECKING:
     from rightful.log.log import Log
-    from rightful.producers.running.commits import Commit, Made
-    from rightful.producers.running.git import Repository
-    from rightful.producers.running.transcripts import Owned, Sought
+    from rightful.runs.git import Repository
+    from rightful.runs.run_commits import Commit, Made
+    from rightful.runs.run_transcripts import Owned, Sought
 
 Wire = dict[str, Any]
 

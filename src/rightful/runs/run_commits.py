@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rightful import limits
-from rightful.producers.running.git import Repository, answer, head_of
+from rightful.runs.git import Repository, answer, head_of
 
 _MADE = re.compile(
     r"commit\b|cherry-pick\b|revert\b|am\b|(?:pull|merge|rebase)\b.*\((?:pick|reword|edit|squash|fixup|amend|"

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rightful.errors import UsageError
-from rightful.producers.running.lives import IN_GIT
-from rightful.producers.running.process import released
-from rightful.producers.running.run import GIT_LOCATIONS
+from rightful.runs.live_runs import IN_GIT
+from rightful.runs.process import released
+from rightful.runs.run_identity import GIT_LOCATIONS
 
 BRANCHES = "rightful/"
 """How the branch of a run's own work tree begins; its mark follows."""
