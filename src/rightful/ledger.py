@@ -20,10 +20,10 @@ from rightful.log.log import Clock, Log, now_us
 
 if TYPE_CHECKING:
     from rightful.events import Event
+    from rightful.handoffs.handoffs import Handoff, Handoffs
     from rightful.log.follow import Following
     from rightful.log.rows import Receipt, Recorded
     from rightful.policies import Policy
-    from rightful.producers.handoffs.handing import Handoff, Handoffs
     from rightful.projections.credit.posteriors import Posteriors
     from rightful.projections.projected import Projected
     from rightful.projections.store import Store
@@ -255,7 +255,7 @@ class Ledger(WithHistories):
 
     def handoffs(self) -> Handoffs:
         """Return what puts and takes on behalf of this process: its environment and working folder."""
-        from rightful.producers.handoffs.handing import Handoffs
+        from rightful.handoffs.handoffs import Handoffs
 
         def same_run(one: str, other: str) -> bool | None:
             from rightful.projections.credit.linked_names import same_run

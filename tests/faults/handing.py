@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rightful import ledger as app
+from rightful.handoffs.handoffs import Handoffs
 from rightful.log.log import Log
-from rightful.producers.handoffs.handing import Handoffs
 from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.faults.support import at_once, started
 
 from rightful import ledger as app
+from rightful.handoffs.handoffs import Handoffs
 from rightful.ledger import Ledger
-from rightful.producers.handoffs.handing import Handoffs
 
 HANDING = "tests.faults.handing"
 

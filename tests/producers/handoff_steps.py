@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from rightful.handoffs.handoffs import Handoffs
+from rightful.handoffs.writer_identity import SameRun
 from rightful.ledger import Ledger
-from rightful.producers.handoffs.facts import SameRun
-from rightful.producers.handoffs.handing import Handoffs
 
 A, B, RUN = "claude-code:a", "claude-code:b", "run:mine"
 AT = "2026-08-01T10:00:00Z"

@@ -6,8 +6,8 @@ import pytest
 from tests.producers.handoff_steps import AT, RUN, A, Step, rows, step_of
 
 from rightful.events import HandoffTaken, HandoffWritten
+from rightful.handoffs.writer_identity import facts_of
 from rightful.ledger import Ledger
-from rightful.producers.handoffs.facts import facts_of
 from rightful.session_errors import HandoffMismatchError
 
 

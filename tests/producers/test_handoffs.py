@@ -11,11 +11,11 @@ from tests.producers.handoff_steps import AT, AT_US, RUN, A, B, Step, rows, step
 from rightful import limits, times
 from rightful.errors import InvalidEventError, RightfulError, UsageError
 from rightful.events import MessageRecorded
+from rightful.handoffs import handoff_rows
+from rightful.handoffs.handoffs import Handoffs
 from rightful.ledger import Ledger
 from rightful.log.log import Log
 from rightful.log.rows import Receipt
-from rightful.producers.handoffs import rows as handoff_rows
-from rightful.producers.handoffs.handing import Handoffs
 from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 

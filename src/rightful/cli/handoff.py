@@ -21,7 +21,7 @@ from rightful.errors import StorageError, UsageError
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.producers.handoffs.handing import Handoff, Listed
+    from rightful.handoffs.handoffs import Handoff, Listed
 
 _STDIN = "-"
 
@@ -106,7 +106,7 @@ def _take(args: argparse.Namespace) -> int:
 
 
 def _document(handoff: Handoff) -> dict[str, Any]:
-    from rightful.producers.handoffs.handing import plain
+    from rightful.handoffs.handoffs import plain
 
     form, payload = plain(handoff.payload)
     return {

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from rightful.events import HandoffTaken, HandoffWritten
+from rightful.handoffs.writer_identity import Facts, recorded_facts
 from rightful.identity import event_id
 from rightful.importers.shared.foreign_fields import key_of
 from rightful.log.classify import ACCEPTED
 from rightful.log.log import Log
 from rightful.log.rows import Recorded, recorded
-from rightful.producers.handoffs.facts import Facts, recorded_facts
 
 PRODUCER = "handoff"
 """The producer of the events."""

@@ -33,19 +33,13 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
 from rightful import content, times
 from rightful.errors import ConditionFailedError, UsageError
+from rightful.handoffs import handoff_rows
+from rightful.handoffs.writer_identity import SameRun, check_caller, check_session, contradiction, facts_of
 from rightful.identity import event_id
 from rightful.importers.shared.foreign_fields import key_of
 from rightful.importers.shared.regrades import ATTEMPTS
 from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, valid
-from rightful.producers.handoffs import rows
-from rightful.producers.handoffs.facts import (
-    SameRun,
-    check_caller,
-    check_session,
-    contradiction,
-    facts_of,
-)
 from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 _OWN_STEP = "Give the session that this step runs in; two runs that use one name must not meet."
@@ -144,12 +138,12 @@ class Handoffs:
         self._check(name, session, key)
         head = 0
         form, stored = plain(payload)
-        event = self._event(rows.WRITTEN, session, name) | {"payload": stored}
+        event = self._event(handoff_rows.WRITTEN, session, name) | {"payload": stored}
         event["extra"] = {"form": form} | self._facts.extra()
         event["key"] = key_of(session, "put", name, key or uuid.uuid4().hex)
         for _ in range(ATTEMPTS):
             head = self._log.head()
-            last = rows.last_put(self._log, session, name, head)
+            last = handoff_rows.last_put(self._log, session, name, head)
             if last is not None:
                 if (again := self._put_again(event, name, session, last)) is not None:
                     return again
@@ -192,11 +186,11 @@ class Handoffs:
                 raise
             if owner == session:
                 self._check_same(last, name, session, "was put")
-            event = self._event(rows.TAKEN, session, name)
+            event = self._event(handoff_rows.TAKEN, session, name)
             event |= {"key": key_of("taken", last.row.id), "written_id": last.row.id}
             event["extra"] = {"key": mark} | self._facts.extra()
             try:
-                receipt = self._append(event, _query(owner, rows.taken_id(last.row.id)), head)
+                receipt = self._append(event, _query(owner, handoff_rows.taken_id(last.row.id)), head)
             except ConditionFailedError:
                 continue
             return _handed(last, receipt.id or "", repeated=receipt.outcome == "duplicate")
@@ -204,11 +198,11 @@ class Handoffs:
 
     def listed(self, session: str) -> list[Listed]:
         """Return the handoffs that a session put, by ascending position."""
-        puts = list(rows.puts(self._log, session, None, self._log.head()))
+        puts = list(handoff_rows.puts(self._log, session, None, self._log.head()))
         last = {put.event.name: put.row.id for put in puts}
         return [self._listed(put, is_last=last[put.event.name] == put.row.id) for put in puts]
 
-    def _listed(self, put: rows.Row, *, is_last: bool) -> Listed:
+    def _listed(self, put: handoff_rows.Row, *, is_last: bool) -> Listed:
         taken = self._taken(put)
         by, at = (None, None) if taken is None else (taken.row.session, taken.event.at)
         state = "taken" if taken is not None else "waits" if is_last else "replaced"
@@ -216,16 +210,16 @@ class Handoffs:
 
     # -- what stands -------------------------------------------------------------------------
 
-    def _taken(self, put: rows.Row) -> rows.Row | None:
-        return rows.found(self._log, rows.taken_id(put.row.id))
+    def _taken(self, put: handoff_rows.Row) -> handoff_rows.Row | None:
+        return handoff_rows.found(self._log, handoff_rows.taken_id(put.row.id))
 
-    def _waiting(self, owner: str, name: str, until: int) -> rows.Row:
+    def _waiting(self, owner: str, name: str, until: int) -> handoff_rows.Row:
         """Return the put that waits, which is the last one or none.
 
         Raises:
             NothingToTakeError: There is none, or it was taken. What was put before it is older.
         """
-        last = rows.last_put(self._log, owner, name, until)
+        last = handoff_rows.last_put(self._log, owner, name, until)
         if last is None:
             near = self._near(owner, name)
             raise NothingToTakeError(name, owner, f"that session put nothing under this name{near}")
@@ -234,7 +228,7 @@ class Handoffs:
             return last
         when = f"at {_time(taken.event.at)} by {taken.row.session} (position {taken.row.position})"
         why = f"what was put last, at {_time(last.event.at)} (position {last.row.position}), was taken {when}"
-        is_only = next(rows.puts(self._log, owner, name, until)).row.id == last.row.id
+        is_only = next(handoff_rows.puts(self._log, owner, name, until)).row.id == last.row.id
         raise NothingToTakeError(name, owner, why + ("" if is_only else ", and all that was put before is older"))
 
     def _near(self, owner: str, name: str) -> str:
@@ -246,11 +240,11 @@ class Handoffs:
 
     def _again(self, owner: str, name: str, session: str, key: str, head: int) -> Handoff | None:
         """Return what the same take got before."""
-        for taken in rows.takes(self._log, session, name, key):
-            put = rows.found(self._log, taken.event.written_id)
+        for taken in handoff_rows.takes(self._log, session, name, key):
+            put = handoff_rows.found(self._log, taken.event.written_id)
             if put is not None and put.row.session == owner:
                 self._check_same(taken, name, session, "was taken with this key")
-                self._check_last(put, rows.last_put(self._log, owner, name, head), name, owner)
+                self._check_last(put, handoff_rows.last_put(self._log, owner, name, head), name, owner)
                 return _handed(put, taken.row.id, repeated=True)
         return None
 
@@ -261,31 +255,31 @@ class Handoffs:
             raise UsageError("the key is empty; nothing was handed over. Give one, or leave it out.")
         check_caller(name, session, self._facts, self._same_run)
 
-    def _check_same(self, other: rows.Row, name: str, session: str, what: str) -> None:
+    def _check_same(self, other: handoff_rows.Row, name: str, session: str, what: str) -> None:
         why = contradiction(self._facts, other.facts, self._same_run)
         if why is not None:
             where = f"at {_time(other.event.at)} (position {other.row.position})"
             raise HandoffMismatchError(name, session, f"it {what} {where} by a step {why}", _OWN_STEP)
 
-    def _check_waiting(self, last: rows.Row, name: str, session: str) -> None:
+    def _check_waiting(self, last: handoff_rows.Row, name: str, session: str) -> None:
         """Refuse to take the place of what another run left and nobody took."""
         if self._taken(last) is None:
             self._check_same(last, name, session, "waits already, and was put")
 
-    def _check_last(self, put: rows.Row, last: rows.Row | None, name: str, owner: str) -> None:
+    def _check_last(self, put: handoff_rows.Row, last: handoff_rows.Row | None, name: str, owner: str) -> None:
         """Refuse to repeat what stood before something else was put: the caller would have it for the new one."""
         if last is not None and last.row.position > put.row.position:
             older, newer = (f"at {_time(one.event.at)} (position {one.row.position})" for one in (put, last))
             why = f"what this key stands for was put {older}, before what was put last, {newer}"
             raise HandoffMismatchError(name, owner, why, _OTHER_KEY)
 
-    def _put_again(self, event: Mapping[str, Any], name: str, session: str, last: rows.Row) -> Receipt | None:
+    def _put_again(self, event: Mapping[str, Any], name: str, session: str, last: handoff_rows.Row) -> Receipt | None:
         """Return the receipt of a put that was made before under the same key.
 
         Raises:
             HandoffMismatchError: Another payload was put, another run put it, or more was put since.
         """
-        before = rows.found(self._log, event_id(rows.PRODUCER, event["key"]))
+        before = handoff_rows.found(self._log, event_id(handoff_rows.PRODUCER, event["key"]))
         if before is None:
             return None
         self._check_same(before, name, session, "was put with this key")
@@ -299,7 +293,7 @@ class Handoffs:
 
     def _event(self, kind: str, session: str, name: str) -> dict[str, Any]:
         at = times.at_of(self._clock())
-        common = {"type": kind, "producer": rows.PRODUCER, "session": session, "at": at}
+        common = {"type": kind, "producer": handoff_rows.PRODUCER, "session": session, "at": at}
         return common | {"name": name, "found": self._facts.found()}
 
     def _append(self, event: Mapping[str, Any], unless: DCBQuery, after: int) -> Receipt:
@@ -330,7 +324,7 @@ def _equal(one: object, other: object) -> bool:
     return bool(content.escape(one)[0] == content.escape(other)[0])
 
 
-def _handed(put: rows.Row, taken_id: str, *, repeated: bool) -> Handoff:
+def _handed(put: handoff_rows.Row, taken_id: str, *, repeated: bool) -> Handoff:
     event = put.event
     payload = event.payload
     if put.form == "bytes":
@@ -340,9 +334,9 @@ def _handed(put: rows.Row, taken_id: str, *, repeated: bool) -> Handoff:
 
 def _query(session: str, taken_id: str | None = None) -> DCBQuery:
     """Return what must not be written meanwhile: a put of the session, and the take, whoever makes it."""
-    items = [DCBQueryItem(types=[rows.WRITTEN], tags=[f"session:{session}"])]
+    items = [DCBQueryItem(types=[handoff_rows.WRITTEN], tags=[f"session:{session}"])]
     if taken_id is not None:
-        items.append(DCBQueryItem(types=[rows.TAKEN], tags=[f"id:{taken_id}"]))
+        items.append(DCBQueryItem(types=[handoff_rows.TAKEN], tags=[f"id:{taken_id}"]))
     return DCBQuery(items=items)
 
 
