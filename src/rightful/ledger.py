@@ -21,6 +21,7 @@ from rightful.log.log import Clock, Log, now_us
 if TYPE_CHECKING:
     from rightful.events import Event
     from rightful.handoffs.handoffs import Handoff, Handoffs
+    from rightful.locate.verdicts import Answer
     from rightful.log.follow import Following
     from rightful.log.rows import Receipt, Recorded
     from rightful.policies import Policy
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from rightful.projections.transcripts.entries import Transcript
     from rightful.recording.producer import Producer
     from rightful.reports.audit import Audit
-    from rightful.reports.locate.verdicts import Answer
 
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"  # compiled where it is used, which a path without a colon is not
 
@@ -300,11 +300,11 @@ class Ledger(WithHistories):
             UsageError: No session has that name, or several have that value; or a folder does not exist.
             UpgradeError: A row was written by a newer program.
         """
-        from rightful.reports.locate import locating
+        from rightful.locate import find_transcripts
 
-        known = locating.known(self.log)
-        where = locating.places([os.fspath(one) for one in roots], os.environ, Path.home(), [Path.cwd()])
-        return locating.locate(known, locating.named(known, session), where)[0]
+        known = find_transcripts.known(self.log)
+        where = find_transcripts.places([os.fspath(one) for one in roots], os.environ, Path.home(), [Path.cwd()])
+        return find_transcripts.locate(known, find_transcripts.named(known, session), where)[0]
 
     def posteriors(
         self,

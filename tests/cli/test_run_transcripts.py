@@ -10,7 +10,7 @@ import pytest
 from tests.running import Place, meeting, told
 
 import rightful
-from rightful.producers.finding.evidence import hashed
+from rightful.locate.evidence import hashed
 
 
 def test_claude_code_is_given_an_id_and_its_transcript_is_bound_by_it(place: Place, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.faults.steps import Steps
 from rightful.errors import StorageError
 from rightful.reports.backfill import references, target
-from rightful.reports.locate.records import rows_of
+from rightful.locate.record_lines import rows_of
 
 folder, how = Path(sys.argv[1]), sys.argv[2]
 base, work = folder / "base", folder / "work"

@@ -9,7 +9,7 @@ import pytest
 from tests.producers import transcript_writers as write
 
 from rightful import limits, times
-from rightful.producers.finding.evidence import FileEvidence, Sentinel, evidence_of, hashed
+from rightful.locate.evidence import FileEvidence, Sentinel, evidence_of, hashed
 
 A = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 B = "203a971d-e91f-4c53-bc91-065beaa5b283"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rightful.producers.finding.layouts import is_transcript, own_session, pointer_of, roots, slug_fits
+from rightful.locate.layouts import is_transcript, own_session, pointer_of, roots, slug_fits
 
 HOME = Path("/home/dev")
 

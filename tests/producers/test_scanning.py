@@ -8,8 +8,8 @@ import pytest
 from tests.producers import transcript_writers as write
 
 from rightful import limits
-from rightful.producers.finding.layouts import Root
-from rightful.producers.finding.scanning import Scan, scan
+from rightful.locate.layouts import Root
+from rightful.locate.scan import Scan, scan
 
 A = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 AT = "2026-08-01T10:15:00Z"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.amounts import examples
 from tests.producers.transcript_writers import marker
 
-from rightful.producers.finding.evidence import evidence_of
+from rightful.locate.evidence import evidence_of
 
 _NAMES = [
     "type",

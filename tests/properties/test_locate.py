@@ -15,13 +15,13 @@ from tests.producers import transcript_writers as write
 from tests.reports.locate.searching import WRITERS, pointer, run
 
 from rightful import times
-from rightful.producers.finding.layouts import Root
-from rightful.producers.finding.scanning import Scan, scan
-from rightful.reports.locate import locating
-from rightful.reports.locate.claims import Index, group_of
-from rightful.reports.locate.ranks import Rank
-from rightful.reports.locate.verdicts import Answer, Court
-from rightful.reports.locate.wanted import Wanted
+from rightful.locate import find_transcripts
+from rightful.locate.layouts import Root
+from rightful.locate.ownership_claims import Index, group_of
+from rightful.locate.ranks import Rank
+from rightful.locate.scan import Scan, scan
+from rightful.locate.verdicts import Answer, Court
+from rightful.locate.wanted_sessions import Wanted
 
 UUIDS = [f"b381dcfa-da0b-5cf5-849f-5787aaac92{n:02d}" for n in range(3)]
 LABELS = ["41c2", "36d9", *UUIDS[:2]]
@@ -71,7 +71,7 @@ def sessions(runs: list[dict[str, Any]]) -> dict[str, Wanted]:
 
 
 def judged(scanned: Scan, of: dict[str, Wanted]) -> dict[str, Answer]:
-    court = Court(Index(scanned, of.values()), of, {}, locating._same)
+    court = Court(Index(scanned, of.values()), of, {}, find_transcripts._same)
     return {name: court.answer(name) for name in sorted(of)}
 
 

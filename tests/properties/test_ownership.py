@@ -14,9 +14,9 @@ from tests.producers import transcript_writers as write
 from tests.reports.locate.searching import WRITERS, pointer
 
 from rightful import limits, times
-from rightful.reports.locate import locating
-from rightful.reports.locate.locating import Known
-from rightful.reports.locate.records import rows_of
+from rightful.locate import find_transcripts
+from rightful.locate.find_transcripts import Known
+from rightful.locate.record_lines import rows_of
 
 START_US = times.us_from("2026-08-01T10:15:00Z")
 SECOND_US = 1_000_000
@@ -79,6 +79,6 @@ def test_no_run_is_given_the_transcript_of_another(runs: list[dict[str, Any]]) -
         made = [make(root, number, of) for number, of in enumerate(runs)]
         rows = rows_of("\n".join(json.dumps(record) for record, _ in made).encode(), "x").rows
         own = {row.wanted.name: path for row, (_, path) in zip(rows, made, strict=True) if row.wanted is not None}
-        found = locating.missing(Known(), rows, locating.places([name], {}, root))
+        found = find_transcripts.missing(Known(), rows, find_transcripts.places([name], {}, root))
         given_to = {name: one.owner.file.path for name, one in found.answers.items() if one.owner is not None}
         assert given_to.items() <= own.items()

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rightful.ledger import Ledger
-    from rightful.reports.locate.locating import Known, Places
-    from rightful.reports.locate.records import Rows
+    from rightful.locate.find_transcripts import Known, Places
+    from rightful.locate.record_lines import Rows
 
 _HISTORIES = "openai-agents"  # the namespace of sessions whose program writes into the ledger itself
 _PEEK = 32  # rows that are looked at to tell what a file is that holds no session records
@@ -91,26 +91,28 @@ def _ledger(args: argparse.Namespace) -> Iterator[Ledger | None]:
 
 
 def _places(args: argparse.Namespace, ledger: Ledger | None, *more: str | None) -> Places:
-    from rightful.reports.locate import locating
+    from rightful.locate import find_transcripts
 
     here = Path.cwd()
     workspaces = [here, common.home(here), *(Path(one) for one in more if one is not None)]
-    return locating.places(args.root, os.environ, Path.home(), workspaces, None if ledger is None else ledger.path)
+    return find_transcripts.places(
+        args.root, os.environ, Path.home(), workspaces, None if ledger is None else ledger.path
+    )
 
 
 def _session(args: argparse.Namespace) -> int:
     from rightful.cli import located, tables
+    from rightful.locate import bind, find_transcripts
     from rightful.log.log import now_us
-    from rightful.reports.locate import binding, locating
 
     with _ledger(args) as ledger:
-        known = locating.known(None if ledger is None else ledger.log)
+        known = find_transcripts.known(None if ledger is None else ledger.log)
         name = _named(ledger, known, args.session)
         one = known.sessions.get(name)
         where = _places(args, ledger, None if one is None else one.folder)
         with tables.progress("reading transcripts", None, "files") as told:
-            answer, scan = locating.locate(known, name, where, told)
-        bound = binding.bind(ledger.log, [answer], now_us) if ledger is not None and args.bind else ()
+            answer, scan = find_transcripts.locate(known, name, where, told)
+        bound = bind.bind(ledger.log, [answer], now_us) if ledger is not None and args.bind else ()
     before = known.bindings.of(name)
     if args.json:
         common.print_json(located.answer_document(answer, scan, before, bound))
@@ -125,12 +127,12 @@ def _named(ledger: Ledger | None, known: Known, asked: str) -> str:
     Raises:
         UsageError: There is none, or its transcript is the ledger's own: what a program appended to a history.
     """
-    from rightful.reports.locate import locating
+    from rightful.locate import find_transcripts
 
     if ledger is not None and asked not in known.sessions and (name := _begun(ledger, asked)) is not None:
         return name
     try:
-        return locating.named(known, asked)
+        return find_transcripts.named(known, asked)
     except UsageError:
         names = [one for one in (asked, f"{_HISTORIES}:{asked}") if one.startswith(f"{_HISTORIES}:")]
         found = [one for one in names if ledger is not None and any(ledger.log.of_session(one))]
@@ -155,27 +157,27 @@ def _begun(ledger: Ledger, asked: str) -> str | None:
 def _missing(args: argparse.Namespace) -> int:
     from rightful import limits
     from rightful.cli import located, tables
+    from rightful.locate import bind, find_transcripts, record_lines
     from rightful.log.log import now_us
     from rightful.reports.backfill import references, target
-    from rightful.reports.locate import binding, locating, records
 
     real = target.resolved(args.missing)
     looked = target.look(real, limits.REPLACED_BYTES)
     if looked.data is None:
         raise UsageError(f"--missing {args.missing}: there is no such file; nothing was searched.")
-    read = records.rows_of(looked.data, real)
+    read = record_lines.rows_of(looked.data, real)
     if read.rows and (kind := _kind_of(read)) is not None:
         raise UsageError(
             f"--missing {args.missing} holds no session records: it looks like a file of the kind {kind}; nothing was "
             f"searched. Name a session-records.jsonl."
         )
     with _ledger(args) as ledger:
-        known = locating.known(None if ledger is None else ledger.log)
-        where = _places(args, ledger, records.workspace_of(real))
+        known = find_transcripts.known(None if ledger is None else ledger.log)
+        where = _places(args, ledger, record_lines.workspace_of(real))
         with tables.progress("reading transcripts", None, "files") as told:
-            found = locating.missing(known, read.rows, where, told)
+            found = find_transcripts.missing(known, read.rows, where, told)
         answers = list(found.answers.values())
-        bound = binding.bind(ledger.log, answers, now_us) if ledger is not None and args.bind else ()
+        bound = bind.bind(ledger.log, answers, now_us) if ledger is not None and args.bind else ()
     owners = {one.session: one.owner.file.path for one in answers if one.owner is not None}
     written = references.write_back(real, looked, found.rows, owners) if args.write_back else None
     if args.json:
@@ -202,13 +204,13 @@ def _kind_of(read: Rows) -> str | None:
 
 def _check(args: argparse.Namespace) -> int:
     from rightful.cli import located, tables
-    from rightful.reports.locate import checking, locating
+    from rightful.locate import check_bound, find_transcripts
 
     with _ledger(args) as ledger:
-        known = locating.known(None if ledger is None else ledger.log)
+        known = find_transcripts.known(None if ledger is None else ledger.log)
         name = None if args.session is None else _named(ledger, known, args.session)
         with tables.progress("looking at transcripts", None, "files") as told:
-            found = checking.check(known, _places(args, ledger), name, told)
+            found = check_bound.check(known, _places(args, ledger), name, told)
         split = {one: uris for one, uris in known.bindings.split().items() if name in {None, one}}
     if args.json:
         common.print_json(located.check_document(found, split))

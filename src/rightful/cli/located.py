@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from rightful.cli import common
 
 if TYPE_CHECKING:
-    from rightful.producers.finding.scanning import Scan
+    from rightful.locate.bind import Bound
+    from rightful.locate.check_bound import Checked
+    from rightful.locate.find_transcripts import Missing
+    from rightful.locate.record_lines import Row, Rows
+    from rightful.locate.scan import Scan
+    from rightful.locate.verdicts import Answer, Judged
     from rightful.projections.bindings import Binding
     from rightful.reports.backfill.references import Repaired
-    from rightful.reports.locate.binding import Bound
-    from rightful.reports.locate.checking import Checked
-    from rightful.reports.locate.locating import Missing
-    from rightful.reports.locate.records import Row, Rows
-    from rightful.reports.locate.verdicts import Answer, Judged
 
 _PROBLEMS = 5
 _CANDIDATES = 20
@@ -94,7 +94,7 @@ def _bound(one: Bound) -> dict[str, Any]:
 def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: tuple[Bound, ...]) -> None:
     """Print what was found for one session."""
     from rightful.cli import tables
-    from rightful.reports.locate.wanted import shown
+    from rightful.locate.wanted_sessions import shown
 
     facts: dict[str, object] = {"session": answer.session, "found": "yes" if answer.found else "no"}
     if answer.owner is not None:

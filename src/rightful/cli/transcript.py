@@ -93,8 +93,8 @@ def _told(args: argparse.Namespace, ledger: Ledger, one: Binding) -> list[str]:
     """Say where a transcript stands that is bound, and which command imports or shows it."""
     import shlex
 
-    from rightful.producers.finding.evidence import evidence_of
-    from rightful.reports.locate.locating import path_of
+    from rightful.locate.evidence import evidence_of
+    from rightful.locate.find_transcripts import path_of
 
     path = path_of(one.uri)
     file = None if path is None else evidence_of(path)

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from rightful.producers.finding.layouts import settled
+from rightful.locate.layouts import settled
 
 PREFIX = "rightful-run-"
 """How its name begins."""

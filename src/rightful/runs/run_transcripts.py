@@ -26,8 +26,8 @@ from rightful import limits, times
 from rightful.field_types import Evidence, Relation
 from rightful.identity import is_session
 from rightful.importers.sources.text_files import opened
-from rightful.producers.finding.evidence import FileEvidence, Hashed, evidence_of, hashed, sentinel_in
-from rightful.producers.finding.layouts import pointer_of, settled
+from rightful.locate.evidence import FileEvidence, Hashed, evidence_of, hashed, sentinel_in
+from rightful.locate.layouts import pointer_of, settled
 from rightful.runs.run_identity import Own
 
 _MAIN = frozenset({"transcript", "rollout", "events", "conversation"})

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rightful import limits
 from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError
+from rightful.locate.record_lines import rows_of
 from rightful.reports.backfill import references, target
 from rightful.reports.backfill.references import Repaired, repaired
-from rightful.reports.locate.records import rows_of
 
 FOUND = "/found/ä/conversation.jsonl"
 QUOTED = json.dumps(FOUND).encode()

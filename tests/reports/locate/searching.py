@@ -8,10 +8,10 @@ from typing import Any
 from tests.producers import transcript_writers as write
 
 from rightful import times
-from rightful.reports.locate import locating
-from rightful.reports.locate.locating import Known
-from rightful.reports.locate.verdicts import Answer
-from rightful.reports.locate.wanted import Wanted, wanted
+from rightful.locate import find_transcripts
+from rightful.locate.find_transcripts import Known
+from rightful.locate.verdicts import Answer
+from rightful.locate.wanted_sessions import Wanted, wanted
 
 WRITERS: dict[str, Any] = {
     "claude-code": write.claude,
@@ -36,8 +36,8 @@ def run(label: str, start: str | None = "2026-08-01T10:15:00Z", **known: Any) ->
 def answers(root: Path, *sessions: Wanted) -> list[Answer]:
     """What a search finds for each of the sessions, all of which are known."""
     known = Known(sessions={one.name: one for one in sessions})
-    where = locating.places([str(root)], {}, root)
-    return [locating.locate(known, one.name, where)[0] for one in sessions]
+    where = find_transcripts.places([str(root)], {}, root)
+    return [find_transcripts.locate(known, one.name, where)[0] for one in sessions]
 
 
 def owners(root: Path, *sessions: Wanted) -> list[str | None]:

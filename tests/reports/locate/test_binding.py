@@ -8,9 +8,9 @@ from tests.reports.locate.searching import A, B, answers, run
 
 import rightful
 from rightful.events import TranscriptBound
-from rightful.producers.finding.evidence import Hashed, hashed
-from rightful.reports.locate import binding
-from rightful.reports.locate.wanted import wanted
+from rightful.locate import bind
+from rightful.locate.evidence import Hashed, hashed
+from rightful.locate.wanted_sessions import wanted
 
 AT = "2026-08-01T10:15:02Z"
 
@@ -23,7 +23,7 @@ def test_an_owner_is_bound_with_its_hash_and_its_evidence_and_a_candidate_is_not
     path = write.codex(tmp_path / "c", A, AT)
     found = answers(tmp_path / "c", wanted(f"codex:{A}"), run("41c2"))
     with rightful.open(tmp_path / "ledger", create=True) as ledger:
-        [one] = binding.bind(ledger.log, found, clock)
+        [one] = bind.bind(ledger.log, found, clock)
         [row] = ledger.read()
     assert (one.session, one.path, one.why) == (f"codex:{A}", str(path), None)
     event = row.event
@@ -38,7 +38,7 @@ def test_a_transcript_that_grew_is_bound_again_and_the_old_row_stays(tmp_path: P
     path = write.codex(tmp_path / "c", A, AT)
     with rightful.open(tmp_path / "ledger", create=True) as ledger:
         for expected in ("appended", "duplicate", "appended"):
-            [one] = binding.bind(ledger.log, answers(tmp_path / "c", wanted(f"codex:{A}")), clock)
+            [one] = bind.bind(ledger.log, answers(tmp_path / "c", wanted(f"codex:{A}")), clock)
             assert one.receipt is not None
             assert one.receipt.outcome == expected
             if expected == "duplicate":
@@ -60,9 +60,9 @@ def test_what_became_anothers_while_it_was_hashed_is_not_bound(
             write.codex(tmp_path / "d", becomes, AT).rename(path)
         return hashed(named)
 
-    monkeypatch.setattr(binding, "hashed", replaced)
+    monkeypatch.setattr(bind, "hashed", replaced)
     with rightful.open(tmp_path / "ledger", create=True) as ledger:
-        [one] = binding.bind(ledger.log, found, clock)
+        [one] = bind.bind(ledger.log, found, clock)
         assert ledger.log.head() == 0
     assert one.receipt is None
     assert one.why == (

@@ -10,12 +10,12 @@ from tests.producers import transcript_writers as write
 from tests.reports.locate.searching import A, run
 
 from rightful import limits
-from rightful.producers.finding.evidence import hashed
+from rightful.locate import check_bound, find_transcripts
+from rightful.locate.check_bound import Checked
+from rightful.locate.evidence import hashed
+from rightful.locate.find_transcripts import Known
+from rightful.locate.ranks import Rank
 from rightful.projections.bindings import Binding, Bindings
-from rightful.reports.locate import checking, locating
-from rightful.reports.locate.checking import Checked
-from rightful.reports.locate.locating import Known
-from rightful.reports.locate.ranks import Rank
 
 SESSION = "workspace:a"
 
@@ -29,7 +29,7 @@ def known(*bound: tuple[str, str, Path], sessions: dict[str, Any] | None = None)
 
 
 def check(of: Known, root: Path) -> list[Checked]:
-    return list(checking.check(of, locating.places([str(root)], {}, root)))
+    return list(check_bound.check(of, find_transcripts.places([str(root)], {}, root)))
 
 
 @pytest.fixture
@@ -112,13 +112,13 @@ def test_two_runs_with_one_transcript_are_not_good_but_a_run_and_its_tools_name_
 
 def test_only_the_session_that_is_asked_for_is_looked_at(path: Path, tmp_path: Path) -> None:
     of = known((SESSION, path.as_uri(), path), ("workspace:b", "file:///gone", path))
-    where = locating.places([str(tmp_path)], {}, tmp_path)
-    assert [one.binding.session for one in checking.check(of, where, "workspace:b")] == ["workspace:b"]
+    where = find_transcripts.places([str(tmp_path)], {}, tmp_path)
+    assert [one.binding.session for one in check_bound.check(of, where, "workspace:b")] == ["workspace:b"]
 
 
 def test_a_name_with_odd_letters_is_found_again(tmp_path: Path) -> None:
     path = tmp_path / "ä %20 b\udcff.jsonl"
     path.write_text("x")
-    assert locating.path_of(path.as_uri()) == str(path)
-    assert locating.path_of("https://example.com/x") is None
-    assert locating.path_of("file:///a%00b") is None
+    assert find_transcripts.path_of(path.as_uri()) == str(path)
+    assert find_transcripts.path_of("https://example.com/x") is None
+    assert find_transcripts.path_of("file:///a%00b") is None

@@ -6,10 +6,10 @@ from pathlib import Path
 from tests.producers import transcript_writers as write
 
 from rightful import times
-from rightful.reports.locate import locating
-from rightful.reports.locate.locating import Known
-from rightful.reports.locate.ranks import Rank
-from rightful.reports.locate.records import rows_of, workspace_of
+from rightful.locate import find_transcripts
+from rightful.locate.find_transcripts import Known
+from rightful.locate.ranks import Rank
+from rightful.locate.record_lines import rows_of, workspace_of
 
 UUID = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 
@@ -56,8 +56,8 @@ def test_records_of_one_name_that_tell_of_two_runs_own_nothing(tmp_path: Path) -
 
     def owner(**other: str) -> str | None:
         data = "\n".join(map(json.dumps, [row | other, row])).encode()
-        where = locating.places([str(tmp_path)], {}, tmp_path)
-        [found] = locating.missing(Known(), rows_of(data, "x").rows, where).answers.values()
+        where = find_transcripts.places([str(tmp_path)], {}, tmp_path)
+        [found] = find_transcripts.missing(Known(), rows_of(data, "x").rows, where).answers.values()
         return None if found.owner is None else found.owner.file.path
 
     assert owner() == str(path)

@@ -10,10 +10,10 @@ from tests.producers import transcript_writers as write
 from tests.reports.locate.searching import TOOLS, WRITERS, A, B, answers, owners, pointer, run
 
 from rightful import limits, times
-from rightful.reports.locate import locating
-from rightful.reports.locate.locating import Known
-from rightful.reports.locate.ranks import Rank
-from rightful.reports.locate.wanted import wanted
+from rightful.locate import find_transcripts
+from rightful.locate.find_transcripts import Known
+from rightful.locate.ranks import Rank
+from rightful.locate.wanted_sessions import wanted
 
 ITEM = "b381dcfa-da0b-5cf5-849f-5787aaac922a"
 START, LATER = "2026-08-01T10:15:00Z", "2026-08-01T10:15:04Z"
@@ -229,8 +229,8 @@ def test_what_has_the_name_of_a_file_that_is_gone_is_a_candidate(tmp_path: Path)
     pointer(tmp_path, f"gptme-traj-{ITEM}.path", "/gone/gptme/fox/conversation.jsonl")
     one = run(ITEM, START, tool="gptme")
     environ = {"XDG_DATA_HOME": str(tmp_path / "data"), "TMPDIR": str(tmp_path / "tmp")}
-    where = locating.places([], environ, tmp_path)
-    found, _ = locating.locate(Known(sessions={one.name: one}), one.name, where)
+    where = find_transcripts.places([], environ, tmp_path)
+    found, _ = find_transcripts.locate(Known(sessions={one.name: one}), one.name, where)
     assert found.owner is None
     assert [judged.claim.file.path for judged in found.judged] == [str(moved)]
     assert found.why.startswith("/gone/gptme/fox/conversation.jsonl, which it names, is gone")

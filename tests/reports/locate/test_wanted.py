@@ -8,10 +8,10 @@ import pytest
 import rightful
 from rightful import times
 from rightful.errors import UsageError
-from rightful.reports.locate import locating
-from rightful.reports.locate.locating import Known
-from rightful.reports.locate.ranks import Rank
-from rightful.reports.locate.wanted import tool_of, wanted
+from rightful.locate import find_transcripts
+from rightful.locate.find_transcripts import Known
+from rightful.locate.ranks import Rank
+from rightful.locate.wanted_sessions import tool_of, wanted
 
 AT = "2026-08-01T10:15:00Z"
 UUID = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
@@ -24,7 +24,7 @@ def event(kind: str, session: str, key: str, at: str = AT, **more: Any) -> dict[
 def known(folder: Path, *events: dict[str, Any]) -> Known:
     with rightful.open(folder / "ledger", create=True) as ledger:
         assert {one.outcome for one in ledger.append(events)} == {"appended"}
-        return locating.known(ledger.log)
+        return find_transcripts.known(ledger.log)
 
 
 def test_a_ledger_tells_start_end_folder_tool_and_the_names_that_are_joined(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_a_session_is_named_in_full_by_its_value_or_by_its_label(tmp_path: Path)
         event("session.started", "workspace:36d9@2026-08-01T10:15:00Z", "2"),
         event("session.started", "workspace:36d9@2026-08-02T10:15:00Z", "3"),
     )
-    assert locating.named(of, full) == full
-    assert locating.named(of, "41c2") == full
-    assert locating.named(of, f"codex:{UUID}") == f"codex:{UUID}"
+    assert find_transcripts.named(of, full) == full
+    assert find_transcripts.named(of, "41c2") == full
+    assert find_transcripts.named(of, f"codex:{UUID}") == f"codex:{UUID}"
     with pytest.raises(UsageError, match="'36d9' is the value of 2 sessions"):
-        locating.named(of, "36d9")
+        find_transcripts.named(of, "36d9")
     with pytest.raises(UsageError, match="no session is named 'nobody'"):
-        locating.named(of, "nobody")
+        find_transcripts.named(of, "nobody")
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from tests.producers import transcript_writers as write
 from tests.reports.locate.searching import TOOLS, WRITERS, A, B, answers, owners, run
 
 from rightful import limits, times
-from rightful.reports.locate import locating
-from rightful.reports.locate.locating import Known
-from rightful.reports.locate.ranks import Rank
-from rightful.reports.locate.wanted import wanted
+from rightful.locate import find_transcripts
+from rightful.locate.find_transcripts import Known
+from rightful.locate.ranks import Rank
+from rightful.locate.wanted_sessions import wanted
 
 ITEM = "b381dcfa-da0b-5cf5-849f-5787aaac922a"
 START, LATER = "2026-08-01T10:15:00Z", "2026-08-01T10:15:04Z"
@@ -80,7 +80,7 @@ def test_what_is_bound_to_another_run_is_not_taken_from_it(tmp_path: Path) -> No
     one = run("41c2", START, tool="codex", cwd=write.CWD)
     bound = Bindings()
     known = Known(sessions={one.name: one}, bindings=bound)
-    where = locating.places([str(tmp_path)], {}, tmp_path)
+    where = find_transcripts.places([str(tmp_path)], {}, tmp_path)
     (tmp_path / "link").symlink_to(".")
     via = tmp_path / "link" / path.relative_to(tmp_path)  # a home is often reached through a link
     for session, uri, owner in (
@@ -89,7 +89,7 @@ def test_what_is_bound_to_another_run_is_not_taken_from_it(tmp_path: Path) -> No
         ("workspace:other", via.as_uri(), None),
     ):
         bound._bound = {(session, uri): Binding(session, uri, 1, "", "cwd-window", None, 1)}
-        found, _ = locating.locate(known, one.name, where)
+        found, _ = find_transcripts.locate(known, one.name, where)
         assert (found.owner and found.owner.file.path) == owner
 
 

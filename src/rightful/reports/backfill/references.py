@@ -17,10 +17,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from rightful.errors import StorageError, TargetChangedError
+from rightful.locate.record_lines import Row
+from rightful.locate.wanted_sessions import reference_of
 from rightful.reports.backfill import target
 from rightful.reports.backfill.target import Seen
-from rightful.reports.locate.records import Row
-from rightful.reports.locate.wanted import reference_of
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder(parse_int=str)

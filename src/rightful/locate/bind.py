@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from rightful import times
 from rightful.identity import composite_key
+from rightful.locate.evidence import evidence_of, hashed
+from rightful.locate.ranks import WORDS
+from rightful.locate.verdicts import Answer
 from rightful.log.log import Clock, Log
 from rightful.log.rows import Receipt
-from rightful.producers.finding.evidence import evidence_of, hashed
-from rightful.reports.locate.ranks import WORDS
-from rightful.reports.locate.verdicts import Answer
 
 PRODUCER = "locate"
 """The producer of bindings that were found by searching."""

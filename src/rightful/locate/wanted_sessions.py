@@ -17,8 +17,8 @@ from rightful.identity import is_session, split_session
 from rightful.importers.session_records import NAMESPACE, started_text
 from rightful.importers.shared.foreign_fields import moment_us, session_of
 from rightful.importers.shared.native_names import native_name
+from rightful.locate.ranks import EVIDENCE, Rank
 from rightful.log.rows import Recorded
-from rightful.reports.locate.ranks import EVIDENCE, Rank
 from rightful.runs import run_identity as running
 
 TYPES = ("session.started", "session.ended", "session.linked", "session.unlinked")

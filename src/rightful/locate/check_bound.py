@@ -10,11 +10,11 @@ import msgspec
 
 from rightful import limits
 from rightful.identity import split_session
-from rightful.producers.finding import scanning
-from rightful.producers.finding.evidence import hashed
+from rightful.locate import scan as scanning
+from rightful.locate.evidence import hashed
+from rightful.locate.find_transcripts import Known, Places, path_of
+from rightful.locate.wanted_sessions import NATIVES
 from rightful.projections.bindings import Binding
-from rightful.reports.locate.locating import Known, Places, path_of
-from rightful.reports.locate.wanted import NATIVES
 
 State = Literal["good", "grown", "changed", "moved", "deleted", "unreadable"]
 

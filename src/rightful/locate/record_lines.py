@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rightful import content
 from rightful.errors import InvalidEventError
 from rightful.importers.sources.text_files import Found, Problem, objects_of
-from rightful.reports.locate.wanted import Wanted, of_row, reference_of
+from rightful.locate.wanted_sessions import Wanted, of_row, reference_of
 
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 _STORE = ("state", "sessions")

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from rightful import limits
 from rightful.importers.sources.text_files import opened
-from rightful.producers.finding import layouts
-from rightful.producers.finding.evidence import FileEvidence, evidence_of
-from rightful.producers.finding.layouts import Root
+from rightful.locate import layouts
+from rightful.locate.evidence import FileEvidence, evidence_of
+from rightful.locate.layouts import Root
 
 _WHOLE = frozenset({"transcript", "stream", "rollout", "events", "conversation"})
 

@@ -17,11 +17,11 @@ from pathlib import Path
 import msgspec
 
 from rightful import limits
-from rightful.producers.finding import layouts
-from rightful.producers.finding.evidence import FileEvidence
-from rightful.producers.finding.scanning import Pointer, Scan
-from rightful.reports.locate.ranks import Rank
-from rightful.reports.locate.wanted import Wanted, shown, tool_of
+from rightful.locate import layouts
+from rightful.locate.evidence import FileEvidence
+from rightful.locate.ranks import Rank
+from rightful.locate.scan import Pointer, Scan
+from rightful.locate.wanted_sessions import Wanted, shown, tool_of
 
 _SECOND_US = 1_000_000
 _WINDOW_US = limits.LOCATE_WINDOW_S * _SECOND_US

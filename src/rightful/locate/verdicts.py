@@ -14,10 +14,10 @@ from typing import Literal
 import msgspec
 
 from rightful.identity import split_session
-from rightful.producers.finding.evidence import FileEvidence
-from rightful.reports.locate.claims import Claim, Index, group_of
-from rightful.reports.locate.ranks import Rank
-from rightful.reports.locate.wanted import NATIVES, Wanted
+from rightful.locate.evidence import FileEvidence
+from rightful.locate.ownership_claims import Claim, Index, group_of
+from rightful.locate.ranks import Rank
+from rightful.locate.wanted_sessions import NATIVES, Wanted
 
 Verdict = Literal["owner", "candidate", "contradicted"]
 Same = Callable[[FileEvidence, FileEvidence], bool]

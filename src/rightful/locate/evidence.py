@@ -33,8 +33,8 @@ import msgspec
 
 from rightful import limits
 from rightful.importers.sources.text_files import Found, objects_of, opened
-from rightful.producers.finding import lines as evidence_lines
-from rightful.producers.finding.lines import Seen
+from rightful.locate import evidence_by_tool as evidence_lines
+from rightful.locate.evidence_by_tool import Seen
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -13,19 +13,20 @@ from rightful import limits
 from rightful.errors import UsageError
 from rightful.identity import is_session, split_session
 from rightful.importers.session_records import NAMESPACE
+from rightful.locate import layouts
+from rightful.locate import scan as scanning
+from rightful.locate import wanted_sessions as sessions_
+from rightful.locate.evidence import FileEvidence, hashed
+from rightful.locate.layouts import Root
+from rightful.locate.ownership_claims import Index
+from rightful.locate.ranks import EVIDENCE, Rank
+from rightful.locate.record_lines import Row
+from rightful.locate.scan import Scan
+from rightful.locate.verdicts import Answer, Court
+from rightful.locate.wanted_sessions import NATIVES, Wanted
 from rightful.log.log import Log
-from rightful.producers.finding import layouts, scanning
-from rightful.producers.finding.evidence import FileEvidence, hashed
-from rightful.producers.finding.layouts import Root
-from rightful.producers.finding.scanning import Scan
 from rightful.projections import bindings
 from rightful.projections.bindings import Bindings
-from rightful.reports.locate import wanted as sessions_
-from rightful.reports.locate.claims import Index
-from rightful.reports.locate.ranks import EVIDENCE, Rank
-from rightful.reports.locate.records import Row
-from rightful.reports.locate.verdicts import Answer, Court
-from rightful.reports.locate.wanted import NATIVES, Wanted
 
 _NAMES = 5
 

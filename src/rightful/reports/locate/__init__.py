@@ -1,1 +1,0 @@
-"""Finding the transcript of a session, and telling whose a transcript is."""
