@@ -14,11 +14,11 @@ from tests.projections.telling import exposed, graded
 from tests.strategies import Wire
 
 import rightful
+from rightful.backfill.apply_plan import Done, apply, rollback
+from rightful.backfill.plan_document import Plan
+from rightful.backfill.planning import Asked, Books, planned
+from rightful.backfill.publication_status import TargetStatus, status
 from rightful.policies import policy_of
-from rightful.reports.backfill.apply import Done, apply, rollback
-from rightful.reports.backfill.planning import Asked, Books, planned
-from rightful.reports.backfill.plans import Plan
-from rightful.reports.backfill.status import TargetStatus, status
 
 GIT, TESTS, OLD = "/ws/lessons/git.md", "/ws/lessons/tests.md", "/ws/lessons/old.md"
 NOON = 12 * 3600

@@ -14,7 +14,7 @@ from tests.projections.telling import opened as balance
 from tests.readers_of_tools import Bandit
 
 import rightful
-from rightful.reports.backfill import target as module
+from rightful.backfill import target_file as module
 
 FILE = state(arm(GIT, 3.0, 2.0, 3), arm(OLD, 2.0, 1.0, 2))
 
@@ -316,7 +316,7 @@ def test_rebuild_and_drop_updates_exclude_each_other(run: Run, target: Path) -> 
 def test_a_plan_for_a_ledger_that_cannot_be_written_says_that_it_is_not_kept(
     run: Run, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rightful.reports.backfill.shelf import Shelf
+    from rightful.backfill.replaced_bytes import Shelf
 
     def fail(*_: Any) -> None:
         raise PermissionError(13, os.strerror(13))

@@ -12,7 +12,7 @@ from tests.cli.conftest import Run
 from tests.readers_of_tools import Bandit
 
 import rightful
-from rightful.reports.backfill import target as module
+from rightful.backfill import target_file as module
 
 FILE = state(arm(GIT, 3.0, 2.0, 3), arm(OLD, 2.0, 1.0, 2))
 

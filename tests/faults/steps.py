@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from rightful.backfill import target_file
 from rightful.log.log import Log
-from rightful.reports.backfill import target
 
 SYSTEM = ("write", "fsync", "rename", "link", "unlink", "mkdir", "fchmod", "fchown")
 
@@ -66,7 +66,7 @@ class Steps:
 
         os.open = opening
         fcntl.flock = self.before(fcntl.flock)
-        target._exchange = self.before(target._exchange)
+        target_file._exchange = self.before(target_file._exchange)
         append = Log.append
 
         def appending(log: Log, events: Any, **more: Any) -> Any:

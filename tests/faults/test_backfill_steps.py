@@ -33,9 +33,9 @@ from tests.backfilling import clock
 from tests.faults.steps import Steps
 from rightful.errors import StorageError
 from rightful.projections.projected import Projected
-from rightful.reports.backfill.planning import Books
-from rightful.reports.backfill.plans import plan_from
-from rightful.reports.backfill.apply import apply, rollback
+from rightful.backfill.planning import Books
+from rightful.backfill.plan_document import plan_from
+from rightful.backfill.apply_plan import apply, rollback
 
 folder, name, what, how = Path(sys.argv[1]), *sys.argv[2:]
 base, work, plan = folder / "base", folder / "work", plan_from((folder / "plan.json").read_bytes(), "plan")
@@ -188,8 +188,8 @@ APPLY = """
 import sys
 from pathlib import Path
 from tests.backfilling import books, clock
-from rightful.reports.backfill.plans import plan_from
-from rightful.reports.backfill.apply import apply
+from rightful.backfill.plan_document import plan_from
+from rightful.backfill.apply_plan import apply
 folder = Path(sys.argv[1])
 with books(folder / "work" / "ledger") as found:
     print(apply(found, plan_from((folder / "plan.json").read_bytes(), "plan"), clock).happened)

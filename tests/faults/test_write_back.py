@@ -15,7 +15,7 @@ import hashlib, json, os, shutil, sys
 from pathlib import Path
 from tests.faults.steps import Steps
 from rightful.errors import StorageError
-from rightful.reports.backfill import references, target
+from rightful.backfill import reference_repair as references, target_file as target
 from rightful.locate.record_lines import rows_of
 
 folder, how = Path(sys.argv[1]), sys.argv[2]

@@ -16,9 +16,9 @@ from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import Bandit
 from tests.strategies import Wire
 
+from rightful.backfill.planning import Books, planned
 from rightful.log.log import Log
 from rightful.projections.projected import Projected
-from rightful.reports.backfill.planning import Books, planned
 
 SOME = settings(max_examples=examples(60), deadline=None)
 names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=6)

@@ -15,9 +15,9 @@ from tests.ledger.memory import MemoryRecorder
 from tests.projections.telling import exposed, graded, linked, opened, retracted
 from tests.strategies import Wire
 
+from rightful.backfill.planning import Books, planned
 from rightful.log.log import Log
 from rightful.projections.projected import Projected
-from rightful.reports.backfill.planning import Books, planned
 
 HOURS = 3600
 SOME = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])

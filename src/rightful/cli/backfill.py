@@ -21,10 +21,10 @@ from rightful.errors import UsageError
 if TYPE_CHECKING:
     import argparse
 
+    from rightful.backfill.apply_plan import Done
+    from rightful.backfill.plan_document import Old, Plan
+    from rightful.backfill.planning import Asked, Books, Computed
     from rightful.ledger import Ledger
-    from rightful.reports.backfill.apply import Done
-    from rightful.reports.backfill.planning import Asked, Books, Computed
-    from rightful.reports.backfill.plans import Old, Plan
 
 STEPS = ("plan", "apply", "rollback", "status")
 _QUESTION = ("reader", "policy", "as_of", "decay_at", "rebuild", "drop_updates")
@@ -100,13 +100,13 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _books(ledger: Ledger) -> Books:
-    from rightful.reports.backfill.planning import Books
+    from rightful.backfill.planning import Books
 
     return Books(ledger.projected(), ledger.path, ledger.id)
 
 
 def _asked(args: argparse.Namespace) -> Asked:
-    from rightful.reports.backfill.planning import Asked
+    from rightful.backfill.planning import Asked
 
     policy = asking.policy_named(args.policy or "bound").policy
     old: Old = "rebuilt" if args.rebuild else "kept" if args.drop_updates else "counted"
@@ -133,7 +133,7 @@ def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
 
 
 def _planned(args: argparse.Namespace, books: Books, asked: Asked) -> Computed:
-    from rightful.reports.backfill import planning
+    from rightful.backfill import planning
 
     found = planning.planned(books, asked)
     logs.of(args).step("planned", target=found.plan.target, sha256=found.plan.new_sha256)
@@ -142,7 +142,7 @@ def _planned(args: argparse.Namespace, books: Books, asked: Asked) -> Computed:
 
 def _keep(books: Books, plan: Plan) -> bool:
     """Keep a plan as the target's last one; False where the ledger's folder cannot be written."""
-    from rightful.reports.backfill.shelf import Shelf
+    from rightful.backfill.replaced_bytes import Shelf
 
     try:
         Shelf(books.folder).keep_plan(plan.target, plan.document())
@@ -153,14 +153,14 @@ def _keep(books: Books, plan: Plan) -> bool:
 
 def _check_out(out: str, named: str, ledger: Path) -> None:
     """Refuse to write a plan over what it is about: the target by any name, its tool's files, the ledger's."""
-    from rightful.reports.backfill import target
+    from rightful.backfill import target_file
 
-    real = target.resolved(named, makes_folder=True)
+    real = target_file.resolved(named, makes_folder=True)
     what = None
     with contextlib.suppress(OSError, ValueError):  # no such file yet, or no path, which writing it says
-        if target.within(out, ledger):
+        if target_file.within(out, ledger):
             what = "lies in the ledger's own folder"
-        elif os.path.realpath(out) in {real, f"{real}.bak", f"{real}.lock", target.beside(real)}:
+        elif os.path.realpath(out) in {real, f"{real}.bak", f"{real}.lock", target_file.beside(real)}:
             what = "is the target, or a file that is kept beside it"
         elif Path(out).samefile(real):
             what = "is another name of the target"
@@ -177,12 +177,12 @@ def _write(path: str, plan: Plan) -> None:
 
 
 def _apply(args: argparse.Namespace, books: Books) -> int:
+    from rightful.backfill import apply_plan
     from rightful.cli import backfilled
     from rightful.log.log import now_us
-    from rightful.reports.backfill import apply
 
     plan = _plan_to_apply(args, books)
-    done = apply.apply(books, plan, now_us)
+    done = apply_plan.apply(books, plan, now_us)
     if args.json:
         common.print_json({"done": done, "plan": msgspec.json.decode(plan.document())})
     else:
@@ -192,30 +192,30 @@ def _apply(args: argparse.Namespace, books: Books) -> int:
 
 def _plan_to_apply(args: argparse.Namespace, books: Books) -> Plan:
     """Return the plan that is named, the target's last one, or a new one where the question is given."""
-    from rightful.reports.backfill import plans, target
-    from rightful.reports.backfill.shelf import Shelf
+    from rightful.backfill import plan_document, target_file
+    from rightful.backfill.replaced_bytes import Shelf
 
     if args.plan is not None:
         try:
-            return plans.plan_from(Path(args.plan).read_bytes(), args.plan)
+            return plan_document.plan_from(Path(args.plan).read_bytes(), args.plan)
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise UsageError(f"--plan {args.plan} cannot be read ({why}); nothing was written.") from None
-    real = target.resolved(args.target, makes_folder=True)
+    real = target_file.resolved(args.target, makes_folder=True)
     stored = Shelf(books.folder).plan_of(real)
     if args.reader is None:
         if stored is None:
             raise UsageError(f"there is no plan for {real}; nothing was written. Run `rightful backfill plan` first.")
-        return plans.plan_from(stored, f"the last plan of {real}")
+        return plan_document.plan_from(stored, f"the last plan of {real}")
     return _new_plan(args, books, _asked(args), stored)
 
 
 def _new_plan(args: argparse.Namespace, books: Books, asked: Asked, stored: bytes | None) -> Plan:
     """Return the plan of a question: the last one, if that was interrupted, else a new one."""
-    from rightful.reports.backfill import apply
+    from rightful.backfill import apply_plan
 
     last = _readable(stored)
-    if last is not None and _same_question(last, asked) and apply.interrupted(books, last):
+    if last is not None and _same_question(last, asked) and apply_plan.interrupted(books, last):
         return last
     plan = _planned(args, books, asked).plan
     _keep(books, plan)
@@ -229,23 +229,23 @@ def publish(args: argparse.Namespace, ledger: Ledger, asked: Asked) -> tuple[Don
         BackfillRefusedError: The plan is refused. Nothing was written.
         TargetError: The file is not one that can be written.
     """
+    from rightful.backfill import apply_plan, target_file
+    from rightful.backfill.replaced_bytes import Shelf
     from rightful.log.log import now_us
-    from rightful.reports.backfill import apply, target
-    from rightful.reports.backfill.shelf import Shelf
 
     asking.catch_up(ledger)
     books = _books(ledger)
-    stored = Shelf(books.folder).plan_of(target.resolved(asked.target, makes_folder=True))
+    stored = Shelf(books.folder).plan_of(target_file.resolved(asked.target, makes_folder=True))
     plan = _new_plan(args, books, asked, stored)
-    return apply.apply(books, plan, now_us), plan
+    return apply_plan.apply(books, plan, now_us), plan
 
 
 def _readable(stored: bytes | None) -> Plan | None:
     """Return the last plan; None where there is none that can be read, which a new one replaces."""
-    from rightful.reports.backfill import plans
+    from rightful.backfill import plan_document
 
     try:
-        return None if stored is None else plans.plan_from(stored, "the last plan")
+        return None if stored is None else plan_document.plan_from(stored, "the last plan")
     except UsageError:
         return None
 
@@ -256,15 +256,15 @@ def _same_question(plan: Plan, asked: Asked) -> bool:
 
 
 def _rollback(args: argparse.Namespace, books: Books) -> int:
+    from rightful.backfill import apply_plan, publication_status
     from rightful.cli import backfilled
     from rightful.log.log import now_us
-    from rightful.reports.backfill import apply, status
 
-    done = apply.rollback(books, args.target, now_us, publication=args.publication, force=args.force)
+    done = apply_plan.rollback(books, args.target, now_us, publication=args.publication, force=args.force)
     if args.json:
         common.print_json({"done": done})
     else:
-        [now] = status.status(books, done.target)
+        [now] = publication_status.status(books, done.target)
         more = ("--publication", now.publication) if now.publication else ()
         backfilled.show_rolled_back(done, now.publication, take_back(args, done.target, *more))
     return common.DONE
@@ -277,10 +277,10 @@ def take_back(args: argparse.Namespace, real: str, *more: str) -> str:
 
 
 def _status(args: argparse.Namespace, books: Books) -> int:
+    from rightful.backfill import publication_status
     from rightful.cli import backfilled
-    from rightful.reports.backfill import status
 
-    found = status.status(books, args.target)
+    found = publication_status.status(books, args.target)
     if args.json:
         targets: list[Any] = list(found)
         common.print_json({"targets": targets})

@@ -12,9 +12,9 @@ from rightful.policies import PRESETS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rightful.reports.backfill.apply import Done
-    from rightful.reports.backfill.plans import ArmChange, Plan
-    from rightful.reports.backfill.status import TargetStatus
+    from rightful.backfill.apply_plan import Done
+    from rightful.backfill.plan_document import ArmChange, Plan
+    from rightful.backfill.publication_status import TargetStatus
 
 _DIGITS = 12
 _OLD = {
@@ -62,7 +62,7 @@ def show_plan(plan: Plan) -> None:
 
 def _verdict(plan: Plan) -> str:
     if plan.refusals and not plan.forced:
-        from rightful.reports.backfill.plan_words import way_out
+        from rightful.backfill.plan_notes import way_out
 
         return f"Apply will refuse it. {way_out(plan)}"
     if plan.new_sha256 == plan.previous_sha256:

@@ -25,13 +25,13 @@ from rightful.errors import LedgerNotFoundError, RightfulError, UsageError
 if TYPE_CHECKING:
     import argparse
 
+    from rightful.backfill.apply_plan import Done
+    from rightful.backfill.plan_document import Plan
+    from rightful.backfill.planning import Asked as Target
     from rightful.importers.shared.grade_numbers import Said
     from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
     from rightful.recording.session_credit import Asked, Exposure, Records
-    from rightful.reports.backfill.apply import Done
-    from rightful.reports.backfill.planning import Asked as Target
-    from rightful.reports.backfill.plans import Plan
 
 _CODES = {"invalid": common.INVALID, "conflict": common.CONFLICT}
 
@@ -184,8 +184,8 @@ def _publication(args: argparse.Namespace) -> Target | None:
         if args.reader is not None or args.policy is not None:
             raise UsageError("--reader and --policy belong to --publish FILE; nothing was credited. Name the file.")
         return None
+    from rightful.backfill import planning
     from rightful.cli import asking
-    from rightful.reports.backfill import planning
 
     if args.reader is None:
         raise UsageError("--publish needs --reader: the form of the file; nothing was credited. Name who reads it.")

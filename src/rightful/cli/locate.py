@@ -156,13 +156,13 @@ def _begun(ledger: Ledger, asked: str) -> str | None:
 
 def _missing(args: argparse.Namespace) -> int:
     from rightful import limits
+    from rightful.backfill import reference_repair, target_file
     from rightful.cli import located, tables
     from rightful.locate import bind, find_transcripts, record_lines
     from rightful.log.log import now_us
-    from rightful.reports.backfill import references, target
 
-    real = target.resolved(args.missing)
-    looked = target.look(real, limits.REPLACED_BYTES)
+    real = target_file.resolved(args.missing)
+    looked = target_file.look(real, limits.REPLACED_BYTES)
     if looked.data is None:
         raise UsageError(f"--missing {args.missing}: there is no such file; nothing was searched.")
     read = record_lines.rows_of(looked.data, real)
@@ -179,7 +179,7 @@ def _missing(args: argparse.Namespace) -> int:
         answers = list(found.answers.values())
         bound = bind.bind(ledger.log, answers, now_us) if ledger is not None and args.bind else ()
     owners = {one.session: one.owner.file.path for one in answers if one.owner is not None}
-    written = references.write_back(real, looked, found.rows, owners) if args.write_back else None
+    written = reference_repair.write_back(real, looked, found.rows, owners) if args.write_back else None
     if args.json:
         common.print_json(located.missing_document(real, read, found, bound, written))
     else:

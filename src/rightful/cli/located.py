@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rightful.cli import common
 
 if TYPE_CHECKING:
+    from rightful.backfill.reference_repair import Repaired
     from rightful.locate.bind import Bound
     from rightful.locate.check_bound import Checked
     from rightful.locate.find_transcripts import Missing
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from rightful.locate.scan import Scan
     from rightful.locate.verdicts import Answer, Judged
     from rightful.projections.bindings import Binding
-    from rightful.reports.backfill.references import Repaired
 
 _PROBLEMS = 5
 _CANDIDATES = 20

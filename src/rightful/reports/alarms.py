@@ -22,7 +22,7 @@ from rightful.projections.credit.inputs import (
 )
 from rightful.projections.credit.runs import quarantined
 from rightful.projections.facts.facts import Balance
-from rightful.reports.backfill.publications import in_force, publications
+from rightful.projections.publications import in_force, publications
 from rightful.reports.coverage import Alarm, Ground
 from rightful.reports.explain.words import count, listed
 

@@ -13,8 +13,8 @@ from rightful import content
 from rightful.errors import InvalidEventError, UsageError
 from rightful.importers.bandits.bandit_documents import Opened
 from rightful.importers.bandits.bandit_state import through
+from rightful.importers.bandits.tool_formats import PM
 from rightful.projections.arithmetic.sums import Key
-from rightful.reports.backfill.tool_forms import PM
 
 
 class Believed(NamedTuple):

@@ -29,10 +29,10 @@ from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import Bandit
 
 import rightful
+from rightful.backfill import target_file as module
 from rightful.errors import BackfillRefusedError, TargetChangedError, UsageError
 from rightful.policies import RULES, policy_of
 from rightful.reports.alarms import alarms
-from rightful.reports.backfill import target as module
 from rightful.reports.coverage import ground_of
 
 FILE = state(arm(GIT, 3.0, 2.0, 3))
@@ -201,7 +201,7 @@ def test_publication_says_its_rules_and_earlier_ones_are_published_again(
     path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What an earlier version published has no `rules`; the bytes stay the same, and the warning ends."""
-    monkeypatch.setattr("rightful.reports.backfill.apply.RULES", None)
+    monkeypatch.setattr("rightful.backfill.apply_plan.RULES", None)
     plan = plan_of(path, target)
     before = applied(path, plan)
     monkeypatch.undo()

@@ -11,8 +11,8 @@ from tests.backfilling import NOON, applied, ledger_with, plan_of, rows, taken_b
 from tests.projections.telling import exposed, graded
 
 import rightful
+from rightful.backfill import target_file as module
 from rightful.errors import StorageError, TargetChangedError
-from rightful.reports.backfill import target as module
 
 MODEL = "pm-model:ci-fix:opus"
 PM = {"arms": {MODEL: {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}

@@ -28,8 +28,8 @@ from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import Bandit
 
 import rightful
+from rightful.backfill.plan_document import Plan
 from rightful.errors import PolicyError, TargetError
-from rightful.reports.backfill.plans import Plan
 
 SAID = state(arm(GIT, 3.0, 2.0, 3), arm(OLD, 2.0, 1.0, 2))
 NEXT = [exposed("t:c", GIT, at=NOON + 500), graded("t:c", 1.0, at=NOON + 600)]

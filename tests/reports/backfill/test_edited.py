@@ -27,10 +27,10 @@ from tests.projections.telling import exposed, graded, opened
 from tests.readers_of_tools import Bandit
 
 import rightful
+from rightful.backfill import target_file as module
+from rightful.backfill.plan_document import VERSION, ArmChange, Plan, difference, plan_from
 from rightful.errors import RightfulError, StorageError, TargetChangedError, UsageError
 from rightful.policies import policy_of
-from rightful.reports.backfill import target as module
-from rightful.reports.backfill.plans import VERSION, ArmChange, Plan, difference, plan_from
 
 FILE = state(arm(GIT, 3.0, 2.0, 3), arm(OLD, 2.0, 1.0, 2))
 ZEROS = "0" * 64

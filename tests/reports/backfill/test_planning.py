@@ -34,10 +34,10 @@ from tests.projections.telling import exposed, graded, opened, retracted
 from tests.readers_of_tools import Bandit
 
 import rightful
+from rightful.backfill.plan_document import Plan, plan_from
+from rightful.backfill.planning import planned
 from rightful.errors import PolicyError, TargetError, UsageError
-from rightful.reports.backfill.planning import planned
-from rightful.reports.backfill.plans import Plan, plan_from
-from rightful.reports.backfill.tool_forms import read
+from rightful.importers.bandits.tool_formats import read
 
 
 def means(plan: Plan) -> dict[str, tuple[tuple[float, float] | None, tuple[float, float] | None]]:

@@ -10,10 +10,10 @@ import pytest
 from tests.backfilling import GIT, applied, arm, books, ledger_with, plan_of, state, taken_back, text, written
 
 import rightful
+from rightful.backfill.publication_status import status
 from rightful.errors import UsageError
 from rightful.identity import composite_key
-from rightful.reports.backfill.publications import publications
-from rightful.reports.backfill.status import status
+from rightful.projections.publications import publications
 
 FILE = state(arm(GIT, 3.0, 2.0, 3))
 ZEROS = "0" * 64

@@ -24,8 +24,8 @@ from tests.backfilling import (
 )
 from tests.readers_of_tools import Bandit
 
+from rightful.backfill import target_file as module
 from rightful.errors import TargetChangedError
-from rightful.reports.backfill import target as module
 
 FILE = state(arm(GIT, 3.0, 2.0, 3))
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rightful import limits
+from rightful.backfill import reference_repair, target_file
+from rightful.backfill.reference_repair import Repaired, repaired
 from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError
 from rightful.locate.record_lines import rows_of
-from rightful.reports.backfill import references, target
-from rightful.reports.backfill.references import Repaired, repaired
 
 FOUND = "/found/ä/conversation.jsonl"
 QUOTED = json.dumps(FOUND).encode()
@@ -23,9 +23,9 @@ LONG = b'{"n": NaN, "i": 1' + b"0" * 5000 + b', "trajectory_path": '
 
 
 def write(path: Path, owners: dict[str, str], looked: bytes | None = None) -> Repaired:
-    seen = target.look(str(path))
+    seen = target_file.look(str(path))
     rows = rows_of(looked or seen.data or b"", str(path)).rows
-    return references.write_back(str(path), seen, tuple(row for row in rows if row.is_missing), owners)
+    return reference_repair.write_back(str(path), seen, tuple(row for row in rows if row.is_missing), owners)
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_a_file_in_utf_16_is_read_and_not_written(tmp_path: Path) -> None:
 def test_a_file_that_was_written_meanwhile_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "session-records.jsonl"
     path.write_bytes(b'{"session_id": "a"}\n')
-    seen = target.look(str(path))
+    seen = target_file.look(str(path))
     rows = rows_of(seen.data or b"", str(path)).rows
     path.write_bytes(b'{"session_id": "a"}\n{"session_id": "b"}\n')
     with pytest.raises(TargetChangedError, match="written by somebody else while it was searched for"):
-        references.write_back(str(path), seen, rows, {"workspace:a": FOUND})
+        reference_repair.write_back(str(path), seen, rows, {"workspace:a": FOUND})
     assert path.read_bytes() == b'{"session_id": "a"}\n{"session_id": "b"}\n'
     assert sorted(one.name for one in tmp_path.iterdir()) == ["session-records.jsonl", "session-records.jsonl.lock"]
 

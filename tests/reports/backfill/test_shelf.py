@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rightful.reports.backfill.shelf import Shelf
+from rightful.backfill.replaced_bytes import Shelf
 
 
 def names(shelf: Shelf) -> list[str]:

@@ -22,9 +22,9 @@ from tests.backfilling import (
 )
 
 from rightful import limits
+from rightful.backfill import target_file as module
+from rightful.backfill.publication_status import status
 from rightful.errors import TargetChangedError, TargetError
-from rightful.reports.backfill import target as module
-from rightful.reports.backfill.status import status
 
 FILE = state(arm(GIT, 3.0, 2.0, 3))
 

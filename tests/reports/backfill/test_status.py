@@ -25,11 +25,11 @@ from tests.backfilling import (
 )
 from tests.readers_of_tools import Bandit
 
+from rightful.backfill import target_file as module
+from rightful.backfill.apply_plan import interrupted
+from rightful.backfill.publication_status import status
 from rightful.errors import StorageError
 from rightful.policies import policy_of
-from rightful.reports.backfill import target as module
-from rightful.reports.backfill.apply import interrupted
-from rightful.reports.backfill.status import status
 
 FILE = state(arm(GIT, 3.0, 2.0, 3))
 

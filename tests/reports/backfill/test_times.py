@@ -25,7 +25,7 @@ from tests.projections.telling import opened
 from tests.readers_of_tools import Bandit
 
 import rightful
-from rightful.reports.backfill.plans import Plan
+from rightful.backfill.plan_document import Plan
 
 LATE = "1970-01-01T12:55:00+00:00"
 READERS = ("gptme-sessions", "lesson-hook")

@@ -26,7 +26,7 @@ from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import FRESH, KEYS, Bandit, hook_scores, hybrid_score, hybrid_scores, pm_arms
 
 from rightful.errors import BackfillRefusedError, TargetError
-from rightful.reports.backfill.tool_forms import FORMS, read
+from rightful.importers.bandits.tool_formats import FORMS, read
 
 TIME = "1970-01-01T12:03:20+00:00"  # of the later grade
 

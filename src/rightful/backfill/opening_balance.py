@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rightful.backfill.target_file import sha256
 from rightful.errors import InvalidEventError, TargetError
 from rightful.importers.bandits.bandit_state import BanditState
 from rightful.importers.engine.loop import End, Origin
 from rightful.importers.sources.text_files import Found, Problem
-from rightful.reports.backfill.target import sha256
 
 Wire = dict[str, Any]
 

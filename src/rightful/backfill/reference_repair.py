@@ -16,11 +16,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from rightful.backfill import target_file
+from rightful.backfill.target_file import Seen
 from rightful.errors import StorageError, TargetChangedError
 from rightful.locate.record_lines import Row
 from rightful.locate.wanted_sessions import reference_of
-from rightful.reports.backfill import target
-from rightful.reports.backfill.target import Seen
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder(parse_int=str)
@@ -62,55 +62,55 @@ def write_back(path: str, looked: Seen, rows: tuple[Row, ...], owners: Mapping[s
         BackfillRefusedError: It has hard links, which would keep the old bytes. Nothing was written.
         StorageError: The system failed. The file is the old one or the new one; the same call goes on.
     """
-    real = target.resolved(path)
+    real = target_file.resolved(path)
     able = [row for row in rows if row.wanted is not None and row.wanted.name in owners]
     edits = [(row, owners[row.wanted.name]) for row in able if row.span is not None and row.wanted is not None]
     glued = tuple(sorted({row.line for row in able if row.span is None}))
     data = _edited(looked.data or b"", edits)
     try:
-        with target.locked(real, as_tool=True):
+        with target_file.locked(real, as_tool=True):
             left = _settled(real, data)
-            seen = target.stands(real)
+            seen = target_file.stands(real)
             if seen.sha256 != looked.sha256:
                 raise TargetChangedError(real, "it was written by somebody else while it was searched for", _AGAIN)
             if data == (seen.data or b""):
-                target.sync(real)
+                target_file.sync(real)
                 return Repaired(path=real, glued=glued, sha256=looked.sha256 or "", left=left)
-            target.check_writable(real, seen)
-            target.check_alone(real, seen)
+            target_file.check_writable(real, seen)
+            target_file.check_alone(real, seen)
             backup = _kept(real, seen.data or b"", seen)
-            target.place(real, data, seen, lambda other: _kept(real, other, seen))
+            target_file.place(real, data, seen, lambda other: _kept(real, other, seen))
     except OSError as error:
         raise StorageError(
             f"{real} could not be written ({error.strerror or error}); it is what it was, or what was repaired",
             "Mend it and repeat the command: it goes on where it ended.",
         ) from error
     lines = tuple(row.line for row, _ in edits)
-    return Repaired(path=real, rows=lines, glued=glued, backup=backup, sha256=target.sha256(data), left=left)
+    return Repaired(path=real, rows=lines, glued=glued, backup=backup, sha256=target_file.sha256(data), left=left)
 
 
 def _settled(real: str, new: bytes) -> str | None:
     """Deal with what a kill left beside the file, and return where it is kept if nobody else has it."""
-    left = target.stands(target.beside(real))
+    left = target_file.stands(target_file.beside(real))
     if left.data is None:
         return None
     where = None
     if not new.startswith(left.data) and not Path(_backup_name(real, left.data)).is_file():
         where = _kept(real, left.data, left)
-    target.drop(target.beside(real))
+    target_file.drop(target_file.beside(real))
     return where
 
 
 def _backup_name(real: str, data: bytes) -> str:
-    return f"{real}.{target.sha256(data)[:_NAME_DIGITS]}.bak"
+    return f"{real}.{target_file.sha256(data)[:_NAME_DIGITS]}.bak"
 
 
 def _kept(real: str, data: bytes, like: Seen) -> str:
     """Keep bytes beside the file, durable, under their hash; keeping them again is nothing."""
     name = _backup_name(real, data)
-    if target.stands(name).data != data:
-        target.write_aside(name, data, like)
-        target.sync(name)
+    if target_file.stands(name).data != data:
+        target_file.write_aside(name, data, like)
+        target_file.sync(name)
     return name
 
 

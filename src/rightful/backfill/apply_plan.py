@@ -16,20 +16,20 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from rightful import times
+from rightful.backfill import target_file as target
+from rightful.backfill.plan_document import Plan, difference
+from rightful.backfill.plan_notes import way_out
+from rightful.backfill.planning import Books, Computed, recomputed
+from rightful.backfill.pm_dispatch_backup import Backup
+from rightful.backfill.replaced_bytes import Shelf
+from rightful.backfill.target_file import Seen
 from rightful.errors import BackfillRefusedError, StorageError, TargetChangedError, UsageError
 from rightful.identity import composite_key, event_id
+from rightful.importers.bandits.tool_formats import FORMS, read
 from rightful.log.log import Clock
 from rightful.log.rows import Receipt
 from rightful.policies import RULES
-from rightful.reports.backfill import target
-from rightful.reports.backfill.backup import Backup
-from rightful.reports.backfill.plan_words import way_out
-from rightful.reports.backfill.planning import Books, Computed, recomputed
-from rightful.reports.backfill.plans import Plan, difference
-from rightful.reports.backfill.publications import NO_BYTES, PRODUCER, TYPE, Published, in_force, publications
-from rightful.reports.backfill.shelf import Shelf
-from rightful.reports.backfill.target import Seen
-from rightful.reports.backfill.tool_forms import FORMS, read
+from rightful.projections.publications import NO_BYTES, PRODUCER, TYPE, Published, in_force, publications
 
 Wire = dict[str, Any]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 
+from rightful.backfill import target_file
+from rightful.backfill.replaced_bytes import Shelf
+from rightful.backfill.target_file import Seen
 from rightful.errors import StorageError
-from rightful.reports.backfill import target
-from rightful.reports.backfill.shelf import Shelf
-from rightful.reports.backfill.target import Seen
 
 
 class Backup:
@@ -29,7 +29,7 @@ class Backup:
 
     def keep(self) -> None:
         """Keep what stands there, before the publication is appended."""
-        stands = target.look(self.path)
+        stands = target_file.look(self.path)
         if stands.data is not None:
             self._shelf.keep(stands.data)
         self._shelf.keep_backup(self._publication, json.dumps({"sha256": stands.sha256}).encode() + b"\n")
@@ -37,7 +37,7 @@ class Backup:
     def write(self, seen: Seen) -> None:
         """Write what stands in the file's place there, as its tool does before it writes the file."""
         if seen.data is not None:
-            target.write_aside(self.path, seen.data, seen)
+            target_file.write_aside(self.path, seen.data, seen)
 
     def check(self) -> None:
         """Refuse to go back where what stood there is not kept any more.
@@ -50,19 +50,19 @@ class Backup:
     def restore(self) -> None:
         """Give back what stood there before the publication; what stands there now is kept."""
         before = self._before()
-        target.drop(target.beside(self.path))  # a kill may have left it
+        target_file.drop(target_file.beside(self.path))  # a kill may have left it
         if before is None:
             return
-        stands = target.look(self.path)
+        stands = target_file.look(self.path)
         if stands.sha256 == before.sha256:
             return
         if stands.data is not None:
             self._shelf.keep(stands.data)
         if before.data is None:
-            target.drop(self.path)
+            target_file.drop(self.path)
         else:
-            target.write_aside(self.path, before.data, stands)
-        target.sync(self._real)
+            target_file.write_aside(self.path, before.data, stands)
+        target_file.sync(self._real)
 
     def _before(self) -> Seen | None:
         """Return what stood there before; None where the publication did not touch it."""

@@ -9,14 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from rightful import times
+from rightful.backfill.file_beliefs import Beliefs
+from rightful.backfill.plan_document import ArmChange, Plan, Rule, Uncredited
+from rightful.backfill.target_file import Seen
 from rightful.events import BalanceOpened
+from rightful.importers.bandits.tool_formats import Form, State
 from rightful.policies import TimeDecay
 from rightful.projections.credit.inputs import BINS
 from rightful.reports.aliases import same_lesson
-from rightful.reports.backfill.beliefs import Beliefs
-from rightful.reports.backfill.plans import ArmChange, Plan, Rule, Uncredited
-from rightful.reports.backfill.target import Seen
-from rightful.reports.backfill.tool_forms import Form, State
 
 SHARE = 0.1
 """Part of the grades that may end in another bin than `FINE` before a plan is refused."""

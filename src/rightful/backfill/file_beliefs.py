@@ -22,6 +22,7 @@ from rightful.encoding.envelope import Envelope
 from rightful.errors import InvalidEventError
 from rightful.events import BalanceOpened
 from rightful.field_types import BalanceArm, BalanceContext
+from rightful.importers.bandits.tool_formats import Number, Numbers, State, context_of
 from rightful.importers.shared.foreign_fields import moment_us
 from rightful.policies import Policy
 from rightful.projections.arithmetic.exact import scaled
@@ -33,7 +34,6 @@ from rightful.projections.credit.posteriors import Posterior, Posteriors, poster
 from rightful.projections.credit.settle import Settled, settled
 from rightful.projections.facts.facts import Balance, Facts
 from rightful.projections.facts.first_use import first_uses
-from rightful.reports.backfill.tool_forms import Number, Numbers, State, context_of
 
 
 class Beliefs(NamedTuple):

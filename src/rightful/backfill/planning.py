@@ -19,20 +19,21 @@ from typing import NamedTuple
 from msgspec import structs
 
 from rightful import times
+from rightful.backfill import opening_balance
+from rightful.backfill import target_file as target
+from rightful.backfill.file_beliefs import Ground, beliefs_of, digest_of, ground_of, numbers_of, until_of
+from rightful.backfill.plan_document import VERSION, Old, Plan, Rule
+from rightful.backfill.plan_notes import uncredited_of, words_of
+from rightful.backfill.target_file import Seen
 from rightful.encoding import wire
 from rightful.errors import InvalidEventError, PolicyError, TargetError, UsageError
 from rightful.events import NOT_OURS, BalanceOpened
+from rightful.importers.bandits.tool_formats import FORMS, NOTHING, read
 from rightful.policies import Policy
 from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.log_clock import latest_at_us
 from rightful.projections.projected import Projected
-from rightful.reports.backfill import opening, target
-from rightful.reports.backfill.beliefs import Ground, beliefs_of, digest_of, ground_of, numbers_of, until_of
-from rightful.reports.backfill.plan_words import uncredited_of, words_of
-from rightful.reports.backfill.plans import VERSION, Old, Plan, Rule
-from rightful.reports.backfill.publications import Published, in_force, publications
-from rightful.reports.backfill.target import Seen
-from rightful.reports.backfill.tool_forms import FORMS, NOTHING, read
+from rightful.projections.publications import Published, in_force, publications
 
 
 class Books(NamedTuple):
@@ -82,7 +83,7 @@ class Computed(NamedTuple):
 
     plan: Plan
     data: bytes
-    opened: opening.Wire | None
+    opened: opening_balance.Wire | None
 
 
 def checked(asked: Asked) -> Asked:
@@ -244,7 +245,11 @@ def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule, in_p
     form = FORMS[reader]
     state = NOTHING if seen.data is None else read(real, seen.data)
     until = in_place[-1].said.get("until") if in_place else None
-    wired = opening.opening_of(real, seen.data, seen.mtime_us, until) if seen.data is not None and rule.opens else None
+    wired = (
+        opening_balance.opening_of(real, seen.data, seen.mtime_us, until)
+        if seen.data is not None and rule.opens
+        else None
+    )
     opened, opened_id = (None, None) if wired is None else _checked(real, wired)
     facts, events = books.projected.facts, _openings(books)
     before = in_place[-1].position if rule.old == "kept" else None
@@ -268,11 +273,11 @@ def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule, in_p
     return Computed(plan, data, wired)
 
 
-def _checked(real: str, wired: opening.Wire) -> tuple[BalanceOpened, str]:
+def _checked(real: str, wired: opening_balance.Wire) -> tuple[BalanceOpened, str]:
     try:
         checked = wire.check(wired)
     except InvalidEventError as error:
-        raise opening.refused(real, error) from None
+        raise opening_balance.refused(real, error) from None
     assert isinstance(checked.event, BalanceOpened), "an opening opens a balance"
     return checked.event, checked.id
 

@@ -7,11 +7,11 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from rightful.backfill import target_file as target
+from rightful.backfill.planning import Books
+from rightful.backfill.replaced_bytes import Shelf
 from rightful.errors import TargetError
-from rightful.reports.backfill import target
-from rightful.reports.backfill.planning import Books
-from rightful.reports.backfill.publications import Published, in_force, publications
-from rightful.reports.backfill.shelf import Shelf
+from rightful.projections.publications import Published, in_force, publications
 
 Standing = Literal["in place", "changed since", "not in place", "missing", "rolled back", "not readable"]
 """How the file stands to the last publication: it is what was published; a tool has written it

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from rightful.errors import UsageError
+from rightful.importers.bandits.tool_formats import FORMS
 from rightful.policies import Policy
-from rightful.reports.backfill.tool_forms import FORMS
 
 VERSION = 2
 """Version of a plan's form."""

@@ -12,7 +12,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from rightful.reports.backfill.target import sha256
+from rightful.backfill.target_file import sha256
 from rightful.storage.environment.store_files import make_folder
 from rightful.storage.locks import PRIVATE_FILE
 
