@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rightful.policies import Policy
     from rightful.projections.credit.posteriors import Posteriors
     from rightful.recording.producer import Producer
-    from rightful.reports.beta import compare
+    from rightful.reports.beta_math.beta import compare
 
 __all__ = [
     "ArmShown",
@@ -69,7 +69,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "rightful.policies": ("Policy",),
     "rightful.recording.producer": ("Producer",),
     "rightful.projections.credit.posteriors": ("Posteriors",),
-    "rightful.reports.beta": ("compare",),
+    "rightful.reports.beta_math.beta": ("compare",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rightful.projections.store import Store
     from rightful.projections.transcripts.entries import Transcript
     from rightful.recording.producer import Producer
-    from rightful.reports.audit import Audit
+    from rightful.reports.audits.rule_audit import Audit
 
 _SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*)://"  # compiled where it is used, which a path without a colon is not
 
@@ -358,7 +358,7 @@ class Ledger(WithHistories):
             UsageError: `as_of` lies beyond the ledger, or a time cannot be read.
             UpgradeError: A row was written by a newer program. Upgrade and ask again.
         """
-        from rightful.reports.audit import audit
+        from rightful.reports.audits.rule_audit import audit
 
         projected, sides = self.projected(), (_named(policy), _named(against))
         return audit(projected, *sides, as_of=as_of, decay_at=decay_at, balances=balances)

@@ -15,7 +15,7 @@ import pytest
 import rightful
 from rightful.ledger import Status
 from rightful.projections.credit.posteriors import ContextPosterior, Lookup, Posterior
-from rightful.reports.beta import Comparison
+from rightful.reports.beta_math.beta import Comparison
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text("utf-8")
 SECTIONS = dict(re.findall(r"^#{2,3} `([\w.]+)`\n(.*?)(?=^#{2,3} |\Z)", TEXT, re.MULTILINE | re.DOTALL))

@@ -24,8 +24,9 @@ from rightful.projections.credit.inputs import BINS
 from rightful.projections.credit.settle import counters_of, settle
 from rightful.projections.facts.facts import Facts
 from rightful.projections.store import VERSION
-from rightful.reports.audit import ArmShift, Audit
-from rightful.reports.coverage import Alarm, Day
+from rightful.reports.audits.recorded_rule import Candidate, Lack, Verdict
+from rightful.reports.audits.rule_audit import ArmShift, Audit
+from rightful.reports.audits.rule_changes import RuleChange
 from rightful.reports.explain import (
     ArmExplained,
     EventExplained,
@@ -36,10 +37,9 @@ from rightful.reports.explain import (
     SessionExplained,
     Step,
 )
-from rightful.reports.explain.exposures import STATES
-from rightful.reports.explain.grades import OUTSIDE
-from rightful.reports.recorded import Candidate, Lack, Verdict
-from rightful.reports.rule_changes import RuleChange
+from rightful.reports.explain.exposure_outcomes import STATES
+from rightful.reports.explain.grade_outcomes import OUTSIDE
+from rightful.reports.session_coverage import Alarm, Day
 from rightful.storage.tables.store_kinds import FORMAT
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"

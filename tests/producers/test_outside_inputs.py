@@ -25,8 +25,8 @@ from rightful.importers.engine.loop import import_paths
 from rightful.ledger import Ledger
 from rightful.policies import policy_of
 from rightful.projections.transcripts.entries import Entry, Transcript
-from rightful.reports.coverage import days_of, ground_of
-from rightful.reports.sessions import sessions
+from rightful.reports.session_coverage import days_of, ground_of
+from rightful.reports.session_list import sessions
 
 OUTSIDE = Path(__file__).parents[1] / "outside"
 OPEN: dict[str, str] = {}

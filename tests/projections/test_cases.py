@@ -12,7 +12,7 @@ from tests.projections.fake import FakeLog
 from rightful.policies import policy_of
 from rightful.projections.credit.posteriors import Posterior
 from rightful.projections.projected import Projected
-from rightful.reports.audit import audit
+from rightful.reports.audits.rule_audit import audit
 
 ANSWERED = [
     pytest.param(case, run, id=f"{case['name']}-{place}")

@@ -9,7 +9,7 @@ from tests.projections.telling import exposed, graded, log_of
 from tests.projections.telling import projected as of_log
 from tests.strategies import Wire
 
-from rightful.reports.recorded import Candidate, Verdict, compared
+from rightful.reports.audits.recorded_rule import Candidate, Verdict, compared
 from rightful.times import text_of
 
 S = 1_000_000

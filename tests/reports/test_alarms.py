@@ -9,7 +9,7 @@ from tests.strategies import Wire
 from rightful import limits
 from rightful.policies import policy_of
 from rightful.reports.alarms import alarms
-from rightful.reports.coverage import Alarm, ground_of
+from rightful.reports.session_coverage import Alarm, ground_of
 
 K = limits.DECAYS_ALONE
 

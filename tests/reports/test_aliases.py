@@ -12,7 +12,7 @@ from tests.strategies import Wire
 
 from rightful.policies import PRESETS, policy_of
 from rightful.projections.projected import Projected
-from rightful.reports.aliases import Group, Proposals, as_dict, proposals
+from rightful.reports.aliases.arm_aliases import Group, Proposals, as_dict, proposals
 
 ABS, REL, SUB, BARE = (
     "/home/dev/ws/lessons/tools/x.md",

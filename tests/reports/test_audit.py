@@ -7,7 +7,7 @@ from tests.projections.fake import FakeLog
 
 from rightful.policies import policy_of
 from rightful.projections.projected import Projected
-from rightful.reports.audit import Audit, audit
+from rightful.reports.audits.rule_audit import Audit, audit
 
 Wire = dict[str, Any]
 

@@ -10,7 +10,7 @@ from tests.strategies import Wire
 
 from rightful import limits
 from rightful.policies import policy_of
-from rightful.reports.coverage import Alarm, Day, days_of, drops, ground_of, newest
+from rightful.reports.session_coverage import Alarm, Day, days_of, drops, ground_of, newest
 
 DAY = 86_400
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from rightful.reports import best, distances
+from rightful.reports.beta_math import best_arm, distances
 
 
 class Case(NamedTuple):
@@ -119,7 +119,7 @@ def test_a_published_pair_has_its_published_distances(case: Case) -> None:
     assert distances.kl(case.p, case.q) == pytest.approx(case.kl, abs=1e-12)
     assert distances.hellinger_squared(case.p, case.q) == pytest.approx(case.hellinger_squared, abs=1e-12)
     assert distances.w1(case.p, case.q) == pytest.approx(case.w1, abs=1e-12)
-    assert best.p_greater(case.p, case.q) == pytest.approx(case.p_greater, abs=1e-12)
+    assert best_arm.p_greater(case.p, case.q) == pytest.approx(case.p_greater, abs=1e-12)
     assert distances.crossings(case.p, case.q) == pytest.approx(case.crossings, abs=1e-12)
 
 
@@ -277,5 +277,5 @@ def test_the_shared_cases_are_met_as_well() -> None:
         assert distances.kl(p, q) == pytest.approx(case["kl_p_q"], abs=1e-9)
         assert distances.hellinger_squared(p, q) == pytest.approx(case["hellinger_sq"], abs=1e-9)
         assert distances.w1(p, q) == pytest.approx(case["w1"], abs=6e-9)
-        assert best.p_greater(p, q) == pytest.approx(case["p_gt"], abs=1e-9)
+        assert best_arm.p_greater(p, q) == pytest.approx(case["p_gt"], abs=1e-9)
         assert distances.crossings(p, q) == pytest.approx(case["crossings"], abs=1e-9)

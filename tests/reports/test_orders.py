@@ -13,7 +13,7 @@ from tests.projections.fake import FakeLog
 
 from rightful.policies import policy_of
 from rightful.projections.projected import Projected
-from rightful.reports.audit import Audit, audit
+from rightful.reports.audits.rule_audit import Audit, audit
 from rightful.times import text_of
 
 Wire = dict[str, Any]

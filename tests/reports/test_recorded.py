@@ -20,8 +20,8 @@ from rightful.importers.bandits.updater_calls import BanditCalls
 from rightful.log.log import Log
 from rightful.policies import policy_of
 from rightful.projections.projected import Projected
-from rightful.reports.recorded import Verdict, as_dict, compared
-from rightful.reports.state_files import state_of
+from rightful.reports.audits.recorded_rule import Verdict, as_dict, compared
+from rightful.reports.audits.state_beliefs import state_of
 from rightful.times import text_of
 
 

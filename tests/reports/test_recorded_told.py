@@ -8,7 +8,7 @@ from tests.projections.telling import projected as of_log
 from tests.reports.recording import TWO, S, ask, best, state
 
 from rightful.policies import policy_of
-from rightful.reports.recorded import as_dict
+from rightful.reports.audits.recorded_rule import as_dict
 from rightful.times import text_of
 
 MODEL = "pm-model:ci-fix:opus"

@@ -15,7 +15,7 @@ from tests.strategies import Wire
 from rightful import limits
 from rightful.cli.recorded import verdict
 from rightful.policies import PRESETS
-from rightful.reports.recorded import Verdict, as_dict, compared
+from rightful.reports.audits.recorded_rule import Verdict, as_dict, compared
 
 NEWEST, ADDITIVE, BOUND = ("newest", "additive"), ("bound", "additive"), ("bound", "last_wins")
 Rule = tuple[str, str]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rightful import errors
-from rightful.reports import special
+from rightful.reports.beta_math import special
 
 DIGAMMA = [
     (0.001, -1000.5755719318103),

@@ -18,7 +18,7 @@ from rightful.importers.session_records import SessionRecords
 from rightful.log.log import Log
 from rightful.policies import policy_of
 from rightful.projections.projected import Projected
-from rightful.reports.audit import Audit, audit
+from rightful.reports.audits.rule_audit import Audit, audit
 
 COUNT = cases("RIGHTFUL_WORKSPACES", 16)
 """How many workspaces; 200 for the long run."""

@@ -16,7 +16,7 @@ from rightful.events import BalanceOpened
 from rightful.importers.bandits.tool_formats import Form, State
 from rightful.policies import TimeDecay
 from rightful.projections.credit.inputs import BINS
-from rightful.reports.aliases import same_lesson
+from rightful.reports.aliases.arm_aliases import same_lesson
 
 SHARE = 0.1
 """Part of the grades that may end in another bin than `FINE` before a plan is refused."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
 
     from rightful.cli.asking import Named
-    from rightful.reports.audit import Audit
+    from rightful.reports.audits.rule_audit import Audit
 
 _BALANCES = "balances"
 _BALANCES_HELP = "opening balances to count on both sides, a pattern of sources (default: none; repeatable)"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rightful.cli import common, tables
 
 if TYPE_CHECKING:
-    from rightful.reports.coverage import Day
+    from rightful.reports.session_coverage import Day
 
 _BAR_CHARS = 5
 _HIGHEST = 8
@@ -22,7 +22,7 @@ def show(rows: list[Day], days: int, policy: str) -> None:
         policy: What the policy of the bins is called.
     """
     from rightful.projections.credit.inputs import BINS
-    from rightful.reports.coverage import MEASURES, newest
+    from rightful.reports.session_coverage import MEASURES, newest
 
     kept = sorted(newest(rows, days), key=lambda row: (row.day, row.producer))
     measures = [name for name in MEASURES if any(getattr(row, name) for row in kept)]
@@ -52,7 +52,7 @@ def show(rows: list[Day], days: int, policy: str) -> None:
 
 def show_transcripts(rows: list[Day]) -> None:
     """Say of how many sessions the transcript is complete, incomplete or unknown, if there is any."""
-    from rightful.reports.coverage import transcripts
+    from rightful.reports.session_coverage import transcripts
 
     counts = transcripts(rows)
     if any(counts.values()):

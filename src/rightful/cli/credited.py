@@ -9,10 +9,10 @@ import numpy as np
 
 from rightful.policies import Policy
 from rightful.projections.credit.inputs import CREDITED, UNMAPPED
-from rightful.reports.explain.bins import why
+from rightful.reports.explain.bin_reasons import why
 from rightful.reports.explain.case import case_of
-from rightful.reports.explain.grades import verdict_of
-from rightful.reports.explain.words import bin_name
+from rightful.reports.explain.grade_outcomes import verdict_of
+from rightful.reports.explain.phrases import bin_name
 
 if TYPE_CHECKING:
     from rightful.importers.shared.grade_numbers import Said

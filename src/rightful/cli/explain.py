@@ -124,7 +124,7 @@ def _document(policy: Named, answer: Any, what: Meant) -> dict[str, Any]:  # noq
     document = {"kind": what.kind} | found
     document["policy"] = {**policy.policy.as_dict(), "hash": policy.policy.hash}
     if what.kind == explaining.ARM:
-        from rightful.reports.beta import interval
+        from rightful.reports.beta_math.beta import interval
 
         document["ci95"] = list(interval(answer.alpha, answer.beta))
     return document

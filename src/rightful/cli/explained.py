@@ -26,7 +26,7 @@ _REMEDIES = "What would have to be recorded; each removes the reason that is giv
 
 def arm(found: ArmExplained, policy: str, limit: int) -> None:
     """Print what the belief about an arm rests on."""
-    from rightful.reports.beta import interval
+    from rightful.reports.beta_math.beta import interval
 
     low, high = interval(found.alpha, found.beta)
     credits_ = sum(step.kind == "credit" for step in found.steps)

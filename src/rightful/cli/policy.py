@@ -22,7 +22,7 @@ from rightful.policies import PRESETS
 
 if TYPE_CHECKING:
     from rightful.cli.asking import Named
-    from rightful.reports.aliases import Group, Proposals
+    from rightful.reports.aliases.arm_aliases import Group, Proposals
 
 _WHATS = {
     "show": "show a policy: what differs from the defaults, what that means, and the whole object",
@@ -181,7 +181,7 @@ def _meaning(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 
 def _aliases(args: argparse.Namespace) -> int:
-    from rightful.reports import aliases
+    from rightful.reports.aliases import arm_aliases
 
     if args.force and args.out is None:
         raise UsageError("--force is for --out FILE; nothing was written.")
@@ -189,7 +189,7 @@ def _aliases(args: argparse.Namespace) -> int:
     if args.out is not None and not args.force and os.path.lexists(args.out):
         raise _in_the_way(args.out)
     with asking.folded(args) as ledger:
-        found = aliases.proposals(ledger.projected(), named.policy, prefer=args.prefer)
+        found = arm_aliases.proposals(ledger.projected(), named.policy, prefer=args.prefer)
     pairs = found.arm_aliases
     if pairs and args.out is not None:
         whole = named.policy.as_dict()
@@ -197,7 +197,7 @@ def _aliases(args: argparse.Namespace) -> int:
     written = args.out if pairs else None
     if args.json:
         head = {"policy": named.label, "policy_hash": named.policy.hash, "written": written}
-        common.print_json(head | aliases.as_dict(found))
+        common.print_json(head | arm_aliases.as_dict(found))
     else:
         _tell(found, written)
     if args.out is not None and written is None:

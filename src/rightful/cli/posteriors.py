@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _document(found: Posteriors) -> dict[str, Any]:
-    from rightful.reports.beta import interval
+    from rightful.reports.beta_math.beta import interval
 
     answer = found.as_dict()
     document = {"policy": answer["policy"], "through": found.through, "decay_at": _decay_at(found)} | answer
@@ -126,7 +126,7 @@ def _words(found: Posteriors, grades: int) -> str:
 
 
 def _cells(one: Posterior, *, picture: bool) -> list[str]:
-    from rightful.reports.beta import interval
+    from rightful.reports.beta_math.beta import interval
 
     low, high = interval(one.alpha, one.beta)
     return [

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import argparse
 
     from rightful.cli.asking import Named
-    from rightful.reports.recorded import Candidate, Lack, Verdict
-    from rightful.reports.rule_changes import RuleChange
+    from rightful.reports.audits.recorded_rule import Candidate, Lack, Verdict
+    from rightful.reports.audits.rule_changes import RuleChange
 
 _STDIN = "-"
 _RULES_SHOWN = 12
@@ -24,7 +24,7 @@ _TIES_SHOWN = 3
 
 def run(args: argparse.Namespace) -> int:
     """Print which rule fits, or which change of rule; 1 when none does."""
-    from rightful.reports import recorded
+    from rightful.reports.audits import recorded_rule
 
     if args.against is not None:
         raise UsageError("--recorded is held against every rule; leave --against out, or name one more rule as POLICY.")
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     with asking.folded(args) as ledger:
         more: list[Named] = [] if named is None else [what_if.changed(args, named, ledger)]
         decay_at = asking.decay_at(args, *(one.policy for one in more))
-        found = recorded.compared(
+        found = recorded_rule.compared(
             ledger.projected(),
             data,
             asked=[(one.label, one.policy) for one in more if one.asked is None],
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if by_then:
         common.note(by_then)
     if args.json:
-        common.print_json({"file": args.recorded, **recorded.as_dict(found)})
+        common.print_json({"file": args.recorded, **recorded_rule.as_dict(found)})
     else:
         _show(found, args.recorded)
     explained = found.fitting or found.changes

@@ -9,7 +9,7 @@ from rightful.cli import asking, common
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.reports.sessions import Session
+    from rightful.reports.session_list import Session
 
 LIMIT = 20
 """Sessions that are listed unless another number is asked for."""
@@ -17,7 +17,7 @@ LIMIT = 20
 
 def run(args: argparse.Namespace) -> int:
     """Print the newest sessions."""
-    from rightful.reports.sessions import sessions
+    from rightful.reports.session_list import sessions
 
     limit = LIMIT if args.limit is None else args.limit
     with common.opened(args, readonly=True) as ledger:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rightful.cli.asking import Named
     from rightful.ledger import Ledger
-    from rightful.reports.coverage import Alarm, Day
+    from rightful.reports.session_coverage import Alarm, Day
 
 _BLOCK_BYTES = 512  # the unit of st_blocks, whatever the disk's own is
 _DAYS = 14
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             rows, warnings, why = None, [], str(error)
             code = error.exit_code if args.check else code
     if unended:
-        from rightful.reports.unended import alarms
+        from rightful.reports.unended_runs import alarms
 
         warnings = [*warnings, *alarms(unended, facts["last_recorded_at"], _days(args))]
     if args.check and (warnings or facts["spool"]["aside"]) and code == common.DONE:
@@ -115,7 +115,7 @@ def _facts(ledger: Ledger) -> tuple[dict[str, Any], dict[str, datetime] | None]:
 
 def _unended(ledger: Ledger, folder: Path) -> dict[str, datetime] | None:
     """Return the runs without an end; None where a row cannot be read, as the coverage says."""
-    from rightful.reports.unended import unended
+    from rightful.reports.unended_runs import unended
 
     try:
         return unended(ledger.log, folder)
@@ -136,11 +136,11 @@ def _coverage(
         )
         return None, [], why
     asking.catch_up(ledger)
-    from rightful.reports import alarms, coverage
+    from rightful.reports import alarms, session_coverage
 
-    ground = coverage.ground_of(ledger.projected(), policy.policy)
-    rows = coverage.days_of(ground)
-    return rows, [*coverage.drops(rows, _days(args)), *alarms.alarms(ground, ledger.log)], None
+    ground = session_coverage.ground_of(ledger.projected(), policy.policy)
+    rows = session_coverage.days_of(ground)
+    return rows, [*session_coverage.drops(rows, _days(args)), *alarms.alarms(ground, ledger.log)], None
 
 
 def _days(args: argparse.Namespace) -> int:
@@ -157,11 +157,11 @@ def _document(
     args: argparse.Namespace, policy: Named, rows: list[Day] | None, warnings: list[Alarm], why: str | None
 ) -> dict[str, Any]:
     """All days in JSON, unless a number of them was asked for."""
-    from rightful.reports import coverage
+    from rightful.reports import session_coverage
 
-    kept = None if rows is None else coverage.newest(rows, args.days or 0)
+    kept = None if rows is None else session_coverage.newest(rows, args.days or 0)
     hashed = {**policy.policy.as_dict(), "hash": policy.policy.hash}
-    held = None if rows is None else coverage.transcripts(rows)
+    held = None if rows is None else session_coverage.transcripts(rows)
     return {"policy": hashed, "transcripts": held, "coverage": kept, "why_no_coverage": why, "warnings": warnings}
 
 
@@ -208,9 +208,7 @@ def _show_coverage(
     if why is not None:
         common.tell(f"\nNo coverage: {why}")
     if rows:
-        from rightful.cli import coverage
-
-        coverage.show_transcripts(rows)
-        coverage.show(rows, _days(args), policy.shown)
+        session_coverage.show_transcripts(rows)
+        session_coverage.show(rows, _days(args), policy.shown)
     for one in warnings:
         common.tell(f"warning: {one.what}")

@@ -23,8 +23,8 @@ from rightful.projections.credit.inputs import (
 from rightful.projections.credit.runs import quarantined
 from rightful.projections.facts.facts import Balance
 from rightful.projections.publications import in_force, publications
-from rightful.reports.coverage import Alarm, Ground
-from rightful.reports.explain.words import count, listed
+from rightful.reports.explain.phrases import count, listed
+from rightful.reports.session_coverage import Alarm, Ground
 
 _DAY_CHARS = len("2026-08-01")
 

@@ -10,7 +10,7 @@ from rightful.events import SessionEnded, SessionStarted, ToolCallSnapshotted, T
 from rightful.log.log import Log
 from rightful.log.rows import Recorded
 from rightful.projections.facts.identity_claims import FIELD, named_by
-from rightful.reports.coverage import Alarm
+from rightful.reports.session_coverage import Alarm
 
 _FEW = ("session.started", "session.ended", "transcript.bound")
 _CALLS = ("tool_call.snapshotted", "tool_result.snapshotted")

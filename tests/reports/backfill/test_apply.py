@@ -33,7 +33,7 @@ from rightful.backfill import target_file as module
 from rightful.errors import BackfillRefusedError, TargetChangedError, UsageError
 from rightful.policies import RULES, policy_of
 from rightful.reports.alarms import alarms
-from rightful.reports.coverage import ground_of
+from rightful.reports.session_coverage import ground_of
 
 FILE = state(arm(GIT, 3.0, 2.0, 3))
 

@@ -8,7 +8,7 @@ import pytest
 from tests.backfilling import EVENTS, GIT, applied, arm, ledger_with, plan_of, state, written
 
 from rightful.errors import BackfillRefusedError
-from rightful.reports.aliases import same_lesson
+from rightful.reports.aliases.arm_aliases import same_lesson
 
 MODEL = "pm-model:ci-fix:opus"
 PM = {"arms": {MODEL: {"alpha": 1.7, "beta": 1.3, "total_selections": 1}}}

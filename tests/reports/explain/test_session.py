@@ -27,7 +27,7 @@ from rightful.identity import event_id
 from rightful.policies import policy_of
 from rightful.projections.credit.settle import settled
 from rightful.reports.explain import SessionExplained, explain_session
-from rightful.reports.explain.bins import why
+from rightful.reports.explain.bin_reasons import why
 from rightful.reports.explain.case import case_of
 
 SHARED: dict[str, Any] = {"by": "hook", "key": "one"}

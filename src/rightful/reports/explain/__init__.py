@@ -7,11 +7,11 @@ would have to be recorded) and `explain_event` (its row, its revisions, what use
 
 from __future__ import annotations
 
-from rightful.reports.explain.arm import ArmExplained, Step, explain_arm
-from rightful.reports.explain.event import EventExplained, Revision, explain_event, position_of
-from rightful.reports.explain.rows import ExposureRow, GradeRow
-from rightful.reports.explain.session import SessionExplained, explain_session
-from rightful.reports.explain.words import WHY, Remedy
+from rightful.reports.explain.explain_arm import ArmExplained, Step, explain_arm
+from rightful.reports.explain.explain_event import EventExplained, Revision, explain_event, position_of
+from rightful.reports.explain.explain_session import SessionExplained, explain_session
+from rightful.reports.explain.explained_rows import ExposureRow, GradeRow
+from rightful.reports.explain.phrases import WHY, Remedy
 
 __all__ = [
     "WHY",

@@ -22,7 +22,7 @@ from rightful.projections.credit.runs import IN_FORCE, Quarantined, link_states,
 from rightful.projections.credit.settle import settled
 from rightful.projections.facts.columns import Ints, Mask
 from rightful.projections.facts.facts import ERASED, EVIDENCE, RELATIONS, Facts
-from rightful.reports.explain.words import listed
+from rightful.reports.explain.phrases import listed
 
 _DENSE = 32
 """Rows of the log to each one that is wanted, up to which whole pages are read."""

@@ -10,12 +10,10 @@ import numpy as np
 
 from rightful.policies import PRESETS
 from rightful.projections.facts.facts import ERASED, GRADE, RETRACTION
-from rightful.reports.explain.bins import Clash, clash_of, conflict_of, rivals_of, sharers_of, wanted
+from rightful.reports.explain.bin_reasons import Clash, clash_of, conflict_of, rivals_of, sharers_of, wanted
 from rightful.reports.explain.case import Case
-from rightful.reports.explain.grades import Verdict
-from rightful.reports.explain.runs import run_of
-from rightful.reports.explain.whatif import credits_new, helps, pays_under
-from rightful.reports.explain.words import (
+from rightful.reports.explain.grade_outcomes import Verdict
+from rightful.reports.explain.phrases import (
     OTHER_NAME,
     PRODUCER,
     REWARD,
@@ -25,6 +23,8 @@ from rightful.reports.explain.words import (
     link_event,
     withdrawal_event,
 )
+from rightful.reports.explain.remedy_trial import credits_new, helps, pays_under
+from rightful.reports.explain.run_membership import run_of
 
 
 def remedies_of(case: Case, row: int, verdict: Verdict) -> list[Remedy]:

@@ -12,9 +12,9 @@ import numpy as np
 
 from rightful.projections.credit.inputs import CONFLICTING, corrected
 from rightful.projections.facts.facts import RETRACTION
-from rightful.reports.explain.bins import bin_reason, conflict_text
+from rightful.reports.explain.bin_reasons import bin_reason, conflict_text
 from rightful.reports.explain.case import Case
-from rightful.reports.explain.words import bin_name, listed
+from rightful.reports.explain.phrases import bin_name, listed
 
 OUTSIDE = (
     "superseded", "rival", "outranked", "stood-aside", "recorded-only", "ignored", "withdrawn", "left-out",

@@ -13,7 +13,7 @@ from rightful.projections.credit.inputs import CREDITED
 from rightful.projections.credit.joins import FOREIGN
 from rightful.projections.facts.columns import Mask
 from rightful.projections.facts.facts import Facts
-from rightful.reports.orders import Outcomes
+from rightful.reports.audits.order_bounds import Outcomes
 
 _DAY_CHARS = len("2026-08-01")
 

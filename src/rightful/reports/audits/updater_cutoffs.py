@@ -10,7 +10,7 @@ from rightful.policies import Policy
 from rightful.projections.credit.settle import settle
 from rightful.projections.facts.columns import Mask, Table
 from rightful.projections.facts.facts import FILE_TIME, Facts
-from rightful.reports.state_files import State
+from rightful.reports.audits.state_beliefs import State
 
 CLOSE = 1e-9
 """How far alpha and beta may be apart to be the same but for rounding."""

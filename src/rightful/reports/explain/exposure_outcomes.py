@@ -8,10 +8,10 @@ import numpy as np
 
 from rightful.projections.credit.inputs import AMBIGUOUS, BINS, CREDITED, NOBODY
 from rightful.projections.facts.columns import Ints
-from rightful.reports.explain.bins import conflict_text, why
+from rightful.reports.explain.bin_reasons import conflict_text, why
 from rightful.reports.explain.case import Case
-from rightful.reports.explain.runs import run_of
-from rightful.reports.explain.words import bin_name, count, listed, span
+from rightful.reports.explain.phrases import bin_name, count, listed, span
+from rightful.reports.explain.run_membership import run_of
 
 STATES = (
     "paid", "repeated", "unweighted", "unpaid", "late", "pending", "nothing-shown", "not-newest", "other-name",

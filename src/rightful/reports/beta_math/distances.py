@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from rightful.reports.special import (
+from rightful.reports.beta_math.special import (
     Point,
     at_logit,
     centre,

@@ -27,7 +27,7 @@ from rightful.projections.facts.facts import Balance, Facts, Held
 from rightful.projections.facts.log_clock import latest_at_us
 from rightful.projections.projected import Projected
 from rightful.reports.explain.case import Case, envelopes_at
-from rightful.reports.explain.rows import ExposureRow, exposure_row, in_words
+from rightful.reports.explain.explained_rows import ExposureRow, exposure_row, in_words
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from rightful.projections.facts.columns import Ints, Mask
 from rightful.projections.facts.facts import GRADE, Facts
 from rightful.projections.facts.turn_rows import states_of
 from rightful.projections.projected import Projected
-from rightful.reports.explain.words import count
+from rightful.reports.explain.phrases import count
 
 MEASURES = ("exposure", "grade", "binding")
 """What a session can have, in the order in which it is shown."""

@@ -12,12 +12,12 @@ from rightful import times
 from rightful.encoding.envelope import Envelope
 from rightful.projections.credit.inputs import BINS
 from rightful.projections.facts.facts import ERASED, FILE_TIME, GRADE, RETRACTION
-from rightful.reports.explain.bins import outside_balance
+from rightful.reports.explain.bin_reasons import outside_balance
 from rightful.reports.explain.case import Case
-from rightful.reports.explain.exposures import fate_of
-from rightful.reports.explain.grades import verdict_of
+from rightful.reports.explain.exposure_outcomes import fate_of
+from rightful.reports.explain.grade_outcomes import verdict_of
+from rightful.reports.explain.phrases import Remedy, bin_name
 from rightful.reports.explain.remedies import remedies_of
-from rightful.reports.explain.words import Remedy, bin_name
 
 KINDS = {GRADE: "grade", RETRACTION: "retraction", ERASED: "erased"}
 

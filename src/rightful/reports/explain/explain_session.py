@@ -15,11 +15,18 @@ from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.session_names import NOT_MENTIONED
 from rightful.projections.projected import Projected
 from rightful.reports.explain.case import Case, case_of, envelopes_at
+from rightful.reports.explain.explained_rows import (
+    ExposureRow,
+    GradeRow,
+    exposure_row,
+    grade_row,
+    in_words,
+    rows_through,
+)
+from rightful.reports.explain.phrases import Remedy, count
 from rightful.reports.explain.remedies import waiting
-from rightful.reports.explain.rows import ExposureRow, GradeRow, exposure_row, grade_row, in_words, rows_through
-from rightful.reports.explain.runs import Link, Run, links_of, run_of
-from rightful.reports.explain.whatif import parts
-from rightful.reports.explain.words import Remedy, count
+from rightful.reports.explain.remedy_trial import parts
+from rightful.reports.explain.run_membership import Link, Run, links_of, run_of
 
 _READ = frozenset({"exposure.recorded", "grade.recorded", "grade.retracted", "session.linked", "session.unlinked"})
 

@@ -16,9 +16,20 @@ import math
 import msgspec
 
 from rightful import errors
-from rightful.reports.best import p_best, p_greater, selection_shift
-from rightful.reports.distances import Beta, crossings, hellinger, hellinger_squared, kl, tv, w1
-from rightful.reports.special import Point, at, at_logit, centre, checked, digamma, log_density, mean, peak, tails
+from rightful.reports.beta_math.best_arm import p_best, p_greater, selection_shift
+from rightful.reports.beta_math.distances import Beta, crossings, hellinger, hellinger_squared, kl, tv, w1
+from rightful.reports.beta_math.special import (
+    Point,
+    at,
+    at_logit,
+    centre,
+    checked,
+    digamma,
+    log_density,
+    mean,
+    peak,
+    tails,
+)
 
 __all__ = [
     "Beta",

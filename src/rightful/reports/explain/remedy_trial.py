@@ -20,9 +20,9 @@ from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.fold import STEPS
 from rightful.projections.facts.session_names import NOT_MENTIONED
 from rightful.reports.explain.case import Case, case_of
-from rightful.reports.explain.grades import Verdict, verdict_of
-from rightful.reports.explain.runs import run_of
-from rightful.reports.explain.words import ARMS, DESK, OTHER_NAME, PRODUCER, REWARD, Remedy, Wire, exposure_event
+from rightful.reports.explain.grade_outcomes import Verdict, verdict_of
+from rightful.reports.explain.phrases import ARMS, DESK, OTHER_NAME, PRODUCER, REWARD, Remedy, Wire, exposure_event
+from rightful.reports.explain.run_membership import run_of
 
 _TRIED_ROWS = 10_000_000
 """What one explanation tries at most, in rows settled again (a second or two); remedies beyond are given untried."""

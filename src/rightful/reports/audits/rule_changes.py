@@ -24,8 +24,8 @@ from rightful.projections.credit.posteriors import posteriors_of
 from rightful.projections.credit.settle import settle
 from rightful.projections.facts.columns import Floats, Ints, Mask
 from rightful.projections.facts.facts import Facts
-from rightful.reports.cuts import CLOSE, cuts, until, with_grades
-from rightful.reports.state_files import State
+from rightful.reports.audits.state_beliefs import State
+from rightful.reports.audits.updater_cutoffs import CLOSE, cuts, until, with_grades
 
 
 class RuleChange(msgspec.Struct, frozen=True, kw_only=True):

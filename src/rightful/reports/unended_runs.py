@@ -9,8 +9,8 @@ from pathlib import Path
 from rightful import limits
 from rightful.events import SessionEnded, SessionStarted
 from rightful.log.log import Log
-from rightful.reports.coverage import Alarm
-from rightful.reports.explain.words import count, listed
+from rightful.reports.explain.phrases import count, listed
+from rightful.reports.session_coverage import Alarm
 from rightful.runs import live_runs as running_lives
 from rightful.runs import run_identity as running
 

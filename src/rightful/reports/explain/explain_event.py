@@ -22,10 +22,10 @@ from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.fold import WITHDRAWABLE
 from rightful.projections.projected import Projected
 from rightful.reports.explain.case import case_of
-from rightful.reports.explain.rows import ExposureRow, GradeRow, exposure_row, grade_row
-from rightful.reports.explain.runs import Link, links_of, run_of
-from rightful.reports.explain.session import aside_reason
-from rightful.reports.explain.words import listed
+from rightful.reports.explain.explain_session import aside_reason
+from rightful.reports.explain.explained_rows import ExposureRow, GradeRow, exposure_row, grade_row
+from rightful.reports.explain.phrases import listed
+from rightful.reports.explain.run_membership import Link, links_of, run_of
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,9 +22,9 @@ from rightful.projections.credit.settle import settle
 from rightful.projections.facts.facts import Facts
 from rightful.projections.facts.log_clock import latest_at_us
 from rightful.projections.projected import Projected
-from rightful.reports.cuts import CLOSE, cuts, estimated_gamma, known_grades, until
-from rightful.reports.rule_changes import RuleChange, rule_changes
-from rightful.reports.state_files import State, state_of
+from rightful.reports.audits.rule_changes import RuleChange, rule_changes
+from rightful.reports.audits.state_beliefs import State, state_of
+from rightful.reports.audits.updater_cutoffs import CLOSE, cuts, estimated_gamma, known_grades, until
 
 CALLS = "bandit-call:"
 """What the names of an updater's recorded calls begin with (`producers.bandits.calls`)."""

@@ -25,8 +25,8 @@ from rightful.projections.credit.joins import FOREIGN, OWN
 from rightful.projections.facts.columns import Ints
 from rightful.projections.facts.facts import ERASED, RETRACTION
 from rightful.reports.explain.case import Case, time_text
-from rightful.reports.explain.runs import run_of
-from rightful.reports.explain.words import WHY, count, listed, span
+from rightful.reports.explain.phrases import WHY, count, listed, span
+from rightful.reports.explain.run_membership import run_of
 
 
 def bin_reason(case: Case, unit: int, number: int) -> str:

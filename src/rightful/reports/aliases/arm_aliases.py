@@ -21,7 +21,7 @@ import numpy as np
 from rightful.policies import Policy
 from rightful.projections.facts.facts import Facts
 from rightful.projections.projected import Projected
-from rightful.reports.apart import Pairs, Seen, differing
+from rightful.reports.aliases.alias_evidence import Pairs, Seen, differing
 
 MARKS = ("lessons", "skills")
 """Folders below which a path names a lesson, whatever stands above them; a lesson and a skill of one path are two."""

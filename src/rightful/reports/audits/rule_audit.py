@@ -25,10 +25,10 @@ from rightful.projections.credit.posteriors import Posteriors
 from rightful.projections.facts.columns import Floats, Ints
 from rightful.projections.facts.facts import Facts
 from rightful.projections.projected import Projected
-from rightful.reports.astray import AuditDay, ForeignGrade, days_of, foreign_grades
-from rightful.reports.best import p_best, selection_shift
-from rightful.reports.beta import Comparison, compare
-from rightful.reports.orders import Outcomes, bounds_of, outcomes_of
+from rightful.reports.audits.foreign_grades import AuditDay, ForeignGrade, days_of, foreign_grades
+from rightful.reports.audits.order_bounds import Outcomes, bounds_of, outcomes_of
+from rightful.reports.beta_math.best_arm import p_best, selection_shift
+from rightful.reports.beta_math.beta import Comparison, compare
 
 _HASH_DIGITS, _SHA256_DIGITS = 12, 64
 
@@ -73,7 +73,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         unverifiable_grades: How many it credited where that cannot be told.
         foreign_credit_rate: Foreign ones among those that can be told.
         foreign_grades_bounds: The least and the most grades that can have gone to another run, over every
-            order that the evidence allows (`rightful.reports.orders`).
+            order that the evidence allows (`rightful.reports.audits.order_bounds`).
         policy_credited_grades_bounds: The least and the most grades that the policy can have credited.
         foreign_credit_rate_bounds: The lowest and the highest rate.
         foreign_reward: Sum of the foreign grades' rewards.

@@ -10,7 +10,7 @@ from rightful.projections.credit.runs import IN_FORCE, SECOND_GUESS, UNDONE, UNL
 from rightful.projections.facts import identity_claims
 from rightful.projections.facts.facts import NATIVE, RELATIONS
 from rightful.reports.explain.case import Case
-from rightful.reports.explain.words import (
+from rightful.reports.explain.phrases import (
     DESK,
     REWARD,
     Remedy,

@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from rightful.reports.special import at_logit, centre, checked, log_density, peak, tails
+from rightful.reports.beta_math.special import at_logit, centre, checked, log_density, peak, tails
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,0 +1,1 @@
+"""Aliases: arms that appear under several names."""

@@ -1,0 +1,1 @@
+"""Audits: compare attribution rules over the same log."""

@@ -1,0 +1,1 @@
+"""Beta posteriors: intervals, distances, the best arm."""
