@@ -33,7 +33,7 @@ def _item(start: str) -> Item:
 def session(way: str, path: Path, name: str) -> Any:  # noqa: ANN401 - what the SDK calls a session
     """Return a session of that name, opened as its users do."""
     if way == "ledger":
-        from rightful.producers.openai_agents import LedgerSession
+        from rightful.integrations.openai_agents import LedgerSession
 
         return LedgerSession(name, path)
     from agents import SQLiteSession
@@ -43,7 +43,7 @@ def session(way: str, path: Path, name: str) -> Any:  # noqa: ANN401 - what the 
 
 def imported(way: str) -> None:
     """Import what a session of that way needs; the SDK itself, either way."""
-    importlib.import_module("rightful.producers.openai_agents" if way == "ledger" else "agents")
+    importlib.import_module("rightful.integrations.openai_agents" if way == "ledger" else "agents")
 
 
 def place(folder: Path, way: str) -> Path:

@@ -12,9 +12,9 @@ from tests.hooking import before_tool, rows, spooled
 from tests.ledger.facts import exposure
 
 import rightful
-from rightful.cli import hook_command
+from rightful.integrations.claude_code import hook_entry
+from rightful.integrations.claude_code.hook_events import EVENTS
 from rightful.integrations.spool.spool_files import Spool
-from rightful.producers.claude_hook.events import EVENTS
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -51,7 +51,7 @@ def test_what_is_installed_works_from_any_folder_and_records(run: Run, ledger: P
 def test_a_program_that_is_gone_never_stops_the_agent(run: Run, ledger: Path, home: Path) -> None:
     run("hook", "install", "claude-code")
     path = home / ".claude" / "settings.json"
-    *_, program = [word for word in hook_command.program() if word.startswith("/")]  # its script, or this Python
+    *_, program = [word for word in hook_entry.program() if word.startswith("/")]  # its script, or this Python
     path.write_text(path.read_text().replace(program, "/gone/rightful"))
 
     done = subprocess.run(["sh", "-c", commands(path)["Stop"]], input=b"{}", check=False, capture_output=True)
@@ -290,7 +290,7 @@ def test_status_keeps_each_fact_on_its_line_whatever_stands_in_it(run: Run, here
     spool = Spool(str(place), os.environ)
     spool.set_aside(b"x", "why\nset aside      nothing", 1)
     spool.keep_events([exposure("1")], 1)
-    command = hook_command.command_of(["/x\ny/rightful"], str(place))
+    command = hook_entry.command_of(["/x\ny/rightful"], str(place))
     (home / ".claude").mkdir()
     (home / ".claude" / "settings.json").write_text(
         json.dumps({"hooks": {event: [{"hooks": [{"command": command}]}] for event in EVENTS}})

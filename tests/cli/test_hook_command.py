@@ -12,10 +12,10 @@ from tests.cli.conftest import Run
 from tests.hooking import before_tool, rows
 
 import rightful
-from rightful.cli import hook_command
-from rightful.cli.hook_command import calls_us, command_of, ledger_of, programs_of, words_of
-from rightful.cli.settings import Settings
-from rightful.producers.claude_hook.events import EVENTS
+from rightful.integrations.claude_code import hook_entry
+from rightful.integrations.claude_code.hook_entry import calls_us, command_of, ledger_of, programs_of, words_of
+from rightful.integrations.claude_code.hook_events import EVENTS
+from rightful.integrations.claude_code.settings import Settings
 
 COMMAND = command_of(["/opt/my tools/rightful"], "/home/dév/it's/.rightful")
 
@@ -97,12 +97,12 @@ def test_the_program_is_its_own_script_where_there_is_one(here: Path, monkeypatc
     monkeypatch.setattr(sys, "executable", str(here / "elsewhere" / "python"))  # no script stands beside it
     source = str(Path(rightful.__file__).parents[1])
     module = ["/usr/bin/env", f"PYTHONPATH={source}", sys.executable, "-P", "-m", "rightful"]
-    assert hook_command.program() == module
+    assert hook_entry.program() == module
     script.chmod(0o755)
     monkeypatch.setenv("PYTHONPATH", "/x")
-    assert hook_command.program() == ["/usr/bin/env", "PYTHONPATH=", str(script)]
+    assert hook_entry.program() == ["/usr/bin/env", "PYTHONPATH=", str(script)]
     monkeypatch.setenv("PYTHONPATH", f"/x{os.pathsep}{source}")  # it is not found otherwise
-    assert hook_command.program() == ["/usr/bin/env", f"PYTHONPATH={source}", str(script)]
+    assert hook_entry.program() == ["/usr/bin/env", f"PYTHONPATH={source}", str(script)]
 
 
 @pytest.mark.parametrize("form", ["script", "module"])

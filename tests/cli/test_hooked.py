@@ -91,7 +91,7 @@ def test_a_mistake_in_the_reading_of_lessons_costs_nothing_else(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("rightful.producers.claude_hook.lessons.fresh", broken)
+    monkeypatch.setattr("rightful.integrations.claude_code.hook_lessons.fresh", broken)
     given_on_stdin(monkeypatch, before_tool())
 
     assert run("hook", "run", "claude-code", "--ledger", ledger) == (0, "", "")
@@ -102,7 +102,9 @@ def test_a_mistake_in_the_reading_of_lessons_costs_nothing_else(
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), MemoryError(), KeyboardInterrupt(), SystemExit(2)])
-@pytest.mark.parametrize("place", ["rightful.producers.claude_hook.events.events_of", "rightful.log.log.Log.append"])
+@pytest.mark.parametrize(
+    "place", ["rightful.integrations.claude_code.hook_events.events_of", "rightful.log.log.Log.append"]
+)
 def test_a_mistake_of_ours_anywhere_is_kept_and_made_good_by_the_next_call(
     run: Run, ledger: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, place: str
 ) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from rightful.cli.hook_command import command_of, ledger_of
-from rightful.cli.settings import BACKUP, Settings
 from rightful.errors import UsageError
-from rightful.producers.claude_hook.events import EVENTS
+from rightful.integrations.claude_code.hook_entry import command_of, ledger_of
+from rightful.integrations.claude_code.hook_events import EVENTS
+from rightful.integrations.claude_code.settings import BACKUP, Settings
 
 COMMAND = command_of(["/opt/my tools/rightful"], "/home/dév/it's/.rightful")
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from rightful.cli.hook_command import command_of
-from rightful.cli.settings import BACKUP, Settings
 from rightful.errors import StorageError, UsageError
-from rightful.producers.claude_hook.events import EVENTS
+from rightful.integrations.claude_code.hook_entry import command_of
+from rightful.integrations.claude_code.hook_events import EVENTS
+from rightful.integrations.claude_code.settings import BACKUP, Settings
 
 COMMAND = command_of(["/opt/rightful"], "/ledger")
 USED = '{\n  "model": "opus",\n  "hooks": {\n    "Stop": []\n  }\n}\n'
@@ -141,7 +141,7 @@ def test_a_backup_of_somebody_elses_is_never_written_over_and_never_removed(tmp_
 
 DYING = """
 import os, signal, sys
-from rightful.cli.settings import Settings
+from rightful.integrations.claude_code.settings import Settings
 real, left = os.fsync, [int(sys.argv[2])]
 def flush(fd):
     real(fd)

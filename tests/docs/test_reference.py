@@ -18,8 +18,8 @@ from tests.producers.growing import import_once
 from rightful import cli, errors, events, identity, limits, policies, session_errors
 from rightful import ledger as app
 from rightful.encoding import envelope
+from rightful.integrations.claude_code.lesson_cursor import Cursor, Known
 from rightful.integrations.spool.spool_files import Spool
-from rightful.producers.claude_hook.cursor import Cursor, Known
 from rightful.projections.credit.inputs import BINS
 from rightful.projections.credit.settle import counters_of, settle
 from rightful.projections.facts.facts import Facts

@@ -22,7 +22,7 @@ from tests.ledger.facts import exposure
 
 import rightful
 from rightful import limits
-from rightful.cli.settings_text import TIMEOUT_S
+from rightful.integrations.claude_code.settings_text import TIMEOUT_S
 from rightful.integrations.spool.spool_files import Spool
 
 
@@ -206,8 +206,8 @@ def test_a_session_without_a_working_folder_or_a_home_is_recorded(ledger: Path, 
 @pytest.mark.parametrize(
     "where",
     [
-        "rightful.producers.claude_hook.events.events_of",
-        "rightful.producers.claude_hook.lessons.fresh",
+        "rightful.integrations.claude_code.hook_events.events_of",
+        "rightful.integrations.claude_code.hook_lessons.fresh",
         "rightful.log.log.Log.append",
     ],
 )
@@ -297,7 +297,7 @@ Log.append = append
 
 def test_what_a_library_prints_reaches_nobody(ledger: Path) -> None:
     script = """
-from rightful.producers.claude_hook import events as claude_hook
+from rightful.integrations.claude_code import hook_events as claude_hook
 real = claude_hook.events_of
 def noisy(*args):
     os.write(1, b"noise")

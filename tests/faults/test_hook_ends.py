@@ -12,8 +12,8 @@ from tests.hooking import CC, before_tool, call, rows, spooled, surroundings
 
 import rightful
 from rightful import limits
-from rightful.cli.settings_text import TIMEOUT_S
 from rightful.events import ExposureRecorded
+from rightful.integrations.claude_code.settings_text import TIMEOUT_S
 from rightful.integrations.spool.spool_files import Spool
 
 ENDINGS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]

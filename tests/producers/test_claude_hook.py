@@ -8,8 +8,8 @@ from tests.hooking import CC, after_tool, before_tool, given
 
 from rightful import limits
 from rightful.errors import InvalidEventError
+from rightful.integrations.claude_code.hook_events import EVENTS, events_of, input_of, session_id_of
 from rightful.ledger import Ledger
-from rightful.producers.claude_hook.events import EVENTS, events_of, input_of, session_id_of
 
 AT_US = 1_785_579_400_000_000
 

@@ -15,9 +15,9 @@ from rightful import ledger as app
 from rightful import limits
 from rightful.importers.lesson_hook.artifacts import LessonHookReader
 from rightful.importers.sources.text_files import Found
+from rightful.integrations.claude_code.hook_lessons import Places, fresh
+from rightful.integrations.claude_code.lesson_cursor import Cursor, Known, Taken
 from rightful.ledger import Ledger
-from rightful.producers.claude_hook.cursor import Cursor, Known, Taken
-from rightful.producers.claude_hook.lessons import Places, fresh
 
 DAY = "2026-08-01"
 

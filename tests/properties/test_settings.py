@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rightful.cli.hook_command import command_of
-from rightful.cli.settings_text import installed as ours_in
-from rightful.cli.settings_text import stripped, with_entries
-from rightful.producers.claude_hook.events import EVENTS
+from rightful.integrations.claude_code.hook_entry import command_of
+from rightful.integrations.claude_code.hook_events import EVENTS
+from rightful.integrations.claude_code.settings_text import installed as ours_in
+from rightful.integrations.claude_code.settings_text import stripped, with_entries
 
 COMMAND = command_of(["/opt/rightful"], "/home/dév/it's/.rightful")
 ENTRY = {"hooks": [{"type": "command", "command": COMMAND, "timeout": 10}]}

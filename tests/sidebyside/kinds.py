@@ -109,7 +109,7 @@ KINDS = (OURS, *THEIRS)
 
 def ours(ledger: Any, options: Options) -> Any:
     """Return our session on an open ledger."""
-    from rightful.producers.openai_agents import LedgerSession
+    from rightful.integrations.openai_agents import LedgerSession
 
     return LedgerSession(
         SESSION,

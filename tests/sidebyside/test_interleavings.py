@@ -21,7 +21,7 @@ from tests.sidebyside.rule import Read, Rule
 from tests.sidebyside.saying import item, names, summary, told
 
 import rightful
-from rightful.producers.openai_agents import LedgerSession
+from rightful.integrations.openai_agents import LedgerSession
 
 SAYING = ("say", "call", "think", "answer", "read", "clear", "pop", "restart")
 BY_HAND = st.sampled_from([*["begin"] * 3, *["end"] * 3, *SAYING, "say"])

@@ -10,7 +10,7 @@ from tests.transcripts.folding import conversation
 
 import rightful
 from rightful.cli import main
-from rightful.producers.claude_hook.events import events_of
+from rightful.integrations.claude_code.hook_events import events_of
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 VALUE = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"

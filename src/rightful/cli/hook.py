@@ -16,17 +16,18 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from rightful import limits, times
-from rightful.cli import common, hook_scopes, hooked
-from rightful.cli.hook_command import command_of, ledger_of, program, programs_of
-from rightful.cli.settings import Settings
+from rightful.cli import common, hooked
 from rightful.errors import LedgerNotFoundError, StorageError, UsageError
+from rightful.integrations.claude_code import settings_scopes
+from rightful.integrations.claude_code.hook_entry import command_of, ledger_of, program, programs_of
+from rightful.integrations.claude_code.hook_events import EVENTS, PRODUCER
+from rightful.integrations.claude_code.settings import Settings
 from rightful.integrations.spool.spool_files import Spool, at_us_of
-from rightful.producers.claude_hook.events import EVENTS, PRODUCER
 
 if TYPE_CHECKING:
     import argparse
 
-    from rightful.cli.settings_text import Installed
+    from rightful.integrations.claude_code.settings_text import Installed
 
 ACTIONS = ("install", "remove", "status", "run")
 
@@ -51,7 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agent", metavar="AGENT", choices=[hooked.AGENT], help="`claude-code`")
     parser.add_argument(
         "--scope",
-        choices=hook_scopes.SCOPES,
+        choices=settings_scopes.SCOPES,
         default="user",
         metavar="SCOPE",
         help="whose settings: `user`, the default; `project`, or `local`, of the project in the working folder",
@@ -93,12 +94,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _install(args: argparse.Namespace) -> int:
     ledger = _ledger(args)
-    settings = Settings(hook_scopes.asked(args))
+    settings = Settings(settings_scopes.asked(args))
     left_out = _left_out(args, settings)
     events = [event for event in EVENTS if event not in left_out]
     command = command_of(program(), ledger)
     changed = settings.install(events, command)
-    elsewhere = hook_scopes.elsewhere(settings.path)
+    elsewhere = settings_scopes.elsewhere(settings.path)
     if args.json:
         common.print_json(
             {
@@ -129,7 +130,7 @@ def _install(args: argparse.Namespace) -> int:
     return common.DONE
 
 
-def _note_elsewhere(one: hook_scopes.Elsewhere) -> None:
+def _note_elsewhere(one: settings_scopes.Elsewhere) -> None:
     common.note(
         f"{_line(one.settings)} ({one.scope}) has hooks of ours too, which write to {_line(', '.join(one.ledgers))}, "
         f"and Claude Code runs both. To take those out: rightful hook remove {hooked.AGENT} --scope {one.scope}"
@@ -188,7 +189,7 @@ def _agent_version() -> tuple[int, ...]:
 
 
 def _remove(args: argparse.Namespace) -> int:
-    settings = Settings(hook_scopes.asked(args))
+    settings = Settings(settings_scopes.asked(args))
     removed = settings.remove()
     if args.json:
         common.print_json(
@@ -223,7 +224,7 @@ def _ledger(args: argparse.Namespace) -> str:
 
 
 def _status(args: argparse.Namespace) -> int:
-    settings = Settings(hook_scopes.asked(args))
+    settings = Settings(settings_scopes.asked(args))
     installed = settings.installed()
     named = [ledger for one in installed if (ledger := ledger_of(one.command))]
     if not named and (asked := _asked(args)):
@@ -235,7 +236,7 @@ def _status(args: argparse.Namespace) -> int:
         "events": [_event(event, installed) for event in EVENTS],
         "ledgers": [_of_ledger(ledger) for ledger in dict.fromkeys(named)],
         "others": _others(settings),
-        "elsewhere": [one._asdict() for one in hook_scopes.elsewhere(settings.path)],
+        "elsewhere": [one._asdict() for one in settings_scopes.elsewhere(settings.path)],
     }
     if args.json:
         common.print_json(facts)

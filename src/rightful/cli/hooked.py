@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from rightful.errors import InvalidEventError
+    from rightful.integrations.claude_code.lesson_cursor import Cursor, Taken
     from rightful.integrations.spool.spool_files import Spool
     from rightful.log.log import Log
-    from rightful.producers.claude_hook.cursor import Cursor, Taken
     from rightful.storage.recorder import LMDBRecorder
 
 AGENT = "claude-code"
@@ -204,7 +204,7 @@ def _heard(signals: _Signals) -> tuple[bytes, str]:
 
 def _is_whole(heard: bytearray) -> bool:
     from rightful.errors import InvalidEventError
-    from rightful.producers.claude_hook import events as claude_hook
+    from rightful.integrations.claude_code import hook_events as claude_hook
 
     if not heard.rstrip().endswith(b"}"):
         return False
@@ -271,8 +271,8 @@ class _Taking:
 
     def _take(self, path: str, spool: Spool, cut: str) -> None:
         from rightful.errors import InvalidEventError
-        from rightful.producers.claude_hook import events as claude_hook
-        from rightful.producers.claude_hook.cursor import Cursor
+        from rightful.integrations.claude_code import hook_events as claude_hook
+        from rightful.integrations.claude_code.lesson_cursor import Cursor
 
         try:
             value = self._parsed()
@@ -303,7 +303,7 @@ class _Taking:
 
     def _parsed(self) -> dict[str, Any]:
         from rightful.errors import InvalidEventError
-        from rightful.producers.claude_hook import events as claude_hook
+        from rightful.integrations.claude_code import hook_events as claude_hook
 
         if len(self._raw) > limits.HOOK_INPUT_BYTES:
             raise InvalidEventError(f"Expected input of at most {limits.HOOK_INPUT_BYTES} bytes")
@@ -313,7 +313,7 @@ class _Taking:
         self, value: dict[str, Any], raw: str, cursor: Cursor, spool: Spool
     ) -> tuple[list[dict[str, Any]], Taken]:
         """Return what the lesson hook left; a mistake there costs it until the next call, and nothing else."""
-        from rightful.producers.claude_hook import lessons as claude_hook_lessons
+        from rightful.integrations.claude_code import hook_lessons as claude_hook_lessons
 
         try:
             places = claude_hook_lessons.Places.of(os.environ, value.get("cwd"), _working_folder())

@@ -11,7 +11,7 @@ from agents.testing import ScriptedModel, function_call
 from agents.tracing import set_trace_processors
 from tests.producers.openai_agents.apps import add, says, step
 
-from rightful.producers.openai_agents import LedgerSession
+from rightful.integrations.openai_agents import LedgerSession
 
 
 @function_tool(needs_approval=True)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from agents.tracing import TracingProcessor, set_trace_processors, set_tracing_disabled
 
+from rightful.integrations.openai_agents import LedgerSession
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession
 
 
 class Kept(TracingProcessor):

@@ -12,7 +12,7 @@ from agents.usage import Usage
 from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails, ResponseUsage
 
 from rightful.events import CompactionDeferred, HistoryCompacted
-from rightful.producers.openai_agents import LedgerSession
+from rightful.integrations.openai_agents import LedgerSession
 
 SUMMARY = {"type": "compaction", "id": "cmp", "encrypted_content": "secret"}
 

@@ -20,7 +20,7 @@ from agents.tracing import set_trace_processors
 from tests.producers.openai_agents.apps import add, adds, says
 
 from rightful.errors import RightfulError
-from rightful.producers.openai_agents import LedgerSession
+from rightful.integrations.openai_agents import LedgerSession
 
 
 class Mortal(LedgerSession):

@@ -12,8 +12,8 @@ from tests.producers.openai_agents.providers import user
 from rightful.errors import UsageError
 from rightful.events import HistoryForked
 from rightful.field_types import ItemId
+from rightful.integrations.openai_agents import LedgerSession
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession
 
 
 async def shown(session: LedgerSession) -> list[Any]:

@@ -27,8 +27,8 @@ from tests.producers.openai_agents.providers import (
 )
 
 from rightful.events import HistoryAppended
+from rightful.integrations.openai_agents import LedgerSession, sdk_private
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession, borrowed
 
 
 def test_a_run_compacts_from_its_response_when_that_saw_all_that_it_stands_for(ledger: Ledger, hooked: bool) -> None:
@@ -200,7 +200,7 @@ def test_no_history_is_sent_to_a_provider_for_want_of_an_argument(
 ) -> None:
     """Neither a client nor a hook was given: only who asks by hand gets a compaction, by the SDK's own client."""
     provider = Provider()
-    monkeypatch.setattr(borrowed, "default_client", lambda: provider)
+    monkeypatch.setattr(sdk_private, "default_client", lambda: provider)
 
     async def play() -> None:
         session = LedgerSession("chat", ledger)

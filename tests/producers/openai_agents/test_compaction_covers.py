@@ -25,9 +25,9 @@ from tests.producers.openai_agents.providers import (
 )
 
 from rightful.events import HistoryAppended
+from rightful.integrations.openai_agents import LedgerSession
+from rightful.integrations.openai_agents.compaction.model_input import sendable
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession
-from rightful.producers.openai_agents.proof import sendable
 
 
 def test_what_a_filter_hid_from_the_model_is_neither_sent_nor_covered(ledger: Ledger, hooked: bool) -> None:

@@ -20,9 +20,9 @@ from tests.amounts import examples
 from tests.producers.openai_agents.providers import Provider, always, app, calls, compacted, run, says, user
 
 from rightful import ledger as ledgers
+from rightful.integrations.openai_agents import LedgerSession
+from rightful.integrations.openai_agents.compaction.model_input import mark
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession
-from rightful.producers.openai_agents.proof import mark
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,8 @@ from tests.producers.openai_agents.providers import (
 )
 
 from rightful import ledger as ledgers
+from rightful.integrations.openai_agents import LedgerSession
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession
 
 
 def test_an_approval_that_is_asked_for_stays_and_the_rest_is_compacted(ledger: Ledger) -> None:

@@ -9,7 +9,7 @@ from agents import RunContextWrapper
 from agents.usage import Usage
 
 from rightful.events import HistoryAppended
-from rightful.producers.openai_agents import LedgerSession
+from rightful.integrations.openai_agents import LedgerSession
 
 
 def usages(session: LedgerSession, *, read_first: bool) -> list[dict[str, Any] | None]:

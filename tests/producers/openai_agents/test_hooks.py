@@ -17,9 +17,10 @@ from tests.producers.openai_agents.providers import Provider, always, app, calls
 
 from rightful.events import HistoryAppended
 from rightful.field_types import ItemRange
+from rightful.integrations.openai_agents import LedgerSession, sdk_private
+from rightful.integrations.openai_agents.compaction import model_input
+from rightful.integrations.openai_agents.compaction.model_input import prove
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession, borrowed, proof
-from rightful.producers.openai_agents.proof import prove
 
 
 def batches(session: LedgerSession) -> list[HistoryAppended]:
@@ -92,7 +93,7 @@ def test_every_call_goes_on_to_the_hooks_within(ledger: Ledger) -> None:
 def test_hooks_of_a_newer_sdk_are_passed_on_as_well(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(get_origin(RunHooks), "on_news", _noting("on_news"), raising=False)
     monkeypatch.setattr(Every, "on_news", _noting("on_news"), raising=False)
-    monkeypatch.delitem(sys.modules, "rightful.producers.openai_agents.hooks", raising=False)
+    monkeypatch.delitem(sys.modules, "rightful.integrations.openai_agents.run_hooks", raising=False)
     inner = Every()
 
     hooks: Any = LedgerSession("chat", ledger).hooks(inner)
@@ -105,14 +106,14 @@ def test_hooks_of_a_newer_sdk_are_passed_on_as_well(ledger: Ledger, monkeypatch:
 def digested(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What users said in the items that a digest was made of, in order."""
     found: list[str] = []
-    digest = proof._digest
+    digest = model_input._digest
 
     def noting(item: Any) -> str | None:
         if item["role"] == "user":
             found.append(item["content"])
         return digest(item)
 
-    monkeypatch.setattr(proof, "_digest", noting)
+    monkeypatch.setattr(model_input, "_digest", noting)
     return found
 
 
@@ -223,7 +224,7 @@ def test_what_another_hook_takes_out_of_the_input_after_ours_is_not_proven(ledge
 
 def noted(wrapper: Any, value: Any) -> Any:
     wrapper._session_compaction_model_exchange = value
-    return borrowed.exchange_of(borrowed.noted_by(wrapper))
+    return sdk_private.exchange_of(sdk_private.noted_by(wrapper))
 
 
 def test_what_the_sdk_noted_is_read_where_it_looks_as_it_does_today_and_else_not_at_all(
@@ -235,7 +236,7 @@ def test_what_the_sdk_noted_is_read_where_it_looks_as_it_does_today_and_else_not
     items: list[Any] = [{"type": "reasoning", "id": "r", "summary": []}, {**user("a"), "id": "u"}]
     digests = tuple(str(digest_input_item(item)) for item in items)
 
-    assert borrowed.exchange_of(borrowed.noted_by(wrapper)) is None
+    assert sdk_private.exchange_of(sdk_private.noted_by(wrapper)) is None
     assert prove(items, {0, 1}, noted(wrapper, (digests, None))).covered == (0, 1)
     assert noted(wrapper, ((), None)) is None
     assert noted(wrapper, digests) is None
@@ -243,7 +244,7 @@ def test_what_the_sdk_noted_is_read_where_it_looks_as_it_does_today_and_else_not
     assert noted(wrapper, ((1, 2), None)) is None
 
     without = tuple(str(digest_input_item(item, ignore_ids_for_matching=True)) for item in items)
-    ignoring = borrowed.exchange_of((without, None), ignore_ids=True)
+    ignoring = sdk_private.exchange_of((without, None), ignore_ids=True)
     assert ignoring is not None
     assert prove(items, {0, 1}, ignoring).covered == (0, 1)
 
@@ -261,21 +262,21 @@ def test_without_the_sdks_private_functions_usage_and_client_are_found_all_the_s
 ) -> None:
     told = SimpleNamespace(input_tokens=5, output_tokens=None, total_tokens=5)
     expected = Usage(requests=1, input_tokens=5, output_tokens=0, total_tokens=5)
-    assert borrowed.usage_of(told) == expected  # a shape that the SDK's own function refuses
+    assert sdk_private.usage_of(told) == expected  # a shape that the SDK's own function refuses
 
     import agents
     from openai import AsyncOpenAI
 
     default = AsyncOpenAI(api_key="a", base_url="http://localhost:1")
     monkeypatch.setattr("agents.models._openai_shared._default_openai_client", default)
-    assert borrowed.default_client() is default
+    assert sdk_private.default_client() is default
     monkeypatch.delattr("agents.models._openai_shared.get_default_openai_client")
     monkeypatch.delattr("agents.usage._response_usage_to_usage")
     monkeypatch.setenv("OPENAI_API_KEY", "b")
-    found = borrowed.default_client()
+    found = sdk_private.default_client()
     assert found is not default
     assert found.api_key == "b"
-    assert borrowed.usage_of(told) == expected
+    assert sdk_private.usage_of(told) == expected
     assert agents.Usage is Usage
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.faults.interrupting import each_line
 
 import rightful
-from rightful.producers.openai_agents import LedgerSession
+from rightful.integrations.openai_agents import LedgerSession
 
 WAIT_S = 5
 MEMORY = Path("/dev/shm")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rightful import limits
-from rightful.producers.openai_agents import line as lines
-from rightful.producers.openai_agents.line import Line, answered, settled
+from rightful.integrations.openai_agents import call_queue as lines
+from rightful.integrations.openai_agents.call_queue import Line, answered, settled
 
 WAIT_S = 5
 
@@ -228,7 +228,7 @@ def test_where_the_system_gives_no_more_threads_those_that_are_there_do_it(monke
 
 LEFT = """
 import atexit, threading
-from rightful.producers.openai_agents.line import Line
+from rightful.integrations.openai_agents.call_queue import Line
 
 begun, go = threading.Event(), threading.Event()
 Line().put(lambda: (begun.set(), go.wait(60), print(sum(range(5_000_000)))))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.faults.interrupting import each_line
 
-from rightful.producers.openai_agents import line as lines
-from rightful.producers.openai_agents.line import Line
+from rightful.integrations.openai_agents import call_queue as lines
+from rightful.integrations.openai_agents.call_queue import Line
 
 WAIT_S = 10
 ERRORS = [KeyboardInterrupt, TimeoutError]

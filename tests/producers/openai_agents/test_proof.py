@@ -15,10 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rightful.field_types import ItemRange
-from rightful.producers.openai_agents import proof
-from rightful.producers.openai_agents import runs as runs_
-from rightful.producers.openai_agents.proof import Exchange, Mark, mark, matched, prove, ranges, whole
-from rightful.producers.openai_agents.runs import Marks, Runs
+from rightful.integrations.openai_agents import session_runs as runs_
+from rightful.integrations.openai_agents.compaction import model_input
+from rightful.integrations.openai_agents.compaction.model_input import (
+    Exchange,
+    Mark,
+    mark,
+    matched,
+    prove,
+    ranges,
+    whole,
+)
+from rightful.integrations.openai_agents.session_runs import Marks, Runs
 from rightful.projections.histories.history_items import item_of
 from rightful.projections.histories.item_groups import cuts
 
@@ -82,7 +90,7 @@ def test_as_many_items_as_can_be_are_matched_each_with_its_own_place_in_order(on
 @given(letters, letters)
 def test_where_an_exact_matching_is_too_much_the_nearest_is_as_well_proven(one: list[str], other: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proof, "_PAIRS", 0)
+        patch.setattr(model_input, "_PAIRS", 0)
         found = sorted(matched(marks(one), marks(other)).items())
 
     assert all(one[at] == other[place] for at, place in found)

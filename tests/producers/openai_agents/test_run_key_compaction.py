@@ -26,8 +26,8 @@ from tests.producers.openai_agents.providers import (
 
 import rightful
 from rightful.histories import cached_views, service
+from rightful.integrations.openai_agents import LedgerSession
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession
 
 
 def attempt(ledger: Ledger, provider: Provider, key: str | None = "k") -> LedgerSession:

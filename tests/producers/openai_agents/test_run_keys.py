@@ -17,8 +17,8 @@ from tests.producers.openai_agents.apps import add, adds, says
 from tests.producers.openai_agents.providers import user
 
 import rightful
+from rightful.integrations.openai_agents import LedgerSession
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import RunDiffersError
 
 ROOT = Path(__file__).parents[3]

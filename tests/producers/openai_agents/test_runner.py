@@ -13,8 +13,8 @@ from agents.testing import ScriptedModel
 from tests.producers.openai_agents.apps import APPS, add, adds, says, shared, streamed, tools
 
 from rightful.events import HistoryAppended
+from rightful.integrations.openai_agents import LedgerSession
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession
 
 
 def batches(ledger: Ledger, session: str = "openai-agents:chat") -> list[HistoryAppended]:

@@ -13,8 +13,8 @@ from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient
 from agents.testing import ScriptedModel
 from tests.producers.openai_agents.providers import Provider, always, compacted, kinds, says, shown, user
 
+from rightful.integrations.openai_agents import LedgerSession
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession
 
 
 class Dropping(Capability):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rightful.producers.openai_agents import FLOOR, check_version
+from rightful.integrations.openai_agents import FLOOR, check_version
 
 ROOT = Path(__file__).parents[3]
 
@@ -42,7 +42,7 @@ def test_import_with_an_older_sdk_installed_fails_before_the_sdk_is_loaded(tmp_p
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: openai-agents\nVersion: 0.17.0\n")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "try:\n    import rightful.producers.openai_agents\n"
+        "try:\n    import rightful.integrations.openai_agents\n"
         "except ImportError as error:\n    print(error, 'agents' in sys.modules)\n"
     )
 

@@ -21,8 +21,8 @@ import rightful
 from rightful import limits
 from rightful.errors import ForeignStoreError, InvalidEventError, UsageError
 from rightful.events import HistoryAppended
+from rightful.integrations.openai_agents import LedgerSession
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession
 from rightful.session_errors import NotJsonError, SessionClosedError
 
 
@@ -348,7 +348,7 @@ MISSING = """
 import sys
 sys.modules["agents"] = None
 try:
-    import rightful.producers.openai_agents
+    import rightful.integrations.openai_agents
 except ImportError as error:
     print(error)
 """

@@ -19,9 +19,9 @@ from tests.producers.openai_agents.providers import user
 import rightful
 from rightful import limits
 from rightful.errors import OutcomeUnknownError, StorageError
+from rightful.integrations.openai_agents import LedgerSession
+from rightful.integrations.openai_agents.call_queue import Line
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession
-from rightful.producers.openai_agents.line import Line
 from rightful.storage.recorder import LMDBRecorder
 
 WRITES: dict[str, tuple[str, Callable[[LedgerSession], Awaitable[Any]], list[str]]] = {
@@ -275,7 +275,7 @@ def test_a_pop_that_stays_unknown_is_settled_by_calling_it_again(
 
 FORKED = """
 import asyncio, os, sys
-from rightful.producers.openai_agents import LedgerSession
+from rightful.integrations.openai_agents import LedgerSession
 
 def add(text):
     async def play():
@@ -304,7 +304,7 @@ def test_the_child_of_a_fork_has_threads_of_its_own(tmp_path: Path) -> None:
 
 AT_EXIT = """
 import asyncio, atexit, sys
-from rightful.producers.openai_agents import LedgerSession
+from rightful.integrations.openai_agents import LedgerSession
 
 session = LedgerSession("chat", sys.argv[1])
 add = lambda text: asyncio.run(session.add_items([{"role": "user", "content": text}]))
@@ -338,7 +338,7 @@ def test_a_thread_that_could_not_be_had_and_came_all_the_same_works_in_turn(monk
         threads[0].join(0.01)
         done.append("first")
 
-    monkeypatch.setattr("rightful.producers.openai_agents.line._threads.start", start)
+    monkeypatch.setattr("rightful.integrations.openai_agents.call_queue._threads.start", start)
     line.put(first).result(60)
     threads[0].join(60)
 
@@ -347,7 +347,7 @@ def test_a_thread_that_could_not_be_had_and_came_all_the_same_works_in_turn(monk
 
 UNCLOSED = """
 import asyncio, json, sys
-from rightful.producers.openai_agents import LedgerSession
+from rightful.integrations.openai_agents import LedgerSession
 
 for module in (json, asyncio, sys):
     module.kept = LedgerSession("chat", sys.argv[1])
@@ -369,7 +369,7 @@ def test_sessions_that_nobody_closed_end_with_the_interpreter_and_in_silence(tmp
 BUSY_FORK = """
 import asyncio, os, sys, threading
 from rightful.errors import ForkedError
-from rightful.producers.openai_agents import LedgerSession
+from rightful.integrations.openai_agents import LedgerSession
 
 session = LedgerSession("chat", sys.argv[1])
 entered, go = threading.Event(), threading.Event()

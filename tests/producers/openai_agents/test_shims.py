@@ -27,11 +27,11 @@ from tests.producers.openai_agents.providers import (
     user,
 )
 
+from rightful.integrations.openai_agents import LedgerSession, wrapper_compat
 from rightful.ledger import Ledger
-from rightful.producers.openai_agents import LedgerSession, shims
 from rightful.session_errors import StaleTokenError
 
-if shims.snapshot_type(importlib.metadata.version("openai-agents"), sdk) is None:
+if wrapper_compat.snapshot_type(importlib.metadata.version("openai-agents"), sdk) is None:
     pytest.skip("this version of the SDK is offered none of these operations", allow_module_level=True)
 
 FORCED: Any = {"force": True}
@@ -61,7 +61,7 @@ def offered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Whether the wrapper finds the private operations, or goes its own way."""
     if request.param == "none":
         for name in ("_get_compaction_snapshot", "_read_compaction_items", "_atomic_replace_items"):
-            monkeypatch.delattr(shims.Shims, name)
+            monkeypatch.delattr(wrapper_compat.Shims, name)
     return bool(request.param == "shims")
 
 
@@ -316,13 +316,13 @@ def test_a_method_that_was_replaced_on_the_object_is_called(ledger: Ledger, monk
     ],
 )
 def test_only_what_was_tested_is_offered(version: str, module: object, known: bool) -> None:
-    assert (shims.snapshot_type(version, module) is not None) is known
+    assert (wrapper_compat.snapshot_type(version, module) is not None) is known
 
 
 def test_a_snapshot_of_another_shape_is_not_made() -> None:
     changed = dataclasses.make_dataclass("_CompactionSnapshot", ["items", "complete", "replace_suffix", "revision"])
 
-    assert shims.snapshot_type("0.24.0", SimpleNamespace(_CompactionSnapshot=changed)) is None
+    assert wrapper_compat.snapshot_type("0.24.0", SimpleNamespace(_CompactionSnapshot=changed)) is None
 
 
 @pytest.mark.parametrize("by_hand", [False, True])

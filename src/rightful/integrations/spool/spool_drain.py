@@ -190,7 +190,7 @@ def _of_input(path: str) -> list[Wire] | None:
     Raises:
         OSError: It is gone, or cannot be read now.
     """
-    from rightful.producers.claude_hook import events as claude_hook
+    from rightful.integrations.claude_code import hook_events as claude_hook
 
     if os.lstat(path).st_size > limits.SPOOL_LINE_BYTES:
         return None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rightful import Ledger
-from rightful.producers.openai_agents import LedgerSession
+from rightful.integrations.openai_agents import LedgerSession
 from rightful.session_errors import SessionClosedError
 
 

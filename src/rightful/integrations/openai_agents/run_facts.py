@@ -12,7 +12,7 @@ from rightful.importers.shared.foreign_fields import is_utf8
 if TYPE_CHECKING:
     from agents import RunContextWrapper
 
-    from rightful.producers.openai_agents.runs import Run
+    from rightful.integrations.openai_agents.session_runs import Run
 
 _NOT_THE_AGENT = ("user", "system", "developer")
 _COUNTS = ("requests", "input_tokens", "output_tokens", "total_tokens")

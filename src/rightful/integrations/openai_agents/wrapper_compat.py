@@ -20,8 +20,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from rightful.errors import UsageError
-from rightful.producers.openai_agents.items import as_json, count_of
-from rightful.producers.openai_agents.line import Line, answered, settled
+from rightful.integrations.openai_agents.call_queue import Line, answered, settled
+from rightful.integrations.openai_agents.json_items import as_json, count_of
 from rightful.session_errors import StaleTokenError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rightful import Ledger
     from rightful.field_types import ItemId
     from rightful.histories.history_model import History
-    from rightful.producers.openai_agents.runs import Runs
+    from rightful.integrations.openai_agents.session_runs import Runs
     from rightful.tokens import Token
 
 Prune = Callable[[Any], bool]
@@ -172,7 +172,7 @@ def _is_own(session: object, called: frozenset[str]) -> bool:
     A subclass that changes one of them, or an object of which a method that would be called was replaced, must not be
     passed by: it may keep an index, or transform what it stores.
     """
-    from rightful.producers.openai_agents.session import LedgerSession
+    from rightful.integrations.openai_agents.ledger_session import LedgerSession
 
     own = all(getattr(type(session), name) is getattr(LedgerSession, name) for name in _READS | _WRITES)
     return own and not vars(session).keys() & called

@@ -10,12 +10,12 @@ from rightful import limits, times
 from rightful.errors import OutcomeUnknownError
 from rightful.events import CompactionDeferred, HistoryAppended
 from rightful.identity import composite_key
+from rightful.integrations.openai_agents.compaction import provider
 from rightful.log.log import now_us
-from rightful.producers.openai_agents import provider
 
 if TYPE_CHECKING:
     from rightful import Ledger
-    from rightful.producers.openai_agents.planning import Asked
+    from rightful.integrations.openai_agents.compaction.compaction_plan import Asked
 
 PRODUCER = "openai-agents"
 """Who says that a compaction is owed."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from agents.usage import Usage
 
-from rightful.producers.openai_agents.proof import Exchange, Mark, Marker, mark_by
+from rightful.integrations.openai_agents.compaction.model_input import Exchange, Mark, Marker, mark_by
 
 _EXCHANGE = "_session_compaction_model_exchange"
 _COMPLETED = "_session_compaction_completed"

@@ -1,6 +1,6 @@
 """A session for the OpenAI Agents SDK that deletes nothing (`openai-agents`, the extra of that name).
 
-    from rightful.producers.openai_agents import LedgerSession
+    from rightful.integrations.openai_agents import LedgerSession
 
     session = LedgerSession("chat-1", "agents.rightful")
     result = await Runner.run(agent, "Hello", session=session)
@@ -40,7 +40,7 @@ with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # then the i
     check_version(importlib.metadata.version("openai-agents"))
 
 try:
-    from rightful.producers.openai_agents.session import LedgerSession
+    from rightful.integrations.openai_agents.ledger_session import LedgerSession
 except ImportError as error:
     if str(error.name).partition(".")[0] != "agents":
         raise

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agents import RunContextWrapper
 
     from rightful.field_types import ItemId
-    from rightful.producers.openai_agents.proof import Exchange, Mark, Marker
+    from rightful.integrations.openai_agents.compaction.model_input import Exchange, Mark, Marker
     from rightful.tokens import Token
 
 _MARKS = 50_000

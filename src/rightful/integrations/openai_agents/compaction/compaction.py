@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from rightful.errors import StorageError, UsageError
-from rightful.producers.openai_agents import borrowed, facts, owing, provider
-from rightful.producers.openai_agents.items import count_of
-from rightful.producers.openai_agents.line import answered, settled
-from rightful.producers.openai_agents.planning import (
+from rightful.integrations.openai_agents import run_facts, sdk_private
+from rightful.integrations.openai_agents.call_queue import answered, settled
+from rightful.integrations.openai_agents.compaction import deferred, provider
+from rightful.integrations.openai_agents.compaction.compaction_plan import (
     Asked,
     Hook,
     Look,
@@ -30,7 +30,8 @@ from rightful.producers.openai_agents.planning import (
     plan_of,
     seen_by,
 )
-from rightful.producers.openai_agents.proof import Exchange, Proof, prove, ranges, sendable, whole
+from rightful.integrations.openai_agents.compaction.model_input import Exchange, Proof, prove, ranges, sendable, whole
+from rightful.integrations.openai_agents.json_items import count_of
 from rightful.session_errors import CompactionRefusedError, StaleTokenError
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
 
     from rightful import Ledger
     from rightful.histories.history_model import History
-    from rightful.producers.openai_agents.line import Line
-    from rightful.producers.openai_agents.proof import Mark
-    from rightful.producers.openai_agents.runs import Run, Runs
+    from rightful.integrations.openai_agents.call_queue import Line
+    from rightful.integrations.openai_agents.compaction.model_input import Mark
+    from rightful.integrations.openai_agents.session_runs import Run, Runs
     from rightful.tokens import Batch
 
 _OUTDATES = ("history.compacted", "history.popped", "history.cleared", "history.forked", "event.withdrawn")
@@ -74,7 +75,7 @@ class Compacting:
         Args:
             inner: Hooks of your own; every call goes on to them.
         """
-        from rightful.producers.openai_agents.hooks import RecordingHooks
+        from rightful.integrations.openai_agents.run_hooks import RecordingHooks
 
         return RecordingHooks(self._runs, inner)
 
@@ -141,7 +142,7 @@ class Compacting:
 
     def _asked(self, args: OpenAIResponsesCompactionArgs | None) -> Asked:
         said: dict[str, Any] = {**(args or {})}
-        response_id, store = facts.word(said.get("response_id")), said.get("store")
+        response_id, store = run_facts.word(said.get("response_id")), said.get("store")
         if response_id is not None and store is False:
             self._unstored = response_id
         elif store and response_id == self._unstored:
@@ -211,10 +212,10 @@ class Compacting:
         """Return the last request of a run that was answered: as hooks tell it, else as the SDK noted it."""
         if run.exchange is not None or wrapper is None:
             return run.exchange
-        noted = borrowed.noted_by(wrapper)
+        noted = sdk_private.noted_by(wrapper)
         if run.noted[0] is not noted:
             ignore_ids = bool(getattr(self, "_ignore_ids_for_matching", False))
-            run.noted = (noted, borrowed.exchange_of(noted, ignore_ids=ignore_ids))
+            run.noted = (noted, sdk_private.exchange_of(noted, ignore_ids=ignore_ids))
         return run.noted[1]
 
     def _prove(self, look: Look, run: Run, exchange: Exchange, coming: Sequence[Mark | None] = ()) -> Proof:
@@ -292,15 +293,15 @@ class Compacting:
         except StorageError:
             raise  # nothing can be owed where nothing can be written
         except Exception as error:
-            await self._owe(run, asked, f"{owing.FAILED}: {type(error).__name__}")
+            await self._owe(run, asked, f"{deferred.FAILED}: {type(error).__name__}")
             if not isinstance(error, UsageError):
                 raise
             _log.warning("the compaction of %s was not written: %s", self._name, error)  # an output came meanwhile
         else:
             if items:
-                borrowed.tell_completed(wrapper)
+                sdk_private.tell_completed(wrapper)
             else:
-                await self._owe(run, asked, f"{owing.FAILED}: its answer was empty")
+                await self._owe(run, asked, f"{deferred.FAILED}: its answer was empty")
                 self._warn_once("the provider's compaction was empty, so nothing was written")
 
     def _counted(self, answer: Any, run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, int] | None:  # noqa: ANN401 - the provider's own class
@@ -308,17 +309,17 @@ class Compacting:
         told = getattr(answer, "usage", None)
         if told is None:
             return None
-        used = borrowed.usage_of(told)
+        used = sdk_private.usage_of(told)
         if wrapper is not None:
             wrapper.usage.add(used)
-            facts.usage_since(run, wrapper)
-        return facts.told(used)
+            run_facts.usage_since(run, wrapper)
+        return run_facts.told(used)
 
     def _client_for(self, wrapper: RunContextWrapper[Any] | None) -> Any:  # noqa: ANN401 - `openai.AsyncOpenAI`
         """Return the client; None if none was given and none can be made: a run does not end for that."""
         if self._client is None and self._default_client is None:
             try:
-                self._default_client = borrowed.default_client()
+                self._default_client = sdk_private.default_client()
             except Exception as error:
                 if wrapper is None:
                     raise
@@ -355,13 +356,13 @@ class Compacting:
     # -- what is owed ----------------------------------------------------------------------
 
     async def _owe(self, run: Run, asked: Asked, reason: str) -> None:
-        await settled(self._line.put(lambda: owing.owe(self._ledger, self._name, asked, run.calls.run, reason)))
+        await settled(self._line.put(lambda: deferred.owe(self._ledger, self._name, asked, run.calls.run, reason)))
 
     async def _rests(self, look: Look, asked: Asked) -> bool:
         """Return whether what is owed has failed too often to be tried with this call."""
         if asked.force or look.view.owed is None:
             return False
-        rests = await answered(self._line.put(lambda: owing.rests(self._ledger, self._name)))
+        rests = await answered(self._line.put(lambda: deferred.rests(self._ledger, self._name)))
         if rests:
             self._warn_once("the provider has failed it more than once; it is asked again after ten more items")
         return rests

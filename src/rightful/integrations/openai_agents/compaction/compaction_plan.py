@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rightful.errors import UsageError
 from rightful.events import HistoryAppended
-from rightful.producers.openai_agents import provider
-from rightful.producers.openai_agents.proof import Proof, sendable, without_id
+from rightful.integrations.openai_agents.compaction import provider
+from rightful.integrations.openai_agents.compaction.model_input import Proof, sendable, without_id
 from rightful.session_errors import CompactionRefusedError
 
 if TYPE_CHECKING:

@@ -15,13 +15,19 @@ from msgspec import structs
 from rightful import limits
 from rightful.errors import UsageError
 from rightful.identity import is_session
-from rightful.producers.openai_agents import branches, facts
-from rightful.producers.openai_agents.compacting import Compacting
-from rightful.producers.openai_agents.items import as_json, count_of, settings_of
-from rightful.producers.openai_agents.line import Line, answered, settled
-from rightful.producers.openai_agents.planning import Hook, Mode, checked_hook, checked_mode, checked_model
-from rightful.producers.openai_agents.runs import Calls, Run, Runs
-from rightful.producers.openai_agents.shims import Shims
+from rightful.integrations.openai_agents import fork_points, run_facts
+from rightful.integrations.openai_agents.call_queue import Line, answered, settled
+from rightful.integrations.openai_agents.compaction.compaction import Compacting
+from rightful.integrations.openai_agents.compaction.compaction_plan import (
+    Hook,
+    Mode,
+    checked_hook,
+    checked_mode,
+    checked_model,
+)
+from rightful.integrations.openai_agents.json_items import as_json, count_of, settings_of
+from rightful.integrations.openai_agents.session_runs import Calls, Run, Runs
+from rightful.integrations.openai_agents.wrapper_compat import Shims
 from rightful.session_errors import RunDiffersError, SessionClosedError
 from rightful.tokens import Batch
 
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
     from rightful import Ledger, Recorded
     from rightful.field_types import ItemId
     from rightful.histories.history_model import FullHistory, History
-    from rightful.producers.openai_agents.proof import Exchange
+    from rightful.integrations.openai_agents.compaction.model_input import Exchange
 
 _SHOWN = 64  # characters of what was given that an error repeats
 
@@ -126,7 +132,7 @@ class LedgerSession(Shims, Compacting):
         """
         self._check_open()
         run = self._runs.of(wrapper)
-        facts.usage_since(run, wrapper)
+        run_facts.usage_since(run, wrapper)
         shown = count_of(limit, self.session_settings)
         ready = self._line.now(lambda: self._read_ready(run, shown))
         return await answered(self._line.put(lambda: self._read(run, shown))) if ready is None else ready
@@ -150,7 +156,7 @@ class LedgerSession(Shims, Compacting):
         if not put:
             return
         run = self._runs.of(wrapper)
-        batch = Batch(agent=facts.speaker(put), usage=facts.usage_since(run, wrapper))
+        batch = Batch(agent=run_facts.speaker(put), usage=run_facts.usage_since(run, wrapper))
         exchange = self._exchange(run, wrapper) if self._automatic() else run.exchange
         await settled(self._line.put(lambda: self._append(run, put, batch, exchange)))
 
@@ -252,11 +258,11 @@ class LedgerSession(Shims, Compacting):
     def _fork(self, run: Run, at: int | ItemId | None, session_id: str | None) -> LedgerSession:
         calls = run.calls
         self._check_same(calls, "fork")
-        into = branches.own_id(self.session_id, self.run_key, calls.next) if session_id is None else session_id
+        into = fork_points.own_id(self.session_id, self.run_key, calls.next) if session_id is None else session_id
         name = name_of(into)
-        of, through = branches.begins(self._ledger, self._name, at)
+        of, through = fork_points.begins(self._ledger, self._name, at)
         branch = self._like(into)  # first: a class that cannot be made like this one leaves no branch behind
-        if not (calls.given and branches.stands(self._ledger, name, of, None if at is None else through)):
+        if not (calls.given and fork_points.stands(self._ledger, name, of, None if at is None else through)):
             try:
                 self._ledger.fork(of, name, at=through)
             except BaseException:
@@ -319,16 +325,16 @@ def name_of(session_id: object) -> str:
     Raises:
         UsageError: It can name no session.
     """
-    if not isinstance(session_id, str) or not is_session(name := f"{branches.NAMESPACE}:{str.__str__(session_id)}"):
+    if not isinstance(session_id, str) or not is_session(name := f"{fork_points.NAMESPACE}:{str.__str__(session_id)}"):
         raise UsageError(
-            f"{_shown(session_id)} can be no session id: it is a text of 1 to {branches.ID_BYTES:,} bytes without "
+            f"{_shown(session_id)} can be no session id: it is a text of 1 to {fork_points.ID_BYTES:,} bytes without "
             "control characters or lone surrogates, and not 'unknown'; nothing was done. Give an id of that kind."
         )
     return name
 
 
 def _key(run_key: object) -> str | None:
-    key = facts.word(run_key)
+    key = run_facts.word(run_key)
     if key is None and run_key is not None:
         raise UsageError(
             f"{_shown(run_key)} can be no run key: it is a text of 1 to {limits.WORD_CHARS:,} characters without lone "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rightful.producers.openai_agents.proof import without_id
+from rightful.integrations.openai_agents.compaction.model_input import without_id
 
 THRESHOLD = 10
 """How many items make a compaction due, if nobody says otherwise: answers, calls and outputs; the SDK's number."""

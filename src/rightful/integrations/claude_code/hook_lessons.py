@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from rightful import limits
 from rightful.identity import SANITISERS
-from rightful.producers.claude_hook.cursor import Known
-from rightful.producers.claude_hook.events import AGENT
+from rightful.integrations.claude_code.hook_events import AGENT
+from rightful.integrations.claude_code.lesson_cursor import Known
 
 if TYPE_CHECKING:
     from rightful.importers.lesson_hook.artifacts import LessonHookReader
     from rightful.importers.sources.text_files import OpenFile
-    from rightful.producers.claude_hook.cursor import Taken
-    from rightful.producers.claude_hook.events import Wire
+    from rightful.integrations.claude_code.hook_events import Wire
+    from rightful.integrations.claude_code.lesson_cursor import Taken
 
 _PLAIN = re.compile(rb"[A-Za-z0-9._-]+\Z")  # stands in JSON as it is, whoever wrote it
 _NAME_BYTES = 255

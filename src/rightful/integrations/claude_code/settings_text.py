@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from rightful.cli import json_text
-from rightful.cli.hook_command import calls_us, words_of
 from rightful.errors import UsageError
+from rightful.integrations.claude_code import json_text
+from rightful.integrations.claude_code.hook_entry import calls_us, words_of
 
 TIMEOUT_S = 10
 """What a hook's call may take before Claude Code ends it; seconds. It ends itself after `limits.HOOK_TOTAL_S`."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from agents import RunHooks
 
-from rightful.producers.openai_agents import facts
-from rightful.producers.openai_agents.proof import Exchange, mark
+from rightful.integrations.openai_agents import run_facts
+from rightful.integrations.openai_agents.compaction.model_input import Exchange, mark
 
 if TYPE_CHECKING:
     from agents import Agent, ModelResponse, RunContextWrapper
     from agents.items import TResponseInputItem
 
-    from rightful.producers.openai_agents.runs import Runs
+    from rightful.integrations.openai_agents.session_runs import Runs
 
 
 class RecordingHooks(RunHooks[Any]):
@@ -52,7 +52,7 @@ class RecordingHooks(RunHooks[Any]):
         if asked is not None:
             run.exchange = Exchange(
                 seen=tuple(mark(item) for item in [*asked, *response.to_input_items()]),
-                response_id=facts.word(response.response_id),
+                response_id=run_facts.word(response.response_id),
                 agent=str.__str__(agent.name),
             )
         if self.inner is not None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from rightful.cli.hook_command import ledger_of
-from rightful.cli.settings import Settings
 from rightful.errors import UsageError
+from rightful.integrations.claude_code.hook_entry import ledger_of
+from rightful.integrations.claude_code.settings import Settings
 
 if TYPE_CHECKING:
     import argparse

@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterable
 from contextlib import ExitStack
 
-from rightful.cli import settings_file, settings_text
-from rightful.cli.settings_text import BOM, Installed, renewed, stripped, with_entries
 from rightful.errors import StorageError, UsageError
-from rightful.producers.claude_hook.events import EVENTS
+from rightful.integrations.claude_code import settings_file, settings_text
+from rightful.integrations.claude_code.hook_events import EVENTS
+from rightful.integrations.claude_code.settings_text import BOM, Installed, renewed, stripped, with_entries
 
 BACKUP = ".before-rightful"
 """What the name of the backup ends with; a number is behind it where there is one already."""

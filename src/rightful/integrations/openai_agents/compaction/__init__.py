@@ -1,0 +1,1 @@
+"""Compaction of a session of the Agents SDK."""
