@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
-from rightful.producers import demo_history, demo_workspace
+from rightful.demo import demo_history, demo_workspace
 
 
 def test_the_demo_shows_the_newest_file_rule_going_wrong(run: Run, here: Path) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from rightful.producers.demo_workspace import Workspace
+    from rightful.demo.demo_workspace import Workspace
 
 _BEFORE = """\
 Ten agent sessions worked side by side in {folder}. A lesson hook noted which lessons each was shown, \
@@ -70,7 +70,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the workspace, run the commands, and say what they show."""
     from rightful import ledger as app
-    from rightful.producers import demo_workspace
+    from rightful.demo import demo_workspace
 
     if args.ledger is not None:
         raise UsageError("the demo makes a ledger of its own in its folder; nothing was done. Leave out --ledger.")
@@ -180,7 +180,7 @@ def _read(transcripts: list[str]) -> list[Step]:
 
 def _compact(database: str) -> list[Step]:
     """A history of another session: compacted, while somebody appends to it."""
-    from rightful.producers.demo_history import SESSION
+    from rightful.demo.demo_history import SESSION
 
     return [
         Step(
@@ -207,7 +207,7 @@ def _compacted(ledger: Path) -> None:
     """Let one run compact what it has read, and another append before it is done."""
     from rightful import ledger as app
     from rightful import times
-    from rightful.producers import demo_history, demo_workspace
+    from rightful.demo import demo_history, demo_workspace
 
     now_us = times.us_of(demo_workspace.START) + 3_600_000_000
     with app.open(ledger, clock=lambda: now_us) as opened:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rightful.producers import demo_history, demo_transcripts
+from rightful.demo import demo_history, demo_transcripts
 
 START = datetime(2026, 8, 1, 10, 0, tzinfo=UTC)
 """When the first session began."""

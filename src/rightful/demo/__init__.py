@@ -1,0 +1,1 @@
+"""The demo's workspace: a small one in the real formats."""

@@ -1,1 +1,0 @@
-"""Producers: each reads one tool's files, or is called by hooks and runners, and writes facts."""
