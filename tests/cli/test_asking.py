@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import rightful
-from rightful.cli.asking import session_named
+from rightful.cli.support.options import session_named
 from rightful.errors import UsageError
 
 

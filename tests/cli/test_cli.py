@@ -24,7 +24,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(*_: Any) -> int:
         raise error
 
-    monkeypatch.setattr("rightful.cli.status.run", fail)
+    monkeypatch.setattr("rightful.cli.commands.status.run", fail)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_calling_one_command_loads_no_other(here: Path) -> None:
     )
 
     commands = {name for name in done.stderr.split() if name in cli.COMMANDS.values()}
-    assert commands == {"rightful.cli.init"}
+    assert commands == {"rightful.cli.commands.init"}
 
 
 def test_the_package_can_be_run_as_a_module(here: Path) -> None:

@@ -14,7 +14,7 @@ from tests.hooking import CC, after_tool, before_tool, given, rows, spooled, sur
 
 import rightful
 from rightful import cli
-from rightful.cli import hooked
+from rightful.cli.commands import hook_call
 from rightful.errors import UsageError
 from rightful.integrations.spool.spool_files import Spool
 
@@ -141,10 +141,10 @@ def test_an_event_that_does_not_fit_its_type_is_set_aside(
 
 
 def test_words_that_install_does_not_write_go_the_common_way() -> None:
-    assert hooked.call_of(["claude-code", "--ledger", "/l", "--verbose"]) == hooked.Call("/l", verbose=True)
-    assert hooked.call_of(["claude-code", "--json"]) is None
-    assert hooked.call_of(["codex"]) is None
-    assert hooked.call_of([]) is None
+    assert hook_call.call_of(["claude-code", "--ledger", "/l", "--verbose"]) == hook_call.Call("/l", verbose=True)
+    assert hook_call.call_of(["claude-code", "--json"]) is None
+    assert hook_call.call_of(["codex"]) is None
+    assert hook_call.call_of([]) is None
 
 
 WORDS = [

@@ -16,7 +16,7 @@ import pytest
 from tests.cli.conftest import Run
 
 from rightful import ledger as app
-from rightful.cli import import_
+from rightful.cli.commands import import_
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "imports"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rightful.cli.import_progress import Quiet, Sizes, progress, sizes_of
+from rightful.cli.support.import_progress import Quiet, Sizes, progress, sizes_of
 
 
 def test_bytes_add_up_over_all_files_whether_they_are_read_or_passed_over() -> None:

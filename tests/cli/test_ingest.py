@@ -294,7 +294,7 @@ def test_a_full_disk_is_said_even_to_one_who_reads_no_answers(
     def broken(*_: Any, **__: Any) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("rightful.cli.ingest.print", broken, raising=False)
+    monkeypatch.setattr("rightful.cli.commands.ingest.print", broken, raising=False)
 
     done = run("ingest", write("{}", grade("1"), grade("2")), *how)
 

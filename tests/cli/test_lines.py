@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from rightful import limits
-from rightful.cli.lines import Line, batches
+from rightful.cli.support.input_lines import Line, batches
 
 
 def lines_of(data: bytes) -> list[Line]:
@@ -35,7 +35,7 @@ def test_lines_are_numbered_blank_ones_included(data: bytes, lines: list[Line]) 
 
 
 def test_a_line_may_span_many_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rightful.cli.lines._CHUNK_BYTES", 3)
+    monkeypatch.setattr("rightful.cli.support.input_lines._CHUNK_BYTES", 3)
 
     assert lines_of(b"abcdefgh\nij\n\nk") == [Line(1, b"abcdefgh"), Line(2, b"ij"), Line(4, b"k")]
 
@@ -47,7 +47,7 @@ def test_a_line_is_as_long_as_the_limit_says_and_not_a_byte_longer(
     """A longer one is passed over to its end without being held, and what follows is read."""
     assert limits.EVENT_BYTES == 16 * 1024 * 1024
     monkeypatch.setattr(limits, "EVENT_BYTES", 10)
-    monkeypatch.setattr("rightful.cli.lines._CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr("rightful.cli.support.input_lines._CHUNK_BYTES", chunk_bytes)
 
     assert lines_of(b"0123456789\n0123456789x\nabc\n" + b"x" * 50) == [
         Line(1, b"0123456789"),

@@ -16,7 +16,7 @@ import pytest
 from tests.cli.conftest import Run
 
 import rightful
-from rightful.cli.policy import DECAYS, MEANINGS
+from rightful.cli.commands.policy import DECAYS, MEANINGS
 from rightful.policies import PRESETS, ArmDecay, EventDecay, Policy, SessionDecay, TimeDecay, policy_of
 
 HASH = PRESETS["gptme"].hash

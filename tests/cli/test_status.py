@@ -15,7 +15,7 @@ from tests.strategies import Wire
 
 import rightful
 from rightful import limits
-from rightful.cli import tables
+from rightful.cli.output import tables
 from rightful.integrations.spool.spool_files import Spool
 
 START_US = 1_785_500_000_000_000

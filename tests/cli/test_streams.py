@@ -103,7 +103,14 @@ def python(script: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "module",
-    ["rightful.cli.common", "argparse", "rightful.cli.parsing", "rightful.cli.status", "rightful.ledger", "rich.table"],
+    [
+        "rightful.cli.output.terminal",
+        "argparse",
+        "rightful.cli.support.parsing",
+        "rightful.cli.commands.status",
+        "rightful.ledger",
+        "rich.table",
+    ],
 )
 def test_ctrl_c_while_modules_load_is_said_and_a_second_one_changes_nothing(ledger: Path, module: str) -> None:
     done = python(LOADING.format(module=module))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rightful.cli import tables
+from rightful.cli.output import tables
 
 
 def test_a_table_has_its_headings_units_and_rows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,7 @@ builtins.__import__ = importing
 """
 
 BEFORE_READING = """
-from rightful.cli import hooked
+from rightful.cli.commands import hook_call as hooked
 real = hooked._be_silent
 def silent(**more):
     os.kill(os.getpid(), {number})
@@ -114,7 +114,7 @@ os.fsync = lambda fd: time.sleep(1_000)
 
 
 HEARD_LATE = """
-from rightful.cli import hooked
+from rightful.cli.commands import hook_call as hooked
 reading, writing = os.pipe()
 os.dup2(reading, 0)
 data = {data!r}

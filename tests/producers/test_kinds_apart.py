@@ -11,7 +11,7 @@ import pytest
 from tests.producers.reading_lines import SAMPLES
 from tests.producers.test_outside_inputs import OUTSIDE
 
-from rightful.cli.import_ import AUTO, KINDS, kinds
+from rightful.cli.commands.import_ import AUTO, KINDS, kinds
 from rightful.importers.claude_code.claude_transcript import ClaudeCode
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
 from rightful.importers.engine.file_report import FileReport

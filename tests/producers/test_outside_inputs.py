@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from tests.producers.conftest import KINDS, Importer
 
-from rightful.cli.told import is_visible
+from rightful.cli.show.show_transcript import is_visible
 from rightful.events import SessionStarted
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
 from rightful.importers.engine.loop import import_paths

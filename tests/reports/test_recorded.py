@@ -14,7 +14,7 @@ from tests.projections.telling import exposed, graded, log_of, opened, published
 from tests.projections.telling import projected as of_log
 from tests.reports.recording import TWO, S, ask, best, state
 
-from rightful.cli.recorded import verdict
+from rightful.cli.support.audit_recorded import verdict
 from rightful.errors import UsageError
 from rightful.importers.bandits.updater_calls import BanditCalls
 from rightful.log.log import Log

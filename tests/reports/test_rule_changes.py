@@ -13,7 +13,7 @@ from tests.reports.recording import TWO, S, ask, state
 from tests.strategies import Wire
 
 from rightful import limits
-from rightful.cli.recorded import verdict
+from rightful.cli.support.audit_recorded import verdict
 from rightful.policies import PRESETS
 from rightful.reports.audits.recorded_rule import Verdict, as_dict, compared
 

@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 COMMANDS: dict[str, str] = {
-    "init": "rightful.cli.init",
-    "ingest": "rightful.cli.ingest",
-    "import": "rightful.cli.import_",
-    "credit": "rightful.cli.credit",
-    "hook": "rightful.cli.hook",
-    "run": "rightful.cli.run",
-    "handoff": "rightful.cli.handoff",
-    "posteriors": "rightful.cli.posteriors",
-    "explain": "rightful.cli.explain",
-    "audit": "rightful.cli.audit",
-    "policy": "rightful.cli.policy",
-    "backfill": "rightful.cli.backfill",
-    "transcript": "rightful.cli.transcript",
-    "history": "rightful.cli.history",
-    "locate": "rightful.cli.locate",
-    "status": "rightful.cli.status",
-    "demo": "rightful.cli.demo",
+    "init": "rightful.cli.commands.init",
+    "ingest": "rightful.cli.commands.ingest",
+    "import": "rightful.cli.commands.import_",
+    "credit": "rightful.cli.commands.credit",
+    "hook": "rightful.cli.commands.hook",
+    "run": "rightful.cli.commands.run",
+    "handoff": "rightful.cli.commands.handoff",
+    "posteriors": "rightful.cli.commands.posteriors_",
+    "explain": "rightful.cli.commands.explain",
+    "audit": "rightful.cli.commands.audit",
+    "policy": "rightful.cli.commands.policy",
+    "backfill": "rightful.cli.commands.backfill",
+    "transcript": "rightful.cli.commands.transcript",
+    "history": "rightful.cli.commands.history",
+    "locate": "rightful.cli.commands.locate",
+    "status": "rightful.cli.commands.status",
+    "demo": "rightful.cli.commands.demo",
 }
 """The module of each command."""
 
@@ -61,7 +61,7 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     Args:
         command: Prepare this command alone; one that ingests loads no other. None: all.
     """
-    from rightful.cli import parsing
+    from rightful.cli.support import parsing
 
     return parsing.parser(command)
 
@@ -129,11 +129,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(words: Sequence[str], *, alone: bool) -> int:
-    from rightful.cli import common
+    from rightful.cli.output import terminal
 
-    common.occupy_streams()
+    terminal.occupy_streams()
     if alone:
-        common.buffer_stdout()
+        terminal.buffer_stdout()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a narrow locale must not lose an answer
@@ -149,9 +149,9 @@ def _interrupted(*, alone: bool) -> int:
     if alone:
         _ignore_interrupts()
     eval("0")  # noqa: S307 - CPython forgets that one stopped an `exec` of text (namedtuple's), and so would end by it
-    from rightful.cli import common
+    from rightful.cli.output import terminal
 
-    common.complain("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")
+    terminal.complain("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")
     return INTERRUPTED
 
 
@@ -172,10 +172,10 @@ def _hooked(words: Sequence[str], *, alone: bool) -> int | None:
 
     numbers = [getattr(signal, name) for name in _ENDED_BY]
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers if alone}
-    from rightful.cli import hooked
+    from rightful.cli.commands import hook_call
 
-    if (call := hooked.call_of(words)) is not None:
-        return hooked.answer(call, alone=alone)
+    if (call := hook_call.call_of(words)) is not None:
+        return hook_call.answer(call, alone=alone)
     for number, handler in before.items():
         signal.signal(number, handler)
     return None
@@ -194,38 +194,38 @@ def _run(words: Sequence[str]) -> int:
 
 def _guarded(work: Callable[[], int], *, alone: bool) -> int:
     """Do the work and give all of its answer; return the exit code of what goes wrong, having said it."""
-    from rightful.cli import common
+    from rightful.cli.output import terminal
     from rightful.errors import RightfulError
 
     try:
         code = work()
-        common.put("", flush=True)
+        terminal.put("", flush=True)
     except RightfulError as error:
-        common.complain(str(error))
+        terminal.complain(str(error))
         return error.exit_code
     except BrokenPipeError:
-        common.abandon(sys.stdout)
+        terminal.abandon(sys.stdout)
         return PIPE_CLOSED
     except KeyboardInterrupt:
         return _interrupted(alone=alone)
     except MemoryError:
-        common.complain("memory ran out; what was acknowledged is written. Ask for less, or raise the limit.")
-        return common.STORAGE
+        terminal.complain("memory ran out; what was acknowledged is written. Ask for less, or raise the limit.")
+        return terminal.STORAGE
     except OSError as error:
-        common.complain(
+        terminal.complain(
             f"{error.filename or 'the system'}: {error.strerror or error}. Mend it and run the command again."
         )
-        return common.STORAGE
+        return terminal.STORAGE
     return code
 
 
 def _version() -> int:
     from importlib.metadata import PackageNotFoundError, version
 
-    from rightful.cli import common
+    from rightful.cli.output import terminal
 
     try:
-        common.say(f"rightful {version('rightful')}")
+        terminal.say(f"rightful {version('rightful')}")
     except PackageNotFoundError:
-        common.say("rightful, run from its source and not installed")
+        terminal.say("rightful, run from its source and not installed")
     return 0

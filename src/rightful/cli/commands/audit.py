@@ -1,0 +1,278 @@
+"""Show what another attribution rule does with the credit.
+
+Compares a policy with a reference on the same log: the first line says in words how many grades
+went to another session's lessons. Nothing is changed.
+
+With --recorded, every rule is held against a bandit's state file instead: the first line says
+which one wrote it, which change from one rule to another explains it, or which rule is the nearest and
+what the log lacks. The exit code is 1 when none fits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import structs
+
+from rightful import times
+from rightful.cli.output import decay_notice, terminal
+from rightful.cli.support import audit_recorded, options, what_if
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.cli.support.options import Named
+    from rightful.reports.audits.rule_audit import Audit
+
+_BALANCES = "balances"
+_BALANCES_HELP = "opening balances to count on both sides, a pattern of sources (default: none; repeatable)"
+_BAR_CHARS = 40
+_DAYS = 14  # that are shown of those with foreign grades
+_FOREIGN = 30  # grades that are shown
+_BIN_CHARS = 12  # the longest name of a bin
+_COUNT_CHARS = 7
+_LABEL_CHARS = 24
+
+_RANGE = (
+    "The number is a range because some files give no exact time: a state file does not say when it showed a lesson. "
+    "If you have the trajectory log or the lesson events of these sessions, import them "
+    "(`rightful import lesson-hook state/lesson-trajectories`) and audit again."
+)
+_NO_GRADES = (
+    "There is nothing to audit: the policy found no grade to pay. Import session records "
+    "(`rightful import session-records FILE`), or check the `graders` of the policy."
+)
+_IN_BALANCE = "Already in an opening balance: {}. Run the audit without --balances to count them from the log."
+_UNMATCHED = "{} found no exposure. Import what showed the lessons, such as the lesson hook's files, and audit again."
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the two policies, the position and the time of decay."""
+    parser.add_argument(
+        "policy", nargs="?", metavar="POLICY",
+        help="what to audit: a preset, a JSON file or object; default historical-newest",
+    )  # fmt: skip
+    parser.add_argument(
+        "--against", metavar="POLICY",
+        help="the reference, default bound; without POLICY, the rule to audit against bound",
+    )  # fmt: skip
+    parser.add_argument(
+        "--recorded", metavar="FILE",
+        help="a bandit's state file: say which rule wrote it and what the log lacks; `-` is stdin",
+    )  # fmt: skip
+    options.add_position(parser)
+    what_if.add(parser, **{_BALANCES: _BALANCES_HELP})
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the comparison."""
+    if args.recorded is not None:
+        return audit_recorded.run(args)
+    (policy, against), as_of = _asked(args), options.as_of(args)
+    with options.folded(args) as ledger:
+        policy = what_if.changed(args, policy, ledger, but=_BALANCES)
+        decay_at = options.decay_at(args, policy.policy, against.policy)
+        counted = what_if.balances(args.balances)
+        found = ledger.audit(policy.ask, against.ask, as_of=as_of, decay_at=decay_at, balances=counted)
+        by_then = options.before_all(args, found.through, ledger)
+        decay_notice.note_far(args, ledger, found.through, policy.policy, against.policy)
+    if by_then:
+        terminal.note(by_then)
+    _note_own_balances(policy, against)
+    if args.json:
+        terminal.print_json(found.as_dict())
+    else:
+        _show(found, policy, against, advice=[] if by_then else _advice(found))
+    return terminal.DONE
+
+
+def _note_own_balances(*sides: Named) -> None:
+    for named in sides:
+        if named.policy.balances:
+            terminal.note(
+                f"the field `balances` of {named.label} decides nothing in an audit, which counts the same opening "
+                f"balances on both sides; --balances SOURCE counts some."
+            )
+
+
+def _asked(args: argparse.Namespace) -> tuple[Named, Named]:
+    """Return what is audited and what it is held against: `--against P` alone holds P against bound.
+
+    With a what-if option and no policy, the reference itself is what is changed.
+    """
+    default = "bound" if what_if.asked(args, but=_BALANCES) else "historical-newest"
+    audited = options.policy_named(args.policy or args.against or default, "POLICY" if args.policy else "--against")
+    return audited, options.policy_named(args.against or "bound" if args.policy else "bound", "--against")
+
+
+def _balances(found: Audit) -> str | None:
+    """Return which opening balances both sides count, in words; None in a ledger without any."""
+    left_out = terminal.many(len(found.balances_left_out), "source")
+    if not found.balances:
+        return f"left out of both sides ({left_out}); --balances '*' counts them" if found.balances_left_out else None
+    counted = f"those of {' and '.join(found.balances)} count on both sides"
+    held = max(found.bins_policy.get("in_balance", 0), found.bins_bound.get("in_balance", 0))
+    inside = f", and contain {terminal.many(held, 'grade')}" if held else ""
+    return f"{counted}{inside}; {left_out} left out" if found.balances_left_out else f"{counted}{inside}"
+
+
+class _Roles(NamedTuple):
+    """What the two sides are called in the columns."""
+
+    policy: str
+    reference: str
+
+
+def _roles(policy: Named, against: Named) -> _Roles:
+    from rightful.cli.output import tables
+
+    if policy.label == against.label:
+        return _Roles("policy", "reference")
+    names = _Roles(*(tables.shortened(terminal.safe(one.label), _LABEL_CHARS) for one in (policy, against)))
+    return names if names.policy != names.reference else _Roles("policy", "reference")
+
+
+def _show(found: Audit, policy: Named, against: Named, *, advice: list[str]) -> None:
+    from rightful.cli.output import tables
+
+    named = structs.replace(found, policy=terminal.safe(policy.label), reference=terminal.safe(against.label))
+    terminal.tell(named.verdict(), *advice)
+    given, owed = options.number(found.policy_mass), options.number(found.bound_mass)
+    compared = bool(found.bound_credited_grades)
+    facts = {
+        "audited": policy.shown,
+        "against": against.shown,
+        "through": f"position {found.through:,}",
+        "opening balances": _balances(found),
+        "reward gone astray": _part(found.foreign_reward, "of all credited reward", found.foreign_reward_share),
+        "evidence misassigned": _part(
+            found.spurious_mass, f"of a weight of {given}", found.misassigned_fraction if compared else None
+        ),
+        "evidence lost": _part(found.missing_mass, f"of a weight of {owed}", found.lost_fraction),
+        "selection shift": f"{found.selection_shift:.1%} of Thompson picks would differ"
+        if found.per_arm and compared
+        else None,
+    }
+    tables.show_facts({name: fact for name, fact in facts.items() if fact is not None})
+    roles = _roles(policy, against)
+    _show_bins(found, roles)
+    _show_arms(found, roles)
+    _show_days(found)
+    _show_foreign(found, policy)
+
+
+def _advice(found: Audit) -> list[str]:
+    """Return why the first line has no number, or a range, and what to do about it; nothing where it has one."""
+    if found.policy_credited_grades:
+        return [] if found.is_ordered else [_RANGE]
+    if not found.grades:
+        return [_NO_GRADES]
+    bins = found.bins_policy
+    if held := bins.get("in_balance", 0):
+        return [_IN_BALANCE.format(terminal.many(held, "grade"))]
+    if lost := bins.get("unmatched", 0):
+        return [_UNMATCHED.format(terminal.many(lost, "grade"))]
+    return ["The table of bins shows where they went; `rightful explain SESSION` gives the reason for one."]
+
+
+def _show_arms(found: Audit, roles: _Roles) -> None:
+    from rightful.cli.output import tables
+
+    best = [f"P(best),\n{roles.reference}", f"P(best),\n{roles.policy}"]
+    columns = {
+        "arm": "", f"mean,\n{roles.reference}": "reward", f"mean,\n{roles.policy}": "reward",
+        "Δ mean" if tables.draws() else "change": "reward",
+        "W1": "reward", "TV": "0 to 1", best[0]: "0 to 1", best[1]: "0 to 1",
+    }  # fmt: skip
+    rows = [
+        [
+            one.arm, options.fixed(_mean(one.bound)), options.fixed(_mean(one.policy)),
+            options.fixed(one.delta_mean, sign=True),
+            options.fixed(one.w1), options.fixed(one.tv),
+            options.fixed(found.p_best_bound[one.arm]), options.fixed(found.p_best_policy[one.arm]),
+        ]
+        for one in sorted(found.per_arm, key=lambda one: (-one.w1, one.arm))
+    ]  # fmt: skip
+    if rows:
+        note = "sorted by W1, the distance of the two beliefs in reward"
+        tables.show_table(columns, rows, note=note, drop=["TV", *best, "W1"])
+
+
+def _show_days(found: Audit) -> None:
+    """Show the days on which grades can have gone astray; a day without any is counted in the note."""
+    from rightful.cli.output import tables
+
+    astray = [day for day in found.days if day.foreign_bounds[1]]
+    if not astray:
+        return
+    rows = [
+        [
+            day.day, f"{day.grades:,}", f"{day.credited:,}", _astray(day.foreign, day.foreign_bounds),
+            options.number(day.foreign_reward), f"{len(day.robbed_sessions):,}",
+        ]
+        for day in astray[-_DAYS:]
+    ]  # fmt: skip
+    columns = {"day": "", "grades": "n", "credited": "n", "foreign": "n", "gone astray": "reward", "robbed": "sessions"}
+    notes = ["days are UTC"]
+    notes += [f"{terminal.many(earlier, 'earlier day')} in --json"] if (earlier := len(astray) - len(rows)) > 0 else []
+    if others := len(found.days) - len(astray):
+        notes.append(f"{terminal.many(others, 'day')} without foreign grades left out")
+    tables.show_table(columns, rows, title="Foreign grades by day", note="; ".join(notes))
+
+
+def _astray(foreign: int, bounds: tuple[int, int]) -> str:
+    low, high = bounds
+    return f"{low:,}" if low == high else f"{foreign:,} ({low:,} to {high:,})"
+
+
+def _show_foreign(found: Audit, policy: Named) -> None:
+    """Show the newest foreign grades: whose, and whom they paid."""
+    from rightful.cli.output import indented, tables
+
+    if not found.foreign:
+        return
+    rows = [
+        [
+            f"#{grade.grade}", indented.time(times.us_from(grade.at)), grade.session, options.number(grade.reward),
+            grade.paid_session or "one of several", ", ".join(_file_name(arm) for arm in grade.arms),
+            "yes" if grade.certain else "by its time",
+        ]
+        for grade in found.foreign[-_FOREIGN:]
+    ]  # fmt: skip
+    columns = dict.fromkeys(["grade", "given", "robbed session", "reward", "paid session", "arms", "certain"], "")
+    earlier = len(found.foreign) - len(rows)
+    note = f"`rightful explain '#N' --policy {policy.asked or 'POLICY'}` shows what this rule did with a grade"
+    note += f"; {terminal.many(earlier, 'earlier grade')} in --json" if earlier else ""
+    tables.show_table(columns, rows, title="Foreign grades", note=note, drop=["arms", "certain", "given"])
+
+
+def _file_name(arm: str) -> str:
+    return arm.rstrip("/").rpartition("/")[2] or arm
+
+
+def _show_bins(found: Audit, roles: _Roles) -> None:
+    """One bar a policy: each grade is in one bin."""
+    from rightful.cli.output import tables
+
+    sides = (found.bins_bound, found.bins_policy)
+    block = "█" if tables.draws() else "#"
+    chars = min(_BAR_CHARS, (tables.width() - _BIN_CHARS) // 2 - _COUNT_CHARS - 4)
+    rows = [
+        [name.replace("_", "-"), *(_bar(bins.get(name, 0), sum(bins.values()), chars, block) for bins in sides)]
+        for name in found.bins_bound | found.bins_policy
+    ]
+    if rows:
+        tables.show_table({"bin": "", f"grades,\n{roles.reference}": "", f"grades,\n{roles.policy}": ""}, rows)
+
+
+def _bar(count: int, total: int, chars: int, block: str) -> str:
+    return f"{count:>6,} {block * round(count / max(total, 1) * chars)}"
+
+
+def _mean(belief: tuple[float, float]) -> float:
+    return belief[0] / (belief[0] + belief[1])
+
+
+def _part(part: float, whole: str, share: float | None) -> str | None:
+    """Return a part of a whole in words; None where there is no whole."""
+    return None if share is None else f"{options.number(part)} {whole} ({share:.0%})"

@@ -1,0 +1,333 @@
+"""Credit one session's lessons with its grade: that session's, or nobody's.
+
+Takes the arguments of a lesson updater that joined each grade with the newest exposure file.
+Reads the exposure record `<safe name>.json` of the exposure session, else of the workspace
+session, and appends the exposure and the grade. Running it twice credits once. A record that is
+missing, empty, malformed or ambiguous is said to be so and credits nobody. Where there is no
+ledger, one is made only if --ledger names it.
+
+A bandit's file changes only with --publish: the beliefs of the ledger are then written to it, as by
+`backfill apply`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from rightful.cli.output import terminal
+from rightful.errors import LedgerNotFoundError, RightfulError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.backfill.apply_plan import Done
+    from rightful.backfill.plan_document import Plan
+    from rightful.backfill.planning import Asked as Target
+    from rightful.importers.shared.grade_numbers import Said
+    from rightful.ledger import Ledger
+    from rightful.log.rows import Receipt
+    from rightful.recording.session_credit import Asked, Exposure, Records
+
+_CODES = {"invalid": terminal.INVALID, "conflict": terminal.CONFLICT}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument(
+        "--session-state-dir",
+        metavar="DIR",
+        default=os.path.join(os.environ.get("TMPDIR") or "/tmp", "claude-lesson-match"),  # noqa: PTH118, S108 - the hook's own default
+        help="the lesson hook's state files; default the hook's own folder, %(default)s",
+    )
+    parser.add_argument(
+        "--bandit-dir",
+        metavar="DIR",
+        help="where the updater kept its bandit-state.json; it is never written, and you are told if one stands there",
+    )
+    parser.add_argument(
+        "--session-records",
+        metavar="FILE",
+        help="session records: the workspace session's grade is taken from it if neither --grade nor --outcome "
+        "is given, and its ids show whether another session fits the exposure record's name",
+    )
+    parser.add_argument("--workspace-session-id", metavar="W", help="the session whose grade it is")
+    parser.add_argument("--exposure-session-id", metavar="E", help="the session that saw the lessons; else W")
+    parser.add_argument("--outcome", metavar="WORD", help="productive, noop, failed …; the policy maps it to a reward")
+    parser.add_argument("--grade", metavar="X", type=float, help="the reward, 0 to 1; it decides over the outcome")
+    parser.add_argument(
+        "--arm-reward",
+        metavar="LESSON=X",
+        action="append",
+        default=[],
+        help="reward of one lesson, by its path or the end of it (repeatable)",
+    )
+    parser.add_argument(
+        "--context", metavar="VALUE", nargs="+", help="context of the bandit, in order; '' for an unknown value"
+    )
+    parser.add_argument("--decay-rate", metavar="G", type=float, help="decay of all beliefs with this grade, 0 to 1")
+    parser.add_argument("--publish", metavar="FILE", help="write the beliefs to this bandit file (needs --reader)")
+    parser.add_argument(
+        "--reader",
+        metavar="READER",
+        help="reader of the file: gptme-sessions, lesson-hook, gptme-hybrid or pm-dispatch",
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="NAME|FILE|JSON",
+        help="rule of the published beliefs (default bound; with --decay-rate, decayed by it for each session)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be credited, and touch nothing")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Say what is credited, and append it."""
+    from rightful.cli.show import show_credit
+    from rightful.recording import session_credit
+
+    asked = session_credit.asked_for(args.workspace_session_id, args.exposure_session_id)
+    rate = _decay_rate(args)
+    publication = _publication(args)
+    records = session_credit.read_records(args.session_records)
+    said = _said(args, asked, records)._replace(decay_rate=rate)
+    if records.problem:
+        terminal.complain(f"{records.problem}; it was not used.")
+    if args.dry_run:
+        exposure = session_credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
+        return _answer(args, asked, _with_rewards(args, said, exposure), exposure, [])
+    try:
+        ledger = _opened(args)
+    except LedgerNotFoundError as error:
+        exposure = session_credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
+        terminal.complain(f"nothing was recorded: {error}")
+        if exposure.state == "found":
+            return error.exit_code
+        return _answer(args, asked, said, exposure, [])
+    with ledger:
+        names = ledger.projected().catch_up().names
+        written = (name for name, alias in zip(names.texts, names.alias, strict=True) if not alias)
+        others = [*records.ids(asked), *session_credit.known_ids(asked, written)]
+        exposure = session_credit.read_exposure(args.session_state_dir, asked, others)
+        said = _with_rewards(args, said, exposure)
+        receipts = _append(args, ledger, asked, exposure, said)
+        happened = show_credit.sentence(ledger, receipts, said, empty=exposure.state == "empty")
+        published = None if publication is None else _published(args, ledger, publication)
+    code = _answer(args, asked, said, exposure, receipts, happened, published)
+    return code if published is None else max(code, published.tell(args))
+
+
+def _said(args: argparse.Namespace, asked: Asked, records: Records) -> Said:
+    """Return the grade that was given, or that the session records hold."""
+    from rightful.importers.shared.grade_numbers import Said
+
+    if args.grade is not None and not (math.isfinite(args.grade) and 0.0 <= args.grade <= 1.0):
+        raise UsageError(f"--grade {args.grade} is no reward from 0 to 1; nothing was credited. Give one.")
+    if args.outcome is not None and not args.outcome.strip():
+        raise UsageError("--outcome is empty; nothing was credited. Give a word, or leave it out.")
+    if args.grade is not None or args.outcome is not None:
+        outcome = None if args.outcome == "unknown" else args.outcome
+        return Said(args.grade, outcome, asked.exposure_session)
+    if args.session_records is None or asked.workspace_id is None:
+        raise UsageError(
+            "no grade is given; nothing was credited. Give --grade or --outcome, or --session-records "
+            "and --workspace-session-id to look it up."
+        )
+    return records.said(asked.workspace_id)._replace(exposure_session=asked.exposure_session)
+
+
+def _decay_rate(args: argparse.Namespace) -> float | None:
+    rate: float | None = args.decay_rate
+    if rate is not None and not 0.0 < rate <= 1.0:
+        raise UsageError(f"--decay-rate {rate} is not above 0 and at most 1; nothing was credited. Give what is kept.")
+    return rate
+
+
+def _with_rewards(args: argparse.Namespace, said: Said, exposure: Exposure) -> Said:
+    """Return a grade with the rewards of single lessons, by their names in the exposure.
+
+    Raises:
+        UsageError: One is not a reward, or names no lesson of the exposure, or several.
+    """
+    found: dict[str, float] = {}
+    for text in args.arm_reward if exposure.state == "found" else ():
+        name, _, value = text.rpartition("=")
+        try:
+            reward = float(value)
+        except ValueError:
+            reward = math.nan
+        if not name or not 0.0 <= reward <= 1.0:
+            raise UsageError(f"--arm-reward {text!r} is not LESSON=X, X from 0 to 1; nothing was credited.")
+        fit = [arm for arm in exposure.arms if arm == name] or [
+            arm for arm in exposure.arms if arm.endswith(f"/{name}")
+        ]
+        if len(fit) != 1:
+            listed = ", ".join(fit or exposure.arms)
+            which = "fits several lessons" if fit else "is not a lesson of the exposure"
+            raise UsageError(f"--arm-reward: {name!r} {which} ({listed}); nothing was credited. Name one by its path.")
+        found[fit[0]] = reward
+    return said._replace(per_arm=found or None)
+
+
+def _publication(args: argparse.Namespace) -> Target | None:
+    """Return what is to be published; None where nothing is.
+
+    Raises:
+        UsageError: --publish and --reader are not given together, or there is no such reader.
+        TargetError: The file cannot be a target.
+        PolicyError: The policy is not valid.
+    """
+    if args.publish is None:
+        if args.reader is not None or args.policy is not None:
+            raise UsageError("--reader and --policy belong to --publish FILE; nothing was credited. Name the file.")
+        return None
+    from rightful.backfill import planning
+    from rightful.cli.support import options
+
+    if args.reader is None:
+        raise UsageError("--publish needs --reader: the form of the file; nothing was credited. Name who reads it.")
+    rate = args.decay_rate  # each graded session decays what came before it, as each call of such an updater does
+    decaying = "bound" if rate is None else terminal.json_text({"decay": {"mode": "session", "gamma": rate}})
+    policy = options.policy_named(args.policy or decaying).policy
+    return planning.checked(planning.Asked(args.publish, args.reader, policy))
+
+
+def _published(args: argparse.Namespace, ledger: Ledger, asked: Target) -> Published:
+    """Write the beliefs to a bandit's file, as `backfill apply` does; the credit stays, whatever comes of it."""
+    from rightful.cli.commands import backfill
+
+    try:
+        return Published(*backfill.publish(args, ledger, asked), None)
+    except RightfulError as error:
+        return Published(None, None, error)
+
+
+class Published(NamedTuple):
+    """What became of a publication.
+
+    Attributes:
+        done: What was done; None where it failed.
+        plan: What was written.
+        error: Why nothing was written.
+    """
+
+    done: Done | None
+    plan: Plan | None
+    error: RightfulError | None
+
+    def tell(self, args: argparse.Namespace) -> int:
+        """Print it, unless it is part of a document, and return the exit code."""
+        from rightful.cli.commands import backfill
+        from rightful.cli.show import show_backfill
+
+        if self.error is not None:
+            terminal.complain(f"the credit is recorded, but nothing was published: {self.error}")
+            return self.error.exit_code
+        assert self.done is not None
+        assert self.plan is not None
+        if not args.json:
+            show_backfill.show_applied(self.done, self.plan, backfill.take_back(args, self.done.target))
+        return terminal.DONE
+
+    def document(self) -> dict[str, Any]:
+        """Return it with the keys of `backfill apply --json`, or why nothing was written."""
+        if self.plan is None:
+            return {"error": str(self.error)}
+        return {"done": self.done, "plan": msgspec.json.decode(self.plan.document())}
+
+
+def _opened(args: argparse.Namespace) -> Ledger:
+    from rightful import ledger as app
+
+    if args.ledger is None:
+        return terminal.opened(args)
+    path = terminal.located(args.ledger)
+    try:
+        return app.open(path)
+    except LedgerNotFoundError:
+        terminal.refuse_parent(path)
+        return app.open(path, create=True)
+
+
+def _append(args: argparse.Namespace, ledger: Ledger, asked: Asked, exposure: Exposure, said: Said) -> list[Receipt]:
+    from rightful.log.log import now_us
+    from rightful.recording import session_credit
+
+    if not exposure.stands or (said.reward is None and said.outcome is None):
+        return []
+    context = None if args.context is None else tuple(value or None for value in args.context)
+    return session_credit.append(ledger.log, asked, *session_credit.events_of(asked, exposure, said, now_us(), context))
+
+
+def _answer(
+    args: argparse.Namespace,
+    asked: Asked,
+    said: Said,
+    exposure: Exposure,
+    receipts: list[Receipt],
+    happened: str = "nothing was recorded",
+    published: Published | None = None,
+) -> int:
+    if args.json:
+        document = _document(args, asked, said, exposure, receipts)
+        document |= {} if published is None else {"published": published.document()}
+        terminal.print_json(document | {"happened": None if args.dry_run else happened})
+    else:
+        terminal.say(f"Session: {asked.id}")
+        terminal.say(f"Outcome: {_outcome(args, said)}")
+        terminal.say(_lessons(exposure))
+        if args.dry_run:
+            terminal.say("(dry run — no state updated)")
+        else:
+            terminal.complain(f"ledger: {happened}")
+    for receipt in receipts:
+        if receipt.outcome in _CODES:
+            terminal.complain(terminal.complaint(receipt))
+    if (bandit := _bandit_file(args)) is not None:
+        stands = "stands there and was not changed" if bandit.exists() else "does not stand there; none was made"
+        terminal.complain(
+            f"{bandit} {stands}: a bandit's file changes only with --publish, or `rightful backfill apply`."
+        )
+    return terminal.worst(_CODES.get(receipt.outcome, terminal.DONE) for receipt in receipts)
+
+
+def _outcome(args: argparse.Namespace, said: Said) -> str:
+    word = said.outcome or args.outcome
+    if said.reward is not None:
+        grade = f"grade={said.reward:.3f}"
+        return f"{word} ({grade} overrides binary reward)" if word else f"not given ({grade})"
+    return f"{word} (binary reward)" if said.outcome else f"{word} (no grade; nobody is credited)"
+
+
+def _lessons(exposure: Exposure) -> str:
+    if exposure.state != "found":
+        return f"Lessons (0): the exposure record is {exposure.state}: {exposure.why}; nobody is credited"
+    return f"Lessons ({len(exposure.arms)}): {', '.join(_file_name(arm) for arm in exposure.arms)}"
+
+
+def _file_name(arm: str) -> str:
+    return arm.rstrip("/").rpartition("/")[2] or arm
+
+
+def _bandit_file(args: argparse.Namespace) -> Path | None:
+    if args.bandit_dir is None or args.publish is not None:
+        return None
+    return Path(args.bandit_dir) / "bandit-state.json"
+
+
+def _document(
+    args: argparse.Namespace, asked: Asked, said: Said, exposure: Exposure, receipts: list[Receipt]
+) -> dict[str, Any]:
+    return {
+        "session": asked.id,
+        "outcome": said.outcome,
+        "grade": said.reward,
+        "exposure": {"state": exposure.state, "why": exposure.why or None, "session": asked.shown_to},
+        "lessons": list(exposure.arms),
+        "dry_run": args.dry_run,
+        "bandit_file": None if args.bandit_dir is None else str(_bandit_file(args)),
+        "receipts": [receipt._asdict() for receipt in receipts],
+    }

@@ -1,0 +1,245 @@
+"""Show the main job on a small workspace: import, posteriors, audit, explain, backfill, transcript, history.
+
+Writes ten sessions in the real formats of a lesson hook, of session records and of a bandit into
+a fresh folder (a temporary one, unless DIR is given), imports them into a new ledger there, shows
+what the newest-file rule did with their credit, and repairs the bandit's file; then it takes that
+back. At the end it reads what one of the sessions said, and compacts the history of another while
+somebody writes to it. Your own ledger is not touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shlex
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rightful.cli.output import terminal
+from rightful.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from rightful.demo.demo_workspace import Workspace
+
+_BEFORE = """\
+Ten agent sessions worked side by side in {folder}. A lesson hook noted which lessons each was shown, \
+and session records hold their grades. A lesson updater used to join each grade with the *newest* \
+exposure file, and kept only alpha and beta, in {folder}/state/bandit."""
+
+_AFTER = """\
+What to look at
+  The ledger      {ledger}: every exposure and grade, never changed; ask it anything again.
+  The workspace   {folder}, its folders state, tmp, claude and app: the files, as the tools wrote them.
+  Imports         run one again: nothing is added.
+Try
+  rightful --ledger {quoted} explain 'workspace:8be0@2026-08-01T10:20:00+00:00'
+  rightful --ledger {quoted} posteriors --balances none
+  rightful --ledger {quoted} status"""
+
+_TEMPORARY = """\
+This folder is temporary and stays until you remove it
+  rm -r {quoted}"""
+
+
+class Step(NamedTuple):
+    """One command of the demo.
+
+    Attributes:
+        before: What it is for.
+        words: The command, without `rightful --ledger PATH`.
+        after: What it showed.
+        happens: What happens in the ledger before it, by the Python API.
+    """
+
+    before: str
+    words: list[str]
+    after: str
+    happens: Callable[[Path], None] | None = None
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("folder", metavar="DIR", nargs="?", help="a folder that is new or empty; else a temporary one")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the workspace, run the commands, and say what they show."""
+    from rightful import ledger as app
+    from rightful.demo import demo_workspace
+
+    if args.ledger is not None:
+        raise UsageError("the demo makes a ledger of its own in its folder; nothing was done. Leave out --ledger.")
+    folder = _fresh(args.folder)
+    workspace = demo_workspace.write(folder)
+    ledger = folder / terminal.FOLDER
+    app.open(ledger, create=True).close()
+    if args.json:
+        return _as_json(folder, ledger, _steps(workspace))
+    terminal.tell(_BEFORE.format(folder=folder), "")
+    codes = [_show(step, ledger) for step in _steps(workspace)]
+    after = {"folder": folder, "ledger": ledger, "quoted": shlex.quote(str(ledger))}
+    terminal.tell(*(line.format(**after) for line in _AFTER.split("\n")))
+    if args.folder is None:
+        terminal.tell(*(line.format(quoted=shlex.quote(str(folder))) for line in _TEMPORARY.split("\n")))
+    return terminal.worst(codes)
+
+
+def _fresh(asked: str | None) -> Path:
+    if asked is None:
+        return Path(tempfile.mkdtemp(prefix="rightful-demo-"))
+    folder = Path(asked).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty; nothing was written. Name a new folder.")
+    return folder
+
+
+def _steps(workspace: Workspace) -> list[Step]:
+    hook = [str(path) for path in workspace.lesson_hook]
+    return [
+        Step(
+            "1. Import what the lesson hook wrote: who was shown what.",
+            ["import", "lesson-hook", *hook],
+            "Each line is an exposure. A state file has only a sanitised name, so it enters as an alias.",
+        ),
+        Step(
+            "2. Import the session records: who earned what.",
+            ["import", "session-records", str(workspace.session_records)],
+            "Each row is a session, its grade, and a link to the name under which the hook knows it.",
+        ),
+        Step(
+            "3. Replay: what a bandit should believe, each grade paying the lessons of its own session.",
+            ["posteriors"],
+            "Quoting paths earns 0.75, retrying blindly 0.25. The codex session was shown nothing, so its "
+            "grade pays nobody; the session without a grade waits.",
+        ),
+        Step(
+            "4. Audit: what the newest-file rule made of the same grades.",
+            ["audit", "historical-newest"],
+            "Nearly every grade went to whoever had just started, and the rule believes in retrying blindly.",
+        ),
+        *_repair(str(workspace.bandit_state)),
+        *_read([str(path) for path in workspace.transcripts]),
+        *_compact(str(workspace.database)),
+    ]
+
+
+def _repair(state: str) -> list[Step]:
+    """The bandit's file: which rule wrote it, why its numbers are wrong, and how it is put right and back."""
+    return [
+        Step(
+            "5. Which rule wrote the bandit's file?",
+            ["audit", "--recorded", state],
+            "The newest-file rule did: its replay gives the file's numbers.",
+        ),
+        Step(
+            "6. Explain: where one lesson's belief comes from.",
+            ["explain", "retry-blindly.md"],
+            "Every credit with its grade and its exposure; any of them can be looked into by its number.",
+        ),
+        Step(
+            "7. Plan the repair: rebuild the bandit's file from the log alone. Nothing is written.",
+            ["backfill", "plan", "--target", state, "--reader", "gptme-sessions", "--rebuild", "--force"],
+            "What the file will hold, arm by arm. More than one grade in ten pays nobody, so a plan is refused "
+            "unless you know why; here we do: the codex session was shown nothing.",
+        ),
+        Step(
+            "8. Apply it: the file is exchanged in one step, and the ledger says what was written.",
+            ["backfill", "apply", "--target", state],
+            "The bandit now reads what its sessions earned. What stood there is kept.",
+        ),
+        Step(
+            "9. Take it back: the file is what it was, byte for byte.",
+            ["backfill", "rollback", "--target", state],
+            "Both writes are events. The file's old numbers are in the ledger now as its opening balance, and count "
+            "again since the repair was taken back; `--balances none` asks without them.",
+        ),
+    ]
+
+
+def _read(transcripts: list[str]) -> list[Step]:
+    """What the first session said: two files tell of it, and each thing is shown once."""
+    return [
+        Step(
+            "10. Import the transcript of the first session, and the log that its run printed of the same.",
+            ["import", "claude-code", *transcripts],
+            "Two files, one conversation: what stands in both is one event.",
+        ),
+        Step(
+            "11. Read it, by the name that the workspace has for the session.",
+            ["transcript", "workspace:41c2@2026-08-01T10:00:00+00:00"],
+            "Each thing once, in order, each call with its result. The session records linked the two names.",
+        ),
+    ]
+
+
+def _compact(database: str) -> list[Step]:
+    """A history of another session: compacted, while somebody appends to it."""
+    from rightful.demo.demo_history import SESSION
+
+    return [
+        Step(
+            "12. Import the database of an app on the OpenAI Agents SDK.",
+            ["import", "openai-agents", database],
+            "Each row is an item of the session's history.",
+        ),
+        Step(
+            "13. Run A has read this history and waits for the provider's summary; meanwhile run B appends. Then A "
+            "compacts. What does the model see next?",
+            ["history", SESSION],
+            "The summary stands for what A had read, and B's message is there: A's token covers no more than A read.",
+            _compacted,
+        ),
+        Step(
+            "14. What did the compaction cover?",
+            ["history", SESSION, "--diff"],
+            "Nothing was deleted; `history --full` and `--at POSITION` show what the model saw before.",
+        ),
+    ]
+
+
+def _compacted(ledger: Path) -> None:
+    """Let one run compact what it has read, and another append before it is done."""
+    from rightful import ledger as app
+    from rightful import times
+    from rightful.demo import demo_history, demo_workspace
+
+    now_us = times.us_of(demo_workspace.START) + 3_600_000_000
+    with app.open(ledger, clock=lambda: now_us) as opened:
+        read = opened.history(demo_history.SESSION)
+        opened.extend(demo_history.SESSION, [demo_history.MEANWHILE])
+        opened.compact(read.token, [demo_history.SUMMARY])
+
+
+def _show(step: Step, ledger: Path) -> int:
+    from rightful import cli
+
+    terminal.tell(step.before)
+    if step.happens is not None:
+        step.happens(ledger)
+    terminal.say(f"$ rightful --ledger {shlex.join([str(ledger), *step.words])}", "")
+    code = cli.main(["--ledger", str(ledger), *step.words])
+    terminal.tell(f"\n=> {step.after}", "")
+    return code
+
+
+def _as_json(folder: Path, ledger: Path, steps: list[Step]) -> int:
+    from rightful import cli
+
+    answers: list[dict[str, Any]] = []
+    for step in steps:
+        if step.happens is not None:
+            step.happens(ledger)
+        with contextlib.redirect_stdout(io.StringIO()) as answer:
+            code = cli.main(["--ledger", str(ledger), *step.words, "--json"])
+        shown = json.loads(answer.getvalue()) if answer.getvalue() else None
+        answers.append(
+            {"command": ["rightful", "--ledger", str(ledger), *step.words], "exit_code": code, "answer": shown}
+        )
+    terminal.print_json({"folder": str(folder), "ledger": str(ledger), "steps": answers})
+    return terminal.worst(answer["exit_code"] for answer in answers)

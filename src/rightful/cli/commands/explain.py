@@ -1,0 +1,131 @@
+"""Explain an arm, a session or an event: what each number rests on, and why a grade paid or did not.
+
+WHAT is told by what it is: a position (#12) or an event id, or its first 8 digits or more; a
+session's name or its value; an arm's name or its end. The first sentence says what became of it;
+the tables below have every credit, exposure, grade and link with its reason. Nothing is written
+but the projection, which can be rebuilt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from rightful.cli.output import decay_notice, terminal
+from rightful.cli.support import explain_target, options
+from rightful.errors import UpgradeError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.cli.support.explain_target import Meant
+    from rightful.cli.support.options import Named
+    from rightful.ledger import Ledger
+
+_ROWS = 20
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what is explained, the policy, the position, how much is shown."""
+    parser.add_argument("what", metavar="WHAT", help="an arm, a session, or an event: #12, an id or its beginning")
+    kind = parser.add_mutually_exclusive_group()
+    for name in (explain_target.ARM, explain_target.SESSION, explain_target.EVENT):
+        kind.add_argument(
+            f"--{name}", dest="kind", action="store_const", const=name, help=f"WHAT is an {name}".replace("an s", "a s")
+        )
+    parser.add_argument("--policy", default="bound", metavar="NAME|FILE|JSON", help="the rule; default bound")
+    options.add_position(parser)
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=_ROWS,
+        metavar="N",
+        help="rows of each table, the last ones; 0 for all; default %(default)s",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the explanation."""
+    if args.limit < 0:
+        raise UsageError("--limit is a number of rows, 0 for all; nothing was explained.")
+    policy = options.policy_named(args.policy)
+    try:
+        with options.folded(args) as ledger:
+            policy = _over_the_log(policy, ledger)
+            what = explain_target.meant(ledger, args.what, args.kind, policy.policy)
+            _print(args, policy, _answer(args, ledger, policy, what), what)
+    except UpgradeError as error:
+        if args.kind not in {None, explain_target.EVENT} or not explain_target.is_event(args.what):
+            raise
+        terminal.complain(str(error))
+        _without_projection(args, policy)
+    return terminal.DONE
+
+
+def _over_the_log(policy: Named, ledger: Ledger) -> Named:
+    """Return a newest-file rule without opening balances, as in an audit: they are what that updater made of it.
+
+    A grade that its own sum already contains would be in-balance, and nothing would be explained.
+    """
+    rule = policy.policy
+    if rule.join != "newest" or rule.balances is not None or not ledger.projected().facts.balances:
+        return policy
+    terminal.note("opening balances are left out, as in an audit of a newest-file rule.")
+    return policy._replace(asked=None, policy=structs.replace(rule, balances=()))
+
+
+def _without_projection(args: argparse.Namespace, policy: Named) -> None:
+    """Explain an event of a ledger that holds rows of a newer program: the row, not its use."""
+    from rightful.reports.explain import explain_event
+
+    with terminal.opened(args, readonly=True) as ledger:
+        found = explain_target.events(ledger.log, args.what)
+        if len(found) != 1:
+            raise UsageError(f"no single event {args.what!r} is in this ledger; nothing was explained.")
+        answer = explain_event(None, ledger.log, policy.policy, found[0].position)
+        _print(args, policy, answer, found[0])
+
+
+def _answer(args: argparse.Namespace, ledger: Ledger, policy: Named, what: Meant) -> Any:  # noqa: ANN401 - one of three
+    from rightful.reports import explain
+
+    as_of, rule = options.as_of(args), policy.policy
+    decay_at = options.decay_at(args, rule)
+    match what.kind:
+        case explain_target.ARM:
+            answer = explain.explain_arm(ledger.projected(), rule, what.name, as_of=as_of, decay_at=decay_at)
+            decay_notice.note_far(args, ledger, answer.through, rule)
+            return answer
+        case explain_target.SESSION:
+            return explain.explain_session(ledger.projected(), rule, what.name, as_of=as_of)
+        case _:
+            return explain.explain_event(ledger.projected(), ledger.log, rule, what.position, as_of=as_of)
+
+
+def _print(args: argparse.Namespace, policy: Named, answer: Any, what: Meant) -> None:  # noqa: ANN401 - one of three
+    if args.json:
+        terminal.print_json(_document(policy, answer, what))
+        return
+    from rightful.cli.show import show_explanation
+
+    match what.kind:
+        case explain_target.ARM:
+            show_explanation.arm(answer, policy.shown, args.limit)
+        case explain_target.SESSION:
+            show_explanation.session(answer, policy.shown, args.limit)
+        case _:
+            show_explanation.event(answer, policy.shown, args.limit)
+
+
+def _document(policy: Named, answer: Any, what: Meant) -> dict[str, Any]:  # noqa: ANN401 - one of three
+    import msgspec
+
+    found: dict[str, Any] = msgspec.to_builtins(answer)
+    document = {"kind": what.kind} | found
+    document["policy"] = {**policy.policy.as_dict(), "hash": policy.policy.hash}
+    if what.kind == explain_target.ARM:
+        from rightful.reports.beta_math.beta import interval
+
+        document["ci95"] = list(interval(answer.alpha, answer.beta))
+    return document

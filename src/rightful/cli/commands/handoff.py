@@ -1,0 +1,167 @@
+"""Hand something over to the next step of a session: put it under a name, take it once.
+
+`put` leaves what FILE, or stdin, holds; `take` prints it as it was, byte for byte; `list` shows what
+a session put. The session is always named: there is no default. What was put last under a name is
+handed out, to one taker. A step that may be run again gives a --key of its own: with it a put is
+stored once, and a take gets the same again, until something else is put. If two runs use one session's
+name, neither gets what the other left, and you are told of both.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from rightful import limits, times
+from rightful.cli.output import terminal
+from rightful.cli.support.parsing import whats
+from rightful.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.handoffs.handoffs import Handoff, Listed
+
+_STDIN = "-"
+
+_WHATS = {
+    "put": "leave something under a name, in the place of what was left there before",
+    "take": "take what was put last under a name, and print it; exit code 1 if nothing waits",
+    "list": "show what a session put, and who took it",
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what can be done, and what each takes."""
+    for name, one in whats(parser, _WHATS):
+        if name != "list":
+            one.add_argument("name", metavar="NAME", help="what it is called")
+        if name == "put":
+            one.add_argument("file", metavar="FILE", nargs="?", default=_STDIN, help="what to leave; else stdin")
+            one.add_argument("--allow-empty", action="store_true", help="leave it even if it is empty")
+        one.add_argument("--session", metavar="S", required=True, help="the session that this step runs in, in full")
+        if name == "take":
+            one.add_argument("--put-by", metavar="OTHER", help="the session that put it, where that is another one")
+        if name != "list":
+            one.add_argument("--key", metavar="K", help="a key of your own, so that the step can be run again")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked."""
+    return {"put": _put, "take": _take, "list": _list}[args.what](args)
+
+
+def _put(args: argparse.Namespace) -> int:
+    payload = _payload(args.file)
+    if not payload and not args.allow_empty:
+        where = "stdin" if args.file == _STDIN else args.file
+        raise UsageError(
+            f"{where} is empty; nothing was put or replaced under {args.name}. See what became of the "
+            f"step that should have filled it; --allow-empty puts it all the same."
+        )
+    with terminal.opened(args) as ledger:
+        receipt = ledger.put_handoff(args.name, payload, session=args.session, key=args.key)
+    if args.json:
+        terminal.print_json({"id": receipt.id, "outcome": receipt.outcome, "position": receipt.position})
+    else:
+        what = "was put before with this key" if receipt.outcome == "duplicate" else "waits to be taken"
+        terminal.say(f"{args.name} of {args.session} {what} (position {receipt.position}).")
+    return terminal.DONE
+
+
+def _payload(name: str) -> str | bytes:
+    """Return what a file holds: text where it is UTF-8, else bytes."""
+    try:
+        data = _read(terminal.stdin()) if name == _STDIN else _read_file(name)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}; nothing was put. Name another file.") from None
+    if len(data) > limits.EVENT_BYTES:
+        raise UsageError(
+            f"{name} is longer than {limits.EVENT_BYTES:,} bytes; nothing was put. Put its path and its digest instead."
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _read_file(name: str) -> bytes:
+    with Path(name).open("rb") as file:
+        return _read(file)
+
+
+def _read(file: BinaryIO) -> bytes:
+    return file.read(limits.EVENT_BYTES + 1)
+
+
+def _take(args: argparse.Namespace) -> int:
+    with terminal.opened(args) as ledger:
+        handoff = ledger.take_handoff(args.name, session=args.session, put_by=args.put_by, key=args.key)
+    if args.json:
+        terminal.print_json(_document(handoff))
+    else:
+        _print(handoff.payload)
+    return terminal.DONE
+
+
+def _document(handoff: Handoff) -> dict[str, Any]:
+    from rightful.handoffs.handoffs import plain
+
+    form, payload = plain(handoff.payload)
+    return {
+        "id": handoff.id,
+        "name": handoff.name,
+        "session": handoff.session,
+        "form": form,
+        "payload": payload,
+        "put_at": handoff.put_at,
+        "position": handoff.position,
+        "taken_id": handoff.taken_id,
+        "repeated": handoff.repeated,
+    }
+
+
+def _print(payload: object) -> None:
+    """Print a payload as it was put; escaped where it would reach a terminal."""
+    match payload:
+        case bytes():
+            data = payload
+        case str():
+            data = payload.encode("utf-8", "surrogateescape")
+        case _:
+            data = terminal.json_text(payload).encode() + b"\n"
+    if sys.stdout.isatty():
+        terminal.say(*data.decode("utf-8", "replace").split("\n"))
+        return
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        terminal.abandon(sys.stdout)
+        raise StorageError(
+            f"the payload could not be written to stdout: {error.strerror}; it counts as taken",
+            "Make room, and repeat the take if it had a --key.",
+        ) from None
+
+
+def _list(args: argparse.Namespace) -> int:
+    from rightful.cli.output import tables
+
+    with terminal.opened(args) as ledger:
+        found = ledger.handoffs().listed(args.session)
+    if args.json:
+        terminal.print_json([one._asdict() for one in found])
+    elif not found:
+        terminal.say(f"{args.session} put nothing.")
+    else:
+        tables.show_table({"name": "", "state": "", "put": "", "form": "", "position": ""}, map(_cells, found))
+    return terminal.DONE
+
+
+def _cells(one: Listed) -> list[str]:
+    taken = "" if one.taken_at is None else f" by {one.taken_by} at {times.text_of(times.us_of(one.taken_at))}"
+    return [one.name, one.state + taken, times.text_of(times.us_of(one.put_at)), one.form, str(one.position)]

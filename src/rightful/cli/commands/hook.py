@@ -1,0 +1,375 @@
+"""Install the hooks that record an agent's sessions, take them out again, or say how they are.
+
+`install` writes an entry for each hook event into the agent's settings file, and leaves everything else
+in it as it is. The hooks record session starts and ends, tool calls with their results, and the
+exposures that the lesson hook leaves. `remove` takes out exactly these entries. `status` says what is
+installed and what waits in the spool, and exits with 1 if the hooks are not installed or cannot work.
+
+`run` is what the hooks call: it reads what the agent says on stdin, prints nothing, and always exits
+with 0. What it cannot write it keeps in a spool, which the next command drains.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from rightful import limits, times
+from rightful.cli.commands import hook_call
+from rightful.cli.output import terminal
+from rightful.errors import LedgerNotFoundError, StorageError, UsageError
+from rightful.integrations.claude_code import settings_scopes
+from rightful.integrations.claude_code.hook_entry import command_of, ledger_of, program, programs_of
+from rightful.integrations.claude_code.hook_events import EVENTS, PRODUCER
+from rightful.integrations.claude_code.settings import Settings
+from rightful.integrations.spool.spool_files import Spool, at_us_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.integrations.claude_code.settings_text import Installed
+
+ACTIONS = ("install", "remove", "status", "run")
+
+_YOUNG = ("PostToolUseFailure",)
+"""Hook events that a version in use may not know."""
+
+_TOLERANT = (2, 1, 101)
+"""The version from which Claude Code passes over names of hook events that it does not know.
+
+One before it takes such a name for a mistake and skips the whole settings file, the permissions too
+(stablyai/orca#10191).
+"""
+
+_VERSION_WAIT_S = 10
+_LOOK_BACK_PAGES = 200
+"""How far back the last call of the hook is searched; pages of `limits.PAGE_ROWS` rows."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("action", metavar="ACTION", choices=ACTIONS, help="`install`, `remove`, `status` or `run`")
+    parser.add_argument("agent", metavar="AGENT", choices=[hook_call.AGENT], help="`claude-code`")
+    parser.add_argument(
+        "--scope",
+        choices=settings_scopes.SCOPES,
+        default="user",
+        metavar="SCOPE",
+        help="whose settings: `user`, the default; `project`, or `local`, of the project in the working folder",
+    )
+    parser.add_argument("--settings", metavar="FILE", help="the settings file itself, instead of a scope")
+    parser.add_argument(
+        "--without",
+        action="append",
+        choices=EVENTS,
+        default=[],
+        metavar="EVENT",
+        help="with `install`: leave a hook event out; may be repeated",
+    )
+    parser.add_argument(
+        "--with",
+        dest="with_",
+        action="append",
+        choices=_YOUNG,
+        default=[],
+        metavar="EVENT",
+        help="with `install`: ask for a young hook event though the agent's version is not known to take it",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked."""
+    if (args.without or args.with_) and args.action != "install":
+        raise UsageError("--with and --without belong to `install`; nothing was done. Leave them out.")
+    match args.action:
+        case "install":
+            return _install(args)
+        case "remove":
+            return _remove(args)
+        case "status":
+            return _status(args)
+        case _:
+            return hook_call.answer(hook_call.Call(args.ledger, args.verbose), alone=False)
+
+
+def _install(args: argparse.Namespace) -> int:
+    ledger = _ledger(args)
+    settings = Settings(settings_scopes.asked(args))
+    left_out = _left_out(args, settings)
+    events = [event for event in EVENTS if event not in left_out]
+    command = command_of(program(), ledger)
+    changed = settings.install(events, command)
+    elsewhere = settings_scopes.elsewhere(settings.path)
+    if args.json:
+        terminal.print_json(
+            {
+                "settings": settings.path,
+                "changed": changed,
+                "events": events,
+                "left_out": left_out,
+                "command": command,
+                "backup": settings.kept,
+                "others": _others(settings),
+                "elsewhere": [one._asdict() for one in elsewhere],
+            }
+        )
+    elif changed:
+        terminal.say(f"{_line(settings.path)}: hooks for {', '.join(events)} are installed, and write to {ledger}.")
+        if settings.kept:
+            terminal.say(
+                f"What was there is kept in {settings.kept}. Sessions that run now use the hooks from their next start."
+            )
+    else:
+        terminal.say(f"{_line(settings.path)} has these hooks already; nothing was changed.")
+    for event in left_out:
+        if event not in args.without:
+            terminal.note(_UNSURE.format(event=event))
+    _note_others(settings)
+    for one in elsewhere:
+        _note_elsewhere(one)
+    return terminal.DONE
+
+
+def _note_elsewhere(one: settings_scopes.Elsewhere) -> None:
+    terminal.note(
+        f"{_line(one.settings)} ({one.scope}) has hooks of ours too, which write to {_line(', '.join(one.ledgers))}, "
+        f"and Claude Code runs both. To take those out: rightful hook remove {hook_call.AGENT} --scope {one.scope}"
+    )
+
+
+def _others(settings: Settings) -> list[dict[str, str]]:
+    return [{"event": one.event, "command": one.command} for one in settings.others()]
+
+
+def _note_others(settings: Settings) -> None:
+    """Name the commands that call us and are not ours to change."""
+    for one in settings.others():
+        terminal.note(
+            f"{_line(settings.path)}: a command for {_line(one.event)} calls `rightful hook run`, but is not as "
+            f"`install` writes it. It was left as it is: {_line(one.command)}"
+        )
+
+
+def _line(text: str) -> str:
+    """Return text that stays on one line, whatever stands in it."""
+    return terminal.safe(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+_UNSURE = (
+    "{event} was left out: no Claude Code that is known to take it was found, and an older one would skip its whole "
+    "settings file. Results of tools that fail are not recorded so. If yours takes it, add --with {event}."
+)
+
+
+def _left_out(args: argparse.Namespace, settings: Settings) -> list[str]:
+    """Return the hook events that are not asked for: those that were named, and those the agent may not know."""
+    known = {*args.with_, *(one.event for one in settings.installed())}
+    unsure = [event for event in _YOUNG if event not in known and event not in args.without]
+    if unsure and _agent_version() >= _TOLERANT:
+        unsure = []
+    return [event for event in EVENTS if event in args.without or event in unsure]
+
+
+def _agent_version() -> tuple[int, ...]:
+    """Return the version of the Claude Code that a shell would start here; nothing if that is not known."""
+    import re
+    import shutil
+    import subprocess
+
+    if (program := shutil.which("claude")) is None:
+        return ()
+    try:
+        done = subprocess.run(  # noqa: S603 - the agent itself, found as the shell finds it
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_WAIT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    found = re.search(rb"(\d+)\.(\d+)\.(\d+)", done.stdout)
+    return tuple(int(part) for part in found.groups()) if found else ()
+
+
+def _remove(args: argparse.Namespace) -> int:
+    settings = Settings(settings_scopes.asked(args))
+    removed = settings.remove()
+    if args.json:
+        terminal.print_json(
+            {
+                "settings": settings.path,
+                "removed": [one.event for one in removed],
+                "backup": settings.kept,
+                "others": _others(settings),
+            },
+        )
+    elif removed:
+        terminal.say(
+            f"{_line(settings.path)}: {terminal.many(len(removed), 'hook')} taken out. What they recorded stays."
+        )
+        if settings.kept:
+            terminal.say(
+                f"The file was changed since they were installed; what was there before is in {settings.kept}."
+            )
+    else:
+        terminal.say(f"{_line(settings.path)} has no hooks of ours; nothing was changed.")
+    _note_others(settings)
+    return terminal.DONE
+
+
+def _ledger(args: argparse.Namespace) -> str:
+    """Return the ledger that the hooks shall write to, absolute, having seen that it is one."""
+    from rightful import ledger as app
+
+    path = os.path.abspath(app.folder_of(terminal.located(args.ledger)))
+    try:
+        app.open(path, readonly=True).close()
+    except LedgerNotFoundError:
+        terminal.refuse_parent(path)
+        raise
+    return path
+
+
+def _status(args: argparse.Namespace) -> int:
+    settings = Settings(settings_scopes.asked(args))
+    installed = settings.installed()
+    named = [ledger for one in installed if (ledger := ledger_of(one.command))]
+    if not named and (asked := _asked(args)):
+        named = [asked]
+    facts: dict[str, Any] = {
+        "settings": settings.path,
+        "installed": bool(installed),
+        "disabled": settings.disabled(),
+        "events": [_event(event, installed) for event in EVENTS],
+        "ledgers": [_of_ledger(ledger) for ledger in dict.fromkeys(named)],
+        "others": _others(settings),
+        "elsewhere": [one._asdict() for one in settings_scopes.elsewhere(settings.path)],
+    }
+    if args.json:
+        terminal.print_json(facts)
+    else:
+        _show(facts)
+    works = all(one["runs"] for one in facts["events"] if one["installed"])
+    works = works and all(one["exists"] for one in facts["ledgers"])
+    return terminal.DONE if installed and works and not facts["disabled"] else terminal.CHECK_SAID_NO
+
+
+def _asked(args: argparse.Namespace) -> str | None:
+    from rightful import ledger as app
+
+    try:
+        return os.path.abspath(app.folder_of(terminal.located(args.ledger)))
+    except LedgerNotFoundError:
+        return None
+
+
+def _event(event: str, installed: list[Installed]) -> dict[str, Any]:
+    commands = [one.command for one in installed if one.event == event]
+    programs = [program for command in commands for program in programs_of(command)]
+    return {
+        "event": event,
+        "installed": bool(commands),
+        "runs": bool(programs) and all(os.access(program, os.X_OK) for program in programs),
+        "commands": commands,
+    }
+
+
+def _of_ledger(path: str) -> dict[str, Any]:
+    """Return what is to be said of a ledger and its spool. Nothing is drained: one may look without changing."""
+    spool = Spool(path, os.environ)
+    waiting = spool.waiting()
+    exists, last, why = _last(path)
+    return {
+        "path": path,
+        "exists": exists,
+        "problem": why,
+        "last_recorded_at": last,
+        "waiting": len(waiting),
+        "waiting_bytes": sum(_size(file) for file in waiting),
+        "oldest_at": times.text_of(at_us_of(waiting[0])) if waiting else None,
+        "folders": list(dict.fromkeys(os.path.dirname(file) for file in waiting)),
+        "full": bool(spool.full()),
+        "aside": [{"file": file, "why": _why(file)} for file in spool.aside()],
+    }
+
+
+def _last(path: str) -> tuple[bool, str | None, str | None]:
+    """Return whether there is a ledger, when the hook's last event happened, and what is wrong with the ledger."""
+    from rightful import ledger as app
+
+    try:
+        with app.open(path, readonly=True) as ledger:
+            head = ledger.log.head()
+            for page in range(_LOOK_BACK_PAGES):
+                until = head - page * limits.PAGE_ROWS
+                rows = [row for part in ledger.log.scan(max(until - limits.PAGE_ROWS, 0), until) for row in part]
+                ours = [row.envelope.recorded_at_us for row in rows if row.envelope.producer == PRODUCER]
+                if ours or not rows:
+                    return True, times.text_of(ours[-1]) if ours else None, None
+            return True, None, None
+    except LedgerNotFoundError as error:
+        return False, None, str(error)
+    except StorageError as error:
+        return True, None, str(error)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def _why(path: str) -> str:
+    """Return why a file was set aside, as far as it says so."""
+    try:
+        with open(path, "rb") as file:
+            return str(json.loads(file.read())["reason"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "it holds an event that does not fit its type, or is damaged"
+
+
+def _show(facts: dict[str, Any]) -> None:
+    from rightful.cli.output import tables
+
+    tables.show_facts(
+        {"settings": _line(facts["settings"])} | {one["event"]: _state(one) for one in facts["events"]},
+    )
+    for one in facts["others"]:
+        terminal.say(
+            f"A command of somebody's own for {_line(one['event'])} calls the hook too: {_line(one['command'])}"
+        )
+    for one in facts["elsewhere"]:
+        ledgers = _line(", ".join(one["ledgers"]))
+        terminal.say(f"{_line(one['settings'])} ({one['scope']}) has hooks of ours too, which write to {ledgers}.")
+    if facts["disabled"]:
+        terminal.say("`disableAllHooks` in these settings tells the agent to run no hooks: nothing is recorded.")
+    for one in facts["ledgers"]:
+        tables.show_facts(
+            {
+                "ledger": _line(one["path"] if one["problem"] is None else one["problem"]),
+                "last recorded": one["last_recorded_at"] or "never",
+                "in the spool": _waits(one),
+                "set aside": terminal.many(len(one["aside"]), "file") if one["aside"] else "nothing",
+            }
+        )
+        for file in one["aside"]:
+            terminal.say(f"  {_line(file['file'])}: {_line(file['why'])}")
+        if one["full"]:
+            terminal.say(
+                "The spool was full: the newest calls were not kept. Once it is drained, remove its file `full`."
+            )
+
+
+def _state(event: dict[str, Any]) -> str:
+    if not event["installed"]:
+        return "not installed"
+    return "installed" if event["runs"] else f"installed, and its program is gone: {_line(event['commands'][0])}"
+
+
+def _waits(one: dict[str, Any]) -> str:
+    from rightful.cli.output import tables
+
+    if not one["waiting"]:
+        return "nothing"
+    calls = terminal.many(one["waiting"], "call")
+    folders = _line(", ".join(one["folders"]))
+    return f"{calls}, {tables.size(one['waiting_bytes'])}, since {one['oldest_at']}, in {folders}"

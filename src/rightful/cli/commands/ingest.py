@@ -1,0 +1,128 @@
+"""Append events from JSON lines, one event a line.
+
+Each line is an event's wire form. A bad line is reported with its number and place, and its
+neighbours are stored. Ingesting the same lines again writes nothing: what is there answers
+`duplicate`. With --json there is a receipt for each line, in order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from rightful import content, limits
+from rightful.cli.output import terminal
+from rightful.cli.support import logs
+from rightful.cli.support.input_lines import Line, batches
+from rightful.errors import InvalidEventError, StorageError, UsageError
+from rightful.log.rows import Receipt
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from rightful.ledger import Ledger
+
+_CODES = {"invalid": terminal.INVALID, "conflict": terminal.CONFLICT}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="JSON lines; `-`, the default, is stdin")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Append all lines, a thousand in one transaction, and answer for each."""
+    with terminal.opened(args) as ledger, _file(args.file) as file:
+        answer, log = _Answer(whole=args.json), logs.of(args)
+        try:
+            for batch in batches(file):
+                _ingest(ledger, batch, answer)
+                log.step("committed", lines=len(batch), head=ledger.log.head())
+        finally:
+            answer.close()
+    if answer.broken is not None:
+        raise answer.broken
+    return terminal.worst(_CODES.get(outcome, terminal.DONE) for outcome in answer.counts)
+
+
+@contextlib.contextmanager
+def _file(name: str) -> Iterator[BinaryIO]:
+    if name == "-":
+        yield terminal.stdin()
+        return
+    try:
+        file = Path(name).open("rb")  # noqa: SIM115 - closed below, while an error of opening is ours to word
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}; nothing was written. Name another file.") from None
+    with file:
+        yield file
+
+
+def _ingest(ledger: Ledger, batch: list[Line], answer: _Answer) -> None:
+    parsed = [_parsed(line) for line in batch]
+    receipts = iter(ledger.append([event for event in parsed if not isinstance(event, Receipt)]))
+    for line, event in zip(batch, parsed, strict=True):
+        answer.add(line.number, event if isinstance(event, Receipt) else next(receipts))
+    answer.flush()
+
+
+def _parsed(line: Line) -> Any:  # noqa: ANN401 - any JSON value, or the receipt of a bad line
+    if line.text is None:
+        return Receipt(None, "invalid", None, None, f"Expected a line of at most {limits.EVENT_BYTES} bytes - at `$`")
+    try:
+        return content.parse_line(line.text)
+    except InvalidEventError as error:
+        return Receipt(None, "invalid", None, None, str(error).replace(", line 1 column ", ", column "))
+
+
+class _Answer:
+    """Counts receipts, complains of bad lines, and prints each receipt if asked to.
+
+    What was read is stored even when nobody reads the answer any more.
+
+    Attributes:
+        counts: How many receipts there were of each outcome.
+        broken: Set once the answer cannot be given any more.
+    """
+
+    def __init__(self, *, whole: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self._whole = whole
+        self.broken: BrokenPipeError | StorageError | None = None
+        if whole:
+            self._print('{"receipts":[')
+
+    def add(self, number: int, receipt: Receipt) -> None:
+        """Take the receipt of a line."""
+        document: dict[str, Any] = receipt._asdict()
+        if receipt.reason is None:
+            del document["reason"]
+        if receipt.outcome in _CODES:
+            document["line"] = number
+            terminal.complain(f"line {number}: {terminal.complaint(receipt)}")
+        separator = "," if self.counts else ""
+        self.counts[receipt.outcome] += 1
+        if self._whole:
+            self._print(separator + terminal.json_text(document))
+
+    def flush(self) -> None:
+        """Give what was answered to the one who reads it; he may be waiting for it."""
+        self._print("", flush=True)
+
+    def close(self) -> None:
+        """End the answer."""
+        if self._whole:
+            self._print(f'],"counts":{terminal.json_text(dict(self.counts))}}}\n', flush=True)
+        else:
+            self._print(f"{terminal.counted(self.counts)}.\n", flush=True)
+
+    def _print(self, text: str, *, flush: bool = False) -> None:
+        if self.broken is not None:
+            return
+        try:
+            terminal.put(text, flush=flush)
+        except (BrokenPipeError, StorageError) as error:
+            self.broken = error

@@ -1,0 +1,74 @@
+"""Make a ledger.
+
+Without PATH it is made where `--ledger` or RIGHTFUL_LEDGER says, else as `.rightful` in the working
+folder; in a linked git work tree, in the main one. Where there is a ledger already, nothing is changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rightful import ledger as app
+from rightful.cli.output import terminal
+from rightful.errors import LedgerNotFoundError, UsageError
+from rightful.storage.environment import store_files
+
+if TYPE_CHECKING:
+    import argparse
+
+_BEGUN = frozenset({"ledger.lock", "writer.lock", "queue.lock", store_files.HALF_MADE, ".gitignore"})
+"""What an `init` that was killed may leave; it is made whole by another one."""
+
+_IGNORED = "# A ledger holds what sessions said; it does not belong in a repository.\n*\n"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the command takes."""
+    parser.add_argument("path", metavar="PATH", nargs="?", help="the ledger's folder; it is made")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the ledger, unless it is there."""
+    if args.path is not None and not args.path.strip():
+        raise UsageError("PATH is empty; nothing was made. Give the path of a folder, or leave it out.")
+    path = args.path or terminal.named(args.ledger) or str(terminal.home(Path.cwd()) / terminal.FOLDER)
+    created = _made(path)
+    with app.open(path, readonly=True) as ledger:
+        folder, own_id, events = str(ledger.path), ledger.id, ledger.log.head()
+    if args.json:
+        terminal.print_json({"path": folder, "id": own_id, "created": created})
+    elif created:
+        terminal.say(f"{folder} is a ledger now.")
+    else:
+        terminal.say(f"{folder} is a ledger already, with {terminal.many(events, 'event')}; nothing was changed.")
+    return terminal.DONE
+
+
+def _made(path: str) -> bool:
+    """Make the ledger and return True, or find that it is there."""
+    if app.folder_of(path).is_file():
+        raise UsageError(
+            f"{path} is a file, and it stays as it is; nothing was made. Name a folder that is new or empty."
+        )
+    try:
+        app.open(path, readonly=True).close()
+    except LedgerNotFoundError:
+        folder = app.folder_of(path)
+        if folder.is_dir() and any(entry.name not in _BEGUN for entry in folder.iterdir()):
+            own = folder / terminal.FOLDER
+            raise UsageError(f"{folder} holds other things; nothing was made. Name one of its own: {own}") from None
+        app.open(path, create=True).close()
+        _ignore(folder)
+        return True
+    return False
+
+
+def _ignore(folder: Path) -> None:
+    """Keep the ledger out of a git repository around it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileExistsError), os.fdopen(os.open(folder / ".gitignore", flags, 0o600), "w") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(_IGNORED)

@@ -1,0 +1,224 @@
+"""Find a session's transcript, and tell whose it is; find the transcripts that records miss; check what is bound.
+
+With SESSION, two questions are answered apart: whether a transcript can be found, and whether it is
+that session's. The claims are shown by rank: the id that a tool wrote into the file, the marker in
+the first turn that a user gave, a pointer file, the run's own folder, folder and time. What is
+weaker, and what two sessions claim, is a candidate. A file's time of modification is never looked at.
+
+With --missing, every record of a `session-records.jsonl` whose transcript is not where it says is
+sought in one search. --bind records `transcript.bound` for those that have an owner, and
+--write-back writes their paths into the file, of which every other byte stays.
+
+With --check, what is bound is held against its hash: it may have grown, changed, moved or gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rightful.cli.output import terminal
+from rightful.errors import LedgerNotFoundError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from rightful.ledger import Ledger
+    from rightful.locate.find_transcripts import Known, Places
+    from rightful.locate.record_lines import Rows
+
+_HISTORIES = "openai-agents"  # the namespace of sessions whose program writes into the ledger itself
+_PEEK = 32  # rows that are looked at to tell what a file is that holds no session records
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what is sought, where, and what is recorded."""
+    parser.add_argument(
+        "session", metavar="SESSION", nargs="?",
+        help="the session: a full name, or a value over all namespaces; a tool's own name need not be in the ledger",
+    )  # fmt: skip
+    parser.add_argument(
+        "--missing", metavar="FILE", help="seek the transcripts of all records of a session-records.jsonl that miss one"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="hold what is bound against its hash; of SESSION, or of every session"
+    )
+    parser.add_argument(
+        "--root", metavar="DIR", action="append", default=[],
+        help="search this folder and nothing else; may be given again; default the folders that the tools use here",
+    )  # fmt: skip
+    parser.add_argument("--bind", action="store_true", help="record what has an owner as transcript.bound")
+    parser.add_argument(
+        "--write-back", action="store_true",
+        help="with --missing: write the paths that have an owner into the file; the old one is kept beside it",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer what was asked.
+
+    Raises:
+        UsageError: Nothing was asked, or what does not go together.
+    """
+    if args.missing is not None and (args.check or args.session is not None):
+        raise UsageError("SESSION, --missing FILE and --check are three questions; nothing was searched. Ask one.")
+    if args.missing is None and not args.check and args.session is None:
+        raise UsageError("nothing was asked. Name a SESSION, or give --missing FILE or --check.")
+    if args.write_back and args.missing is None:
+        raise UsageError("--write-back needs --missing FILE, the file to write to; nothing was searched.")
+    if args.check and args.bind:
+        raise UsageError("--check binds nothing; nothing was searched. Locate the session with --bind.")
+    if args.check:
+        return _check(args)
+    return _session(args) if args.missing is None else _missing(args)
+
+
+@contextlib.contextmanager
+def _ledger(args: argparse.Namespace) -> Iterator[Ledger | None]:
+    """Open the ledger; None where there is none and nothing has to be written to it."""
+    try:
+        opened = terminal.opened(args, readonly=not args.bind)
+    except LedgerNotFoundError:
+        if args.bind or args.check or args.ledger is not None:
+            raise
+        yield None
+        return
+    with opened:
+        yield opened
+
+
+def _places(args: argparse.Namespace, ledger: Ledger | None, *more: str | None) -> Places:
+    from rightful.locate import find_transcripts
+
+    here = Path.cwd()
+    workspaces = [here, terminal.home(here), *(Path(one) for one in more if one is not None)]
+    return find_transcripts.places(
+        args.root, os.environ, Path.home(), workspaces, None if ledger is None else ledger.path
+    )
+
+
+def _session(args: argparse.Namespace) -> int:
+    from rightful.cli.output import tables
+    from rightful.cli.show import show_located
+    from rightful.locate import bind, find_transcripts
+    from rightful.log.log import now_us
+
+    with _ledger(args) as ledger:
+        known = find_transcripts.known(None if ledger is None else ledger.log)
+        name = _named(ledger, known, args.session)
+        one = known.sessions.get(name)
+        where = _places(args, ledger, None if one is None else one.folder)
+        with tables.progress("reading transcripts", None, "files") as told:
+            answer, scan = find_transcripts.locate(known, name, where, told)
+        bound = bind.bind(ledger.log, [answer], now_us) if ledger is not None and args.bind else ()
+    before = known.bindings.of(name)
+    if args.json:
+        terminal.print_json(show_located.answer_document(answer, scan, before, bound))
+    else:
+        show_located.show_answer(answer, scan, before, bound)
+    return terminal.worst(
+        [show_located.failed(bound), terminal.CHECK_SAID_NO if answer.owner is None else terminal.DONE]
+    )
+
+
+def _named(ledger: Ledger | None, known: Known, asked: str) -> str:
+    """Return the session that a person means.
+
+    Raises:
+        UsageError: There is none, or its transcript is the ledger's own: what a program appended to a history.
+    """
+    from rightful.locate import find_transcripts
+
+    if ledger is not None and asked not in known.sessions and (name := _begun(ledger, asked)) is not None:
+        return name
+    try:
+        return find_transcripts.named(known, asked)
+    except UsageError:
+        names = [one for one in (asked, f"{_HISTORIES}:{asked}") if one.startswith(f"{_HISTORIES}:")]
+        found = [one for one in names if ledger is not None and any(ledger.log.of_session(one))]
+        if not found:
+            raise
+    raise UsageError(
+        f"{found[0]} has no file of a tool: what it said stands in this ledger, and nothing was searched. "
+        f"`rightful transcript` and `rightful history` show it."
+    )
+
+
+def _begun(ledger: Ledger, asked: str) -> str | None:
+    """Return the session of the ledger that is meant, as every other command finds it; None where there is none."""
+    from rightful.cli.support import options
+
+    with contextlib.suppress(UsageError):
+        name = options.session_named(ledger, asked)
+        return None if name.startswith(f"{_HISTORIES}:") else name
+    return None
+
+
+def _missing(args: argparse.Namespace) -> int:
+    from rightful import limits
+    from rightful.backfill import reference_repair, target_file
+    from rightful.cli.output import tables
+    from rightful.cli.show import show_located
+    from rightful.locate import bind, find_transcripts, record_lines
+    from rightful.log.log import now_us
+
+    real = target_file.resolved(args.missing)
+    looked = target_file.look(real, limits.REPLACED_BYTES)
+    if looked.data is None:
+        raise UsageError(f"--missing {args.missing}: there is no such file; nothing was searched.")
+    read = record_lines.rows_of(looked.data, real)
+    if read.rows and (kind := _kind_of(read)) is not None:
+        raise UsageError(
+            f"--missing {args.missing} holds no session records: it looks like a file of the kind {kind}; nothing was "
+            f"searched. Name a session-records.jsonl."
+        )
+    with _ledger(args) as ledger:
+        known = find_transcripts.known(None if ledger is None else ledger.log)
+        where = _places(args, ledger, record_lines.workspace_of(real))
+        with tables.progress("reading transcripts", None, "files") as told:
+            found = find_transcripts.missing(known, read.rows, where, told)
+        answers = list(found.answers.values())
+        bound = bind.bind(ledger.log, answers, now_us) if ledger is not None and args.bind else ()
+    owners = {one.session: one.owner.file.path for one in answers if one.owner is not None}
+    written = reference_repair.write_back(real, looked, found.rows, owners) if args.write_back else None
+    if args.json:
+        terminal.print_json(show_located.missing_document(real, read, found, bound, written))
+    else:
+        show_located.show_missing(real, read, found, bound, written)
+    unowned = any(row.wanted is None or row.wanted.name not in owners for row in found.rows)
+    return terminal.worst([show_located.failed(bound), terminal.CHECK_SAID_NO if unowned else terminal.DONE])
+
+
+def _kind_of(read: Rows) -> str | None:
+    """Return which kind rows look like, none of which is a session record; None where they look like nothing."""
+    from itertools import islice
+
+    from rightful.cli.commands.import_ import AUTO, kinds
+    from rightful.importers.session_records import SessionRecords
+
+    own = SessionRecords()
+    if any(own.recognises(row.value) or row.wanted is not None for row in read.rows):
+        return None
+    every = kinds(AUTO)
+    return next((one.NAME for row in islice(read.rows, _PEEK) for one in every if one.recognises(row.value)), None)
+
+
+def _check(args: argparse.Namespace) -> int:
+    from rightful.cli.output import tables
+    from rightful.cli.show import show_located
+    from rightful.locate import check_bound, find_transcripts
+
+    with _ledger(args) as ledger:
+        known = find_transcripts.known(None if ledger is None else ledger.log)
+        name = None if args.session is None else _named(ledger, known, args.session)
+        with tables.progress("looking at transcripts", None, "files") as told:
+            found = check_bound.check(known, _places(args, ledger), name, told)
+        split = {one: uris for one, uris in known.bindings.split().items() if name in {None, one}}
+    if args.json:
+        terminal.print_json(show_located.check_document(found, split))
+    else:
+        show_located.show_check(found, split)
+    return terminal.DONE if all(one.is_good for one in found) else terminal.CHECK_SAID_NO

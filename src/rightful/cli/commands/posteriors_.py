@@ -1,0 +1,149 @@
+"""Show what the bandit believes of each arm.
+
+Replays exposures and grades under a policy. The first line says in words what happened to the
+grades; the table has one row an arm, best first. Nothing is written but the projection, which
+can be rebuilt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rightful import times
+from rightful.cli.output import decay_notice, terminal
+from rightful.cli.support import options, what_if
+from rightful.policies import TimeDecay
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.cli.support.options import Named
+    from rightful.projections.credit.posteriors import Posterior, Posteriors
+
+_BAR_CHARS = 24
+_PICTURE = "0 … 1"
+_COLUMNS = {
+    "mean": "reward", "95%": "reward", _PICTURE: "",
+    "alpha": "weight", "beta": "weight", "credits": "n", "mass": "weight",
+}  # fmt: skip
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the policy, the position, the time of decay, the context."""
+    parser.add_argument(
+        "--policy",
+        default="bound",
+        metavar="NAME|FILE|JSON",
+        help="the rule: bound (default), historical-newest, gptme …",
+    )
+    parser.add_argument("--contexts", action="store_true", help="show the beliefs by context too")
+    options.add_position(parser)
+    what_if.add(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the beliefs."""
+    policy, as_of = options.policy_named(args.policy), options.as_of(args)
+    with options.folded(args) as ledger:
+        policy = what_if.changed(args, policy, ledger)
+        decay_at = options.decay_at(args, policy.policy)
+        found = ledger.posteriors(policy.ask, as_of=as_of, decay_at=decay_at)
+        by_then = options.before_all(args, found.through, ledger)
+        decay_notice.note_far(args, ledger, found.through, policy.policy)
+        grades = int((ledger.projected().facts.grades["pos"] <= found.through).sum())
+    if args.contexts and not found.contexts:
+        terminal.note("--contexts has nothing to show: no exposure that is credited has a context.")
+    elif args.contexts and args.json:
+        terminal.note("--contexts changes nothing beside --json: contexts are always listed there.")
+    if args.json:
+        if by_then:
+            terminal.note(by_then)
+        terminal.print_json(_document(found))
+    else:
+        _show(found, f"{by_then or _words(found, grades)}{_rule(found, policy)}", contexts=args.contexts)
+    return terminal.DONE
+
+
+def _document(found: Posteriors) -> dict[str, Any]:
+    from rightful.reports.beta_math.beta import interval
+
+    answer = found.as_dict()
+    document = {"policy": answer["policy"], "through": found.through, "decay_at": _decay_at(found)} | answer
+    for arm, one in found.arms.items():
+        document["arms"][arm]["ci95"] = interval(one.alpha, one.beta)
+    for shown, one in zip(document["contexts"], found.contexts, strict=True):
+        shown["ci95"] = interval(one.alpha, one.beta)
+    return document
+
+
+def _decay_at(found: Posteriors) -> str | None:
+    """The time of a decay; None for an empty log, which has none."""
+    return times.text_of(found.decay_at_us) if found.decay_at_us else None
+
+
+def _show(found: Posteriors, words: str, *, contexts: bool) -> None:
+    from rightful.cli.output import tables
+
+    terminal.tell(words)
+    picture = tables.draws()
+    columns = dict(_COLUMNS) if picture else {name: unit for name, unit in _COLUMNS.items() if name != _PICTURE}
+    drop = [name for name in (_PICTURE, "mass", "95%") if name in columns]
+    ranked = sorted(found.arms.items(), key=lambda pair: (-pair[1].mean, pair[0]))
+    if ranked:
+        rows = [[arm, *_cells(one, picture=picture)] for arm, one in ranked]
+        tables.show_table({"arm": "", **columns}, rows, drop=drop)
+    if contexts and found.contexts:
+        dot = " · " if picture else " / "
+        rows = [
+            [one.arm, dot.join(part or "-" for part in one.context), *_cells(one, picture=picture)]
+            for one in found.contexts
+        ]
+        tables.show_table({"arm": "", "context": "", **columns}, rows, title="By context", drop=drop)
+
+
+def _rule(found: Posteriors, policy: Named) -> str:
+    decayed = f", decayed as of {_decay_at(found)}" if isinstance(found.policy.decay, TimeDecay) else ""
+    return f" Policy {policy.shown}, through position {found.through:,}{decayed}."
+
+
+def _words(found: Posteriors, grades: int) -> str:
+    bins = {
+        name.removesuffix("_grades").replace("_", "-"): count
+        for name, count in found.counters.items()
+        if name.endswith("_grades") and name != "foreign_grades"
+    }
+    pending = found.counters.get("pending_sessions", 0)
+    wait = "waits" if pending == 1 else "wait"
+    waiting = f" {terminal.many(pending, 'exposed session')} {wait} for a grade." if pending else ""
+    if not bins:
+        none = f"No grade that this policy pays from, of {grades:,}" if grades else "No grades yet"
+        return f"{none}; every arm without an opening balance stands at its prior.{waiting}"
+    others = ", ".join(f"{count:,} {name}" for name, count in bins.items() if name != "credited")
+    count, total = bins.get("credited", 0), sum(bins.values())
+    of = f"{count:,} of {terminal.many(total, 'grade')} {'is' if 1 in {count, total} else 'are'} credited"
+    credited = f"{of} to {terminal.many(len(found.arms), 'arm')}" if count else of
+    held = f" {options.IN_BALANCE}" if bins.get("in-balance") else ""
+    return f"{credited} ({others}).{held}{waiting}" if others else f"{credited}.{waiting}"
+
+
+def _cells(one: Posterior, *, picture: bool) -> list[str]:
+    from rightful.reports.beta_math.beta import interval
+
+    low, high = interval(one.alpha, one.beta)
+    return [
+        options.fixed(one.mean),
+        f"{low:.3f} to {high:.3f}",
+        *([_bar(low, one.mean, high)] if picture else []),
+        options.number(one.alpha),
+        options.number(one.beta),
+        f"{one.n:,}",
+        options.number(one.mass),
+    ]
+
+
+def _bar(low: float, mean: float, high: float) -> str:
+    """Draw an interval between 0 and 1: `·` outside it, `─` inside it, `●` at the mean."""
+    places = [min(int(value * _BAR_CHARS), _BAR_CHARS - 1) for value in (low, mean, high)]
+    line = ["─" if places[0] <= at <= places[2] else "·" for at in range(_BAR_CHARS)]
+    line[places[1]] = "●"
+    return "".join(line)

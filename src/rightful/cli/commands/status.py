@@ -1,0 +1,215 @@
+"""Say what a ledger holds, who has it open, and whether exposures, grades and bindings keep coming.
+
+The facts first: how many events, when the last one was written, what it takes on disk, how far
+the projections have folded it. Then, for each producer and day, how many sessions have an
+exposure, a grade and a binding, and where their grades ended; and sentences on what looks wrong.
+--sessions lists the sessions instead. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rightful import limits
+from rightful.cli.output import terminal
+from rightful.cli.support import options
+from rightful.errors import RightfulError, UsageError
+from rightful.integrations.spool.spool_files import Spool
+from rightful.storage import locks
+
+if TYPE_CHECKING:
+    import argparse
+    from datetime import datetime
+
+    from rightful.cli.support.options import Named
+    from rightful.ledger import Ledger
+    from rightful.reports.session_coverage import Alarm, Day
+
+_BLOCK_BYTES = 512  # the unit of st_blocks, whatever the disk's own is
+_DAYS = 14
+_RUNS = 3
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the policy of the bins, how many days, and whether warnings are an answer of no."""
+    parser.add_argument("--policy", metavar="NAME|FILE|JSON", help="whose bins are counted; default bound")
+    parser.add_argument(
+        "--days", type=int, metavar="N",
+        help=f"days that are shown and whose coverage is judged, the last ones; 0 for all; default {_DAYS}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--check", action="store_true", help="exit with 1 if there are warnings, or if a hook set input aside"
+    )
+    parser.add_argument(
+        "--sessions", metavar="TEXT", nargs="?", const="",
+        help="list the sessions instead, the newest first; only those whose names contain TEXT",
+    )  # fmt: skip
+    parser.add_argument("--limit", type=int, metavar="N", help="at most N sessions; 0 for all; default 20")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the facts, the coverage and the warnings."""
+    if args.days is not None and args.days < 0:
+        raise UsageError("--days is a number of days, 0 for all; nothing was counted.")
+    if args.sessions is not None:
+        return _list(args)
+    if args.limit is not None:
+        raise UsageError("--limit is of the sessions that --sessions lists; nothing was counted.")
+    from rightful.reports.contradictions import contradictions
+
+    policy = options.policy_named(args.policy or "bound")
+    with terminal.opened(args, readonly=True) as ledger:
+        facts, unended = _facts(ledger)
+        code = terminal.DONE
+        try:
+            rows, warnings, why = _coverage(args, ledger, policy)
+            warnings = [*warnings, *contradictions(ledger.log, everything=args.check)]
+        except RightfulError as error:
+            rows, warnings, why = None, [], str(error)
+            code = error.exit_code if args.check else code
+    if unended:
+        from rightful.reports.unended_runs import alarms
+
+        warnings = [*warnings, *alarms(unended, facts["last_recorded_at"], _days(args))]
+    if args.check and (warnings or facts["spool"]["aside"]) and code == terminal.DONE:
+        code = terminal.CHECK_SAID_NO
+    if args.json:
+        terminal.print_json({**facts, **_document(args, policy, rows, warnings, why)})
+    else:
+        _show(facts)
+        _show_coverage(args, policy, rows, warnings, why)
+        if rows and not warnings and not facts["spool"]["aside"]:
+            terminal.tell("No warnings.")
+    return code
+
+
+def _list(args: argparse.Namespace) -> int:
+    if args.check or args.days is not None or args.policy is not None:
+        raise UsageError("--sessions lists sessions; leave out --check, --days and --policy. Nothing was listed.")
+    if args.limit is not None and args.limit < 0:
+        raise UsageError("--limit is a number of sessions, 0 for all; nothing was listed.")
+    from rightful.cli.show import show_sessions
+
+    return show_sessions.run(args)
+
+
+def _facts(ledger: Ledger) -> tuple[dict[str, Any], dict[str, datetime] | None]:
+    """Return the facts, and the runs without an end with their times."""
+    status = ledger.status()
+    folder, spool = Path(status.path), Spool(status.path, os.environ)
+    unended = _unended(ledger, folder)
+    facts = {
+        "path": status.path,
+        "id": status.id,
+        "events": status.events,
+        "last_recorded_at": status.last_recorded_at,
+        "watermark": status.watermark,
+        "bytes": _bytes_on_disk(folder),
+        "openers": [who for who in locks.holders(folder / "ledger.lock") if who != f"pid {os.getpid()}"],
+        "spool": {"waiting": len(spool.waiting()), "aside": len(spool.aside())},
+        "unended_runs": None if unended is None else list(unended),
+    }
+    return facts, unended
+
+
+def _unended(ledger: Ledger, folder: Path) -> dict[str, datetime] | None:
+    """Return the runs without an end; None where a row cannot be read, as the coverage says."""
+    from rightful.reports.unended_runs import unended
+
+    try:
+        return unended(ledger.log, folder)
+    except RightfulError:
+        return None
+
+
+def _coverage(
+    args: argparse.Namespace, ledger: Ledger, policy: Named
+) -> tuple[list[Day] | None, list[Alarm], str | None]:
+    """Return coverage and warnings; None and why where a plain `status` would fold for too long."""
+    behind = ledger.projected().behind()
+    asked = args.check or args.days is not None or args.policy is not None
+    if behind > limits.STATUS_ROWS and not asked:
+        why = (
+            f"{behind:,} rows are not folded yet, so coverage is left out. "
+            f"`rightful posteriors` folds and keeps them; `rightful status --days {_DAYS}` folds them for this once."
+        )
+        return None, [], why
+    options.catch_up(ledger)
+    from rightful.reports import alarms, session_coverage
+
+    ground = session_coverage.ground_of(ledger.projected(), policy.policy)
+    rows = session_coverage.days_of(ground)
+    return rows, [*session_coverage.drops(rows, _days(args)), *alarms.alarms(ground, ledger.log)], None
+
+
+def _days(args: argparse.Namespace) -> int:
+    return _DAYS if args.days is None else int(args.days)
+
+
+def _bytes_on_disk(folder: Path) -> int:
+    """What the folder takes, by the blocks that are allocated: the map is sparse. Opens no file."""
+    found = (Path(at) / name for at, _, names in os.walk(folder) for name in names)
+    return sum(path.lstat().st_blocks * _BLOCK_BYTES for path in found)
+
+
+def _document(
+    args: argparse.Namespace, policy: Named, rows: list[Day] | None, warnings: list[Alarm], why: str | None
+) -> dict[str, Any]:
+    """All days in JSON, unless a number of them was asked for."""
+    from rightful.reports import session_coverage
+
+    kept = None if rows is None else session_coverage.newest(rows, args.days or 0)
+    hashed = {**policy.policy.as_dict(), "hash": policy.policy.hash}
+    held = None if rows is None else session_coverage.transcripts(rows)
+    return {"policy": hashed, "transcripts": held, "coverage": kept, "why_no_coverage": why, "warnings": warnings}
+
+
+def _show(facts: dict[str, Any]) -> None:
+    from rightful.cli.output import tables
+
+    last, behind = facts["last_recorded_at"], facts["watermark"] < facts["events"]
+    tables.show_facts(
+        {
+            "ledger": facts["path"],
+            "id": facts["id"],
+            "events": f"{facts['events']:,}",
+            "last recorded": last.isoformat(" ", "seconds") if last else "never",
+            "projected": f"{facts['watermark']:,} of {facts['events']:,}"
+            + (" (the next question folds the rest)" if behind else ""),
+            "on disk": tables.size(facts["bytes"]),
+            "also open in": ", ".join(facts["openers"]) or "no other process",
+            **_spooled(**facts["spool"]),
+            **_killed(facts["unended_runs"]),
+        }
+    )
+
+
+def _spooled(waiting: int, aside: int) -> dict[str, str]:
+    """Return what a hook could not write, where there is something."""
+    parts = [f"{terminal.many(waiting, 'call')} {'waits' if waiting == 1 else 'wait'}"] if waiting else []
+    parts += [f"{terminal.many(aside, 'input')} set aside"] if aside else []
+    said = f"{' and '.join(parts)}; `rightful hook status claude-code` says more"
+    return {"hook's spool": said} if parts else {}
+
+
+def _killed(runs: list[str] | None) -> dict[str, str]:
+    """Return which runs were killed, where there are some."""
+    if not runs:
+        return {}
+    more = f"{len(runs) - _RUNS} earlier and " if len(runs) > _RUNS else ""
+    said = f"{more}{', '.join(runs[-_RUNS:])}; `rightful locate SESSION` finds what one left"
+    return {"runs without end": said}
+
+
+def _show_coverage(
+    args: argparse.Namespace, policy: Named, rows: list[Day] | None, warnings: list[Alarm], why: str | None
+) -> None:
+    if why is not None:
+        terminal.tell(f"\nNo coverage: {why}")
+    if rows:
+        session_coverage.show_transcripts(rows)
+        session_coverage.show(rows, _days(args), policy.shown)
+    for one in warnings:
+        terminal.tell(f"warning: {one.what}")

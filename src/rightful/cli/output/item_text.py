@@ -1,0 +1,163 @@
+"""What an item of a history says, and what content of any form says, as text for people. Nothing here is made safe.
+
+Items come from any program that writes events, so nothing is taken for granted of their form.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+
+from rightful import content
+from rightful.cli.output.terminal import many
+from rightful.projections.transcripts.entry_parts import text_of, told
+
+TAB = 4
+"""Columns of a tab."""
+
+_UNREADABLE_CHARS = 200
+_ENCODED = re.compile(r"(?:data:(?P<kind>[\w.+-]+/[\w.+-]+)?[^,\s]*,)?[A-Za-z0-9+/_=-]+\Z")
+_OURS = frozenset({"type", "role", "id", "status", "content"})
+
+
+class Said(NamedTuple):
+    """What an item says.
+
+    Attributes:
+        who: Who says it, or what it is, in words.
+        text: What is said; may be empty.
+        marks: What is to be known of it, in words.
+        is_result: It is what a tool answered, which no agent says.
+    """
+
+    who: str
+    text: str
+    marks: tuple[str, ...] = ()
+    is_result: bool = False
+
+
+def said(item: Any, *, full: bool = False) -> Said:  # noqa: ANN401 - an item of any form
+    """Return what an item says.
+
+    Args:
+        item: The item.
+        full: Leave out no text that nobody can read: what is encrypted, and images.
+    """
+    first, *others = [_said(kind, fields, item, full=full) for kind, fields in told(item)] or [Said("item", "")]
+    if not others:
+        return first
+    more = [f"{one.who}:{_below(one.text)}" if one.text else one.who for one in others]
+    marks = tuple(dict.fromkeys(mark for one in (first, *others) for mark in one.marks))
+    return Said(first.who, "\n".join([*([first.text] if first.text else []), *more]), marks)
+
+
+def _said(kind: str, fields: Mapping[str, Any], item: Any, *, full: bool) -> Said:  # noqa: ANN401 - as above
+    match kind:
+        case "message":
+            return Said(str(fields["role"]) or "message", spoken(fields["content"], full=full))
+        case "thought":
+            return Said("thought", spoken(fields["content"] or None, full=full), _sealed(item))
+        case "tool_call":
+            given = arguments(fields.get("arguments"), full=full)
+            return Said(f"tool {fields.get('name') or 'of unknown name'} (call {fields['call']})", given)
+        case "tool_result":
+            marks = ("failed",) if fields["is_error"] else ()
+            output = fields["output"]
+            answer = value(output, full=full) if isinstance(output, str) else spoken(output, full=full)
+            return Said(f"result of call {fields['call']}", answer, marks, is_result=True)
+        case "interaction_requested" | "interaction_answered":
+            word = "asked" if kind == "interaction_requested" else "answered"
+            rest = {name: value for name, value in fields["payload"].items() if name not in _OURS}
+            return Said(f"{word} {fields['interaction']} ({fields['kind']})", arguments(rest, full=full))
+        case _:
+            return _data(fields, item, full=full)
+
+
+def _data(fields: Mapping[str, Any], item: Any, *, full: bool) -> Said:  # noqa: ANN401 - as above
+    """Return what an item says that is of no kind which is known here: its members."""
+    data = fields.get("data")
+    if isinstance(data, Mapping):
+        data = {name: value for name, value in data.items() if name != "type"}
+        if not full and data.get("encrypted_content") is not None:
+            data = {name: value for name, value in data.items() if name not in {"encrypted_content", "id"}}
+    return Said(str(fields.get("name") or "item"), arguments(data, full=full) if data != {} else "", _sealed(item))
+
+
+def _sealed(item: Any) -> tuple[str, ...]:  # noqa: ANN401 - as above
+    """Say that some of an item can be read by its provider only, and how long that is."""
+    sealed = item.get("encrypted_content") if isinstance(item, Mapping) else None
+    return (f"encrypted, {many(len(sealed), 'character')}",) if isinstance(sealed, str) and sealed else ()
+
+
+def spoken(said: Any, *, full: bool = False) -> str:  # noqa: ANN401 - content is any JSON value
+    """Return content as text: what a person reads of it, and what else it has by name."""
+    if isinstance(said, str) or said is None or said is UNSET:
+        return said if isinstance(said, str) else ""
+    if isinstance(said, list):
+        return "\n".join(_part(one, full=full) for one in said)
+    text = text_of(said)
+    return text if text is not None else arguments(said, full=full)
+
+
+def _part(part: Any, *, full: bool) -> str:  # noqa: ANN401 - a part of any form
+    """Return one part of content: its text, or its name and what can be read of it."""
+    text = text_of(part)
+    if text is not None:
+        return text
+    if not isinstance(part, Mapping):
+        return value(part, full=full)
+    rest = {name: one for name, one in part.items() if name != "type" and one is not None}
+    shown = ", ".join(f"{name} {value(one, full=full)}" for name, one in rest.items())
+    name = part.get("type")
+    return f"[{name if isinstance(name, str) else 'part'}{': ' if shown else ''}{shown}]"
+
+
+def others(parts: Any) -> list[str]:  # noqa: ANN401 - content of any form
+    """Name the parts of a message that are no text."""
+    if not isinstance(parts, list):
+        return [] if parts is UNSET or text_of(parts) is not None else [value(parts, full=True)]
+    return [
+        f"[{part.get('type', 'part') if isinstance(part, dict) else 'part'}]" for part in parts if text_of(part) is None
+    ]
+
+
+def arguments(said: Any, *, full: bool = True) -> str:  # noqa: ANN401 - content is any JSON value
+    """Return an object one member a line, anything else as it is."""
+    if isinstance(said, Mapping) and said:
+        return "\n".join(f"{name}:{beside(value(item, full=full))}" for name, item in said.items())
+    return "" if said is UNSET or said is None else value(said, full=full)
+
+
+def beside(text: str) -> str:
+    """Return a text to stand behind a name: on its line, or on lines of its own."""
+    return f" {text}" if "\n" not in text else _below(text)
+
+
+def _below(text: str) -> str:
+    return "\n" + "\n".join(f"  {line.expandtabs(TAB)}" for line in text.split("\n"))
+
+
+def value(said: Any, *, full: bool = True) -> str:  # noqa: ANN401 - content is any JSON value
+    """Return any value as text; of one that nobody can read only its length, unless all is asked for."""
+    if isinstance(said, str):
+        return said if full else _readable(said)
+    return json.dumps(content.escape(said if full else _all_readable(said))[0], ensure_ascii=False)
+
+
+def _all_readable(said: Any) -> Any:  # noqa: ANN401 - content is any JSON value
+    if isinstance(said, Mapping):
+        return {name: _all_readable(one) for name, one in said.items()}
+    if isinstance(said, list):
+        return [_all_readable(one) for one in said]
+    return _readable(said) if isinstance(said, str) else said
+
+
+def _readable(said: str) -> str:
+    """Return a text, or what it is where it is an image or what else is encoded."""
+    if len(said) < _UNREADABLE_CHARS or (found := _ENCODED.match(said)) is None:
+        return said
+    return f"[{found['kind'] or 'encoded'}, {many(len(said), 'character')}]"

@@ -1,0 +1,369 @@
+"""What every command shares: which ledger is meant, what is printed and how."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO
+
+from rightful.errors import LedgerNotFoundError, StorageError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rightful.cli.support.logs import Log
+    from rightful.ledger import Ledger
+    from rightful.log.rows import Receipt
+
+FOLDER = ".rightful"
+"""Name of a ledger's folder where nobody names another."""
+
+UNSETTLED = (
+    "It is kept in quarantine until an `event.withdrawn` settles it; a grade or an exposure under that id pays "
+    "nobody until then"
+)
+"""What an id in conflict means."""
+
+DONE: Final = 0
+CHECK_SAID_NO: Final = 1
+INVALID: Final = 2
+CONFLICT: Final = 3
+STORAGE: Final = 4
+
+_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_NARROWEST = 20  # columns; nothing can be read in fewer
+_WIDTH_DIGITS = 4
+_LOCATION_BYTES = 8_192  # a .git or commondir file holds one path
+
+
+def opened(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
+    """Open the ledger that a command is meant for; use it in a `with` statement.
+
+    Raises:
+        LedgerNotFoundError: There is none; only `init` and `demo` make one.
+        StorageError: It cannot be opened.
+    """
+    from rightful import ledger as app
+    from rightful.cli.support import logs
+
+    path = located(args.ledger)
+    try:
+        ledger = app.open(path, readonly=readonly)
+    except LedgerNotFoundError:
+        refuse_parent(path)
+        raise
+    gc.enable()  # all is loaded; see `cli.main`
+    logs.of(args).step("opened", path=str(ledger.path), id=ledger.id, events=ledger.log.head())
+    if not readonly:
+        _drain(ledger, logs.of(args))
+    return ledger
+
+
+def _drain(ledger: Ledger, log: Log) -> None:
+    """Append what hooks could not, before the command's own work; what cannot be appended still waits."""
+    from rightful.integrations.spool.spool_places import may_wait
+
+    if not may_wait(os.path.realpath(ledger.path), os.environ):
+        return
+    from rightful import limits
+    from rightful.integrations.spool.spool_files import Spool
+
+    spool = Spool(str(ledger.path), os.environ)
+    try:
+        if not spool.waiting():
+            return
+        drained = spool.drain(ledger.log, timeout_s=limits.HOOK_WAIT_S)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong there, it is no reason to stop the command
+        why = str(error) or type(error).__name__
+        note(f"{many(len(spool.waiting()), 'call')} of a hook still wait in the spool: {why}")
+        return
+    log.step("drained", files=drained.files, aside=len(drained.aside))
+    for path in drained.aside:
+        note(f"{path} was set aside: it holds what can never be written. `rightful hook status` says why.")
+
+
+def located(asked: str | None, *, start: Path | None = None) -> str:
+    """Return where the ledger is: as asked, else RIGHTFUL_LEDGER, else the nearest `.rightful` upwards.
+
+    Args:
+        asked: What `--ledger` said.
+        start: Where the search begins; the working folder if None.
+
+    Raises:
+        UsageError: The name is empty.
+        LedgerNotFoundError: Nobody named one and none was found.
+    """
+    if asked := named(asked):
+        return asked
+    start = start or Path.cwd()
+    for folder in _upwards(start):
+        if _is_ours(folder / FOLDER):
+            return str(folder / FOLDER)
+    raise LedgerNotFoundError(str(home(start) / FOLDER))
+
+
+def named(asked: str | None) -> str | None:
+    """Return the ledger that is named: by `--ledger`, else by RIGHTFUL_LEDGER; None where neither is given.
+
+    Raises:
+        UsageError: The name is empty: a variable of a script that was not set must not pick another ledger.
+    """
+    for where, name in (("--ledger", asked), ("RIGHTFUL_LEDGER", os.environ.get("RIGHTFUL_LEDGER"))):
+        if name is not None and not name.strip():
+            raise UsageError(f"{where} is empty; nothing was done. Give the path of a folder, or leave it out.")
+        if name is not None:
+            return name
+    return None
+
+
+def refuse_parent(path: str) -> None:
+    """Refuse the folder around a ledger, where the ledger itself is meant.
+
+    Raises:
+        StorageError: There is no ledger at the path, and one in its `.rightful`.
+    """
+    from rightful import ledger as app
+
+    own = app.folder_of(path) / FOLDER
+    if (own / "store").is_dir():
+        raise StorageError(f"there is no ledger at {path}; nothing was made", f"One is in it: give --ledger {own}.")
+
+
+def home(start: Path) -> Path:
+    """Return where a ledger of this place belongs: the main work tree in a linked one, else `start`."""
+    return main_work_tree(start) or start
+
+
+def _upwards(start: Path) -> Iterator[Path]:
+    """The main work tree comes first, so that all work trees of a repository share one ledger."""
+    if main := main_work_tree(start):
+        yield main
+        yield from main.parents
+    yield start
+    yield from start.parents
+
+
+def _is_ours(folder: Path) -> bool:
+    """Say whether it is a folder and ours: a stranger may have planted one in a shared parent."""
+    try:
+        return folder.is_dir() and (os.geteuid() in {0, folder.stat().st_uid})
+    except OSError:
+        return False
+
+
+def main_work_tree(start: Path) -> Path | None:
+    """Return the main work tree, if `start` is in a linked git work tree; None elsewhere.
+
+    Reads the `.git` file and the `commondir` it leads to; git is not run. A submodule's `.git`
+    file leads to no `commondir`, and a bare repository has no main work tree.
+    """
+    for folder in (start, *start.parents):
+        dot_git = folder / ".git"
+        if dot_git.is_dir():
+            return None
+        if dot_git.is_file() and (text := _location(dot_git)).startswith("gitdir:"):
+            own = folder / text.removeprefix("gitdir:").strip()
+            if not (common := _location(own / "commondir")):
+                continue
+            shared = Path(os.path.normpath(own / common))
+            return shared.parent if shared.name == ".git" and shared.is_dir() else None
+    return None
+
+
+def _location(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return os.fsdecode(file.read(_LOCATION_BYTES)).strip()
+    except (OSError, ValueError):  # a NUL in a path is a ValueError
+        return ""
+
+
+def print_json(document: object) -> None:
+    """Print one JSON document on stdout. All but ASCII is escaped, so a terminal is safe from it."""
+    put(json_text(document) + "\n")
+
+
+def json_text(document: object) -> str:
+    """Return a document as JSON text: structs and times included, non-finite numbers refused."""
+    return json.dumps(document, default=_builtins, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def _builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
+    import msgspec
+
+    return msgspec.to_builtins(value)
+
+
+def say(*lines: str) -> None:
+    """Print lines for people on stdout, safe for a terminal: each is one line, whatever it holds."""
+    put("".join(f"{safe(line)}\n" for line in lines))
+
+
+def tell(*lines: str) -> None:
+    """Print prose on stdout, safe for a terminal and wrapped at its width: each text is one line before that.
+
+    Only a newline at the very beginning of a text is taken as ours: it parts what follows from
+    what stands above.
+    """
+    width = columns(sys.stdout)
+    for line in lines:
+        ours = "\n" if line.startswith("\n") else ""
+        put(f"{ours}{wrapped(safe(line.removeprefix(ours)), width)}\n")
+
+
+def complain(text: str) -> None:
+    """Print a sentence on stderr, one line that is safe for a terminal.
+
+    Nobody reading it is no reason to stop the work.
+    """
+    width = columns(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
+    try:
+        print(wrapped(f"rightful: {safe(text)}", width), file=sys.stderr)
+    except OSError:
+        abandon(sys.stderr)
+
+
+def note(text: str) -> None:
+    """Print on stderr what is worth knowing and no complaint."""
+    complain(f"note: {text}")
+
+
+def columns(stream: TextIO | None) -> int | None:
+    """Return how wide a stream is: COLUMNS, else its terminal's width; None where nothing limits it."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked[:_WIDTH_DIGITS]) >= _NARROWEST:
+        return int(asked[:_WIDTH_DIGITS])
+    try:
+        return None if stream is None else os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
+
+
+def wrapped(text: str, width: int | None) -> str:
+    """Return text with each of its lines wrapped at spaces; as it is where nothing limits it. No word is cut."""
+    if width is None or all(len(line) <= width for line in text.split("\n")):
+        return text
+    import re
+    import textwrap
+
+    lines = []
+    for line in text.split("\n"):
+        hang = re.match(r"(?: +(?:\S+ )*\S+ {2,}| *)", line)  # indentation, and a first column of a list
+        indent = " " * (hang.end() if hang else 0)
+        lines += textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [line]
+    return "\n".join(lines)
+
+
+def put(text: str, *, flush: bool = False) -> None:
+    """Write text on stdout as it is.
+
+    Raises:
+        BrokenPipeError: Nobody reads it any more.
+        StorageError: It cannot be written, as on a full disk.
+    """
+    try:
+        print(text, end="", flush=flush)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        abandon(sys.stdout)  # or the interpreter complains of what is left at exit
+        why = "it is closed" if error.errno == errno.EBADF else error.strerror
+        raise StorageError(
+            f"the answer could not be written to stdout: {why}; what was recorded stays recorded",
+            "Make room, or send the answer elsewhere, and run the command again.",
+        ) from None
+
+
+def occupy_streams() -> None:
+    """Let standard streams that are closed lead nowhere; stdin stays None, for who reads it.
+
+    Else the next file that is opened gets the descriptor, be it the ledger's own, and what the
+    interpreter or a library prints is written into it. Stdout then cannot be written, as on a full
+    disk: an answer that goes nowhere is none.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # what is opened takes the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - for as long as the process lasts
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - as stdout
+
+
+def buffer_stdout() -> None:
+    """Write all of an answer, or say that it could not be, also under PYTHONUNBUFFERED.
+
+    That takes the buffer away, and with it who goes on after a write that was cut short: on a full
+    disk, or when a reader goes away, the rest of a long answer would be lost without an error.
+    """
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, io.RawIOBase):
+        raw = io.FileIO(stream.fileno(), "w", closefd=False)
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=True)
+
+
+def stdin() -> BinaryIO:
+    """Return the bytes of stdin.
+
+    Raises:
+        UsageError: It is closed.
+    """
+    if sys.stdin is None:
+        raise UsageError("stdin is closed; nothing was read. Name a file, or give it on stdin.")
+    return sys.stdin.buffer
+
+
+def abandon(stream: TextIO) -> None:
+    """Let a stream that nobody reads any more lead nowhere, or the interpreter complains at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def safe(text: object) -> str:
+    r"""Return text that cannot steer a terminal or deceive a reader, not even by a line of its own.
+
+    Control characters, newline and tab among them, format characters such as the bidirectional
+    ones, lone surrogates and the Unicode line separators come back as `\n`, `\x1b`, `\u202e` …
+    """
+    shown = str(text)
+    if shown.isascii() and shown.isprintable():
+        return shown
+    from unicodedata import category
+
+    return "".join(_spelled(char) if not char.isprintable() and category(char) in _ESCAPED else char for char in shown)
+
+
+def _spelled(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Return counts as words: `12 appended, 1 duplicate`; `nothing` when there are none."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing"
+
+
+def complaint(receipt: Receipt) -> str:
+    """Return what is wrong with an event that was not taken, or contradicts what stands under its id."""
+    settled = "" if receipt.outcome != "conflict" else f". {UNSETTLED}"
+    return f"{receipt.outcome}: {receipt.reason}{settled}"
+
+
+def many(count: int, what: str, plural: str | None = None) -> str:
+    """Return a count with its noun: `1 grade`, `2 grades`."""
+    return f"{count:,} {what if count == 1 else plural or what + 's'}"
+
+
+def worst(codes: Iterable[int]) -> int:
+    """Return the highest of several exit codes."""
+    return max(codes, default=DONE)

@@ -1,0 +1,108 @@
+"""How the deliveries of each record id relate to each other, without an import: `import agenta --classify`.
+
+The records go through a ledger of their own that is deleted, so the rules are the ledger's.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rightful.cli.output import terminal
+from rightful.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.importers.engine.file_report import FileReport
+
+_CLASSES = (
+    ("conflict", "conflict"),
+    ("reemitted", "resume re-emission"),
+    ("refined", "progressive"),
+    ("stale", "progressive"),
+    ("duplicate", "exact retry"),
+    ("appended", "single"),
+)
+"""The class of an id by the most telling outcome of its deliveries, the most telling first."""
+
+
+class Classified(msgspec.Struct):
+    """The deliveries of one record id.
+
+    Attributes:
+        id: The record's id, or the event id that is derived where the record has none that names it.
+        class_: What they are to each other.
+        outcomes: What the ledger would answer for each, in order.
+        lines: The line of each.
+    """
+
+    id: str
+    class_: str = msgspec.field(name="class")
+    outcomes: list[str] = []
+    lines: list[int] = []
+
+
+def classify(args: argparse.Namespace) -> int:
+    """Print the class of each record id, and return the exit code.
+
+    Raises:
+        UsageError: The kind has no such records, or something else was asked for too.
+    """
+    if args.kind != "agenta":
+        raise UsageError(f"--classify is for the kind agenta, got {args.kind}. Nothing was read. Use `import agenta`.")
+    if args.watch or args.again:
+        raise UsageError("--classify imports nothing, so it takes neither --watch nor --again. Nothing was read.")
+    reports = list(_reports(args))
+    found = classified(reports)
+    for report in reports:
+        for problem in report.problems:
+            place = report.path if problem.line is None else f"{report.path}:{problem.line}"
+            terminal.complain(f"{place}: {problem.what}")
+    if args.json:
+        terminal.print_json([msgspec.to_builtins(record) for record in found])
+    else:
+        _show(found)
+    return max((report.exit_code for report in reports), default=terminal.DONE)
+
+
+def _reports(args: argparse.Namespace) -> Iterator[FileReport]:
+    from rightful import ledger as app
+    from rightful.importers.agenta.agenta_records import Agenta
+    from rightful.importers.engine.loop import STDIN, import_paths
+
+    stdin = terminal.stdin() if STDIN in args.paths else io.BytesIO()
+    with (
+        tempfile.TemporaryDirectory(prefix="rightful-") as folder,
+        app.open(Path(folder) / "ledger", create=True) as ledger,
+    ):
+        yield from import_paths(ledger.log, [Agenta()], args.paths, stdin=stdin, receipts=True)
+
+
+def classified(reports: Iterable[FileReport]) -> list[Classified]:
+    """Return the deliveries of each record id, in the order of the first of each."""
+    found: dict[str, Classified] = {}
+    for report in reports:
+        receipts: list[dict[str, Any]] = [] if report.answers is None else report.answers.as_dict()["receipts"]
+        for receipt in receipts:
+            if receipt["id"] is not None:
+                record = found.setdefault(receipt["id"], Classified(receipt["id"], ""))
+                record.outcomes.append(receipt["outcome"])
+                record.lines.append(receipt["line"])
+    for record in found.values():
+        record.class_ = next(name for outcome, name in _CLASSES if outcome in record.outcomes)
+    return list(found.values())
+
+
+def _show(found: list[Classified]) -> None:
+    from rightful.cli.output.tables import show_table
+
+    rows = [
+        (record.id, record.class_, str(len(record.outcomes)), ", ".join(map(str, record.lines))) for record in found
+    ]
+    show_table({"record id": "", "class": "", "deliveries": "", "lines": ""}, rows)

@@ -1,0 +1,278 @@
+"""Explanations for people: a sentence first, then tables; long ones end with how to see all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rightful.cli.output import tables, terminal
+from rightful.cli.support import options
+
+if TYPE_CHECKING:
+    from rightful.reports.explain import (
+        ArmExplained,
+        EventExplained,
+        ExposureRow,
+        GradeRow,
+        Remedy,
+        SessionExplained,
+        Step,
+    )
+
+_BAR_CHARS = 16
+_BODY_CHARS = 2_000
+_REMEDIES = "What would have to be recorded; each removes the reason that is given, and another may stand behind it"
+
+
+def arm(found: ArmExplained, policy: str, limit: int) -> None:
+    """Print what the belief about an arm rests on."""
+    from rightful.reports.beta_math.beta import interval
+
+    low, high = interval(found.alpha, found.beta)
+    credits_ = sum(step.kind == "credit" for step in found.steps)
+    belief = f"Beta({options.number(found.alpha)}, {options.number(found.beta)}), 95% from {low:.3f} to {high:.3f}"
+    also = f" It is also known as {', '.join(found.aliases)}." if found.aliases else ""
+    decayed = f", decayed as of {found.decay_at}" if found.decay_at else ""
+    terminal.tell(
+        f"{terminal.safe(found.arm)} is believed to earn {found.mean:.3f}: {belief}, "
+        f"from {terminal.many(credits_, 'credit')} in this log (n {found.n:,}, mass {options.number(found.mass)}).{also} "
+        f"Policy {policy}, through position {found.through:,}{decayed}."
+    )
+    _steps(found, limit)
+    if found.unpaid:
+        states = ", ".join(f"{count:,} {state.replace('_', '-')}" for state, count in found.unpaid_states.items())
+        terminal.tell(f"\nShown {terminal.many(len(found.unpaid), 'time')} without credit: {states}.")
+        _exposures(found.unpaid, limit)
+    if found.withheld:
+        places = [f"#{position}" for position in found.withheld]
+        terminal.tell(
+            f"\nWithheld {terminal.many(len(places), 'time')}, never credited for it: {_some(places, limit)}."
+        )
+
+
+def _steps(found: ArmExplained, limit: int) -> None:
+    kept, more = _last(found.steps, limit)
+    if not kept:
+        terminal.tell("Nothing has moved it from its prior.")
+        return
+    picture = tables.draws()
+    columns = {
+        "event": "", "what": "", "run": "", "by": "", "shown in": "",
+        "reward": "0 to 1", "weight": "", "alpha": "after", "beta": "after", "mean": "after",
+    }  # fmt: skip
+    columns["weight"] = "decayed" if found.decay_at else "w"
+    if picture:
+        columns["0 … 1"] = ""
+    rows = [[*_step(step), *([_bar(step.alpha / (step.alpha + step.beta))] if picture else [])] for step in kept]
+    prior = f"from the prior, alpha {found.prior[0]:g} and beta {found.prior[1]:g}"
+    tables.show_table(columns, rows, note=_note(more, prior), drop=["0 … 1", "shown in", "weight"])
+
+
+def _step(step: Step) -> list[str]:
+    seq = "" if step.seq is None else f" seq {step.seq}"
+    reward = "" if step.reward is None else options.fixed(step.reward)
+    weight = "" if step.decayed is None else options.number(step.decayed)
+    shown = " ".join(f"#{one}" for one in step.exposures[:3]) + (" …" if len(step.exposures) > 3 else "")  # noqa: PLR2004 - as many as fit
+    return [
+        f"#{step.position}", step.kind, step.session or "", f"{step.grader or ''}{seq}", shown, reward, weight,
+        options.number(step.alpha), options.number(step.beta), options.fixed(step.alpha / (step.alpha + step.beta)),
+    ]  # fmt: skip
+
+
+def _bar(mean: float) -> str:
+    at = min(int(mean * _BAR_CHARS), _BAR_CHARS - 1)
+    return "─" * at + "●" + "·" * (_BAR_CHARS - 1 - at)
+
+
+def session(found: SessionExplained, policy: str, limit: int) -> None:
+    """Print what became of a session's exposures and grades."""
+    terminal.tell(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
+    terminal.tell(f"\nRun: {found.run_reason}")
+    form = " as read from a file's name"
+    fits = [f"{one.session}{form if one.alias else ''}" for one in found.names if one.role == "fits"]
+    if fits:
+        terminal.tell(
+            f"Names of other sessions that fit as a sanitised form, or of which one is: {_some(fits, limit)}."
+        )
+    if found.links:
+        kept, more = _last(found.links, limit)
+        rows = [
+            [
+                f"#{one.position}",
+                one.session,
+                one.other,
+                one.relation,
+                one.evidence,
+                one.producer,
+                one.state,
+                one.reason,
+            ]
+            for one in kept
+        ]
+        columns = dict.fromkeys(("link", "session", "other", "as", "evidence", "producer", "state", "reason"), "")
+        tables.show_table(columns, rows, title="Links", note=_note(more), drop=["producer"])
+    others = set(found.elsewhere)
+    for title, elsewhere in (("Shown", False), ("Shown to other sessions, listed because of a name", True)):
+        if exposures := [one for one in found.exposures if (one.position in others) == elsewhere]:
+            _exposures(exposures, limit, title=title)
+    for title, elsewhere in (("Grades", False), ("Grades of other sessions, listed because of a name", True)):
+        if grades := [one for one in found.grades if (one.position in others) == elsewhere]:
+            _grades(grades, limit, title)
+    if found.asides:
+        kept_asides, more = _last(found.asides, limit)
+        rows = [[f"#{one.position}", one.type, one.reason] for one in kept_asides]
+        tables.show_table({"event": "", "type": "", "reason": ""}, rows, title="Changes nothing", note=_note(more))
+    _remedies(found, limit)
+
+
+def _exposures(rows: Sequence[ExposureRow], limit: int, title: str | None = None) -> None:
+    groups = _grouped(rows)
+    kept, _ = _last(groups, limit)
+    more = len(rows) - sum(len(one) for one in kept)
+    cells = [[_places(one), one[0].session, _time(one), _arms(one), one[0].state, one[0].reason] for one in kept]
+    columns = dict.fromkeys(("exposure", "session", "at", "arms", "state", "reason"), "")
+    tables.show_table(columns, cells, title=title, note=_note(more), drop=["at"])
+
+
+def _grouped(rows: Sequence[ExposureRow]) -> list[list[ExposureRow]]:
+    """Return rows that follow each other and say the same; of what is paid, only where the arms are the same too."""
+    groups: list[list[ExposureRow]] = []
+    for row in rows:
+        if groups and _says(groups[-1][0]) == _says(row):
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups
+
+
+def _says(row: ExposureRow) -> tuple[object, ...]:
+    arms = (row.arms, row.withheld) if row.state == "paid" else ()
+    return row.session, row.state, row.reason, *arms
+
+
+def _places(group: Sequence[ExposureRow]) -> str:
+    """Return where the rows of a group stand: `#7`, `#7 to #10`, `#7, #9 and 2 more`."""
+    at = [row.position for row in group]
+    if len(at) > 2 and at[-1] - at[0] == len(at) - 1:  # noqa: PLR2004 - two are as short by themselves
+        return f"#{at[0]} to #{at[-1]}"
+    return _some([f"#{one}" for one in at], 3)
+
+
+def _time(group: Sequence[ExposureRow]) -> str:
+    basis = " (file: at the latest)" if any(row.at_basis for row in group) else ""
+    first, last = min(row.at for row in group), max(row.at for row in group)
+    return f"{first}{basis}" if first == last else f"{first} to {last}{basis}"
+
+
+def _arms(group: Sequence[ExposureRow]) -> str:
+    arms = list(dict.fromkeys(arm for row in group for arm in row.arms))
+    withheld = list(dict.fromkeys(arm for row in group for arm in row.withheld))
+    shown = _some(arms, 3) if arms else "no arm"
+    return f"{shown}; withheld {_some(withheld, 3)}" if withheld else shown
+
+
+def _grades(rows: Sequence[GradeRow], limit: int, title: str) -> None:
+    kept, more = _last(rows, limit)
+    cells = [
+        [
+            f"#{one.position}", one.session, f"{one.grader} seq {one.seq}", one.at, _said(one), one.state, one.reason,
+        ]
+        for one in kept
+    ]  # fmt: skip
+    columns = dict.fromkeys(("grade", "session", "grader", "at", "says", "state", "reason"), "")
+    tables.show_table(columns, cells, title=title, note=_note(more), drop=["at"])
+
+
+def _said(row: GradeRow) -> str:
+    if row.kind != "grade":
+        return "taken back" if row.kind == "retraction" else "erased"
+    said = row.outcome or "" if row.reward is None else options.fixed(row.reward)
+    return f"{said} for {row.exposure_session}" if row.exposure_session else said
+
+
+def _remedies(found: SessionExplained, limit: int) -> None:
+    """Print what would have to be recorded: for the run, for grades in a bin that pays nobody, for waiting."""
+    wanted = [("", one) for one in found.remedies]
+    for row in found.grades:
+        if row.bin is not None:
+            wanted += [(f"#{row.position} {row.state}: ", one) for one in row.remedies]
+    unlike = list(dict.fromkeys((start, _spelled(one)) for start, one in wanted))
+    if not unlike:
+        return
+    terminal.tell(f"\n{_REMEDIES}")
+    shown = unlike[:limit] if limit else unlike
+    for start, (what, *more) in shown:
+        terminal.say(f"  {start}{what}", *more)
+    if len(shown) < len(unlike):
+        terminal.tell(_note(len(unlike) - len(shown)) or "")
+
+
+def _spelled(remedy: Remedy) -> tuple[str, ...]:
+    """Return the lines of a remedy."""
+    lines = [remedy.what]
+    lines += [f"    {json.dumps(event, ensure_ascii=False)}" for event in remedy.events]
+    if remedy.policy is not None:
+        lines.append(f"    --policy '{json.dumps(remedy.policy, ensure_ascii=False)}'")
+    return tuple(lines)
+
+
+def event(found: EventExplained, policy: str, limit: int) -> None:
+    """Print an event, its revisions and what used it."""
+    terminal.tell(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
+    facts: dict[str, Any] = {
+        "id": found.id,
+        "position": found.position,
+        "type": found.type,
+        "outcome": found.outcome,
+        "producer": found.producer,
+        "session": found.session,
+        "at": f"{found.at}{' (a file time: at the latest)' if found.at_basis else ''}",
+        "recorded at": found.recorded_at,
+        "says": _body(found.body),
+    }
+    tables.show_facts({name: fact for name, fact in facts.items() if fact is not None})
+    kept, more = _last(found.revisions, limit)
+    rows = [
+        [f"#{one.position}", one.revision, one.outcome, one.recorded_at, _shown(one.shown, one.withdrawn)]
+        for one in kept
+    ]
+    columns = dict.fromkeys(("row", "revision", "outcome", "recorded at", ""), "")
+    tables.show_table(columns, rows, title="Revisions of its id", note=_note(more), drop=["recorded at"])
+    if found.used_by:
+        terminal.tell("Used by")
+        for one in found.used_by[:limit] if limit else found.used_by:
+            terminal.tell(f"  {one}")
+    if found.grade is not None and found.grade.remedies:
+        terminal.tell(f"\n{_REMEDIES if found.grade.bin else 'What would have to be recorded for it to count'}")
+        for remedy in found.grade.remedies:
+            what, *events = _spelled(remedy)
+            terminal.say(f"  {what}", *events)
+
+
+def _shown(shown: bool, withdrawn: bool) -> str:  # noqa: FBT001 - two facts of a row
+    return ", ".join(word for word, so in (("what the id says", shown), ("withdrawn", withdrawn)) if so)
+
+
+def _body(body: object) -> str:
+    if body is None:
+        return "erased"
+    text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+    return text if len(text) <= _BODY_CHARS else f"{text[:_BODY_CHARS]} … ({len(text):,} characters; --json has all)"
+
+
+def _last(rows: Sequence[Any], limit: int) -> tuple[Sequence[Any], int]:
+    """Return the last rows that are shown, and how many are not."""
+    return (rows[-limit:], max(len(rows) - limit, 0)) if limit else (rows, 0)
+
+
+def _note(more: int, also: str | None = None) -> str | None:
+    """Return what stands below a table."""
+    rest = f"{more:,} more before these; --limit 0 or --json shows all" if more else ""
+    return "; ".join(part for part in (also, rest) if part) or None
+
+
+def _some(names: Sequence[str], limit: int) -> str:
+    kept = names[:limit] if limit else names
+    more = f" and {len(names) - len(kept):,} more" if len(kept) < len(names) else ""
+    return ", ".join(kept) + more

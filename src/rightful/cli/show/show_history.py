@@ -1,0 +1,235 @@
+"""A history laid out for people: the view, the whole, and its compactions. Loads rich, so it is imported late."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rightful.cli.output import indented, item_text
+from rightful.cli.output.indented import put, time
+from rightful.cli.output.terminal import many
+from rightful.cli.show import transcript_headings
+from rightful.cli.show.history_answer import Seen
+from rightful.histories.annotations import Beside
+from rightful.histories.history_model import Told
+from rightful.log.refine import is_placeholder
+from rightful.projections.histories.chronicle import Compaction
+from rightful.projections.histories.history_items import ItemKey
+from rightful.projections.transcripts.assemble import NO_AGENTS
+
+_LISTED = 40
+_LINE_CHARS = 160
+_ALL = "--all"
+_NOTHING = "nothing was in it"
+_FATES = {
+    "shown": "shown",
+    "left out": "left out: its call is gone",
+    "inert": "never shown: what it stands for was gone",
+}
+
+
+def view(seen: Seen, limit: int, *, whole: bool) -> None:
+    """Print what the model would see next.
+
+    Args:
+        seen: The history.
+        limit: Only its last items, so many; all if 0.
+        whole: Shorten nothing.
+    """
+    would = "would have seen" if seen.is_past else "would see"
+    _head(seen, f"what the model {would} next")
+    put(_sum(seen))
+    if seen.left_out:
+        out = f"{many(len(seen.left_out), 'output')} whose call is gone ({_listed(seen, seen.left_out)})"
+        put(f"left out, since a provider refuses it: {out}")
+    _owed(seen)
+    shown = seen.last(limit)
+    _cut(len(seen.shown) - len(shown), "earlier item")
+    for one in shown:
+        _item(seen, seen.entries[one], _stands_for(seen, seen.entries[one]), whole=whole)
+
+
+def full(seen: Seen, limit: int, *, whole: bool) -> None:
+    """Print everything that was ever in it, and what became of each item; see `view`."""
+    _head(seen, "everything that was ever in it")
+    fates = Counter(one.fate for one in seen.whole.entries)
+    counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(fates.items()))
+    put(f"{many(len(seen.whole.entries), 'item')}: {counted}" if counted else _NOTHING)
+    put(*(f"#{position} says nothing here: {why}" for position, why in seen.whole.ignored))
+    _owed(seen)
+    shown = seen.whole.entries[-limit:] if limit else seen.whole.entries
+    _cut(len(seen.whole.entries) - len(shown), "earlier item")
+    for one in shown:
+        fate = _FATES.get(one.fate, one.fate) + (f" by #{one.by}" if one.by is not None and one.fate != "inert" else "")
+        _item(seen, one, [*_stands_for(seen, one), fate], whole=whole)
+
+
+def diff(seen: Seen, limit: int, *, whole: bool) -> None:
+    """Print each compaction: what it covered (-), and what stands for that (+); see `view`."""
+    _head(seen, "what each compaction covered (-), and what stands for that (+)")
+    found = seen.whole.compactions
+    put(f"{many(len(found), 'compaction')}; what they covered stays in the ledger" if found else "no compaction")
+    _owed(seen)
+    shown = found[-limit:]
+    _cut(len(found) - len(shown), "earlier compaction")
+    lines = [_Listing(seen, one, whole=whole) for one in shown]
+    for one in lines:
+        one.show()
+    if any(one.is_cut for one in lines):
+        put("", f"What is long is cut; {_ALL} shows all.")
+
+
+class _Listing:
+    """One compaction, listed.
+
+    Attributes:
+        is_cut: Something of it was left out.
+    """
+
+    def __init__(self, seen: Seen, one: Compaction, *, whole: bool) -> None:
+        self.is_cut = False
+        self._seen, self._one, self._whole = seen, one, whole
+
+    def show(self) -> None:
+        """Print it."""
+        seen, one = self._seen, self._one
+        beside = seen.beside(one.position)
+        parts = [f"#{one.position}"]
+        parts += [] if beside is None else [time(beside.at_us, is_bound=beside.is_bound)]
+        parts += [f"compaction{_of(seen, one.position)}"]
+        put("", "  ".join(parts) + "".join(self._facts()))
+        put(f"  {self._sizes()}")
+        if one.inert:
+            put("  shows nothing: all that it covers was gone already")
+        self._list("-", one.covered)
+        self._list("+", one.put)
+
+    def _facts(self) -> Iterator[str]:
+        one = self._one
+        beside = self._seen.beside(one.position)
+        names = {"mode": one.mode, "response": one.response_id, "run": one.run}
+        yield from (f", {name} {value}" for name, value in names.items() if value is not None)
+        if one.after is not None:
+            yield f", read at #{one.after}"
+        if beside is not None and beside.usage:
+            yield f", used {', '.join(f'{name} {item_text.value(value)}' for name, value in beside.usage.items())}"
+
+    def _sizes(self) -> str:
+        before, after = (self._said(ids) for ids in (self._one.covered, self._one.put))
+        return f"{before} gave way to {after}" if self._one.covered else f"nothing gave way; {after} came in"
+
+    def _said(self, ids: list[ItemKey]) -> str:
+        return f"{many(len(ids), 'item')}, {many(self._seen.size(ids), 'character')} of JSON" if ids else "nothing"
+
+    def _list(self, sign: str, ids: list[ItemKey]) -> None:
+        shown = ids if self._whole else ids[:_LISTED]
+        for id_ in shown:
+            self._line(sign, id_)
+        if len(shown) < len(ids):
+            self.is_cut = True
+            put(f"  {sign} and {many(len(ids) - len(shown), 'item')} more")
+
+    def _line(self, sign: str, id_: ItemKey) -> None:
+        entry = self._seen.entries.get(id_)
+        if entry is None:
+            put(f"  {sign} an item that is not there any more")
+            return
+        said = _read(self._seen, entry, whole=self._whole)
+        marks = f"  [{', '.join(said.marks)}]" if said.marks else ""
+        heading = f"  {sign} {_name(entry.id, entry.position)}  {said.who}{marks}"
+        if self._whole:
+            put(heading, *indented.text(said.text, None))
+            return
+        text = " ".join(said.text[: 4 * _LINE_CHARS].split())
+        is_cut = len(text) > _LINE_CHARS or len(said.text) > 4 * _LINE_CHARS
+        self.is_cut = self.is_cut or is_cut
+        put(heading + (f": {text[:_LINE_CHARS]}{' …' if is_cut else ''}" if text else ""))
+
+
+def _head(seen: Seen, what: str) -> None:
+    put(f"history of {seen.session} through position {seen.position:,}: {what}")
+    if seen.asked is not None:
+        put(f"Nothing is in the history of {seen.asked} itself; this is of {seen.session}, by its links.")
+    if seen.joined:
+        put(f"Nothing is in its own history. Its links join it with several that have one: {', '.join(seen.joined)}.")
+    for fork in seen.rows.forks:
+        put(f"begun at #{fork.position} with what {fork.of} showed at #{fork.through}")
+    for session, how, of in seen.rows.continued:
+        put(("" if session == seen.session else f"{session}: ") + transcript_headings.continues(how, of))
+
+
+def _sum(seen: Seen) -> str:
+    """Say how much is shown, and what else was in it."""
+    shown = f"{many(len(seen.shown), 'item')}, {many(seen.size(seen.shown), 'character')} of JSON"
+    others = Counter(one.fate for one in seen.whole.entries if one.fate not in {"shown", "left out"})
+    if not others:
+        return shown if seen.whole.entries else _NOTHING
+    counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(others.items()))
+    return f"{shown}; of {many(len(seen.whole.entries), 'item')} in all, {counted}: --full shows all"
+
+
+def _owed(seen: Seen) -> None:
+    if (owed := seen.owed) is not None:
+        at = f" at response {owed.response_id}" if owed.response_id is not None else ""
+        run = f", by run {owed.run}" if owed.run is not None else ""
+        why = f": {owed.reason}" if owed.reason is not None else ""
+        put(f"a compaction is owed since #{owed.position}{at}{run}{why}")
+
+
+def _cut(count: int, what: str) -> None:
+    if count:
+        put("", f"{many(count, what)} not shown; --limit 0 shows all.")
+
+
+def _item(seen: Seen, entry: Told, marks: list[str], *, whole: bool) -> None:
+    """Print an item: its heading, and what it says."""
+    said = _read(seen, entry, whole=whole)
+    beside = seen.beside(entry.position)
+    parts = [_name(entry.id, entry.position)]
+    parts += [] if beside is None else [time(beside.at_us, is_bound=beside.is_bound)]
+    agent = None if beside is None or said.who in NO_AGENTS or said.is_result else beside.agent
+    who = said.who + (f", agent {agent}" if agent is not None else "") + _of(seen, entry.position)
+    every = [*said.marks, *marks]
+    put("", "  ".join([*parts, who]) + (f"  [{', '.join(every)}]" if every else ""))
+    put(*indented.text(said.text, None if whole else _ALL))
+
+
+def _read(seen: Seen, entry: Told, *, whole: bool) -> item_text.Said:
+    beside = seen.beside(entry.position)
+    if beside is not None and beside.erased:
+        return item_text.Said("item", "", ("erased",))
+    said = item_text.said(entry.item, full=whole)
+    return said if beside is None else said._replace(marks=(*said.marks, *_told(entry, beside)))
+
+
+def _told(entry: Told, beside: Beside) -> Iterator[str]:
+    """Yield the marks of what a transcript tells for which an item has no place."""
+    if beside.is_error:
+        yield "failed"
+        if is_placeholder(entry.item.get("output"), is_error=True):
+            yield transcript_headings.PLACEHOLDER
+    yield from transcript_headings.unreadable(beside.extra)
+
+
+def _stands_for(seen: Seen, entry: Told) -> list[str]:
+    """Say of what a compaction put there for how many items it stands."""
+    if not entry.summary:
+        return []
+    found = seen.stands_for.get(entry.id)
+    return ["put there by a compaction" if found is None else f"stands for {many(len(found.covered), 'item')}"]
+
+
+def _of(seen: Seen, position: int) -> str:
+    """Say whose an item is that stands in the history that this one was begun with."""
+    beside = seen.beside(position)
+    return f" of {beside.session}" if beside is not None and beside.session != seen.session else ""
+
+
+def _name(id_: ItemKey, position: int) -> str:
+    """Return how an item is called: its event's position and its place in that event."""
+    return f"#{position}.{id_[1]}"
+
+
+def _listed(seen: Seen, ids: list[ItemKey]) -> str:
+    names = [_name(one, seen.entries[one].position) for one in ids]
+    return ", ".join(names[:_LISTED]) + (f", and {len(names) - _LISTED:,} more" if len(names) > _LISTED else "")

@@ -1,0 +1,330 @@
+"""What an import tells a person: of each file what became of it, and of all of them at the end."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rightful.cli.output import terminal
+from rightful.errors import StorageError
+from rightful.importers.engine.file_report import BEFORE, NOTE, PASSED_OVER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rightful.importers.engine.file_report import FileReport
+    from rightful.importers.sources.text_files import Problem
+
+_PROBLEM = "problem: "  # in text only: there, notes and what is passed over stand beside it
+_ALIKE_COUNT = 3  # problems of one form that are told one by one
+_VARYING = re.compile(r"\d+|'[^']*'|`[^`]*`")
+_NOUNS = {
+    "exposure.recorded": "exposure",
+    "grade.recorded": "grade",
+    "session.started": "start",
+    "start_details": "start detail",
+    "session.ended": "end",
+    "session.linked": "link",
+    "balance.opened": "opening balance",
+    "message.recorded": "message",
+    "thought.recorded": "thought",
+    "tool_call.snapshotted": "tool call",
+    "tool_result.snapshotted": "tool result",
+    "usage.recorded": "usage",
+    "error.recorded": "error",
+    "turn.ended": "turn",
+    "interaction.requested": "request",
+    "interaction.answered": "answer",
+    "data.recorded": "other record",
+    "history.appended": "history item",
+    "history.compacted": "compaction",
+    "history.popped": "undo",
+    "history.cleared": "clearing",
+    "history.forked": "fork",
+    "event.withdrawn": "withdrawal",
+}
+
+
+_REASONS = 5  # reasons for passing over files that the line for a folder lists
+_OUTCOMES = ("refined", "reemitted", "stale")
+"""What is stored beside what is appended; told apart for kinds that answer for each record."""
+
+
+class Alike:
+    """Counts what is said in one form, and says it a few times only.
+
+    Args:
+        limit: How often a form is said in full.
+    """
+
+    def __init__(self, limit: int = _ALIKE_COUNT) -> None:
+        self._limit = limit
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
+
+    def complain(self, place: str, what: str) -> None:
+        """Say it of a place, unless it was said in that form often enough."""
+        form = _VARYING.sub("", what)
+        self._counts[form] += 1
+        self._first.setdefault(form, what)
+        if self._counts[form] <= self._limit:
+            terminal.complain(f"{place}: {what}")
+
+    @property
+    def rest(self) -> dict[str, int]:
+        """How often each was not said any more, by how it was said first."""
+        return {self._first[form]: over for form, count in self._counts.items() if (over := count - self._limit) > 0}
+
+    def complain_of_rest(self) -> None:
+        """Say of each form how often it was not said."""
+        for what, count in self.rest.items():
+            terminal.complain(f"{count:,} more like this: {what}; --json lists them.")
+
+
+class Teller:
+    """Answers for files one by one. Once an answer cannot be printed any more, what is left is still imported.
+
+    Args:
+        quiet: Only count: the answer is given in another form.
+        by_folder: Give one line for the files of a folder that brought no problem and no note.
+        again: Print the notes of files that brought nothing new too.
+
+    Attributes:
+        broken: Why nothing can be printed any more.
+    """
+
+    def __init__(self, *, quiet: bool = False, by_folder: bool = True, again: bool = False) -> None:
+        self._quiet = quiet
+        self._again = again
+        self._by_folder = by_folder
+        self._same_folder: list[FileReport] = []
+        self.broken: BrokenPipeError | StorageError | None = None
+        self._notes = Alike()
+        self._passes = Alike(limit=1)
+        self._waiting: list[tuple[str, str]] = []
+        self._unrecognised: list[str] = []
+        self._read = self._reported = 0
+        self._totals = Totals()
+        self._old: dict[str, FileReport] = {}
+
+    @property
+    def exit_code(self) -> int:
+        """The highest of all files; 1 where of all files of a folder none was recognised, and nothing is worse."""
+        return max(self._totals.exit_code, terminal.CHECK_SAID_NO if self._unrecognised else terminal.DONE)
+
+    def file(self, report: FileReport) -> None:
+        """Answer for a file."""
+        self._totals.add(report)
+        self._reported += 1
+        self._read += report.is_read or bool(report.lost)
+        passes = [problem for problem in report.problems if problem.what.startswith(PASSED_OVER)]
+        self._waiting += [(_place(report, problem), problem.what) for problem in passes]
+        if self._quiet or self.broken is not None:
+            return
+        try:
+            if report.is_old and not report.lost and not (self._again and report.notes):
+                self._old[report.path] = report
+            else:
+                self._old.pop(report.path, None)
+                self._tell(report)
+        except (BrokenPipeError, StorageError) as error:
+            self.broken = error
+
+    def _tell(self, report: FileReport) -> None:
+        """Answer for a file, or keep it for the line of its folder."""
+        if self._same_folder and (report.problems or _folder(report) != _folder(self._same_folder[0])):
+            self._tell_folder()
+        if self._by_folder and report.is_read and not report.problems:
+            self._same_folder.append(report)
+        else:
+            _tell(report, self._notes)
+
+    def _tell_folder(self) -> None:
+        """Answer for the files that were kept: a line for one of them, else a line for their folder."""
+        reports, self._same_folder = self._same_folder, []
+        if len(reports) == 1:
+            _say(reports[0])
+        elif reports:
+            counts = Counter[str]()
+            for report in reports:
+                counts.update(_events(report))
+            terminal.put(
+                terminal.safe(f"{_folder(reports[0])}: {len(reports):,} files, {_words(counts)}") + "\n", flush=True
+            )
+
+    def folder_done(self, folder: str) -> None:
+        """Answer for the files of a folder that were passed over: one by one, or in one line if none was recognised."""
+        try:
+            self._tell_folder()
+        except (BrokenPipeError, StorageError) as error:
+            self.broken = error
+        if self._reported and not self._read:
+            self._unrecognised.append(_unrecognised(folder, self._waiting))
+            self._waiting.clear()
+        self.passed_over()
+        self._read = self._reported = 0
+
+    def passed_over(self) -> None:
+        """Answer for the files that were passed over since the last call, each reason once."""
+        waiting, self._waiting = self._waiting, []
+        for place, what in [] if self._quiet or self.broken is not None else waiting:
+            self._passes.complain(place, what)
+
+    def end(self) -> None:
+        """Answer for all of them.
+
+        Raises:
+            BrokenPipeError: Nobody reads the answer any more.
+            StorageError: It cannot be written.
+        """
+        if self.broken is not None:
+            raise self.broken
+        if self._quiet:
+            return
+        if len(self._old) == 1:
+            _tell(next(iter(self._old.values())), self._notes)
+        elif self._old:
+            terminal.say(f"{len(self._old):,} files: nothing new.")
+        self._notes.complain_of_rest()
+        self._passes.complain_of_rest()
+        self._say_untold()
+        terminal.say(*self._unrecognised)
+        if not self._unrecognised or self._totals.has_more:
+            terminal.say(self._totals.line())
+
+    def _say_untold(self) -> None:
+        """Say how much is not told again."""
+        notes = sum(one.notes - bool(one.before) for one in self._old.values()) if len(self._old) > 1 else 0
+        if notes:
+            what = f"{terminal.many(notes, 'note')} on files that brought nothing new"
+            terminal.complain(f"{NOTE}{what} {'is' if notes == 1 else 'are'} not told again; --json lists them.")
+        if before := self._totals.before:
+            what = f"{terminal.many(before, 'problem')} in what was read before"
+            terminal.complain(f"{NOTE}{what} {'is' if before == 1 else 'are'} {BEFORE}.")
+
+
+class Totals:
+    """What became of all files of an import."""
+
+    def __init__(self) -> None:
+        self.exit_code = terminal.DONE
+        self.before = self._lost_in_old = 0
+        self._files: set[str] = set()
+        self._passed: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
+        self._kinds: Counter[str] = Counter()
+
+    def add(self, report: FileReport) -> None:
+        """Count a file in; one that is reported again, since it grew, is one file."""
+        self.exit_code = max(self.exit_code, report.exit_code)
+        if report.is_read:
+            self._files.add(report.path)
+            self._kinds.update(report.kinds)
+            self._kinds["session.started"] -= report.start_details
+            self._kinds["start_details"] += report.start_details
+            self._counts.update(_events(report))
+        self._counts.update(lost=report.lost, notes=report.notes)
+        self.before += report.before
+        self._lost_in_old += report.lost if report.is_old else 0
+        self._passed[report.path] = report.passed
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is more to report than files that were passed over."""
+        return bool(self._files or self._counts["lost"])
+
+    def line(self) -> str:
+        """Return the last line of an import."""
+        passed = sum(self._passed.values())
+        old = f" ({self._lost_in_old:,} in files that brought nothing new)" if self._lost_in_old else ""
+        found = [terminal.many(self._counts["lost"], "problem") + old]
+        found += [terminal.many(self._counts["notes"], "note")] * (self._counts["notes"] > 0)
+        found += [f"{passed:,} passed over"] * (passed > 0)
+        words = _words(self._counts)
+        listed = ", ".join(terminal.many(self._kinds[kind], noun) for kind, noun in _NOUNS.items() if self._kinds[kind])
+        words = words.replace("appended", f"appended ({listed})", 1) if listed else words
+        return f"{terminal.many(len(self._files), 'file')}: {words}; {', '.join(found)}."
+
+
+def _unrecognised(folder: str, passed: list[tuple[str, str]]) -> str:
+    """Return the line for a folder of which nothing was recognised, with the most frequent reasons."""
+    counts = Counter(_reason(what) for _, what in passed)
+    reasons = [what if count == 1 else f"{count:,} times {what}" for what, count in counts.most_common(_REASONS)]
+    more = len(counts) - _REASONS
+    reasons += [f"and {terminal.many(more, 'other reason')}"] * (more > 0)
+    return f"{folder}: nothing was recognised and imported: {'; '.join(reasons)}. --json lists each file."
+
+
+def _reason(what: str) -> str:
+    """Return why a file was passed over, without what only concerns this file."""
+    short = what.removeprefix(PASSED_OVER).partition(";")[0]
+    return "an object that is not of a kind asked for" if short.startswith("an object with") else short
+
+
+def _folder(report: FileReport) -> str:
+    return os.path.dirname(report.path) or "."  # noqa: PTH120 - shown as it was given
+
+
+def _tell(report: FileReport, notes: Alike) -> None:
+    """Say what became of a file, before what is wrong with it."""
+    if report.is_read:
+        _say(report)
+    _tell_problems(report, notes)
+
+
+def _say(report: FileReport) -> None:
+    terminal.put(terminal.safe(f"{report.path}: {_words(_events(report))}{_grown(report)}") + "\n", flush=True)
+
+
+def _tell_problems(report: FileReport, notes: Alike) -> None:
+    """Say notes, alike with those of all files, and then problems, with those of the file."""
+    problems = Alike()
+    for problem in report.problems:
+        if problem.what.startswith(NOTE) and not problem.what.endswith(BEFORE):  # those are counted over all files
+            notes.complain(_place(report, problem), problem.what)
+    for problem in (one for one in report.problems if not one.what.startswith((NOTE, PASSED_OVER))):
+        problems.complain(_place(report, problem), f"{_PROBLEM}{problem.what}")
+    if more := sum(problems.rest.values()):
+        terminal.complain(f"{report.path}: {_PROBLEM}{more:,} more like these; --json lists them.")
+
+
+def _place(report: FileReport, problem: Problem) -> str:
+    return report.path if problem.line is None else f"{report.path}:{problem.line}"
+
+
+def _events(report: FileReport) -> dict[str, int]:
+    told, there = dict.fromkeys(_OUTCOMES, 0), report.duplicate - report.repeated
+    if report.answers is not None:
+        told = {outcome: report.answers.stored[outcome] for outcome in _OUTCOMES}
+        there += report.answers.counts["stale"] - told["stale"]
+    return told | {"appended": report.appended - sum(told.values()), "there": there, "repeated": report.repeated}
+
+
+def _words(counts: Mapping[str, int]) -> str:
+    """Return how many events are new, and how many were there."""
+    return terminal.counted(
+        {
+            "appended": counts["appended"],
+            **{outcome: counts[outcome] for outcome in _OUTCOMES},
+            "there already": counts["there"],
+            "repeated in this import": counts["repeated"],
+        }
+    )
+
+
+def _grown(report: FileReport) -> str:
+    """Return how much of a file was read, where its beginning had been imported earlier."""
+    span = report.span
+    if span is None or not span.begin:
+        return ""
+    if span.begin == span.end:
+        return f" (nothing new in {_size(span.size)})"
+    return f" (read {_size(span.end - span.begin)} that were new, of {_size(span.size)})"
+
+
+def _size(count: int) -> str:
+    if count < 10_000:  # noqa: PLR2004 - five digits are harder to read
+        return terminal.many(count, "byte")
+    return f"{count / 1e3:,.0f} kB" if count < 10_000_000 else f"{count / 1e6:,.0f} MB"  # noqa: PLR2004 - as above

@@ -1,0 +1,278 @@
+"""How the answers of `rightful locate` are shown: tables for people, documents for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rightful.cli.output import terminal
+
+if TYPE_CHECKING:
+    from rightful.backfill.reference_repair import Repaired
+    from rightful.locate.bind import Bound
+    from rightful.locate.check_bound import Checked
+    from rightful.locate.find_transcripts import Missing
+    from rightful.locate.record_lines import Row, Rows
+    from rightful.locate.scan import Scan
+    from rightful.locate.verdicts import Answer, Judged
+    from rightful.projections.bindings import Binding
+
+_PROBLEMS = 5
+_CANDIDATES = 20
+
+
+def failed(bound: tuple[Bound, ...]) -> int:
+    """Return the exit code of what was to be bound: a conflict, what could not be read, or nothing of the kind."""
+    if any(one.receipt is not None and one.receipt.outcome == "conflict" for one in bound):
+        return terminal.CONFLICT
+    if any(one.receipt is not None and one.receipt.outcome == "invalid" for one in bound):
+        return terminal.INVALID
+    return terminal.STORAGE if any(one.why is not None for one in bound) else terminal.DONE
+
+
+# -- one session -------------------------------------------------------------------------------
+
+
+def answer_document(
+    answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: tuple[Bound, ...]
+) -> dict[str, Any]:
+    """Return what was found for one session, and what was bound to it before."""
+    return {
+        **_answer(answer),
+        "claims": [_claim(one) for one in answer.judged],
+        "lost": list(answer.lost),
+        "searched": _searched(scan),
+        "bound_before": [{"uri": one.uri, "evidence": one.evidence, "position": one.position} for one in before],
+        "bound": [_bound(one) for one in bound],
+    }
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    owner = None if answer.owner is None else answer.owner.file.path
+    return {"session": answer.session, "found": answer.found, "owner": owner, "why": answer.why}
+
+
+def _claim(one: Judged) -> dict[str, Any]:
+    from rightful import times
+
+    file = one.claim.file
+    at_us = file.started_at_us
+    return {
+        "rank": int(one.claim.rank),
+        "verdict": one.verdict,
+        "tool": file.tool,
+        "native_id": file.native_id,
+        "path": file.path,
+        "bytes": file.size,
+        "started_at": None if at_us is None else times.text_of(at_us),
+        "evidence": one.claim.words,
+        "why": one.why,
+    }
+
+
+def _searched(scan: Scan) -> dict[str, Any]:
+    return {
+        "transcripts": len(scan.files),
+        "pointers": len(scan.pointers),
+        "passed_over": scan.passed,
+        "whole": not scan.is_partial,
+        "problems": list(scan.problems),
+    }
+
+
+def _bound(one: Bound) -> dict[str, Any]:
+    receipt = one.receipt
+    return {
+        "session": one.session,
+        "path": one.path,
+        "outcome": None if receipt is None else receipt.outcome,
+        "position": None if receipt is None else receipt.position,
+        "why": one.why if receipt is None else receipt.reason,
+    }
+
+
+def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: tuple[Bound, ...]) -> None:
+    """Print what was found for one session."""
+    from rightful.cli.output import tables
+    from rightful.locate.wanted_sessions import shown
+
+    facts: dict[str, object] = {"session": answer.session, "found": "yes" if answer.found else "no"}
+    if answer.owner is not None:
+        facts |= {"its own": answer.owner.file.path, "because": answer.why}
+    else:
+        facts |= {"its own": "not shown" if answer.found else "none", "because": answer.why}
+    tables.show_facts(facts)
+    if answer.judged:
+        rows = [
+            (
+                one.claim.file.path,
+                int(one.claim.rank),
+                one.verdict,
+                one.claim.file.tool,
+                tables.size(one.claim.file.size),
+                shown(one.claim.file.started_at_us),
+                one.claim.words,
+            )
+            for one in answer.judged[:_CANDIDATES]
+        ]
+        columns = {"transcript": "", "rank": "", "verdict": "", "tool": "", "size": "", "began": "", "evidence": ""}
+        rest = len(answer.judged) - len(rows)
+        note = f"{rest} more are in --json" if rest else None
+        tables.show_table(columns, rows, note=note, drop=("evidence",))
+        for place, judged in enumerate(answer.judged[:_CANDIDATES], 1):
+            terminal.tell(f"{place}. {judged.claim.words}{f'; but {judged.why}' if judged.why else ''}.")
+    terminal.tell(*(f"{one}." for one in answer.lost))
+    _tell_search(scan)
+    for one in before:
+        terminal.tell(f"Bound before, by {one.evidence}: {one.uri}. `rightful locate --check` looks at it.")
+    _tell_bound(bound)
+
+
+def _tell_search(scan: Scan) -> None:
+    others = f"; {terminal.many(scan.passed, 'other file')} passed over: no transcript of a tool that is known"
+    terminal.tell(
+        f"Searched: {terminal.many(len(scan.files), 'transcript')}, {terminal.many(len(scan.pointers), 'pointer file')}"
+        f"{others if scan.passed else ''}."
+    )
+    for problem in scan.problems[:_PROBLEMS]:
+        terminal.note(problem)
+    if len(scan.problems) > _PROBLEMS:
+        terminal.note(f"{len(scan.problems) - _PROBLEMS} more folders could not be read.")
+
+
+def _tell_bound(bound: tuple[Bound, ...]) -> None:
+    for one in bound:
+        if one.why is not None:
+            terminal.complain(f"{one.path} was not bound to {one.session}: {one.why}.")
+        elif one.receipt is not None and one.receipt.outcome in {"conflict", "invalid"}:
+            terminal.complain(f"{one.path}, {one.session}: {terminal.complaint(one.receipt)}.")
+    counts: dict[str, int] = {}
+    for one in bound:
+        if one.receipt is not None:
+            counts[one.receipt.outcome] = counts.get(one.receipt.outcome, 0) + 1
+    if bound:
+        terminal.tell(f"Bound: {terminal.counted(counts)}.")
+
+
+# -- records that miss their transcript ----------------------------------------------------------
+
+
+def missing_document(
+    path: str, read: Rows, found: Missing, bound: tuple[Bound, ...], written: Repaired | None
+) -> dict[str, Any]:
+    """Return what was found for the records of a file."""
+    return {
+        "path": path,
+        "records": len(read.rows),
+        "missing": [_missing_row(row, found) for row in found.rows],
+        "problems": [{"line": one.line, "what": one.what} for one in read.problems],
+        "searched": _searched(found.scan),
+        "bound": [_bound(one) for one in bound],
+        "written": None if written is None else _written(written),
+    }
+
+
+def _missing_row(row: Row, found: Missing) -> dict[str, Any]:
+    if row.wanted is None:
+        nobody = {"session": None, "found": False, "owner": None, "why": _nobody(row)}
+        return {"line": row.line, **nobody, "claims": [], "lost": []}
+    answer = found.answers[row.wanted.name]
+    claims = [_claim(one) for one in answer.judged]
+    return {"line": row.line, **_answer(answer), "claims": claims, "lost": list(answer.lost)}
+
+
+def _nobody(row: Row) -> str:
+    return f"the row names no session ({row.why})"
+
+
+def _written(one: Repaired) -> dict[str, Any]:
+    return {
+        "lines": list(one.rows), "glued": list(one.glued), "backup": one.backup, "sha256": one.sha256, "left": one.left,
+    }  # fmt: skip
+
+
+def show_missing(path: str, read: Rows, found: Missing, bound: tuple[Bound, ...], written: Repaired | None) -> None:
+    """Print what was found for the records of a file."""
+    from rightful.cli.output import tables
+
+    rows = []
+    for row in found.rows:
+        if row.wanted is None:
+            rows.append(("-", row.line, "none", _nobody(row), "-"))
+            continue
+        answer = found.answers[row.wanted.name]
+        verdict = "owner" if answer.owner is not None else "candidate" if answer.found else "none"
+        first = answer.judged[0].claim.file.path if answer.judged else "-"
+        place = answer.owner.file.path if answer.owner is not None else first
+        rows.append((row.wanted.name, row.line, verdict, answer.why, place))
+    owned = sum(row[2] == "owner" for row in rows)
+    terminal.tell(
+        f"{path}: {terminal.many(len(read.rows), 'record')}, {len(rows)} of them without their transcript, "
+        f"{owned} of those with an owner."
+    )
+    if rows:
+        columns = {"transcript": "", "line": "number", "session": "", "verdict": ""}
+        tables.show_table(columns, [(path, line, name, verdict) for name, line, verdict, _, path in rows])
+        terminal.tell(*dict.fromkeys(f"{f'line {n}' if name == '-' else name}: {why}." for name, n, _, why, _ in rows))
+    for problem in read.problems[:_PROBLEMS]:
+        terminal.note(f"line {problem.line}: {problem.what}; it stays as it is.")
+    _tell_search(found.scan)
+    _tell_bound(bound)
+    if written is not None:
+        _tell_written(written)
+
+
+def _tell_written(one: Repaired) -> None:
+    if one.left is not None:
+        terminal.note(
+            f"an interrupted write left bytes beside the file that nobody else had; they are kept as {one.left}."
+        )
+    if one.glued:
+        lines = ", ".join(map(str, one.glued))
+        terminal.note(
+            f"on line {lines} several objects share a line, or the file is no UTF-8: no reader sees them; left."
+        )
+    if one.backup is None:
+        terminal.tell("Nothing was written back: no record that misses its transcript has an owner.")
+        return
+    terminal.tell(f"Written back: {terminal.many(len(one.rows), 'record')}. The file of before is {one.backup}.")
+
+
+# -- what is bound -------------------------------------------------------------------------------
+
+
+def check_document(found: tuple[Checked, ...], split: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Return what became of what is bound."""
+    return {
+        "ok": all(one.is_good for one in found),
+        "transcripts": [
+            {
+                "session": one.binding.session,
+                "uri": one.binding.uri,
+                "state": one.state,
+                "path": one.path,
+                "why": one.why,
+                "bytes": one.binding.bytes,
+                "sha256": one.binding.sha256,
+                "evidence": one.binding.evidence,
+                "position": one.binding.position,
+                "others": list(one.others),
+            }
+            for one in found
+        ],
+        "several": {name: list(uris) for name, uris in split.items()},
+    }
+
+
+def show_check(found: tuple[Checked, ...], split: Mapping[str, tuple[str, ...]]) -> None:
+    """Print what became of what is bound."""
+    from rightful.cli.output import tables
+
+    if not found:
+        terminal.tell("No transcript is bound. `rightful locate SESSION --bind` binds one.")
+        return
+    rows = [(one.path, one.state, one.binding.session, one.binding.evidence, one.why) for one in found]
+    columns = {"transcript": "", "state": "", "session": "", "evidence": "", "why": ""}
+    tables.show_table(columns, rows, drop=("evidence",))
+    for name, uris in split.items():
+        terminal.note(f"{name} has {len(uris)} transcripts bound to it.")

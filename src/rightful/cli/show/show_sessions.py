@@ -1,0 +1,73 @@
+"""What `rightful status --sessions` says: a few lines a session, since names are long and columns few."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rightful.cli.output import terminal
+from rightful.cli.support import options
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.reports.session_list import Session
+
+LIMIT = 20
+"""Sessions that are listed unless another number is asked for."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the newest sessions."""
+    from rightful.reports.session_list import sessions
+
+    limit = LIMIT if args.limit is None else args.limit
+    with terminal.opened(args, readonly=True) as ledger:
+        options.catch_up(ledger)
+        found = sessions(ledger.projected(), args.sessions, limit)
+    if args.json:
+        terminal.print_json({"sessions": found.shown, "total": found.total})
+        return terminal.DONE
+    for one in found.shown:
+        terminal.say(one.session)
+        terminal.tell(f"    {_when(one)}; {terminal.many(one.events, 'event')}{_by(one)}", f"    {_transcript(one)}")
+    if not found.total:
+        fits = f"whose name contains {args.sessions!r} " if args.sessions else ""
+        terminal.tell(f"No session {fits}is in this ledger.")
+    elif len(found.shown) < found.total:
+        terminal.tell(f"and {found.total - len(found.shown):,} that began before; --limit 0 lists all.")
+    return terminal.DONE
+
+
+def _when(one: Session) -> str:
+    first, last = (_short(text) for text in (one.first_at, one.last_at))
+    if one.at_basis is not None:
+        return f"before {last}"
+    if first == last:
+        return first
+    return f"{first} to {last.partition(' ')[2] if first[:10] == last[:10] else last}"
+
+
+def _short(text: str) -> str:
+    """Return a time to the second, as in a transcript."""
+    return f"{text[:10]} {text[11:19]}Z"
+
+
+def _by(one: Session) -> str:
+    return f" by {', '.join(one.producers)}" if one.producers else ""
+
+
+def _transcript(one: Session) -> str:
+    said = "no transcript" if one.transcript is None else f"transcript {one.transcript}"
+    if (kept := one.history) is not None:
+        compacted = f", {terminal.many(kept.compactions, 'compaction')}" if kept.compactions else ""
+        said += f"; history of {terminal.many(kept.batches, 'batch', 'batches')}{compacted}"
+    if one.bound:
+        evidence = ", ".join(sorted({held.evidence for held in one.bound}))
+        said += f"; {terminal.many(len(one.bound), 'file')} bound ({evidence})"
+    if one.subagents:
+        said += f"; {terminal.many(one.subagents, 'subagent')}"
+    if one.forks:
+        said += f"; {terminal.many(len(one.forks), 'fork')}: {options.listed(one.forks)}"
+    if one.below:
+        said += f"; {terminal.many(len(one.below), 'session')} below it: {options.listed(one.below)}"
+    return said

@@ -1,0 +1,323 @@
+"""A transcript laid out for people. Loads rich, so it is imported when it is drawn.
+
+Marks are words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from msgspec import UNSET, UnsetType
+
+from rightful.cli.output import indented, item_text
+from rightful.cli.output.indented import put, time
+from rightful.cli.output.item_text import arguments, others
+from rightful.cli.output.terminal import many
+from rightful.cli.show import transcript_headings
+from rightful.histories.annotations import CONTINUES
+from rightful.projections.facts.completeness import Hole, words
+from rightful.projections.transcripts.entries import Entry, Row, Transcript
+from rightful.projections.transcripts.entry_parts import text_of
+
+_HOLES = 20
+_RANGES = 20
+_CUMULATIVE = "used since it began, by the tool's own count, which may hold more than what stands here"
+_ASIDE = frozenset({"data", "usage"})
+
+
+class _Turn(NamedTuple):
+    session: str | UnsetType
+    name: str
+
+
+class Shown(NamedTuple):
+    """What of a transcript is shown.
+
+    Attributes:
+        before: How many entries stand before those that are there.
+        all: Show what is hidden, and what stands in quarantine.
+        full: Shorten nothing.
+        named: Say of each entry whose it is, since several names tell them.
+        calls: Short forms of the ids of calls.
+        bound: Where what was said stands, of a session of which nothing was imported.
+    """
+
+    before: int
+    all: bool
+    full: bool
+    named: bool = False
+    calls: Mapping[str, str] = MappingProxyType({})
+    bound: tuple[str, ...] = ()
+
+    @property
+    def option(self) -> str | None:
+        """The option that shows all of a long text; None where all is shown."""
+        return None if self.full else "--full"
+
+
+def show(transcript: Transcript, shown: Shown) -> None:
+    """Print a transcript."""
+    calls = {} if shown.full else transcript_headings.short_calls(transcript.entries)
+    shown = shown._replace(named=len(transcript.names) > 1, calls=calls)
+    _head(transcript, shown)
+    if shown.before:
+        put("", f"{many(shown.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
+    hidden: Counter[str] = Counter()
+    turn: _Turn | None = None
+    for entry in transcript.entries:
+        _put_holes(entry.holes_before)
+        if not shown.all and (why := _hidden(entry)):
+            hidden[why] += 1
+        else:
+            turn = _put_turn(entry, turn)
+            put("", *_lines(entry, shown))
+        _put_holes(entry.holes_behind)
+    _tail(transcript, hidden, shown.bound)
+
+
+def is_visible(entry: Entry) -> bool:
+    """Say whether an entry is shown to who does not ask for all."""
+    return _hidden(entry) is None
+
+
+def _hidden(entry: Entry) -> str | None:
+    """Return as what an entry is hidden; None where it is shown."""
+    if entry.kind in _ASIDE:
+        return entry.kind
+    if entry.kind == "message" and entry.content is UNSET and isinstance(entry.text, str) and not entry.text.strip():
+        return "blank"
+    return next((mark for mark in ("withdrawn", "hidden", "meta") if getattr(entry, mark) is True), None)
+
+
+def _put_turn(entry: Entry, before: _Turn | None) -> _Turn | None:
+    """Print in which turn an entry stands, if the one before it stands in another; return it."""
+    turn = None if entry.turn is UNSET else _Turn(entry.session, entry.turn)
+    if turn != before:
+        put("", "outside of a turn" if turn is None else f"turn {turn.name}")
+    return turn
+
+
+def _put_holes(holes: list[Hole] | UnsetType) -> None:
+    """Print what is missing at this place."""
+    for hole in holes or ():
+        put("", f"hole here: {words(hole)}")
+
+
+def _head(transcript: Transcript, shown: Shown) -> None:
+    put(f"transcript of {transcript.session}")
+    if transcript.names not in ([], [transcript.session]):
+        put(f"Nothing was said under this name itself; what was is of {', '.join(transcript.names)}, by its links.")
+    if transcript.ambiguous:
+        put(f"Nothing was said under this name itself, and no other name's is shown: {transcript.ambiguous}.")
+    put(transcript.completeness + (f": {transcript.why}" if transcript.why else ""))
+    holes = transcript.holes if shown.full else transcript.holes[:_HOLES]
+    put(*(f"hole: {words(hole)}" for hole in holes))
+    if len(holes) < len(transcript.holes):
+        put(f"and {many(len(transcript.holes) - len(holes), 'hole')} more; --full shows all.")
+    for producer, count in transcript.left_out.items():
+        put(
+            f"left out: {many(count, 'item')} of the history that {producer} wrote, since another producer tells "
+            f"this session and nothing shows which of them are the same."
+        )
+    if (started := transcript.started) is not None:
+        facts = {name: getattr(started, name) for name in ("harness", "model", "cwd", "work_item")}
+        told = [f"{name} {value}" for name, value in facts.items() if value is not UNSET]
+        put(", ".join([f"started {time(started.at_us, is_bound=started.at_basis == 'file')}", *told]))
+        extra = {} if started.extra is UNSET else started.extra
+        for name in CONTINUES:
+            if isinstance(extra.get(name), str):
+                put(transcript_headings.continues(name, extra[name]))
+
+
+def _tail(transcript: Transcript, hidden: Counter[str], bound: tuple[str, ...]) -> None:
+    if bound:
+        put("", *bound)
+    elif not transcript.entries:
+        put("", "Nothing that was said or done is recorded of it.")
+    lines = []
+    if hidden:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
+        lines.append(f"{many(hidden.total(), 'entry', 'entries')} not shown ({kinds}); --all shows them.")
+    usage = transcript.usage
+    for label, counts in (("used", usage.total), (_CUMULATIVE, usage.cumulative)):
+        if counts:
+            lines.append(f"{label}: {', '.join(f'{name} {item_text.value(value)}' for name, value in counts.items())}")
+    if transcript.ended is not None:
+        code = transcript.ended.exit_code
+        at = time(transcript.ended.at_us, is_bound=transcript.ended.at_basis == "file")
+        lines.append(f"ended {at}" + ("" if code is UNSET else f" with exit code {code}"))
+    if transcript.subagents:
+        lines.append(f"subagents, each with a transcript of its own: {', '.join(transcript.subagents)}")
+    if lines:
+        put("", *lines)
+
+
+def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
+    """Yield the lines of an entry: its heading, its text, its marks."""
+    yield _heading(entry, shown)
+    if entry.covered is not UNSET:
+        yield _covered(entry, shown)
+    yield from indented.text(_said(entry, shown), shown.option)
+    if entry.kind == "tool_call":
+        yield from _result(entry, shown)
+    if entry.conflicts is not UNSET:
+        places = ", ".join(f"#{row.position}" for row in entry.conflicts)
+        is_are = "row contradicts" if len(entry.conflicts) == 1 else "rows contradict"
+        hint = "" if shown.all else "; --all shows what it says" if len(entry.conflicts) == 1 else "; --all shows them"
+        yield f"  in quarantine: {len(entry.conflicts)} {is_are} this ({places}){hint}"
+        if shown.all:
+            yield from _rows(entry.conflicts, shown)
+    if entry.rows is not UNSET and (entry.revisions > 1 or (entry.result_revisions or 1) > 1):
+        yield f"  told by {many(len(entry.rows), 'row')}:"
+        yield from _rows(entry.rows, shown)
+
+
+def _covered(entry: Entry, shown: Shown) -> str:
+    """Return in words which entries were taken back, or compacted."""
+    places = entry.covered_places or [[None, None] for _ in entry.covered or ()]
+    named = [map(_name, *both) for both in zip(entry.covered or (), places, strict=True)]
+    ranges = [first if first == last else f"{first} to {last}" for first, last in named]
+    parts = ranges if shown.full else ranges[:_RANGES]
+    if len(parts) < len(ranges):
+        parts.append(f"and {many(len(ranges) - len(parts), 'range')} more; --full shows all")
+    if entry.elsewhere is not UNSET:
+        theirs = f"{many(entry.elsewhere, 'item')} of the history that it was begun with"
+        parts.append(f"and {theirs}" if parts else theirs)
+    if entry.unresolved is not UNSET:
+        lost = f"{many(entry.unresolved, 'item or range', 'items or ranges')} not in the history that is recorded here"
+        parts.append(f"and {lost}" if parts else lost)
+    what = "taken back" if entry.kind == "history_popped" else "covers"
+    return f"  {what}: {', '.join(parts) or 'nothing'}"
+
+
+def _name(position: int | str, place: int | None) -> str:
+    """Return how an entry is called: its position, and of an item of a history its place in that event too."""
+    return f"#{position}" if place is None else f"#{position}.{place}"
+
+
+def _place(item: list[Any] | UnsetType) -> int | None:
+    return None if item is UNSET else item[1]
+
+
+def _heading(entry: Entry, shown: Shown) -> str:
+    parts = [_name(entry.position, _place(entry.item)), time(entry.at_us, is_bound=entry.at_basis == "file")]
+    parts += [str(entry.session)] if shown.named and entry.session is not UNSET else []
+    marks = [
+        word.replace("_", " ")
+        for word in ("late", "hidden", "meta", "summary", "withdrawn", "taken_back", "erased")
+        if getattr(entry, word) is True
+    ]
+    if entry.late is True:
+        marks[0] = "late: its turn was closed before"
+    if entry.revisions > 1:
+        marks.append(f"{entry.revisions} revisions")
+    marks += transcript_headings.unreadable(entry.extra)
+    parts.append(_who(entry, shown) + (f"  [{', '.join(marks)}]" if marks else ""))
+    return "  ".join(parts)
+
+
+def _who(entry: Entry, shown: Shown) -> str:
+    """Return who speaks, or what an entry is, in words."""
+    match entry.kind:
+        case "message":
+            return (str(entry.role) if entry.role is not UNSET else "message") + _agent(entry)
+        case "tool_call":
+            ids = entry.calls if entry.calls is not UNSET else [_or(entry.call)]
+            called = " and ".join(shown.calls.get(one, one) for one in ids)
+            of = f" (call {called})" if entry.call is not UNSET else ""
+            if entry.unpaired is True:
+                return f"result without a call{of}"
+            return f"tool {entry.name if entry.name is not UNSET else 'of unknown name'}{of}{_agent(entry)}"
+        case "thought":
+            return f"thought{_agent(entry)}"
+        case "interaction_requested" | "interaction_answered":
+            word = "asked" if entry.kind.endswith("requested") else "answered"
+            return f"{word} {_or(entry.interaction)}" + (f" ({entry.asked})" if entry.asked is not UNSET else "")
+        case _:
+            return _event(entry)
+
+
+def _agent(entry: Entry) -> str:
+    """Return which agent speaks, as the rest of a heading."""
+    return f", agent {entry.agent}" if entry.agent is not UNSET else ""
+
+
+def _event(entry: Entry) -> str:
+    """Return in words what happened, of an entry that nobody says."""
+    if entry.kind == "history_forked":
+        return f"history begun with what {_or(entry.of)} showed at #{_or(entry.through)}: that stands there"
+    if entry.kind == "compaction_deferred":
+        at = f" at response {entry.response_id}" if entry.response_id is not UNSET else ""
+        return f"compaction owed{at}" + (f": {entry.reason}" if entry.reason is not UNSET else "")
+    what, meaning = _EVENTS.get(entry.kind, (entry.kind, ""))
+    more = next((one for one in (entry.stop_reason, entry.mode, entry.name, entry.of) if one is not UNSET), None)
+    return (what if more is None else f"{what} ({more})") + meaning
+
+
+_EVENTS = {
+    "turn_ended": ("turn ended", ""),
+    "history_compacted": ("history compacted", ": what stands above stays here, though the model saw less"),
+    "history_popped": ("history taken back", ": what was undone stays here"),
+    "history_cleared": ("history cleared", ": what stands above stays here"),
+    "history_appended": ("items of a history", ""),
+}
+"""What each kind of entry is called, and what it means for what stands above."""
+
+
+def _or(value: Any) -> str:  # noqa: ANN401 - a field that may not apply
+    return "" if value is UNSET else str(value)
+
+
+def _said(entry: Entry, shown: Shown) -> str:
+    match entry.kind:
+        case "tool_call":
+            return arguments(entry.arguments)
+        case "interaction_requested" | "interaction_answered":
+            return arguments(entry.payload)
+        case "usage":
+            return arguments(entry.counts)
+        case "data":
+            return arguments(entry.data)
+        case "history_compacted":
+            return _put_there(entry, shown)
+        case _:
+            parts = others(entry.content)
+            return "\n".join([*([entry.text] if entry.text else []), *parts])
+
+
+def _put_there(entry: Entry, shown: Shown) -> str:
+    """Return what stands for others: the tool's own summary, and each item with who says it."""
+    said = [item_text.said(item, full=shown.full) for item in entry.items or ()]
+    summary = entry.text if entry.text and not any(entry.text in one.text for one in said) else None
+    lines = [
+        "".join([one.who, *(f" [{mark}]" for mark in one.marks), f":{item_text.beside(one.text)}" if one.text else ""])
+        for one in said
+    ]
+    return "\n".join([*([summary] if summary else []), *lines])
+
+
+def _result(entry: Entry, shown: Shown) -> Iterator[str]:
+    if entry.output is UNSET and entry.result_erased is UNSET:
+        yield "  no result"
+        return
+    marks = ["failed"] if entry.is_error is True else []
+    marks += [transcript_headings.PLACEHOLDER] if entry.placeholder is True else []
+    marks += ["late: its turn was closed before"] if entry.result_late is True else []
+    marks += ["erased"] if entry.result_erased is True else []
+    marks += [f"{entry.result_revisions} revisions"] if (entry.result_revisions or 1) > 1 else []
+    marks += transcript_headings.unreadable(entry.result_extra)
+    result = _name(_or(entry.result_position), _place(entry.result_item))
+    yield f"  result {result}" + (f"  [{', '.join(marks)}]" if marks else "")
+    if entry.output is not UNSET:
+        text = text_of(entry.output)
+        yield from indented.text(text if text is not None else arguments(entry.output), shown.option)
+
+
+def _rows(rows: Iterable[Row], shown: Shown) -> Iterator[str]:
+    for row in rows:
+        yield f"  #{row.position}  {time(row.at_us)}  {row.producer}: {row.outcome}"
+        said = "erased" if row.said is None else arguments({k: v for k, v in row.said.items() if v is not None})
+        yield from indented.text(said, shown.option)

@@ -1,0 +1,1 @@
+"""What several commands share: parsing, options, and the work behind long commands."""

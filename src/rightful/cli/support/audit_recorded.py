@@ -1,0 +1,253 @@
+"""`audit --recorded FILE`: which rule wrote a bandit's state file, and what the log lacks of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rightful import limits, times
+from rightful.cli.output import terminal
+from rightful.cli.support import options, what_if
+from rightful.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rightful.cli.support.options import Named
+    from rightful.reports.audits.recorded_rule import Candidate, Lack, Verdict
+    from rightful.reports.audits.rule_changes import RuleChange
+
+_STDIN = "-"
+_RULES_SHOWN = 12
+_ARMS_SHOWN = 30
+_TIES_SHOWN = 3
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print which rule fits, or which change of rule; 1 when none does."""
+    from rightful.reports.audits import recorded_rule
+
+    if args.against is not None:
+        raise UsageError("--recorded is held against every rule; leave --against out, or name one more rule as POLICY.")
+    asked = args.policy is not None or what_if.asked(args)
+    named = options.policy_named(args.policy or "bound", "POLICY") if asked else None
+    data, as_of = _read(args.recorded), options.as_of(args)
+    with options.folded(args) as ledger:
+        more: list[Named] = [] if named is None else [what_if.changed(args, named, ledger)]
+        decay_at = options.decay_at(args, *(one.policy for one in more))
+        found = recorded_rule.compared(
+            ledger.projected(),
+            data,
+            asked=[(one.label, one.policy) for one in more if one.asked is None],
+            as_of=as_of,
+            decay_at_us=None if decay_at is None else times.us_from(decay_at),
+        )
+        by_then = options.before_all(args, found.through, ledger)
+    if by_then:
+        terminal.note(by_then)
+    if args.json:
+        terminal.print_json({"file": args.recorded, **recorded_rule.as_dict(found)})
+    else:
+        _show(found, args.recorded)
+    explained = found.fitting or found.changes
+    return terminal.DONE if explained and found.arms + found.contexts else terminal.CHECK_SAID_NO
+
+
+def _read(path: str) -> bytes:
+    try:
+        if path == _STDIN:
+            data = terminal.stdin().read(limits.EVENT_BYTES + 1)
+        else:
+            with Path(path).open("rb") as file:
+                data = file.read(limits.EVENT_BYTES + 1)
+    except (OSError, ValueError) as error:  # a NUL in a path is a ValueError
+        raise UsageError(f"--recorded {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > limits.EVENT_BYTES:
+        raise UsageError(f"--recorded {path} is larger than {limits.EVENT_BYTES:,} bytes, and so no bandit's state.")
+    return data
+
+
+def _show(found: Verdict, path: str) -> None:
+    from rightful.cli.output import tables
+
+    best = found.candidates[0]
+    terminal.tell(verdict(found))
+    for note in found.notes:
+        terminal.note(note)
+    if not found.arms + found.contexts or (found.credited and not found.common):
+        return
+    if not found.changes:
+        terminal.tell(lacking(found))
+    contexts = f", {terminal.many(found.contexts, 'belief')} by context" if found.contexts else ""
+    facts = {
+        "recorded": f"{path}: {terminal.many(found.arms, 'arm')}{contexts}",
+        "last updated": "not said" if found.last_updated is None else times.text_of(found.last_updated),
+        "rule": "changed in time" if found.changes else f"{best.policy} ({best.policy_hash[:12]})",
+        "through": f"position {found.through:,}",
+    }
+    tables.show_facts(facts)
+    _show_changes(found)
+    _show_rules(found)
+    if not found.changes:
+        _show_arms(found, best)
+
+
+def _show_changes(found: Verdict) -> None:
+    from rightful.cli.output import tables
+
+    if not found.changes:
+        return
+    columns = {"until the change": "", "after it": "", "change at or after": "", "and before": "",
+               "grades until": "n", "grades after": "n"}  # fmt: skip
+    rows = [
+        [
+            change.first, change.second, times.text_of(change.after), times.text_of(change.before),
+            change.grades_first, change.grades_second,
+        ]
+        for change in found.changes[:_RULES_SHOWN]
+    ]  # fmt: skip
+    more = len(found.changes) - len(rows)
+    note = f"{more} more are in --json" if more > 0 else None
+    tables.show_table(columns, rows, title="Changes of rule that explain the file", note=note)
+
+
+def _show_rules(found: Verdict) -> None:
+    from rightful.cli.output import tables
+
+    columns = {
+        "rule": "", "bit for bit": "n", "within 1e-9": "n", "differ": "n", "only in file": "n", "only in log": "n",
+        "alpha off by": "weight", "beta off by": "weight",
+    }  # fmt: skip
+    rows = [
+        [
+            one.policy, one.exact, one.close, one.differ, one.only_file, one.only_log,
+            options.number(one.max_alpha), options.number(one.max_beta),
+        ]
+        for one in found.candidates[:_RULES_SHOWN]
+    ]  # fmt: skip
+    more = len(found.candidates) - len(rows)
+    note = f"{more} more are in --json" if more > 0 else None
+    tables.show_table(
+        columns, rows, title="Every rule, the nearest first", note=note, drop=["beta off by", "within 1e-9"]
+    )
+
+
+def _show_arms(found: Verdict, best: Candidate) -> None:
+    from rightful.cli.output import tables
+
+    if not found.lacks:
+        return
+    columns = {"arm": "", "context": "", "alpha": "weight", "beta": "weight", "n": "n", "what that is": ""}
+    rows = [
+        [
+            one.arm, "" if one.context is None else " / ".join(part or "-" for part in one.context),
+            f"{one.alpha:+.3g}", f"{one.beta:+.3g}", "" if one.n is None else f"{one.n:+,}", _what(one),
+        ]
+        for one in sorted(found.lacks, key=_size)[:_ARMS_SHOWN]
+    ]  # fmt: skip
+    more = len(found.lacks) - len(rows)
+    note = f"{more} more are in --json" if more > 0 else None
+    title = f"What the file has beyond the log under {best.policy}"
+    tables.show_table(columns, rows, title=title, note=note, drop=["context"])
+
+
+def _size(one: Lack) -> tuple[float, str]:
+    return -(abs(one.alpha) + abs(one.beta)), one.arm
+
+
+def _what(one: Lack) -> str:
+    reward = "" if one.reward is None else f", mean reward {one.reward:.2f}"
+    match one.what:
+        case "missing":
+            return f"about {terminal.many(one.grades, 'credit')} that the log lacks{reward}"
+        case "lost":
+            return f"about {terminal.many(one.grades, 'credit')} that the file lost{reward}"
+        case "changed":
+            return f"as many credits, evidence {one.evidence:+.3g}"
+        case _:
+            return "other rewards"
+
+
+def verdict(found: Verdict) -> str:
+    """Return the first words: which rule really ran, or which is the nearest."""
+    total = found.arms + found.contexts
+    what = "beliefs" if found.contexts else "arms"
+    best = found.candidates[0]
+    if not total:
+        return "The file holds no belief; nothing can be told of it."
+    if found.credited and not found.common:
+        return (
+            "It cannot be determined which rule wrote the file: no arm in common. The file and the log name the same "
+            "arms differently, or the file is that of another bandit; `rightful policy aliases` proposes names."
+        )
+    if not found.told:
+        by_then = "" if found.last_updated is None else f" up to its time, {times.text_of(found.last_updated)}"
+        why = "credits no arm that belongs into such a file" if found.grades else "holds no grade"
+        return f"It cannot be told which rule wrote the file: the log {why}{by_then}. So all rules say the same."
+    if found.changes:
+        return (
+            f"No rule fits alone, but one change of rule explains all {total:,} {what} within 1e-9: "
+            f"{_change(found.changes[0])}{_more_changes(len(found.changes) - 1)}"
+        )
+    if not best.fits:
+        return (
+            f"Nothing fits; {_nearest(found)}: {best.wrong:,} of {total + best.only_log:,} {what} do not agree"
+            f"{_off(best)}."
+        )
+    same = [one for one in found.fitting if (one.exact, one.close) == (best.exact, best.close)]
+    names = " and ".join(f"`{one.policy}`" for one in same)
+    fit = "fits" if len(same) == 1 else "fit alike, and the log cannot tell them apart"
+    if best.close:
+        return f"{names} {fit}: {best.exact:,} of {total:,} {what} bit for bit, the others within 1e-9."
+    return f"{names} {fit}: {best.exact:,} of {total:,} {what} bit for bit."
+
+
+def _change(change: RuleChange) -> str:
+    after, before = times.text_of(change.after), times.text_of(change.before)
+    return f"`{change.first}` until a time from {after} and before {before}, `{change.second}` after it."
+
+
+def _more_changes(count: int) -> str:
+    if not count:
+        return ""
+    return " 1 more change explains them too." if count == 1 else f" {count:,} more changes explain them too."
+
+
+def _nearest(found: Verdict) -> str:
+    names = [f"`{one.policy}`" for one in found.nearest]
+    if len(names) == 1:
+        return f"the nearest is {names[0]}"
+    more = [f"{len(names) - _TIES_SHOWN:,} more"] if len(names) > _TIES_SHOWN else []
+    *first, last = [*names[:_TIES_SHOWN], *more]
+    return f"the nearest are {', '.join(first)} and {last}, equally near"
+
+
+def _off(best: Candidate) -> str:
+    """Return by how much the worst of alpha, beta and selections is off, with its unit."""
+    off, name = max((best.max_alpha, "alpha"), (best.max_beta, "beta"), key=lambda one: one[0])
+    if off:
+        return f"; {name} is off by a weight of up to {options.number(off)}"
+    return f"; the selections are off by up to {best.max_n:,}" if best.max_n else ""
+
+
+def lacking(found: Verdict) -> str:
+    """Return what the log lacks, and what the file lost, in words."""
+    arms = [one for one in found.lacks if one.context is None]
+    if not found.lacks:
+        return "The log lacks nothing that the file holds."
+    parts = []
+    for what, said in (("missing", "lacks {} of {}"), ("lost", "has {} of {} that the file lost")):
+        mine = [one for one in arms if one.what == what]
+        if mine:
+            credits_ = terminal.many(sum(one.grades for one in mine), "credit")
+            parts.append(f"The log {said.format(f'about {credits_}', terminal.many(len(mine), 'arm'))}.")
+    if changed := [one for one in arms if one.what == "changed"]:
+        have = "1 arm has" if len(changed) == 1 else f"{len(changed):,} arms have"
+        evidence = sum(one.evidence for one in changed)
+        parts.append(f"{have} as many credits as in the log, and other numbers (evidence {evidence:+.3g}).")
+    if others := sum(one.what == "other" for one in arms):
+        noun = "arm was" if others == 1 else "arms were"
+        parts.append(f"{others:,} {noun} given other rewards than the log has.")
+    if not parts:
+        parts.append("The arms agree; what does not is in the beliefs by context.")
+    return " ".join(parts)

@@ -1,0 +1,136 @@
+"""What a person means that asks for an explanation: an event, a session or an arm."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from rightful.cli.support import options
+from rightful.errors import UsageError
+
+if TYPE_CHECKING:
+    from rightful.ledger import Ledger
+    from rightful.log.log import Log
+    from rightful.policies import Policy
+    from rightful.projections.facts.facts import Facts
+
+EVENT, SESSION, ARM = "event", "session", "arm"
+
+_POSITION = re.compile(r"#?([0-9]{1,18})\Z")
+_ID = re.compile(r"[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]+)*-?\Z")
+_ID_DIGITS = 32
+_UUID_PARTS = (8, 12, 16, 20)
+_CANDIDATES = 5
+
+
+class Meant(NamedTuple):
+    """What is meant.
+
+    Attributes:
+        kind: `event`, `session` or `arm`.
+        name: The session's or arm's full name, the event's id or `#` and its position.
+        position: The event's position; 0 for the others.
+    """
+
+    kind: str
+    name: str
+    position: int = 0
+
+
+def is_event(asked: str) -> bool:
+    """Say whether a text has the form of a position or of an event id's beginning."""
+    return bool(_POSITION.match(asked) or _ID.match(asked))
+
+
+def meant(ledger: Ledger, asked: str, kind: str | None, policy: Policy) -> Meant:
+    """Return what a person means.
+
+    Args:
+        ledger: Where it is sought.
+        asked: What was given.
+        kind: What it was said to be; None to tell it by what it is.
+        policy: Its aliases name arms too.
+
+    Raises:
+        UsageError: It is nothing that the ledger holds, or several things; the sentence names them.
+    """
+    if kind == SESSION:
+        return Meant(SESSION, options.session_named(ledger, asked))
+    facts = ledger.projected().catch_up()
+    found = _found(ledger, asked, kind, policy)
+    if len(found) == 1:
+        if found[0].kind == SESSION:
+            options.note_others(facts, asked, found[0].name)
+        return found[0]
+    if found:
+        raise UsageError(_several(asked, found))
+    raise UsageError(_none(facts, asked, kind, ledger.log.head()))
+
+
+def _found(ledger: Ledger, asked: str, kind: str | None, policy: Policy) -> list[Meant]:
+    """Return all that a text can mean; the beginning of a session's value only where it is nothing as a whole."""
+    facts = ledger.projected().facts
+    found = events(ledger.log, asked) if kind in {None, EVENT} else []
+    whole = bool(found) and _POSITION.match(asked) is not None
+    if kind is None:
+        sessions = options.exactly(facts, asked)
+        whole = whole or bool(sessions)
+        found += [Meant(SESSION, name) for name in sessions]
+    if kind in {None, ARM}:
+        arms = _arms(facts, asked, policy)
+        whole = whole or bool(arms)
+        found += [Meant(ARM, name) for name in arms]
+    if kind is None and not whole:
+        found += [Meant(SESSION, name) for name in options.begun(facts, asked)]
+    return found
+
+
+def events(log: Log, asked: str) -> list[Meant]:
+    """Return the events that a text can mean: a position, an id or the beginning of one."""
+    from rightful.reports.explain import position_of
+
+    if (number := _POSITION.match(asked)) and 1 <= int(number[1]) <= log.head():
+        return [Meant(EVENT, f"#{int(number[1])}", int(number[1]))]
+    if not _ID.match(asked):
+        return []
+    digits = asked.replace("-", "").lower()
+    if len(digits) > _ID_DIGITS:
+        return []
+    starts = [at for at in _UUID_PARTS if at < len(digits)]
+    start = "-".join(digits[a:b] for a, b in zip([0, *starts], [*starts, len(digits)], strict=True))
+    return [Meant(EVENT, one, position_of(log, one)) for one in log.ids_like(start, _CANDIDATES + 1)]
+
+
+def _arms(facts: Facts, asked: str, policy: Policy) -> list[str]:
+    """Return the arms that a text can mean, by what the policy counts each name as."""
+    known = {*facts.arms.values, *(arm for one in facts.balances for arm in one.arms)}
+    aliases = policy.arm_aliases
+    known |= {arm for alias, arm in aliases.items() if alias in known}
+    known |= {alias for alias, arm in aliases.items() if arm in known}
+    if asked in known:
+        return [aliases.get(asked, asked)]
+    ends = (f"/{asked.lstrip('/')}", f":{asked}")
+    return sorted({aliases.get(arm, arm) for arm in known if arm.endswith(ends)}) if asked.strip("/") else []
+
+
+def _several(asked: str, found: list[Meant]) -> str:
+    kinds = {one.kind for one in found}
+    shown = ", ".join(f"{one.kind} {one.name}" for one in found[:_CANDIDATES])
+    more = f" and {len(found) - _CANDIDATES:,} more" if len(found) > _CANDIDATES else ""
+    how = " or ".join(f"--{kind}" for kind in (EVENT, SESSION, ARM) if kind in kinds)
+    say = f"Say which with {how}" if len(kinds) > 1 else "Name one in full"
+    return f"{asked!r} can mean {shown}{more}; nothing was explained. {say}."
+
+
+def _none(facts: Facts, asked: str, kind: str | None, head: int) -> str:
+    near = sorted(arm for arm in facts.arms.values if asked and asked in arm)
+    if kind is None and asked:
+        near += facts.names.like(asked, facts.watermark)
+    what = {EVENT: "event", ARM: "arm"}.get(kind or "", "event, session or arm")
+    lists = " `rightful posteriors` lists the arms" + (
+        ", `rightful status --sessions` the sessions." if not kind else "."
+    )
+    hint = f" Names that contain it: {options.listed(near)}." if near else lists
+    if not near and _POSITION.match(asked):
+        hint = f" The last position is {head}." if head else " It holds no events yet."
+    return f"no {what} {asked!r} is in this ledger; nothing was explained.{hint}"

@@ -1,0 +1,92 @@
+"""`import --watch`: go on importing what changes, until somebody ends it."""
+
+from __future__ import annotations
+
+import queue
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rightful.cli.output import terminal
+from rightful.cli.show.show_import import Teller
+from rightful.cli.support import logs
+from rightful.importers.sources.file_watcher import Watcher
+from rightful.importers.sources.watch import Watch
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from rightful.importers.engine.loop import Import
+
+_ENDS = (signal.SIGINT, signal.SIGTERM)
+
+
+def watch(args: argparse.Namespace, importing: Import) -> int:
+    """Import what is there, then what changes; answer for each file that brings something.
+
+    Raises:
+        UsageError: What does the watching is not installed.
+        BrokenPipeError: Nobody reads the answers any more.
+    """
+    watcher, teller, log = Watcher(), Teller(quiet=args.json, by_folder=False, again=args.again), logs.of(args)
+    with _ended_by_signals(watcher), watcher.watching(args.paths):
+        _say_what(args.paths)
+        for report in Watch(importing, args.paths, watcher).follow():
+            _say_failures(watcher)
+            log.step("imported", **{key: value for key, value in report.as_dict().items() if key != "receipts"})
+            teller.file(report)
+            teller.passed_over()
+            if args.json:
+                terminal.put(terminal.json_text(report.as_dict()) + "\n", flush=True)
+            if teller.broken is not None:
+                raise teller.broken
+        _say_failures(watcher)
+    teller.end()
+    return terminal.DONE
+
+
+def _say_what(paths: list[str]) -> None:
+    """Say what is watched and how to end it, and what of it is not there yet."""
+    there = [path for path in paths if Path(path).exists()]
+    folders = sum(Path(path).is_dir() for path in there)
+    counts = {"folder": folders, "file": len(there) - folders, "path that is awaited": len(paths) - len(there)}
+    plurals = {"path that is awaited": "paths that are awaited"}
+    said = [terminal.many(count, what, plurals.get(what)) for what, count in counts.items() if count]
+    terminal.note(f"watching {' and '.join(said)}; Ctrl-C or SIGTERM ends it")
+    for path in paths:
+        if path not in there:
+            terminal.note(f"{path} does not exist yet; it is imported as soon as it does")
+
+
+def _say_failures(watcher: Watcher) -> None:
+    """Say why changes are not told any more; what changes is found by looking, now and then."""
+    while True:
+        try:
+            why = watcher.failures.get_nowait()
+        except queue.Empty:
+            return
+        terminal.note(f"changes cannot be watched ({why}); all is looked at once a minute instead")
+
+
+@contextmanager
+def _ended_by_signals(watcher: Watcher) -> Iterator[None]:
+    """End the watch at the first SIGINT or SIGTERM, behind the file that is being read; a second one ends at once."""
+    before = {number: signal.getsignal(number) for number in _ENDS}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        restore()
+        watcher.end()
+
+    try:
+        for number in _ENDS:
+            signal.signal(number, end)
+        yield
+    finally:
+        restore()

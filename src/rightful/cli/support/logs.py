@@ -1,0 +1,59 @@
+"""What a command does, step by step, on stderr for who asks with `--verbose`; warnings for everybody.
+
+One line a step: key and value on a terminal, one JSON object a line elsewhere. structlog is loaded
+when a line is written, not before: a hook pays nothing for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+
+
+class Log:
+    """The steps of one command.
+
+    Args:
+        verbose: Whether anybody asked to see them.
+    """
+
+    def __init__(self, *, verbose: bool) -> None:
+        self._verbose = verbose
+
+    def step(self, what: str, **facts: object) -> None:
+        """Say that something was done; units stand at the end of each fact's name."""
+        if self._verbose:
+            _logger().info(what, **_safe(facts))
+
+    def warning(self, what: str, **facts: object) -> None:
+        """Say that something did not go as it should, though nothing is lost."""
+        _logger().warning(what, **_safe(facts))
+
+
+def of(args: argparse.Namespace) -> Log:
+    """Return the log of a command."""
+    return Log(verbose=args.verbose)
+
+
+def _logger() -> Any:  # noqa: ANN401 - structlog builds it
+    import structlog
+
+    shown = sys.stderr.isatty()
+    renderer = structlog.dev.ConsoleRenderer(colors=shown) if shown else structlog.processors.JSONRenderer()
+    return structlog.wrap_logger(
+        structlog.PrintLogger(sys.stderr),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            renderer,
+        ],
+    )
+
+
+def _safe(facts: dict[str, object]) -> dict[str, object]:
+    from rightful.cli.output.terminal import safe
+
+    return {name: safe(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}

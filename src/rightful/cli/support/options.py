@@ -1,0 +1,328 @@
+"""What every command that asks the projections shares: policy, position, time of decay, progress."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rightful import content, limits, times
+from rightful.cli.output import terminal
+from rightful.cli.support import logs
+from rightful.errors import InvalidEventError, PolicyError, ReadOnlyStoreError, UsageError
+from rightful.identity import split_session
+from rightful.policies import PRESETS, Policy, TimeDecay, policy_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from rightful.cli.support.logs import Log
+    from rightful.ledger import Ledger
+    from rightful.projections.facts.facts import Facts
+
+_WHOLE_FROM = 1_000
+_HASH_DIGITS = 12
+_POSITION_DIGITS = 18
+_NEAR_NAMES = 5
+_PREFIX_CHARS = 4
+_FIELDS = 3  # of a policy that differ, in its description
+_VALUE_CHARS = 40
+
+WHERE_SESSIONS = "`rightful status --sessions` lists them."
+"""Where to look for the name of a session."""
+
+IN_BALANCE = (
+    "What is in-balance stands already in the numbers of a bandit's file; --balances none leaves those out and "
+    "credits it from the log."
+)
+"""What grades in an opening balance mean for an answer; they are easily taken for lost."""
+
+PROGRESS_ROWS = 50_000
+"""Rows to fold from which on a person is shown how far it is."""
+
+
+def add_position(parser: argparse.ArgumentParser) -> None:
+    """Declare `--as-of` and `--decay-at`."""
+    parser.add_argument(
+        "--as-of", metavar="POSITION|TIME",
+        help="only what was recorded up to it, a position or a time of recording; default all",
+    )  # fmt: skip
+    parser.add_argument("--decay-at", metavar="TIME", help="the time of a decay; default the latest event's")
+
+
+class Named(NamedTuple):
+    """A policy, and what a person is shown as its name.
+
+    Attributes:
+        label: The preset's name, the file's name, or how it differs from the nearest preset.
+        asked: The preset's name; None for a policy of a file or of the command line.
+        policy: The rule.
+    """
+
+    label: str
+    asked: str | None
+    policy: Policy
+
+    @property
+    def shown(self) -> str:
+        """The label, with the first digits of the hash beside a name."""
+        return f"{self.label} ({self.policy.hash[:_HASH_DIGITS]})"
+
+    @property
+    def ask(self) -> str | Policy:
+        """What the ledger is asked for: the preset's name stays a name in its answer."""
+        return self.asked or self.policy
+
+
+def policy_named(asked: str, option: str = "--policy") -> Named:
+    """Return the policy that a person means: a preset's name, a JSON object, or a file that holds one.
+
+    Args:
+        asked: What was given.
+        option: Where it was given, for the sentence of an error.
+
+    Raises:
+        PolicyError: It is none of these; the sentence names the option, and the file.
+    """
+    path = Path(asked)
+    try:
+        if asked.lstrip().startswith(("{", "[")):
+            policy = _policy(asked.encode("utf-8", "surrogateescape"))
+            return Named(described(policy), None, policy)
+        if asked not in PRESETS and (path.suffix or "/" in asked or path.is_file()):
+            option = f"{option} {asked}"
+            with path.open("rb") as file:
+                return Named(path.name, None, _policy(file.read(limits.EVENT_BYTES + 1)))
+        return Named(asked, asked, policy_of(asked))
+    except PolicyError as error:
+        raise PolicyError(f"{option}: {error.what}") from None
+    except (OSError, ValueError) as error:  # a NUL in a path is a ValueError
+        raise PolicyError(f"{option} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def described(policy: Policy) -> str:
+    """Return what to call a policy that nobody named: the nearest preset, and what differs from it."""
+    wire = policy.as_dict()
+    name, differing = "", dict[str, object]()
+    for preset, rule in PRESETS.items():
+        own = rule.as_dict()
+        differs = {field: wire.get(field) for field in {**own, **wire} if own.get(field) != wire.get(field)}
+        if not name or len(differs) < len(differing):
+            name, differing = preset, differs
+    parts = [f"{field} {_value(value)}" for field, value in list(differing.items())[:_FIELDS]]
+    more = len(differing) - len(parts)
+    return ", ".join([name, *parts, *([f"{more} more"] if more else [])])
+
+
+def _value(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _VALUE_CHARS else f"{text[: _VALUE_CHARS - 1]}…"
+
+
+def _policy(text: bytes) -> Policy:
+    if len(text) > limits.EVENT_BYTES:
+        raise PolicyError(f"Expected a JSON object of at most {limits.EVENT_BYTES} bytes")
+    if not text.strip():
+        raise PolicyError("Expected a JSON object, got nothing")
+    try:
+        found = content.parse_json(text)
+    except InvalidEventError as error:
+        raise PolicyError(f"Expected a JSON object; {error.what}") from None
+    if not isinstance(found, dict):
+        raise PolicyError(f"Expected a JSON object, got `{content.json_type(found)}`")
+    return policy_of(found)
+
+
+def opened(args: argparse.Namespace) -> Ledger:
+    """Open the ledger to read it: with what hooks could not append yet, where it can be written to."""
+    try:
+        return terminal.opened(args)
+    except ReadOnlyStoreError:
+        return terminal.opened(args, readonly=True)
+
+
+def session_with_rows(ledger: Ledger, asked: str) -> str:
+    """Return the session's full name; one that has rows is not sought, so the rest of the ledger is not folded.
+
+    Raises:
+        UsageError: As `session_named`.
+    """
+    if ":" in asked and any(ledger.log.of_session(asked)):
+        return asked
+    catch_up(ledger)
+    return session_named(ledger, asked)
+
+
+def session_named(ledger: Ledger, asked: str) -> str:
+    """Return the full name of the session that a person means.
+
+    A full name means itself. Anything else is a value, sought over all namespaces, or where nobody has it the
+    beginning of one.
+
+    Raises:
+        UsageError: No session has that name, or several namespaces have that value, or several begin so.
+    """
+    facts = ledger.projected().catch_up()
+    if fitting := exactly(facts, asked):
+        if len(fitting) > 1:
+            raise UsageError(f"{asked!r} is the value of {len(fitting)} sessions: {listed(fitting)}. Name one in full.")
+        note_others(facts, asked, fitting[0])
+        return fitting[0]
+    fitting = begun(facts, asked)
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise UsageError(
+            f"{asked!r} begins {len(fitting):,} sessions: {listed(fitting)}. Type more of one, up to its whole name."
+        )
+    raise UsageError(f"no session is named {asked!r} in this ledger. {_near(facts, asked)}")
+
+
+def exactly(facts: Facts, asked: str) -> list[str]:
+    """Return the session with this very name, else those with this very value, of any namespace."""
+    names, through = facts.names, facts.watermark
+    known = [number for key in (asked, f"\0{asked}") if (number := names.texts.find(key)) is not None]
+    if any(names.first[number] <= through for number in known):
+        return [asked]
+    return names.valued(asked, through) if asked else []
+
+
+def begun(facts: Facts, asked: str) -> list[str]:
+    """Return the sessions whose name or value begins so; none of a text too short to mean one."""
+    return facts.names.begun(asked, facts.watermark, _PREFIX_CHARS)
+
+
+def note_others(facts: Facts, asked: str, taken: str) -> None:
+    """Say where a value that one session has begins others' too: one of those may be meant."""
+    if asked == taken or split_session(taken)[1] != asked:
+        return
+    if others := [name for name in begun(facts, asked) if name != taken]:
+        terminal.note(f"{asked!r} is taken for {taken}, whose value it is; it also begins {listed(others)}.")
+
+
+def _near(facts: Facts, asked: str) -> str:
+    near = facts.names.like(asked, facts.watermark) if asked else []
+    if not near:
+        return WHERE_SESSIONS
+    return f"Names that contain it: {listed(near)}. Type one of them, or its beginning."
+
+
+def listed(names: list[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    shown = ", ".join(names[:_NEAR_NAMES])
+    return f"{shown}, and {len(names) - _NEAR_NAMES:,} more" if len(names) > _NEAR_NAMES else shown
+
+
+def as_of(args: argparse.Namespace) -> int | str | None:
+    """Return the position or time that `--as-of` gives.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    return None if args.as_of is None else moment(args.as_of, "--as-of", "computed")
+
+
+def moment(given: str, option: str, done: str) -> int | str:
+    """Return the position or the time of recording that an option gives.
+
+    Args:
+        given: What was given.
+        option: The option, for the sentence of an error.
+        done: What was not done then.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if given.isdecimal() and given.isascii():
+        return int(given.lstrip("0")[:_POSITION_DIGITS] or 0)
+    try:
+        times.us_from(given)
+    except UsageError as error:
+        if "has no offset" in str(error):
+            raise
+        raise UsageError(
+            f"{option} takes a position or a time, and {given!r} is neither; nothing was {done}. "
+            f"Write a position as 12, a time as 2026-08-01T10:15:00Z."
+        ) from None
+    return given
+
+
+def decay_at(args: argparse.Namespace, *policies: Policy) -> str | None:
+    """Return the time that `--decay-at` gives, and say so where it changes nothing.
+
+    Raises:
+        UsageError: It is no time; an empty one would mean the default.
+    """
+    given: str | None = args.decay_at
+    if given is None:
+        return None
+    if not given.strip():
+        raise UsageError("an empty time was given; write it as 2026-08-01T10:15:00Z or leave the option out")
+    if not any(isinstance(policy.decay, TimeDecay) for policy in policies):
+        terminal.note("--decay-at changes nothing here: no policy that was asked for decays with time.")
+    return given
+
+
+def before_all(args: argparse.Namespace, through: int, ledger: Ledger) -> str | None:
+    """Return a sentence where `--as-of` gives a time before the first row; it is easily taken for an event's time."""
+    if through or args.as_of is None or args.as_of.isdecimal() or not ledger.log.head():
+        return None
+    return "Nothing had been recorded by then; --as-of is the time of recording, not that of an event."
+
+
+@contextmanager
+def folded(args: argparse.Namespace) -> Iterator[Ledger]:
+    """Open the ledger and bring its projections up to date, with progress on long work."""
+    with opened(args) as ledger:
+        log = logs.of(args)
+        behind, began = ledger.projected().behind(), time.monotonic()
+        catch_up(ledger)
+        log.step("folded", rows=behind, took_s=round(time.monotonic() - began, 3))
+        yield ledger
+        _save(ledger, log)
+
+
+def _save(ledger: Ledger, log: Log) -> None:
+    """Keep the projection for the next time; nothing depends on it."""
+    watermark = ledger.projected().facts.watermark
+    match ledger.projected().save():
+        case True:
+            log.step("saved", watermark=watermark)
+        case False:
+            log.warning("the projection was not saved; the next command folds again", folder=str(ledger.path))
+        case None:
+            pass
+
+
+def catch_up(ledger: Ledger) -> None:
+    """Bring the projections up to date, with progress on long work."""
+    projected = ledger.projected()
+    missing = projected.behind()
+    if missing < PROGRESS_ROWS:
+        projected.catch_up()
+        return
+    from rightful.cli.output import tables
+
+    with tables.progress("folding", missing, "rows") as advance:
+        done = projected.facts.watermark
+
+        def told(position: int, _: int) -> None:
+            nonlocal done
+            advance(position - done)
+            done = position
+
+        projected.catch_up(told)
+
+
+def number(value: float) -> str:
+    """Return a number for people: three significant digits, whole from 1,000 on."""
+    return f"{value:.3g}" if abs(value) < _WHOLE_FROM else f"{value:,.0f}"
+
+
+def fixed(value: float, *, sign: bool = False) -> str:
+    """Return a mean, a rate or a distance for people: three decimals; nothing has no sign."""
+    text = f"{value:+.3f}" if sign else f"{value:.3f}"
+    return text if text.strip("+-") != "0.000" else "0.000"

@@ -1,0 +1,142 @@
+"""The words of the command line: argparse, with help as wide as the terminal.
+
+Kept apart from `cli`, so that a hook's call, whose words are always the same, does not load it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn, Protocol, cast
+
+from rightful.cli import COMMANDS
+from rightful.cli.output import terminal
+
+_UNKNOWN = re.compile(r"invalid choice: '(?P<choice>[^']+)'|unrecognized arguments: (?P<option>--?[^\s=]+)")
+_PIPED_COLUMNS = 100  # the width of help where nobody's terminal limits it
+
+
+class _Help(argparse.HelpFormatter):
+    """Help as wide as the terminal, a description's paragraphs kept apart.
+
+    argparse makes a formatter for each argument it is told of, and its own loads shutil to ask for the width.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=(terminal.columns(sys.stdout) or _PIPED_COLUMNS) - 2)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n\n".join(super(_Help, self)._fill_text(part, width, indent) for part in text.split("\n\n"))
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose help is an answer like any other: old Pythons raise where new ones stay silent."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401 - as in argparse
+        if file is sys.stdout and message:
+            terminal.put(message)
+        else:
+            super()._print_message(message, file)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong; what was given as an argument, such as the name of a file, makes no line of its own."""
+        super().error(terminal.safe(f"{message}{_nearest(message, self)}"))
+
+
+def _nearest(message: str, of: argparse.ArgumentParser) -> str:
+    """Return which word was perhaps meant by one that a parser does not know, as the rest of a sentence."""
+    if (hit := _UNKNOWN.search(message)) is None or "maybe you meant" in message:
+        return ""
+    from difflib import get_close_matches  # only who mistypes waits for it
+
+    word = hit["choice"] or hit["option"]
+    able = [one for one in _words(of) if one.startswith("-") == word.startswith("-")]
+    near = get_close_matches(word, able, 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _words(of: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the options and the choices of a parser, and the options of those below it."""
+    for action in of._actions:  # noqa: SLF001 - argparse tells it nowhere else
+        yield from action.option_strings
+        yield from (str(one) for one in action.choices or ())
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
+            for below in action.choices.values():
+                yield from (word for word in _words(below) if word.startswith("-"))
+
+
+class Command(Protocol):
+    """What a command module offers."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments. `--ledger` and `--json` are there already."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it and return the exit code."""
+
+
+def parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Return the argument parser; see `cli.parser`."""
+    top = _Parser(
+        prog="rightful",
+        description="An append-only ledger that gives every agent session its rightful credit, transcript and history.",
+        epilog="Exit codes: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 conflict, 4 storage.",
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="store_true", help="say which version this is")
+    _add_ledger(top, default=None)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in [command] if command else COMMANDS:
+        _add_command(commands, name)
+    return top
+
+
+def whats(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Declare what a command can do, and yield each with its own parser.
+
+    Args:
+        parser: The command's parser.
+        texts: What each does, by its word.
+    """
+    found = parser.add_subparsers(dest="what", metavar="WHAT", required=True, help=", ".join(texts))
+    for name, text in texts.items():
+        one = found.add_parser(
+            name, help=text, description=f"{text[0].upper()}{text[1:]}.",
+            formatter_class=parser.formatter_class, allow_abbrev=False,
+        )  # fmt: skip
+        _add_common(one, default=argparse.SUPPRESS)  # they may stand behind WHAT as well as before it
+        yield name, one
+
+
+def _add_common(to: argparse.ArgumentParser, **default: Any) -> None:  # noqa: ANN401 - as `add_argument`
+    _add_ledger(to, default=argparse.SUPPRESS)
+    to.add_argument("--json", action="store_true", help="print one JSON document instead of text for people", **default)
+    to.add_argument("--verbose", action="store_true", help="log each step on stderr", **default)
+
+
+def _add_ledger(to: argparse.ArgumentParser, default: str | None) -> None:
+    to.add_argument(
+        "--ledger",
+        metavar="PATH",
+        default=default,
+        help="the ledger; else RIGHTFUL_LEDGER, else the nearest .rightful upwards",
+    )
+
+
+def _add_command(commands: argparse._SubParsersAction[_Parser], name: str) -> None:
+    module = importlib.import_module(COMMANDS[name])
+    text = module.__doc__ or ""
+    sub = commands.add_parser(
+        name,
+        help=text.partition("\n")[0].rstrip("."),
+        description=text,
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+    _add_common(sub)
+    cast("Command", module).arguments(sub)
+    sub.set_defaults(run=cast("Command", module).run, parser=sub)

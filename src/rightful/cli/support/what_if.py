@@ -1,0 +1,250 @@
+"""What-if: policies that differ from a given one in one thing, as options of the commands that ask.
+
+Each option changes the policy that the command would use, and what is shown says so: `bound,
+without session claude-code:7fbe4341`. The changed policy has a hash of its own; nothing is kept of it.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from rightful import times
+from rightful.cli.output import terminal
+from rightful.cli.support import options
+from rightful.cli.support.options import Named
+from rightful.errors import PolicyError, UsageError
+from rightful.policies import TimeDecay, policy_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+
+    from rightful.ledger import Ledger
+    from rightful.policies import Policy
+    from rightful.projections.facts.facts import Facts
+
+_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw]?)")
+_PAIR = re.compile(r"((?:[^=]|==)+)=(?!=)(.+)", re.DOTALL)  # `==` is a `=` of a name
+_NONE = "none"
+
+_HELP = {
+    "join": "what if a grade paid the exposures of its own run (bound), or the newest session's (newest)",
+    "revision": "what if only the last grade of a run paid (last_wins), or every one (additive)",
+    "credit": "what if each arm got all of the reward (full), 1/k of it (split), or by salience",
+    "decay": "what if evidence lost weight: none, time:7d (half-life), session:0.99, arm:0.99, events",
+    "causal_order": "what if a later exposure counted (lenient), or not (strict)",
+    "grader": "what if only this grader paid, a pattern of producer/rubric; again for the next in order",
+    "without_grader": "what if this grader had not paid, a pattern of producer/rubric; may be repeated",
+    "without_session": "what if this session had never been, its whole run; may be repeated",
+    "arm_alias": "what if ALIAS were the arm ARM, == for a = in a name; may be repeated",
+    "balances": "what if only the opening balances of this source counted, a pattern, or none; may be repeated",
+}
+_VALUES = {
+    "join": ("bound", "newest"),
+    "revision": ("last_wins", "additive"),
+    "credit": ("full", "split", "salience_weight", "salience_split"),
+    "causal_order": ("strict", "lenient"),
+}
+_METAVARS = {
+    "join": "JOIN", "revision": "RULE", "credit": "CREDIT", "causal_order": "ORDER",
+    "decay": "DECAY", "grader": "GRADER", "without_grader": "GRADER", "without_session": "SESSION",
+    "arm_alias": "ALIAS=ARM", "balances": "SOURCE",
+}  # fmt: skip
+_ONCE = {"join", "revision", "credit", "decay", "causal_order"}
+
+
+def add(parser: argparse.ArgumentParser, **others: str) -> None:
+    """Declare the options.
+
+    Args:
+        parser: Where to.
+        others: Help of options that the command reads in its own way, by name.
+    """
+    group = parser.add_argument_group("what if", "each changes the policy in one thing")
+    for name, text in (_HELP | others).items():
+        option = f"--{name.replace('_', '-')}"
+        if name in _VALUES:
+            group.add_argument(option, choices=_VALUES[name], metavar=_METAVARS[name], help=text)
+        elif name in _ONCE:
+            group.add_argument(option, metavar=_METAVARS[name], help=text)
+        else:
+            group.add_argument(option, action="append", metavar=_METAVARS[name], help=text)
+
+
+def asked(args: argparse.Namespace, *, but: str = "") -> bool:
+    """Return whether any of the options was given, except the option `but`."""
+    return any(getattr(args, name) is not None for name in _HELP if name != but)
+
+
+def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None, *, but: str = "") -> Named:
+    """Return a policy with what the options change, and a name that says so.
+
+    Args:
+        args: The options.
+        named: The policy to change.
+        ledger: Where sessions are sought by a part of their name; a command without one takes full names.
+        but: An option that changes no policy here, because the command reads it itself.
+
+    Raises:
+        PolicyError: What comes out is no policy.
+        UsageError: An option has not its form, or names a session that is not there.
+    """
+    wire, words = named.policy.as_dict(), []
+    for name in _HELP:
+        given = getattr(args, name)
+        if given is None or name == but:
+            continue
+        if name == "without_session" and ledger is not None:
+            given = [options.session_named(ledger, one) for one in given]
+        field, value, said = _change(name, given, wire)
+        if wire.get(field) != value:
+            wire[field] = value
+            words.append(said)
+    try:
+        policy = policy_of(wire)
+    except PolicyError as error:
+        raise PolicyError(f"{', '.join([named.label, *words])}: {error.what}") from None
+    if ledger is not None:
+        _note_idle(args, ledger.projected().facts)
+        _note_time(args, policy, ledger)
+    if policy == named.policy:
+        if asked(args, but=but):
+            terminal.note(f"the options change nothing: {named.label} has these values already.")
+        return named
+    return Named(", ".join([named.label, *words]), None, policy)
+
+
+def _change(name: str, given: Any, wire: dict[str, Any]) -> tuple[str, Any, str]:  # noqa: ANN401 - by option
+    """Return the field that an option changes, its new value, and what to call that."""
+    match name:
+        case "decay":
+            return "decay", _decay(given), "without decay" if given == _NONE else f"decay {given}"
+        case "grader":
+            return "graders", given, f"paid by {_listed(given)}"
+        case "without_grader":
+            return "without_graders", [*wire.get("without_graders", []), *given], f"without grader {_listed(given)}"
+        case "without_session":
+            left_out = list(dict.fromkeys([*wire.get("without_sessions", []), *given]))
+            return "without_sessions", left_out, f"without session {_listed(given)}"
+        case "arm_alias":
+            pairs = dict(_pair(one) for one in given)
+            said = _listed(f"{alias} as {arm}" for alias, arm in pairs.items())
+            return "arm_aliases", {**wire["arm_aliases"], **pairs}, f"with {said}"
+        case "balances":
+            sources = balances(given)
+            said = f"with the opening balances of {_listed(sources)}" if sources else "without opening balances"
+            return "balances", sources, said
+        case _:
+            return name, given, f"{name.replace('_', ' ')} {given}"
+
+
+def balances(given: list[str] | None) -> list[str]:
+    """Return the patterns that `--balances` gives; none where it was left out.
+
+    Raises:
+        UsageError: It gives `none` and patterns.
+    """
+    if given is None or given == [_NONE]:
+        return []
+    if _NONE in given:
+        raise UsageError("--balances takes `none` alone, or sources; nothing was computed. Leave one of them out.")
+    return given
+
+
+def _listed(words: Iterable[str]) -> str:
+    return " and ".join(words)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    pair = _PAIR.fullmatch(text)
+    if pair is None:
+        raise UsageError(
+            f"--arm-alias takes ALIAS=ARM, and {text!r} is none; nothing was computed. Write a = in a name as ==."
+        )
+    return pair[1].replace("==", "="), pair[2].replace("==", "=")
+
+
+def _decay(text: str) -> dict[str, Any] | None:
+    """Return a decay as a policy has it.
+
+    Raises:
+        UsageError: It is none.
+    """
+    mode, _, value = text.partition(":")
+    try:
+        match mode:
+            case "none" | "events" if not value:
+                return None if mode == _NONE else {"mode": mode}
+            case "time" if (span := _SPAN.fullmatch(value)) is not None:
+                return {"mode": mode, "half_life": float(span[1]) * _UNITS_S[span[2]]}
+            case "session" | "arm":
+                return {"mode": mode, "gamma": float(value)}
+            case _:
+                pass
+    except ValueError:
+        pass
+    raise UsageError(
+        f"--decay takes none, time:SECONDS (or 12h, 7d, 2w), session:GAMMA, arm:GAMMA or events, and {text!r} is "
+        f"none of them; nothing was computed.{_meant_decay(text)}"
+    )
+
+
+def _meant_decay(text: str) -> str:
+    """Return what a value without its mode was probably meant to be: a span of time, or a factor."""
+    if (span := _SPAN.fullmatch(text)) is None:
+        return ""
+    if span[2] or float(span[1]) > 1:
+        return f" Did you mean time:{text}?"
+    return f" Did you mean session:{text} or arm:{text}?"
+
+
+def _note_time(args: argparse.Namespace, policy: Policy, ledger: Ledger) -> None:
+    """Say as of when evidence decays where nobody gave a time: it may be the time of what is left out."""
+    if not policy.without_sessions or not isinstance(policy.decay, TimeDecay) or args.decay_at is not None:
+        return
+    from rightful.projections.facts import log_clock
+
+    projected = ledger.projected()
+    through = projected.prefix(options.as_of(args))
+    latest_us = log_clock.latest_at_us(ledger.log, projected.facts, through)
+    if latest_us:
+        terminal.note(
+            f"the decay is as of {times.text_of(latest_us)}, the latest time in the ledger, with what is left out; "
+            f"--decay-at TIME gives another."
+        )
+
+
+def _note_idle(args: argparse.Namespace, facts: Facts) -> None:
+    """Say which options fit nothing in this ledger: a name that was mistyped changes nothing, quietly."""
+    graders = ["/".join(grader) for grader in facts.graders.values]
+    sources = [one.source for one in facts.balances]
+    arms = {*facts.arms.values, *(arm for one in facts.balances for arm in one.arms)}
+    idle = [
+        *_unfit("--grader", args.grader, graders, "no grade is by such a grader"),
+        *_unfit("--without-grader", args.without_grader, graders, "no grade is by such a grader"),
+        *_unfit("--balances", args.balances, [*sources, _NONE], "no opening balance has such a source"),
+        *(
+            f"--arm-alias {one}: no exposure or balance names {_pair(one)[0]}."
+            for one in args.arm_alias or ()
+            if _pair(one)[0] not in arms
+        ),
+    ]
+    for sentence in idle:
+        terminal.note(sentence)
+
+
+def _unfit(option: str, patterns: list[str] | None, known: list[str], what: str) -> Iterator[str]:
+    for pattern in patterns or ():
+        if not any(fnmatchcase(one, pattern) for one in known):
+            yield f"{option} {pattern}: {what} in this ledger."
+
+
+def differences(policy: Policy, other: Policy) -> dict[str, tuple[Any, Any]]:
+    """Return the fields in which two policies differ, with both values as JSON has them."""
+    import msgspec
+
+    one, two = msgspec.to_builtins(policy), msgspec.to_builtins(other)
+    return {name: (value, two[name]) for name, value in one.items() if value != two[name]}
