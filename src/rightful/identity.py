@@ -37,6 +37,12 @@ NOT_A_SESSION = frozenset({"unknown"})
 
 _CONTROL = r"[\x00-\x1f\x7f-\x9f]"  # compiled where it is used, which is where a text may have one
 
+RUN_PRODUCER = "rightful-run"
+"""The producer of what `rightful run` records."""
+
+RUNS_FOLDER, RUN_LOGS_FOLDER = "runs", "logs"
+"""The folder of a ledger that holds one folder for each run, and in each of those the folder for its tool's log."""
+
 
 def event_id(producer: str, key: str) -> str:
     """Return the event id of a producer's key, as UUID text.

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from rightful.runs.run_identity import LOGS, RUNS
+from rightful.identity import RUN_LOGS_FOLDER, RUNS_FOLDER
 
 _SLUG_CHARS = 200
 _SHORT = (
@@ -33,7 +33,7 @@ _SHORT = (
     ("grok", re.compile(r"grok-build-session-log-ref-(?P<id>.+)\.txt", re.DOTALL)),
 )
 _RUN_FOLDER = re.compile(r"gptme-logs-(?P<id>.+)", re.DOTALL)
-_OWN_LOGS = re.compile(rf".*/{RUNS}/(?P<id>[^/]+)/{LOGS}/gptme/[^/]+/conversation\.jsonl", re.DOTALL)
+_OWN_LOGS = re.compile(rf".*/{RUNS_FOLDER}/(?P<id>[^/]+)/{RUN_LOGS_FOLDER}/gptme/[^/]+/conversation\.jsonl", re.DOTALL)
 _GROK_FOLDER = "grok-trajectories"
 _LOG = re.compile(r"cc-session-[^/]*\.log")
 _ROLLOUT = re.compile(r"rollout-[^/]*\.jsonl")
@@ -76,7 +76,7 @@ def roots(
     found += [Root(str(path / "session-state"), 2) for path in named("COPILOT_HOME") or [home / ".copilot"]]
     logs = [*(named("GPTME_LOGS_HOME") or [data / "gptme/logs"]), *named("GPTME_LOGS_DIR"), cache / "gptme/logs"]
     found += [Root(str(path), 3) for path in logs]
-    found += [Root(str(ledger / RUNS), 5)] if ledger is not None else []
+    found += [Root(str(ledger / RUNS_FOLDER), 5)] if ledger is not None else []
     around = [*workspaces, *(place / "state" for place in workspaces), home, data, cache, *(one.parent for one in logs)]
     found += [Root(str(place / "gptme-runs"), 3) for place in around]
     found += [Root(str(place / "state/sessions" / _GROK_FOLDER), 1) for place in workspaces]

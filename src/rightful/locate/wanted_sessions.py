@@ -13,13 +13,12 @@ import msgspec
 from rightful import limits, times
 from rightful.errors import InvalidEventError
 from rightful.events import SessionEnded, SessionLinked, SessionStarted, SessionUnlinked
-from rightful.identity import is_session, split_session
+from rightful.identity import RUN_PRODUCER, is_session, split_session
 from rightful.importers.session_records import NAMESPACE, started_text
 from rightful.importers.shared.foreign_fields import moment_us, session_of
 from rightful.importers.shared.native_names import native_name
 from rightful.locate.ranks import EVIDENCE, Rank
 from rightful.log.rows import Recorded
-from rightful.runs import run_identity as running
 
 TYPES = ("session.started", "session.ended", "session.linked", "session.unlinked")
 """The rows of a ledger that are read for it."""
@@ -224,7 +223,7 @@ def _of(found: dict[str, Wanted], name: str) -> Wanted:
 def _start(one: Wanted, event: SessionStarted) -> None:
     one.tool = one.tool or tool_of(event.harness)
     one.cwd = event.cwd or one.cwd
-    if event.producer == running.PRODUCER:
+    if event.producer == RUN_PRODUCER:
         _start_of_run(one, event.extra or {})
     if event.at_basis != "file":
         at_us = times.us_of(event.at)

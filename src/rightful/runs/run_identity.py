@@ -28,9 +28,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rightful import times
+from rightful import identity, times
 
-PRODUCER = "rightful-run"
+PRODUCER = identity.RUN_PRODUCER
 """The producer of what is recorded of a run."""
 
 NAMESPACE = "run"
@@ -39,10 +39,10 @@ NAMESPACE = "run"
 SESSION, NONCE, LEDGER = "RIGHTFUL_SESSION", "RIGHTFUL_RUN_NONCE", "RIGHTFUL_LEDGER"
 """The variables by which a session finds its own name, its nonce and the ledger."""
 
-RUNS, WORKTREES = "runs", "worktrees"
+RUNS, WORKTREES = identity.RUNS_FOLDER, "worktrees"
 """The folders in a ledger for what is a run's own, and for work trees."""
 
-LOGS = "logs"
+LOGS = identity.RUN_LOGS_FOLDER
 """The folder in a run's own for its tool's log."""
 
 GIT_LOCATIONS = (

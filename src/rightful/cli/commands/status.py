@@ -209,7 +209,9 @@ def _show_coverage(
     if why is not None:
         terminal.tell(f"\nNo coverage: {why}")
     if rows:
-        session_coverage.show_transcripts(rows)
-        session_coverage.show(rows, _days(args), policy.shown)
+        from rightful.cli.show import show_coverage
+
+        show_coverage.show_transcripts(rows)
+        show_coverage.show(rows, _days(args), policy.shown)
     for one in warnings:
         terminal.tell(f"warning: {one.what}")

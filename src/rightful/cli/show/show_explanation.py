@@ -36,7 +36,8 @@ def arm(found: ArmExplained, policy: str, limit: int) -> None:
     decayed = f", decayed as of {found.decay_at}" if found.decay_at else ""
     terminal.tell(
         f"{terminal.safe(found.arm)} is believed to earn {found.mean:.3f}: {belief}, "
-        f"from {terminal.many(credits_, 'credit')} in this log (n {found.n:,}, mass {options.number(found.mass)}).{also} "
+        f"from {terminal.many(credits_, 'credit')} in this log "
+        f"(n {found.n:,}, mass {options.number(found.mass)}).{also} "
         f"Policy {policy}, through position {found.through:,}{decayed}."
     )
     _steps(found, limit)

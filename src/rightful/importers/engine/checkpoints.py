@@ -244,9 +244,9 @@ class Checkpoints:
         data = hashlib.sha256(data).hexdigest().encode() + b"\n" + data
         if len(data) > limits.CHECKPOINT_BYTES + _CHECK_BYTES:
             raise ValueError(f"its reader's state takes more than {limits.CHECKPOINT_BYTES} bytes")
-        from rightful.integrations.spool.spool_files import own_folder
+        from rightful.importers.sources.private_folder import private_folder
 
-        folder = Path(own_folder(str(self.folder)))
+        folder = Path(private_folder(str(self.folder)))
         if not self._swept:
             self._swept = True
             _sweep(folder, time.time())

@@ -16,12 +16,12 @@ import errno
 import hashlib
 import json
 import os
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rightful import limits
+from rightful.importers.sources.private_folder import is_private, private_folder, sync_folder
 from rightful.integrations.spool.spool_places import PATHS, Places
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ EVENTS, INPUT = ".events.jsonl", ".input.json"
 
 _NOTE = ".note.json"
 _MORE = f"more{_NOTE}"
-_PRIVATE = 0o700
-_OTHERS_WRITE = 0o022
 _NAME_DIGITS = 32
 _TORN_S = 3_600
 _IN_VAIN_US = 60_000_000
@@ -108,14 +106,14 @@ class Spool:
                 note = json.loads(read(f"{folder}/{ASIDE}/{name}", limits.SPOOL_LINE_BYTES))
                 count = int(note.get("count", 1)) + 1
                 note |= {"count": count, "reason": f"{reason} ({count} times)"}
-                return written(own_folder(f"{folder}/{ASIDE}"), name, json.dumps(note).encode())
+                return written(private_folder(f"{folder}/{ASIDE}"), name, json.dumps(note).encode())
         return self._note(name, _shown(raw, reason, at_us))
 
     def _note(self, name: str, note: Wire) -> str | None:
         data = json.dumps(note).encode()
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError):
-                made = own_folder(f"{own_folder(folder)}/{ASIDE}")
+                made = private_folder(f"{private_folder(folder)}/{ASIDE}")
                 if _has_room(made, len(data), limits.ASIDE_FILES):
                     return written(made, name, data)
                 if not os.path.lexists(f"{made}/{_MORE}"):
@@ -127,7 +125,7 @@ class Spool:
         full: list[str] = []
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError):
-                made = own_folder(folder)
+                made = private_folder(folder)
                 if _has_room(made, len(data), limits.SPOOL_FILES):
                     return written(made, _name(at_us, suffix), data)
                 full.append(made)
@@ -167,7 +165,7 @@ class Spool:
         """Say that a call waited as long as it may, and in vain. One that waits less does not say it again."""
         for folder in self._usable():
             with contextlib.suppress(OSError, ValueError):
-                fd = _marked(f"{own_folder(folder)}/{WAITED}")
+                fd = _marked(f"{private_folder(folder)}/{WAITED}")
                 try:
                     os.utime(fd, ns=(at_us * 1_000, at_us * 1_000))
                 finally:
@@ -254,7 +252,7 @@ def set_aside_file(path: str, name: str) -> str:
     Raises:
         OSError: It cannot be moved, or is gone.
     """
-    kept = f"{own_folder(f'{os.path.dirname(path)}/{ASIDE}')}/{name}"
+    kept = f"{private_folder(f'{os.path.dirname(path)}/{ASIDE}')}/{name}"
     os.rename(path, kept)
     return kept
 
@@ -283,51 +281,12 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     What is no regular file, such as a FIFO or a link, is nobody's call, and could be waited for without end.
     """
     try:
-        if not _is_ours(folder):
+        if not is_private(folder):
             return []
         with os.scandir(folder) as listing:
             return [entry for entry in listing if entry.name[:1] != "." and entry.is_file(follow_symlinks=False)]
     except (OSError, ValueError):
         return []
-
-
-def _is_ours(folder: str) -> bool:
-    """Say whether nobody else can put anything into a folder, or another one in its place."""
-    facts = os.lstat(folder)
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_mode & _OTHERS_WRITE or facts.st_uid != os.geteuid():
-        return False
-    above = os.stat(os.path.dirname(folder))
-    if above.st_mode & stat.S_ISVTX:
-        return True
-    return above.st_uid in {0, os.geteuid()} and not above.st_mode & _OTHERS_WRITE
-
-
-def own_folder(folder: str) -> str:
-    """Make a folder that is its owner's alone, and those above it, which are so too.
-
-    Raises:
-        OSError: It cannot be made, or what stands there may be a stranger's.
-    """
-    _make(folder)
-    if not _is_ours(folder):
-        raise OSError(f"{folder} may be somebody else's")
-    return folder
-
-
-def _make(folder: str) -> None:
-    above = os.path.dirname(folder)
-    try:
-        os.mkdir(folder, _PRIVATE)
-    except FileExistsError:
-        return
-    except FileNotFoundError:
-        if above == folder:
-            raise
-        _make(above)
-        _make(folder)
-        return
-    os.chmod(folder, _PRIVATE)
-    _sync_folder(above)
 
 
 def _has_room(folder: str, size: int, most: int) -> bool:
@@ -365,21 +324,13 @@ def written(folder: str, name: str, data: bytes) -> str:
             os.unlink(half)
         raise
     with contextlib.suppress(OSError):
-        _sync_folder(folder)
+        sync_folder(folder)
     return path
-
-
-def _sync_folder(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _remove_torn(folder: str) -> None:
     """Remove what calls that were killed had begun to write; nobody writes for an hour."""
     with contextlib.suppress(OSError):
-        for entry in os.scandir(folder) if _is_ours(folder) else ():
+        for entry in os.scandir(folder) if is_private(folder) else ():
             if entry.name.startswith(".") and time.time() - entry.stat(follow_symlinks=False).st_mtime > _TORN_S:
                 os.unlink(entry.path)

@@ -48,11 +48,12 @@ class Places:
         """Remember where the ledger is, if that is new."""
         if self._known[-1:] == [self._root]:
             return
-        from rightful.integrations.spool.spool_files import own_folder, written
+        from rightful.importers.sources.private_folder import private_folder
+        from rightful.integrations.spool.spool_files import written
 
         known = [*(path for path in self._known if path != self._root), self._root][-limits.SPOOL_PATHS :]
         with contextlib.suppress(OSError, ValueError):
-            written(own_folder(f"{self._root}/{FOLDER}"), PATHS, json.dumps(known).encode())
+            written(private_folder(f"{self._root}/{FOLDER}"), PATHS, json.dumps(known).encode())
             self._known = known
 
 

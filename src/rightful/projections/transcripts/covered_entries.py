@@ -1,8 +1,8 @@
 """Which entries a compaction covers, and which an undo took back.
 
-Both name items of the history by their ids and by ranges. What they mean is decided by the view of the history
-(`rightful.projections.histories.history_view`), which is the only rule of it: here it is folded once more, from the facts of
-a transcript and without what its items say, to find the entry of each item.
+Both name items of the history by their ids and by ranges. Only the view of the history decides what they mean
+(`rightful.projections.histories.history_view`). Here it is folded once more, from the facts of a transcript and
+without the content of its items, to find the entry of each item.
 """
 
 from __future__ import annotations

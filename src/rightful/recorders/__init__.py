@@ -1,0 +1,1 @@
+"""Import paths of version 0.1, kept for one version: use `rightful.storage`."""
