@@ -23,7 +23,7 @@ _START = datetime(2026, 8, 1, 10, tzinfo=UTC)
 _TEXT = (
     "the path is relative; def open(path: str) -> File: return self._files[path] if path in self._files else None "
     'raise ValueError(f"no such file: {path!r}") # the größe of a naïve reader ... assert found == expected, "why" '
-    "tests/producers/test_files.py::test_a_line_is_read PASSED src/rightful/content.py:112: error: Expected str "
+    "tests/importers/test_files.py::test_a_line_is_read PASSED src/rightful/content.py:112: error: Expected str "
     "+ 1,024 rows - 17 rows | 0x7ffe | https://example.org/a?b=c&d=e | $HOME/.cache/tool | 'quoted' | \\back\\slash"
 )
 _WORDS = _TEXT.split(" ")

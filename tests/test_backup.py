@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.ledger.facts import exposure
+from tests.log.facts import exposure
 
 import rightful
 from rightful import limits

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.producers import transcript_writers as write
+from tests.importers import transcript_writers as write
 
 import rightful
 from rightful.cli import main

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.producers import transcript_writers as write
-from tests.reports.locate.searching import TOOLS, WRITERS, A, B, answers, owners, pointer, run
+from tests.importers import transcript_writers as write
+from tests.locate.searching import TOOLS, WRITERS, A, B, answers, owners, pointer, run
 
 ITEM = "b381dcfa-da0b-5cf5-849f-5787aaac922a"
 OTHER = "41d7cf3e-6f4b-5c39-9f7a-7d7c4b8e2f10"

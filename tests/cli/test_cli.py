@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_posteriors import fill
-from tests.ledger.facts import message
+from tests.log.facts import message
 
 import rightful
 from rightful import cli

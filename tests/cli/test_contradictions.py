@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_hooked import given_on_stdin
 from tests.hooking import rows
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 
 import rightful
 from rightful import limits

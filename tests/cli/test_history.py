@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_transcript import fill
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 
 import rightful
 from rightful.identity import event_id

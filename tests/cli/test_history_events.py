@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cli.conftest import Run
 from tests.cli.test_history import BRANCH, CHAT, batch
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 
 
 def test_forks_and_owed_compactions_are_ingested_explained_and_shown(run: Run, ledger: Path, here: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from tests.cli.conftest import Run
 from tests.cli.test_history import T, item
 from tests.cli.test_transcript import fill
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 
 from rightful.log.refine import PLACEHOLDERS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 from tests.hooking import before_tool, rows, spooled
-from tests.ledger.facts import exposure
+from tests.log.facts import exposure
 
 import rightful
 from rightful.integrations.claude_code import hook_entry

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import Run
-from tests.producers.agenta_records import body
+from tests.importers.agenta_records import body
 
 from rightful.importers.agenta.agenta_records import record_id
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
-from tests.producers.sdk_databases import put, user
+from tests.importers.sdk_databases import put, user
 
 from rightful import ledger as app
 

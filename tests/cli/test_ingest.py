@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
-from tests.ledger.facts import call, exposure, grade
+from tests.log.facts import call, exposure, grade
 
 import rightful
 from rightful import limits

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
-from tests.producers import transcript_writers as write
+from tests.importers import transcript_writers as write
 
 import rightful
 

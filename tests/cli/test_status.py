@@ -9,7 +9,7 @@ from unittest import mock
 
 from tests.cli.conftest import Run
 from tests.cli.test_explain import newer
-from tests.ledger.facts import exposure, grade
+from tests.log.facts import exposure, grade
 from tests.projections.telling import exposed, graded, opened
 from tests.strategies import Wire
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_transcript import fill
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 
 
 def said(session: str, at: str, index: int = 0, **more: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from tests.cli.conftest import Run
 from tests.cli.test_transcript import fill, said
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 
 from rightful.identity import event_id
 

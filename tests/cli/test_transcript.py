@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 from tests.transcripts.sequences import CASES, Record, wires
 
 import rightful

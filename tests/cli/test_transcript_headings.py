@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.cli.conftest import Run
 from tests.cli.test_transcript import fill, said
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 
 
 def test_a_turn_is_said_where_it_changes(run: Run, ledger: Path) -> None:

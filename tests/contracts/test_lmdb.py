@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.contracts.suite import RecorderSuite
 from tests.contracts.support import Place
-from tests.recorders.turns import served
+from tests.storage.turns import served
 
 from rightful import limits
 from rightful.storage.port import Decision, LedgerRecorder

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.producers.diary import Diary
-from tests.producers.growing import import_once
+from tests.importers.diary import Diary
+from tests.importers.growing import import_once
 
 from rightful import cli, errors, events, identity, limits, policies, session_errors
 from rightful import ledger as app

@@ -18,7 +18,7 @@ import pytest
 from tests.faults.hooked import INTERFERING, run
 from tests.faults.support import needs_root, small_disk
 from tests.hooking import after_tool, before_tool, call, command, given, id_of_call, rows, spooled, surroundings
-from tests.ledger.facts import exposure
+from tests.log.facts import exposure
 
 import rightful
 from rightful import limits

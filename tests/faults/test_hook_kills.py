@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.faults.hooked import DYING, run
 from tests.hooking import before_tool, call, given, id_of_call, rows, spooled, surroundings
-from tests.ledger.facts import exposure
+from tests.log.facts import exposure
 
 import rightful
 from rightful.integrations.spool.spool_files import Spool

@@ -16,7 +16,7 @@ from eventsourcing.dcb.api import DCBEvent
 from tests.contracts.base import event, tagged
 from tests.contracts.support import Other
 from tests.faults.interrupting import each_line
-from tests.recorders.turns import served
+from tests.storage.turns import served
 
 from rightful import limits
 from rightful.encoding.merkle import LEAF, Frontier

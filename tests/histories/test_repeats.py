@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.histories.actors import S, histories, texts, user
-from tests.ledger.memory import MemoryRecorder
+from tests.log.memory import MemoryRecorder
 
 from rightful import limits
 from rightful.errors import InvalidEventError, OutcomeUnknownError, UsageError

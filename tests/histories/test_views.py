@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from eventsourcing.dcb.api import DCBQuery, DCBReadResponse
 from tests.histories.actors import S, histories, texts, wire
-from tests.ledger.memory import MemoryRecorder
+from tests.log.memory import MemoryRecorder
 
 from rightful import limits
 from rightful.errors import DamagedRowError

@@ -6,7 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
-from tests.ledger.memory import MemoryRecorder
+from tests.log.memory import MemoryRecorder
 
 from rightful.identity import event_id
 from rightful.log.log import Log

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.histories.actors import S, call, histories, output, texts, user, wire, word
-from tests.ledger.memory import MemoryRecorder
+from tests.log.memory import MemoryRecorder
 
 from rightful.encoding import envelope
 from rightful.errors import UpgradeError

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.ledger.memory import MemoryRecorder
+from tests.log.memory import MemoryRecorder
 
 from rightful.identity import event_id
 from rightful.log.log import Log

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.amounts import examples
 from tests.backfilling import asked
-from tests.ledger.memory import MemoryRecorder
+from tests.log.memory import MemoryRecorder
 from tests.projections.telling import exposed, graded
 from tests.readers_of_tools import Bandit
 from tests.strategies import Wire

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.amounts import examples
 from tests.backfilling import arm, asked, state, written
-from tests.ledger.memory import MemoryRecorder
+from tests.log.memory import MemoryRecorder
 from tests.projections.telling import exposed, graded, linked, opened, retracted
 from tests.strategies import Wire
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.ledger.facts import fact
-from tests.ledger.memory import MemoryRecorder
+from tests.log.facts import fact
+from tests.log.memory import MemoryRecorder
 
 from rightful.encoding import wire
 from rightful.encoding.envelope import encode_body

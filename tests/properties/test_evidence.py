@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.amounts import examples
-from tests.producers.transcript_writers import marker
+from tests.importers.transcript_writers import marker
 
 from rightful.locate.evidence import evidence_of
 

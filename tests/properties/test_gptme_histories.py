@@ -13,8 +13,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.amounts import examples
-from tests.producers.gptme_files import SESSION, Message, event, history, said, write
-from tests.producers.growing import import_once
+from tests.importers.gptme_files import SESSION, Message, event, history, said, write
+from tests.importers.growing import import_once
 
 from rightful import ledger as app
 from rightful.importers.gptme.conversation import Gptme

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.amounts import examples
 from tests.histories.model import Model, Shown
-from tests.ledger.memory import MemoryRecorder
+from tests.log.memory import MemoryRecorder
 
 from rightful.histories.history_rows import folded
 from rightful.histories.service import Histories

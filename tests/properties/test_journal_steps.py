@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.amounts import examples
-from tests.recorders.journals import Disk
+from tests.storage.journals import Disk
 
 from rightful import limits
 from rightful.storage.journal import journal as module

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.amounts import examples
-from tests.producers import transcript_writers as write
-from tests.reports.locate.searching import WRITERS, pointer
+from tests.importers import transcript_writers as write
+from tests.locate.searching import WRITERS, pointer
 
 from rightful import limits, times
 from rightful.locate import find_transcripts

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.bandit import Arm, Bandit, Context
-from tests.ledger.memory import MemoryRecorder
+from tests.log.memory import MemoryRecorder
 
 from rightful import times
 from rightful.importers.bandits.updater_calls import BanditCalls

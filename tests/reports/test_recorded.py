@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.bandit import Bandit
-from tests.ledger.memory import MemoryRecorder
+from tests.log.memory import MemoryRecorder
 from tests.projections.telling import exposed, graded, log_of, opened, published
 from tests.projections.telling import projected as of_log
 from tests.reports.recording import TWO, S, ask, best, state

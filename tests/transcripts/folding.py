@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tests.ledger.memory import MemoryRecorder
+from tests.log.memory import MemoryRecorder
 from tests.transcripts.sequences import Told
 
 from rightful.log.log import Log

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 from tests.transcripts.folding import folded
 
 Told = tuple[Any, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 from tests.transcripts.folding import folded
 
 from rightful.identity import event_id

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec import UNSET
-from tests.ledger.facts import AT, fact, message
+from tests.log.facts import AT, fact, message
 from tests.transcripts.folding import SESSION, folded, log_of, rows_of
 
 from rightful import limits

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 
 import rightful
 from rightful.errors import UsageError

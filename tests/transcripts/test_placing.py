@@ -6,7 +6,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 from tests.transcripts.folding import folded
 
 Wire = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 from tests.transcripts.folding import SESSION, folded, log_of, rows_of
 
 from rightful.identity import event_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import Any
 
-from tests.ledger.facts import fact
+from tests.log.facts import fact
 from tests.transcripts.folding import folded
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.amounts import examples
-from tests.ledger.facts import fact
-from tests.ledger.memory import MemoryRecorder
+from tests.log.facts import fact
+from tests.log.memory import MemoryRecorder
 
 import rightful
 from rightful import cli

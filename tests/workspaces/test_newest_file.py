@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.amounts import cases
-from tests.ledger.memory import MemoryRecorder
+from tests.log.memory import MemoryRecorder
 from tests.workspaces.acted import Acted, Workspace, copy_changes_times, random_plan
 
 from rightful.importers.engine.loop import import_paths

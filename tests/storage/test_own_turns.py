@@ -1,0 +1,260 @@
+"""A thread that only writes has its own turns, where it need not wait for one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.contracts.base import event, found
+from tests.contracts.support import PATIENCE_S, together
+from tests.storage.turns import Held, begun, served, writer_of
+
+from rightful import limits
+from rightful.errors import BusyError, OutcomeUnknownError, StorageError
+from rightful.storage import locks
+from rightful.storage.environment.lmdb_environment import Environment
+from rightful.storage.recorder import LMDBRecorder
+from rightful.storage.writer import Request
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[LMDBRecorder]:
+    with LMDBRecorder(tmp_path / "s", kind="plain", create=True) as recorder:
+        yield recorder
+
+
+def has_thread(recorder: LMDBRecorder) -> bool:
+    return writer_of(recorder)._thread is not None
+
+
+def test_a_turn_that_can_be_had_at_once_needs_no_other_thread(recorder: LMDBRecorder) -> None:
+    made_by: list[int] = []
+
+    def decide(_: object) -> list[Any]:
+        made_by.append(threading.get_ident())
+        return [event()]
+
+    assert served(lambda: (recorder.decide(decide), threading.get_ident() == made_by[0])) == (1, True)
+    assert not has_thread(recorder)
+    assert recorder.decide(decide) == 2
+    assert made_by[1] != threading.get_ident(), "a thread that did not say so has its work done"
+    assert has_thread(recorder)
+
+
+def test_who_waits_for_a_commit_of_this_process_is_woken(recorder: LMDBRecorder) -> None:
+    assert recorder._store is not None
+    before = recorder._store.news.count
+    assert served(lambda: recorder.append([event()])) == 1
+    assert recorder._store.news.count == before + 1
+
+
+def test_who_would_have_to_wait_for_another_process_gives_up_when_the_time_is_over(
+    tmp_path: Path, recorder: LMDBRecorder
+) -> None:
+    turnstile = locks.Turnstile(tmp_path / "s")  # another opening of the file, as another process has it
+    turnstile.enter()
+
+    error = served(lambda: recorder.decide(lambda _: [event("late")], timeout_s=0.05))
+    turnstile.leave()
+    turnstile.close()
+
+    assert isinstance(error, BusyError)
+    assert served(lambda: recorder.append([event()])) == 1, "what was given up is never written"
+
+
+def test_after_some_turns_running_it_queues_like_the_others(
+    tmp_path: Path, recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[str] = []
+    exclusive = locks.Flock.exclusive
+
+    def waits(lock: locks.Flock) -> None:
+        waited.append(lock.path.name)
+        exclusive(lock)
+
+    monkeypatch.setattr(locks.Flock, "exclusive", waits)
+    for _ in range(limits.TURNS_AT_ONCE):
+        served(lambda: recorder.append([event()]))
+    assert (waited, has_thread(recorder)) == ([], False)
+    for _ in range(limits.TURNS_AT_ONCE + 1):
+        served(lambda: recorder.append([event()]))
+
+    assert waited == ["queue.lock", "writer.lock"]
+    assert found(recorder) == list(range(1, 2 * limits.TURNS_AT_ONCE + 2))
+
+
+def test_who_comes_while_it_has_the_turn_is_served_after_it(recorder: LMDBRecorder) -> None:
+    held, unmarked = Held(recorder), list[int]()
+    first = begun(held.append)
+    assert held.reached.wait(PATIENCE_S)
+    queued = [begun(lambda: recorder.append([event("next")])) for _ in range(3)]
+    thread = threading.Thread(target=lambda: unmarked.append(recorder.append([event("next")])))
+    thread.start()
+    held.go.set()
+    thread.join(PATIENCE_S)
+
+    assert first() == 1
+    assert sorted([*unmarked, *(one() for one in queued)]) == [2, 3, 4, 5]
+    assert [each.event.data for each in recorder.read()] == [b"held", *[b"next"] * 4]
+
+
+def test_threads_that_serve_themselves_and_others_write_without_a_gap_and_one_turn_after_the_other(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their process has one lock for the turn: who gave back that of another would let another process in."""
+    turns: list[str] = []
+    for name in ("enter", "try_enter", "leave"):
+        monkeypatch.setattr(locks.Turnstile, name, noting(getattr(locks.Turnstile, name), name[-5:], turns))
+
+    def write() -> list[int]:
+        return [recorder.append([event()]) for _ in range(50)]
+
+    positions = together(*[lambda: served(write)] * 4, *[write] * 4)
+
+    assert sorted(position for each in positions for position in each) == list(range(1, 401))
+    assert found(recorder) == list(range(1, 401))
+    assert turns == ["enter", "leave"] * (len(turns) // 2)
+
+
+def noting(real: Callable[[locks.Turnstile], bool | None], name: str, turns: list[str]) -> Callable[..., bool | None]:
+    """Note what was done, unless it was not, or was noted by what it calls."""
+
+    def done(turnstile: locks.Turnstile) -> bool | None:
+        if name == "leave":
+            turns.append(name)
+        before = len(turns)
+        result = real(turnstile)
+        if result and len(turns) == before:
+            turns.append(name)
+        return result
+
+    return done
+
+
+def test_a_decision_that_fails_fails_for_its_caller_alone(recorder: LMDBRecorder) -> None:
+    def fails(_: object) -> list[Any]:
+        raise ValueError("no")
+
+    error = served(lambda: recorder.decide(fails))
+    assert (type(error), str(error)) == (ValueError, "no")
+    assert served(lambda: recorder.append([event()])) == 1
+
+
+def test_a_turn_that_cannot_be_asked_for_says_that_nothing_was_written(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: locks.Flock) -> bool:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(locks.Flock, "try_exclusive", fails)
+    error = served(lambda: recorder.append([event()]))
+    monkeypatch.undo()
+
+    assert type(error) is StorageError
+    assert "No locks available" in str(error)
+    assert served(lambda: recorder.append([event()])) == 1
+
+
+def test_a_sync_that_fails_leaves_it_unknown_and_the_next_turn_writes_it_again(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    assert served(lambda: recorder.append([event()])) == 1
+    monkeypatch.setattr(os, "fdatasync", fails)
+    error = served(lambda: recorder.append([event()]))
+    monkeypatch.undo()
+
+    assert isinstance(error, OutcomeUnknownError)
+    assert served(lambda: recorder.append([event()])) == 3
+    assert found(recorder) == [1, 2, 3]
+
+
+def test_a_turn_that_cannot_be_given_back_is_told_and_keeps_nobody_waiting(
+    recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlock = locks.Flock.unlock
+
+    def fails(lock: locks.Flock) -> None:
+        unlock(lock)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(locks.Flock, "unlock", fails)
+    error = served(lambda: recorder.append([event()]))
+    monkeypatch.undo()
+
+    assert isinstance(error, OutcomeUnknownError)
+    assert served(lambda: recorder.append([event()])) == 2
+    recorder.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_fork_during_a_turn_waits_for_it_and_the_child_has_turns_of_its_own(
+    tmp_path: Path, recorder: LMDBRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, stands_still = Held(recorder), Environment.before_fork
+
+    def before_fork(env: Environment) -> None:
+        held.go.set()
+        stands_still(env)
+
+    first = begun(held.append)
+    assert held.reached.wait(PATIENCE_S)
+    monkeypatch.setattr(Environment, "before_fork", before_fork)
+    if not (child := os.fork()):
+        with LMDBRecorder(tmp_path / "s", kind="plain") as own:
+            os._exit(0 if served(lambda: own.append([event("child")])) == 2 else 1)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert first() == 1
+    assert served(lambda: recorder.append([event()])) == 3
+
+
+class Late:
+    """The lock of who is at work: while a caller takes it, others come."""
+
+    def __init__(self, lock: threading.Lock, meanwhile: Callable[[], None]) -> None:
+        self._lock, self._meanwhile = lock, meanwhile
+
+    def acquire(self, *, blocking: bool) -> bool:
+        taken = self._lock.acquire(blocking=blocking)
+        self._meanwhile()
+        return taken
+
+
+def test_who_finds_others_waiting_when_it_could_begin_leaves_them_to_the_writer(
+    tmp_path: Path, recorder: LMDBRecorder
+) -> None:
+    """It lingered for them, took their work, found another process writing, and dropped what was not its own."""
+    writer, turnstile, positions = writer_of(recorder), locks.Turnstile(tmp_path / "s"), list[int]()
+    threads = [threading.Thread(target=lambda: positions.append(recorder.append([event()]))) for _ in range(2)]
+    lock, put, queued = writer._at_work, writer._put, threading.Event()
+
+    def puts(request: Request) -> None:
+        put(request)
+        queued.set()
+
+    def meanwhile() -> None:
+        writer._at_work, writer._company = lock, 2  # as after a commit for both
+        for thread in threads:
+            thread.start()
+        while writer._thread is None or writer._queue.qsize() != 1:  # the writer has the other, and waits for us
+            pass
+        writer._put = puts  # type: ignore[method-assign]
+
+    turnstile.enter()
+    writer._at_work = Late(lock, meanwhile)  # type: ignore[assignment]
+    begun_last = begun(lambda: recorder.append([event()]))
+    assert queued.wait(PATIENCE_S)
+    turnstile.leave()
+    turnstile.close()
+    for thread in threads:
+        thread.join(5)
+
+    assert sorted([begun_last(), *positions]) == [1, 2, 3]
