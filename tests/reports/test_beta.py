@@ -174,7 +174,8 @@ def test_comparing_gathers_every_measure_in_the_order_asked() -> None:
 
 
 def test_a_table_of_intervals_needs_no_numpy_unless_posteriors_are_sharp() -> None:
-    code = "import sys\nfrom rightful.reports.beta_math import beta\nbeta.interval(12.4, 7.6)\nsys.exit('numpy' in sys.modules)"
+    lines = ["import sys", "from rightful.reports.beta_math import beta", "beta.interval(12.4, 7.6)"]
+    code = "\n".join([*lines, "sys.exit('numpy' in sys.modules)"])
 
     assert (
         subprocess.run([sys.executable, "-c", code], check=False, env={"PYTHONPATH": ":".join(sys.path)}).returncode
