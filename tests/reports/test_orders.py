@@ -79,11 +79,14 @@ def test_a_session_writes_no_file_before_its_start() -> None:
 
 
 def test_a_prompt_may_rewrite_a_file_whose_own_time_is_older() -> None:
-    """The time of A's file is its `last_pretool`; a prompt can have shown more before A was graded at 9.5."""
+    """The time of A's file is its `last_pretool`; a prompt can have shown more before A was graded at 9.5.
+
+    Without a grade of A, nothing says when A ended.
+    """
     file = [started("t:a", 1.0), shown("t:a", 1.5, "x", file=True), graded("t:a", 9.5)]
 
     assert bounds(*file, started("t:b", 2.0), shown("t:b", 2.5, "y"), graded("t:b", 3.5)) == ((0, 2), (2, 2))
-    assert bounds(*file[:2], started("t:b", 2.0), shown("t:b", 2.5, "y"), graded("t:b", 3.5)) == ((0, 0), (1, 1))
+    assert bounds(*file[:2], started("t:b", 2.0), shown("t:b", 2.5, "y"), graded("t:b", 3.5)) == ((0, 1), (1, 1))
 
 
 def test_a_copy_of_the_files_leaves_the_order_open() -> None:
@@ -192,7 +195,7 @@ def counts_by_brute_force(
             (at, *again)
             for at in fine
             if starts.get(who, -9.0) <= at <= most
-            for again in [(), *((later,) for later in fine if most <= later <= ends.get(who, -9.0))]
+            for again in [(), *((later,) for later in fine if most <= later <= ends.get(who, fine[-1]))]
         ]
         if by_file
         else [(most,)]

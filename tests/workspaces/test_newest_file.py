@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import math
+import uuid
 from collections import Counter
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 from tests.amounts import cases
 from tests.log.memory import MemoryRecorder
-from tests.workspaces.acted import Acted, Workspace, copy_changes_times, random_plan
+from tests.workspaces.acted import LESSONS, Acted, Session, Workspace, copy_changes_times, random_plan
 
 from rightful.importers.engine.loop import import_paths
 from rightful.importers.lesson_hook.artifacts import LessonHook
@@ -84,6 +86,38 @@ def test_bounds_of_files_alone_contain_what_the_selector_did(seed: int, tmp_path
     for number, path in enumerate(sorted(acted.states.iterdir())):
         if (number + seed) % 7 == 0:
             path.unlink()
+
+    assert_within(audited(acted)[0], acted)
+
+    copy_changes_times(acted, _COPIED_S)
+    assert_within(audited(acted)[0], acted)
+
+
+def test_bounds_contain_a_late_prompt_of_a_session_without_a_grade(tmp_path: Path) -> None:
+    """The file of A has the `last_pretool` of 10; a prompt rewrote it at 30, before B was graded, and A never was."""
+    first, second = (str(uuid.UUID(int=number, version=4)) for number in (1, 2))
+    a, b = Session(first, "a", 5.0, 90.0, None), Session(second, "b", 12.0, 60.0, 0.5)
+    a.injections = [(10.0, "PreToolUse", [LESSONS[0]]), (30.0, "UserPromptSubmit", [LESSONS[1]])]
+    b.injections = [(15.0, "PreToolUse", [LESSONS[2]])]
+    for session in (a, b):
+        session.logged = session.evented = False
+    acted = Workspace(tmp_path, [a, b], UTC).act()
+    assert [paid.source for paid in acted.foreign] == [first]
+
+    found, _ = audited(acted)
+
+    assert_within(found, acted)
+    assert found.foreign_grades_bounds == (0, 1)
+
+
+@pytest.mark.parametrize("seed", range(2_000, 2_000 + COUNT))
+def test_bounds_of_files_alone_contain_the_truth_with_ungraded_sessions(seed: int, tmp_path: Path) -> None:
+    """A session without a grade has no known end; a prompt may rewrite its file long after its `last_pretool`."""
+    plan, zone = random_plan(seed)
+    for number, session in enumerate(plan):
+        session.logged = session.evented = False
+        session.reward = None if number % 3 == seed % 3 else 0.5
+    acted = Workspace(tmp_path, plan, zone).act()
 
     assert_within(audited(acted)[0], acted)
 

@@ -8,6 +8,7 @@ written, and the evidence does not always give that:
 | an exposure with a time of its own | at that time; a whole second may be any time within that second |
 | a file's time (`at_basis: file`) | at that time or earlier: a clone, a copy or an rsync makes it later |
 | the same, of a session that was graded later | perhaps again, up to the grade: a prompt leaves `last_pretool` |
+| the same, of a session that nobody graded | perhaps again, at any time: nothing says when it ended |
 | a file of a session whose start is known | not before that start |
 | a file that was rewritten after a grade | before the grade, after it, or both |
 | a graded session without an exposure, where not every session has a log | unknown: its file may be deleted |
@@ -140,15 +141,15 @@ def _writes(scene: Scene, settlement: Settlement) -> _Writes:
 
 
 def _ends(scene: Scene) -> Ints:
-    """Return the time of the last grade of each name's run, by which it had ended; `_EVER` without one.
+    """Return the time of the last grade of each name's run, by which it had ended; `_NEVER` without one.
 
-    The time of a state file can be the `last_pretool` in it. A prompt may rewrite the file after that.
+    The time of a state file can be the `last_pretool` in it. A prompt rewrites the file after that and leaves
+    `last_pretool`. So the time is no upper bound of the last write, and a session without a grade has no known end.
     """
     grades = scene.grades
     latest = np.full(len(scene.runs.of), _EVER)
-    exact = ~grades.file_time
-    np.maximum.at(latest, scene.runs.of[grades.name[exact]], grades.at[exact])
-    return latest[scene.runs.of]
+    np.maximum.at(latest, scene.runs.of[grades.name], grades.at)
+    return np.where(latest == _EVER, _NEVER, latest)[scene.runs.of]
 
 
 def _timed_better(scene: Scene, rows: Ints) -> Mask:
