@@ -71,9 +71,8 @@ def _of_module(path: Path) -> Iterator[Found]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             kind = "comment" if id(node) in bare else "message"
             yield from _phrases(room, kind, path, node.lineno, node.value)
-        elif isinstance(node, ast.comprehension | ast.For) and isinstance(node.target, ast.Name):
-            if node.target.id == "one":
-                yield Found(room, "name", f"{path.relative_to(ROOT)}:{node.target.lineno}", "loop variable one")
+        elif isinstance(node, ast.comprehension | ast.For) and ast.unparse(node.target) == "one":
+            yield Found(room, "name", f"{path.relative_to(ROOT)}:{node.target.lineno}", "loop variable one")
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield from _phrases(room, "comment", path, token.start[0], token.string)
