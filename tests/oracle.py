@@ -91,6 +91,7 @@ class _Oracle:
         self.decay_at_us = decay_at_us
         self.newest = policy.join == "newest"
         self.late: set[tuple[int, str]] = set()
+        self.exact: dict[tuple[Name, str], int] | None = None
         self.unexposed = 0
 
     def answer(self) -> Answer:
@@ -243,14 +244,32 @@ class _Oracle:
 
     def _reach(self, unit: Unit) -> None:
         usable = [one for one in unit.reached if one.usable]
+        self.exact = self._exact_times() if self.exact is None else self.exact
         unit.live = [one for one in usable if not self._is_late(one, unit)]
         kept = {arm for one in unit.live for arm in one.arms}
         self.late |= {(id(unit), arm) for one in usable for arm in one.arms if arm not in kept}
 
     def _is_late(self, shown: Shown, unit: Unit) -> bool:
-        if self.newest or self.policy.causal_order == "lenient" or shown.file_time:
+        if self.newest or self.policy.causal_order == "lenient":
             return False
-        return shown.at > unit.grade.at + round(self.policy.skew_s * 1_000_000)
+        latest = unit.grade.at + round(self.policy.skew_s * 1_000_000)
+        if not shown.file_time:
+            return shown.at > latest
+        exact = self.exact or {}
+        times = [exact.get((self._session(shown.name), arm)) for arm in shown.arms]
+        return (
+            bool(times) and all(at is not None for at in times) and min(at for at in times if at is not None) > latest
+        )
+
+    def _exact_times(self) -> dict[tuple[Name, str], int]:
+        """The first exact time of each arm of each session: what a file says of that arm is the same exposure."""
+        found: dict[tuple[Name, str], int] = {}
+        for one in self.told.shown:
+            if one.usable and not one.file_time:
+                for arm in one.arms:
+                    key = self._session(one.name), arm
+                    found[key] = min(one.at, found.get(key, one.at))
+        return found
 
     # Bins.
 

@@ -19,8 +19,8 @@ from rightful.identity import has_control, is_session
 
 RULES = 2
 """Version of the rules of attribution, which a policy's hash does not tell: raised where they change a result under an
-unchanged policy. 2 ranks graders in the run that they speak of, leaves decays to their producers, and contains a grade
-in a balance by its arms."""
+unchanged policy. 2 ranks graders in the run that they speak of, leaves decays to their producers, contains a grade in a
+balance by its arms, and prefers an exact time of an arm to a file's upper bound."""
 
 Positive = Annotated[float, Meta(gt=0.0, le=1e15)]
 Gamma = Annotated[float, Meta(gt=0.0, le=1.0)]

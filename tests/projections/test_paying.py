@@ -241,3 +241,60 @@ FIRST_REASONS = [
 @pytest.mark.parametrize(("events", "bin_"), FIRST_REASONS)
 def test_the_first_reason_that_fits_is_the_bin(events: list[dict[str, object]], bin_: str) -> None:
     assert bins(ask(opened(through="1970-01-01T00:00:20Z", arms=HELD), *events)) == {bin_: 1}
+
+
+FILE_AT_150 = exposed("t:a", "x", at=150, at_basis="file")
+
+
+def test_an_exact_time_after_the_grade_decides_over_a_files_upper_bound() -> None:
+    """The file's time can be a `last_pretool` that a later prompt left as it was."""
+    log = [FILE_AT_150, exposed("t:a", "x", at=300)]
+
+    assert bins(ask(*log, graded("t:a", 0.8))) == {"late_only": 1}
+    assert bins(ask(*reversed(log), graded("t:a", 0.8))) == {"late_only": 1}
+    assert alphas(ask(*log, graded("t:a", 0.8), causal_order="lenient")) == {"x": 1.8}
+    assert alphas(ask(*log, graded("t:a", 0.8), skew_s=100.0)) == {"x": 1.8}
+
+
+def test_the_earliest_exact_time_of_an_arm_decides() -> None:
+    assert alphas(ask(exposed("t:a", "x", at=150), exposed("t:a", "x", at=300), graded("t:a", 0.8))) == {"x": 1.8}
+    file = exposed("t:a", "x", at=900, at_basis="file")
+    assert alphas(ask(file, exposed("t:a", "x", at=150), graded("t:a", 0.8))) == {"x": 1.8}
+
+
+def test_an_exact_time_of_another_arm_or_session_leaves_a_file_as_it_is() -> None:
+    """A resumed session is shown its arms again, so its time is not that of the first exposure."""
+    other_arm = exposed("t:a", "y", at=300)
+    resumed = [linked("t:a", "u:n", relation="resume"), exposed("u:n", "x", at=300)]
+
+    assert alphas(ask(FILE_AT_150, other_arm, graded("t:a", 0.8))) == {"x": 1.8}
+    assert alphas(ask(FILE_AT_150, *resumed, graded("t:a", 0.8))) == {"x": 1.8}
+
+
+def test_a_withdrawn_exact_time_decides_nothing() -> None:
+    late = exposed("t:a", "x", at=300, key="late")
+
+    assert alphas(ask(FILE_AT_150, late, withdrawn("late", 1), graded("t:a", 0.8))) == {"x": 1.8}
+
+
+def test_a_file_of_several_arms_is_late_only_if_all_are() -> None:
+    file = exposed("t:a", "x", "y", at=150, at_basis="file")
+    late = exposed("t:a", "x", at=300)
+
+    assert alphas(ask(file, late, exposed("t:a", "y", at=120), graded("t:a", 0.8))) == {"x": 1.8, "y": 1.8}
+    assert bins(ask(file, late, exposed("t:a", "y", at=310), graded("t:a", 0.8))) == {"late_only": 1}
+
+
+def test_an_exact_time_under_an_alias_of_the_arm_decides_too() -> None:
+    got = ask(FILE_AT_150, exposed("t:a", "x-old", at=300), graded("t:a", 0.8), arm_aliases={"x-old": "x"})
+
+    assert bins(got) == {"late_only": 1}
+
+
+def test_newest_file_does_not_count_a_files_mention_of_an_aliased_arm() -> None:
+    """The log has the time of the arm under its old name, so the file's own time says nothing of it."""
+    file = exposed("t:a", "x", at=180, at_basis="file")
+    log = [exposed("t:a", "x-old", at=100), file, exposed("t:b", "y", at=150), graded("t:b", 0.8)]
+
+    assert alphas(ask(*log, join="newest", arm_aliases={"x-old": "x"})) == {"y": 1.8}
+    assert alphas(ask(*log, join="newest")) == {"x": 1.8, "x-old": 1.8}

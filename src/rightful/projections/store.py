@@ -31,7 +31,7 @@ from rightful.projections.facts.session_names import Names
 from rightful.projections.projection_environment import HeldError, UnfitError, delete, make, with_opened
 from rightful.storage.environment import store_files
 
-VERSION = 7
+VERSION = 8
 """Version of this form; raised by any change of what is folded or how it is stored."""
 
 CHUNK_ROWS = 65_536

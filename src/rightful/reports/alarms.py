@@ -9,7 +9,7 @@ import numpy as np
 from rightful import limits, times
 from rightful.log.log import Log
 from rightful.policies import RULES
-from rightful.projections.credit.bins_and_credits import canonical_arms, crossed
+from rightful.projections.credit.bins_and_credits import crossed
 from rightful.projections.credit.inputs import (
     AMBIGUOUS,
     BINS,
@@ -18,6 +18,7 @@ from rightful.projections.credit.inputs import (
     IN_BALANCE,
     RETRACTED,
     balances,
+    canonical_arms,
     pays_producer,
 )
 from rightful.projections.credit.runs import quarantined

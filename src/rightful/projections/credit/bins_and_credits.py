@@ -21,10 +21,11 @@ from rightful.projections.credit.inputs import (
     NOBODY,
     UNMAPPED,
     Scene,
+    canonical_arms,
 )
 from rightful.projections.credit.joins import FOREIGN, Sources, Targets
 from rightful.projections.facts.columns import Floats, Ints, Mask
-from rightful.projections.facts.facts import Aside, Facts
+from rightful.projections.facts.facts import Aside
 
 PAIRS_AT_ONCE = 1 << 20
 """Pairs of unit and exposure that are looked at together; a settlement's memory grows with them."""
@@ -186,7 +187,7 @@ def in_time(scene: Scene, grade_at: Ints, shown: Ints) -> tuple[Mask, Mask]:
         return usable & ~scene.shown.superseded[shown] & (at <= grade_at), late
     if scene.policy.causal_order == "strict":
         skew_us = round(scene.policy.skew_s * 1_000_000)
-        late = usable & ~scene.shown.file_time[shown] & (at > grade_at + skew_us)
+        late = usable & (scene.shown.late_from[shown] > grade_at + skew_us)
     return usable & ~late, late
 
 
@@ -237,20 +238,6 @@ def _contested(scene: Scene, units: Units, every: Callable[[], Iterable[Pairs]])
     for pairs in every():
         contested[pairs.unit[pairs.live & shared[pairs.shown]]] = True
     return contested
-
-
-def canonical_arms(facts: Facts, policy: Policy) -> tuple[Ints, list[str]]:
-    """Return, for each arm, the number of the arm it is an alias of; and all arms' names."""
-    arms = list(facts.arms.values)
-    numbers = {arm: number for number, arm in enumerate(arms)}
-    canonical = np.arange(len(arms), dtype=np.int64)
-    for alias, arm in policy.arm_aliases.items():
-        if alias in numbers:
-            if arm not in numbers:
-                numbers[arm] = len(arms)
-                arms.append(arm)
-            canonical[numbers[alias]] = numbers[arm]
-    return canonical, arms
 
 
 class Credits(NamedTuple):

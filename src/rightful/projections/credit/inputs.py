@@ -27,12 +27,16 @@ BINS = (
 
 NOBODY = -1
 
+_NEVER_LATE = np.iinfo(np.int64).min
+"""Of an exposure of which only an upper bound is known."""
+
 
 class Shown(NamedTuple):
     """The exposures under consideration, one row each, in log order.
 
     `draw`: it only says what a draw withheld. `superseded`: a file's mention of arms for which the
-    same session has times (only under the join `newest`).
+    same session has times (only under the join `newest`). `late_from`: a grade before this time did not
+    earn its reward by it; see `_late_from`.
     """
 
     row: Ints
@@ -46,6 +50,7 @@ class Shown(NamedTuple):
     erased: Mask
     draw: Mask
     superseded: Mask
+    late_from: Ints
     start: Ints
     size: Ints
 
@@ -145,7 +150,7 @@ def scene_of(
         through,
         policy,
         runs,
-        _shown(facts, shown_rows[facts.shown["pos"][shown_rows] <= through], quarantine, through, policy.join),
+        _shown(facts, shown_rows[facts.shown["pos"][shown_rows] <= through], quarantine, through, policy),
         _grades(facts, policy, grade_rows[facts.grades["pos"][grade_rows] <= through], quarantine, through),
         balances(facts, policy, through, quarantine),
     )
@@ -213,11 +218,25 @@ def _gone(facts: Facts, policy: Policy, runs: Runs, through: int) -> Mask:
     return gone
 
 
+def canonical_arms(facts: Facts, policy: Policy) -> tuple[Ints, list[str]]:
+    """Return, for each arm, the number of the arm it is an alias of; and all arms' names."""
+    arms = list(facts.arms.values)
+    numbers = {arm: number for number, arm in enumerate(arms)}
+    canonical = np.arange(len(arms), dtype=np.int64)
+    for alias, arm in policy.arm_aliases.items():
+        if alias in numbers:
+            if arm not in numbers:
+                numbers[arm] = len(arms)
+                arms.append(arm)
+            canonical[numbers[alias]] = numbers[arm]
+    return canonical, arms
+
+
 def _gather(table: Column, rows: Ints) -> Ints:
     return table[rows].astype(np.int64)
 
 
-def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int, join: str) -> Shown:
+def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int, policy: Policy) -> Shown:
     table = facts.shown
     pos = _gather(table["pos"], rows)
     keep = ~np.isin(pos, quarantine.void)
@@ -229,12 +248,40 @@ def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int, join
     session = _session_of(facts, name, through)
     shown = Shown(
         rows, name, session, at, pos, context, flags & FILE_TIME != 0, usable, erased,
-        flags & DRAW != 0, np.zeros(len(rows), np.bool_), start, count,
+        flags & DRAW != 0, np.zeros(len(rows), np.bool_), at, start, count,
     )  # fmt: skip
-    return shown if join == "bound" else shown._replace(superseded=_superseded(facts, shown))
+    canonical, _ = canonical_arms(facts, policy)
+    if policy.join == "bound":
+        return shown._replace(late_from=_late_from(facts, shown, canonical))
+    return shown._replace(superseded=_superseded(facts, shown, canonical))
 
 
-def _superseded(facts: Facts, shown: Shown) -> Mask:
+def _late_from(facts: Facts, shown: Shown, canonical: Ints) -> Ints:
+    """Return the time that says of each exposure whether it came after a grade.
+
+    Design section 6: an exposure stamped after the grade does not count; a file's time is an upper bound and never
+    late. A state file and a trajectory log are two records of one exposure where they name the same arm of the same
+    session. Its time is then known: the hook logs an arm when it shows it first, and the file only lists it. So the
+    earliest of the exact times decides, also where the file's time (`last_pretool`) is before the grade. An exposure
+    of several arms is late only if all of them are.
+
+    The session is compared, not the run: a resumed session is shown its arms again, which is another exposure.
+    """
+    late_from = np.where(shown.file_time, _NEVER_LATE, shown.at)
+    vague = np.flatnonzero(_superseded(facts, shown, canonical))
+    if len(vague):
+        exact = np.flatnonzero(shown.usable & (shown.size > 0) & ~shown.file_time)
+        place, key = listed_arms(facts, shown, exact, canonical)
+        order = np.lexsort((shown.at[exact[place]], key))
+        keys, first = np.unique(key[order], return_index=True)
+        row, wanted = listed_arms(facts, shown, vague, canonical)
+        earliest = np.full(len(vague), np.iinfo(np.int64).max)
+        np.minimum.at(earliest, row, shown.at[exact[place]][order][first][np.searchsorted(keys, wanted)])
+        late_from[vague] = earliest
+    return late_from
+
+
+def _superseded(facts: Facts, shown: Shown, canonical: Ints) -> Mask:
     """Return which exposures are a file's mention of arms that the same session's own times cover.
 
     A state file lists every arm that its session was ever shown, at one time. An arm that a log of the
@@ -245,19 +292,19 @@ def _superseded(facts: Facts, shown: Shown) -> Mask:
     mask = np.zeros(len(shown.row), np.bool_)
     if len(vague):
         exact = np.flatnonzero(sized & ~shown.file_time)
-        row, key = listed_arms(facts, shown, vague)
-        open_rows = row[~np.isin(key, listed_arms(facts, shown, exact)[1])]
+        row, key = listed_arms(facts, shown, vague, canonical)
+        open_rows = row[~np.isin(key, listed_arms(facts, shown, exact, canonical)[1])]
         mask[vague] = True
         mask[vague[open_rows]] = False
     return mask
 
 
-def listed_arms(facts: Facts, shown: Shown, rows: Ints) -> tuple[Ints, Ints]:
-    """Return, for every arm of some exposures, the place in `rows` and (session, arm) as one number."""
+def listed_arms(facts: Facts, shown: Shown, rows: Ints, canonical: Ints) -> tuple[Ints, Ints]:
+    """Return, for every arm of some exposures, the place in `rows` and (session, canonical arm) as one number."""
     count = shown.size[rows]
     place = np.repeat(np.arange(len(rows)), count)
     within = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
-    arm = facts.arms_shown["arm"][shown.start[rows][place] + within].astype(np.int64)
+    arm = canonical[facts.arms_shown["arm"][shown.start[rows][place] + within]]
     return place, shown.session[rows][place] << 32 | arm
 
 

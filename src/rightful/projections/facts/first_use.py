@@ -14,7 +14,7 @@ import numpy as np
 
 from rightful.projections.arithmetic.sequential import slots
 from rightful.projections.arithmetic.sums import Key
-from rightful.projections.credit.bins_and_credits import canonical_arms
+from rightful.projections.credit.inputs import canonical_arms
 from rightful.projections.credit.settle import Settled
 
 Use: TypeAlias = tuple[int, int, int, str]

@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 
 from rightful.policies import Policy
-from rightful.projections.credit.bins_and_credits import canonical_arms
-from rightful.projections.credit.inputs import scene_of
+from rightful.projections.credit.inputs import canonical_arms, scene_of
 from rightful.projections.facts.columns import Column, Ints
 from rightful.projections.projected import Projected
 

@@ -33,6 +33,7 @@ from rightful.projections.credit.inputs import (
     RETRACTED,
     UNMAPPED,
     Scene,
+    canonical_arms,
     listed_arms,
 )
 from rightful.projections.credit.joins import told_apart
@@ -159,7 +160,9 @@ def _timed_better(scene: Scene, rows: Ints) -> Mask:
     whole, fine = rows[is_whole], rows[~is_whole & ~scene.shown.file_time[rows]]
     mask = np.zeros(len(rows), np.bool_)
     if len(whole) and len(fine):
-        place, keys = zip(*(listed_arms(scene.facts, scene.shown, some) for some in (whole, fine)), strict=True)
+        canonical, _ = canonical_arms(scene.facts, scene.policy)
+        listed = (listed_arms(scene.facts, scene.shown, some, canonical) for some in (whole, fine))
+        place, keys = zip(*listed, strict=True)
         _, number = np.unique(np.concatenate(keys), return_inverse=True)
         seconds = (scene.shown.at[np.concatenate([whole[place[0]], fine[place[1]]])] - at.min()) // _SECOND_US
         number = number.astype(np.int64) << 32 | seconds

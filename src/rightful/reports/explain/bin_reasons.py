@@ -319,7 +319,7 @@ def _late_only(case: Case, unit: int) -> str:
     reached = case.reached(unit)
     late = reached[case.timing(unit, reached)[1]]
     grade_at = int(case.scene.grades.at[case.units.grade[unit]])
-    first = int(case.scene.shown.at[late].min())
+    first = int(case.scene.shown.late_from[late].min())
     skew = f" (skew_s {case.policy.skew_s:g} allowed for)" if case.policy.skew_s else ""
     return (
         f"Every exposure of its target came after it: the first, {_exposures(case, late[:1])}, "

@@ -16,8 +16,8 @@ from rightful import limits, times
 from rightful.encoding.envelope import Envelope
 from rightful.log.log import Log
 from rightful.policies import Policy
-from rightful.projections.credit.bins_and_credits import canonical_arms, in_time
-from rightful.projections.credit.inputs import RETRACTED
+from rightful.projections.credit.bins_and_credits import in_time
+from rightful.projections.credit.inputs import RETRACTED, canonical_arms
 from rightful.projections.credit.runs import IN_FORCE, Quarantined, link_states, quarantined, withdrawn_by
 from rightful.projections.credit.settle import settled
 from rightful.projections.facts.columns import Ints, Mask

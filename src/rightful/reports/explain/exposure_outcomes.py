@@ -136,7 +136,7 @@ def _late(case: Case, shown: int, units: Ints) -> Fate:
     grade_at = case.scene.grades.at[case.units.grade[units]]
     unit = int(units[int(np.argmax(grade_at))])
     by = int(case.settlement.unit_grade[unit])
-    after = span(int(case.scene.shown.at[shown] - grade_at.max()))
+    after = span(int(case.scene.shown.late_from[shown] - grade_at.max()))
     return Fate("late", f"It came {after} after the grade {case.says(by)}, which it cannot have earned.", by)
 
 

@@ -136,10 +136,10 @@ def _for_late_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     arms = case.arms_of(int(case.scene.shown.row[late[0]]))
     name, grade_at = _session_shown(case, unit), int(case.facts.grades["at"][row])
     first = exposure_event(name, grade_at, arms)
-    skew_s = (int(case.scene.shown.at[late].min()) - grade_at) / 1_000_000
+    skew_s = (int(case.scene.shown.late_from[late].min()) - grade_at) / 1_000_000
     found = [Remedy(f"If {name} was shown an arm before the grade too, record that.", [first])]
     if case.policy.revision == "last_wins":
-        after = int(case.scene.shown.at[late].max())
+        after = int(case.scene.shown.late_from[late].max())
         found.append(_again(case, row, "Or grade the session again, after what it was shown.", at_us=after))
     clocks = "Or, if the clocks of the two differ by so much, allow for it in the policy."
     return [*found, _asked_under(case, clocks, skew_s=skew_s)]
