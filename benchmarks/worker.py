@@ -48,8 +48,8 @@ def transcripts(path: str, folder: str) -> dict[str, float]:
 
     Resident memory counts the pages of the store's map too, of which an import gives back what is over a limit.
     """
-    from rightful.cli.commands.import_ import kinds
     from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+    from rightful.importers.engine.formats import kinds
     from rightful.importers.engine.loop import import_paths
 
     begin, peak = time.perf_counter(), Peak()

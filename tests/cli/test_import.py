@@ -16,7 +16,7 @@ import pytest
 from tests.cli.conftest import Run
 
 from rightful import ledger as app
-from rightful.cli.commands import import_
+from rightful.importers.engine.formats import AUTO, KINDS, kinds
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "imports"
 
@@ -306,8 +306,8 @@ def test_an_import_makes_no_ledger(run: Run, here: Path) -> None:
     assert list(here.iterdir()) == []
 
 
-def test_every_kind_that_is_offered_is_there() -> None:
-    assert [kind.NAME for kind in import_.kinds("auto")] == list(import_.KINDS)
+def test_every_kind_of_the_table_can_be_loaded() -> None:
+    assert [kind.NAME for kind in kinds(AUTO)] == list(KINDS)
 
 
 def alphas(run: Run) -> dict[str, float]:

@@ -11,10 +11,10 @@ import pytest
 from tests.importers.reading_lines import SAMPLES
 from tests.importers.test_outside_inputs import OUTSIDE
 
-from rightful.cli.commands.import_ import AUTO, KINDS, kinds
 from rightful.importers.claude_code.claude_transcript import ClaudeCode
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
 from rightful.importers.engine.file_report import FileReport
+from rightful.importers.engine.formats import AUTO, KINDS, kinds
 from rightful.importers.engine.loop import Import
 from rightful.importers.sources.text_files import Found, objects_of
 from rightful.ledger import Ledger

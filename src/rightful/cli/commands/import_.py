@@ -31,28 +31,11 @@ if TYPE_CHECKING:
     from rightful.importers.engine.file_report import FileReport
     from rightful.importers.engine.loop import Import, Kind
 
-KINDS = {
-    "lesson-hook": "rightful.importers.lesson_hook.artifacts:LessonHook",
-    "session-records": "rightful.importers.session_records:SessionRecords",
-    "bandit-state": "rightful.importers.bandits.bandit_state:BanditState",
-    "gptme": "rightful.importers.gptme.conversation:Gptme",
-    "claude-code": "rightful.importers.claude_code.claude_transcript:ClaudeCode",
-    "codex": "rightful.importers.codex.rollout:Codex",
-    "copilot": "rightful.importers.copilot.copilot_session:Copilot",
-    "grok": "rightful.importers.grok.grok_stream:Grok",
-    "openai-agents": "rightful.importers.openai_agents.sdk_databases:OpenAIAgents",
-    "agenta": "rightful.importers.agenta.agenta_records:Agenta",
-    "manifest": "rightful.importers.gptme_records.manifest:GptmeManifest",
-    "receipts": "rightful.importers.gptme_records.receipts:GptmeReceipts",
-}
-"""Where each kind is, loaded when it is asked for."""
-
-AUTO = "auto"
-"""The kind that tells by content."""
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
+    from rightful.importers.engine.formats import AUTO, KINDS
+
     names = [*KINDS, AUTO, import_workspace.KIND]
     parser.add_argument("kind", metavar="KIND", choices=names, help=f"one of: {', '.join(names)}")
     parser.add_argument(
@@ -76,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from functools import cache
 
     from rightful.importers.engine.checkpoints import FOLDER, Checkpoints
+    from rightful.importers.engine.formats import AUTO, kinds
     from rightful.importers.engine.loop import STDIN, Import
 
     folder = import_workspace.workspace_of(args.paths) if args.kind == import_workspace.KIND else None
@@ -148,15 +132,3 @@ def _prefixed(args: argparse.Namespace) -> Kind:
             f"Use a short text such as app2/."
         )
     return OpenAIAgents(args.session_prefix)
-
-
-def kinds(name: str) -> list[Kind]:
-    """Return the kinds that a name means: one, or all for `auto`."""
-    from importlib import import_module
-
-    wanted = KINDS if name == AUTO else {name: KINDS[name]}
-    found: list[Kind] = []
-    for place in wanted.values():
-        module, _, attribute = place.partition(":")
-        found.append(getattr(import_module(module), attribute)())
-    return found

@@ -196,7 +196,7 @@ def _kind_of(read: Rows) -> str | None:
     """Return which kind rows look like, none of which is a session record; None where they look like nothing."""
     from itertools import islice
 
-    from rightful.cli.commands.import_ import AUTO, kinds
+    from rightful.importers.engine.formats import AUTO, kinds
     from rightful.importers.session_records import SessionRecords
 
     own = SessionRecords()

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeGuard
 
 from rightful.errors import InvalidEventError
-from rightful.importers.sources.text_files import Found, Problem
 
 if TYPE_CHECKING:
     from eventsourcing.dcb.api import DCBQuery
 
+    from rightful.importers.sources.text_files import Found, Problem
     from rightful.log.log import Log
     from rightful.log.rows import Receipt
 
@@ -25,6 +26,25 @@ REWRITTEN: Grows = "rewritten"
 """How the files of a kind grow."""
 
 Wire = dict[str, Any]
+
+KINDS = {
+    "lesson-hook": "rightful.importers.lesson_hook.artifacts:LessonHook",
+    "session-records": "rightful.importers.session_records:SessionRecords",
+    "bandit-state": "rightful.importers.bandits.bandit_state:BanditState",
+    "gptme": "rightful.importers.gptme.conversation:Gptme",
+    "claude-code": "rightful.importers.claude_code.claude_transcript:ClaudeCode",
+    "codex": "rightful.importers.codex.rollout:Codex",
+    "copilot": "rightful.importers.copilot.copilot_session:Copilot",
+    "grok": "rightful.importers.grok.grok_stream:Grok",
+    "openai-agents": "rightful.importers.openai_agents.sdk_databases:OpenAIAgents",
+    "agenta": "rightful.importers.agenta.agenta_records:Agenta",
+    "manifest": "rightful.importers.gptme_records.manifest:GptmeManifest",
+    "receipts": "rightful.importers.gptme_records.receipts:GptmeReceipts",
+}
+"""The class of each kind, as `module:class`; `kinds` imports it on demand."""
+
+AUTO = "auto"
+"""The name that means every kind: each file is recognised by its content."""
 
 
 class Origin(NamedTuple):
@@ -215,3 +235,13 @@ def is_placed(kind: Kind) -> TypeGuard[PlacedKind]:
 def is_growing(kind: Kind) -> TypeGuard[GrowingKind]:
     """Say whether the files of a kind are read on from where the last import stopped."""
     return getattr(kind, "GROWS", None) in (APPENDED, REWRITTEN)
+
+
+def kinds(name: str) -> list[Kind]:
+    """Return the kind with a name, or all kinds for `auto`."""
+    wanted = KINDS if name == AUTO else {name: KINDS[name]}
+    found: list[Kind] = []
+    for place in wanted.values():
+        module, _, attribute = place.partition(":")
+        found.append(getattr(import_module(module), attribute)())
+    return found
