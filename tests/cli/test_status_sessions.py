@@ -138,3 +138,25 @@ def test_forks_and_other_histories_below_a_session_are_named_and_are_no_subagent
     [one] = run("status", "--sessions", "--json").document["sessions"]
     assert one["forks"] == [f"{name}/{fork}" for fork in names]
     assert (one["subagents"], one["below"]) == (2, [f"{name}/17"])
+
+
+def test_a_session_is_listed_by_its_own_first_time_not_a_files(run: Run, ledger: Path) -> None:
+    """An older version imported the first rows with the file's time; the newest sessions are chosen by true times."""
+    fill(ledger, said("t:old", "23:00", at_basis="file"), said("t:new", "12:00"), said("t:two", "13:00"))
+    fill(ledger, said("t:old", "09:30", 1), said("t:old", "09:00", 2), said("t:two", "07:00", 1))
+
+    document = run("status", "--sessions", "--limit", "2", "--json").document
+
+    assert [(one["session"], one["first_at"]) for one in document["sessions"]] == [
+        ("t:new", "2026-08-01T12:00:00Z"),
+        ("t:old", "2026-08-01T09:00:00Z"),
+    ]
+
+
+def test_coverage_counts_a_session_on_the_day_inside_its_records(run: Run, ledger: Path) -> None:
+    old = said("t:old", "23:00", at_basis="file")
+    fill(ledger, old | {"at": "2026-11-30T23:00:00Z"}, said("t:old", "09:00", 1))
+
+    assert [(one["day"], one["sessions"]) for one in run("status", "--days", "0", "--json").document["coverage"]] == [
+        ("2026-08-01", 1)
+    ]

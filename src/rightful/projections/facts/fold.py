@@ -90,6 +90,7 @@ def fold(facts: Facts, page: Page) -> None:
     finally:
         facts.names.meet(page, facts.producers.number)
         folded = page if facts.watermark >= page.last else page.until(facts.watermark)
+        facts.names.see(folded)
         identity_claims.collect(facts, folded)
         if facts.awaited:
             for position, envelope in enumerate(folded.envelopes, folded.after + 1):

@@ -23,6 +23,9 @@ NOT_MENTIONED = 2**32 - 1
 NO_TIME = 2**63 - 1
 """The `started_us` of a name whose start is not known."""
 
+OWN_TIME, OF_FILE, OF_MENTION = 0, 1, 2
+"""What a `seen_us` rests on; the lowest is preferred."""
+
 MANY_FITS = 2
 """How many names that fit are sought: two are ambiguous already."""
 
@@ -44,10 +47,12 @@ class Names:
         started_us: The earliest time of a `session.started` of it that says its own time; microseconds
             since 1970, UTC; `NO_TIME` without one.
         by: The number of the producer of its first row, or -1.
-        seen_us: When that row says that it happened; microseconds since 1970, UTC; -1 without one.
+        seen_us: The earliest time of its rows: of those that have a time of their own, else of those with a file's
+            time, else the time of the first row that names it; microseconds since 1970, UTC; -1 without one.
+        seen_basis: Which of these it is: `OWN_TIME`, `OF_FILE` or `OF_MENTION`.
     """
 
-    COLUMNS = ("alias", "first", "started", "started_us", "by", "seen_us", "_parent", "_ring")
+    COLUMNS = ("alias", "first", "started", "started_us", "by", "seen_us", "seen_basis", "_parent", "_ring")
 
     def __init__(self) -> None:
         self.texts = Texts()
@@ -57,6 +62,7 @@ class Names:
         self.started_us = array("q")
         self.by = array("i")
         self.seen_us = array("q")
+        self.seen_basis = array("B")
         self._unmet: list[int] = []
         self._parent = array("i")
         self._ring = array("i")
@@ -115,6 +121,7 @@ class Names:
         self.started_us.append(NO_TIME)
         self.by.append(-1)
         self.seen_us.append(-1)
+        self.seen_basis.append(OF_MENTION)
         self._unmet.append(number)
         return number
 
@@ -134,6 +141,27 @@ class Names:
             envelope = page.envelopes[first - page.after - 1]
             self.by[number], self.seen_us[number] = producer(envelope.producer), envelope.at_us
         self._unmet = waiting
+
+    def see(self, page: Page) -> None:
+        """Note the earliest time of each session with rows in a folded page; a file's time only without another."""
+        found: tuple[dict[str, int], dict[str, int]] = {}, {}
+        for envelope in page.envelopes:
+            session = envelope.session
+            if session is None:
+                continue
+            earliest = found[OWN_TIME if envelope.at_basis is None else OF_FILE]
+            if envelope.at_us < earliest.get(session, NO_TIME):
+                earliest[session] = envelope.at_us
+        for basis, earliest in enumerate(found):
+            for session, at_us in earliest.items():
+                self._see(session, basis, at_us)
+
+    def _see(self, session: str, basis: int, at_us: int) -> None:
+        number = self.texts.find(session)
+        if number is None:
+            number = self.texts.find(f"\0{session}")
+        if number is not None and (basis, at_us) < (self.seen_basis[number], self.seen_us[number]):
+            self.seen_us[number], self.seen_basis[number] = at_us, basis
 
     def start(self, number: int, position: int, at_us: int = NO_TIME) -> None:
         """Note that a session started under exactly this name, and when if that is known."""
