@@ -222,3 +222,14 @@ def test_in_a_process_of_its_own_the_answer_is_piped_whole(run: Run, ledger: Pat
     assert b"    caf" in piped.stdout
     document = json.loads(subprocess.run([*words, "--json"], capture_output=True, check=True).stdout)
     assert document["items"][0]["escaped"] is True
+
+
+def test_an_empty_message_of_the_assistant_is_shown_as_empty(run: Run, ledger: Path) -> None:
+    outside = Path(__file__).parents[1] / "outside" / "09-empty-assistant-and-two-blocks"
+    name = "00000000-0000-4000-8000-000000000001"
+    assert run("import", "claude-code", outside / f"{name}.jsonl").code == 0
+
+    lines = run("history", name).out.splitlines()
+
+    assert lines[-2].endswith("  assistant")
+    assert lines[-1] == "    (empty)"

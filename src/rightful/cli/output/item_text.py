@@ -19,6 +19,9 @@ from rightful.projections.transcripts.entry_parts import text_of, told
 TAB = 4
 """Columns of a tab."""
 
+EMPTY = "(empty)"
+"""What is shown in place of the text of a message that has none."""
+
 _UNREADABLE_CHARS = 200
 _ENCODED = re.compile(r"(?:data:(?P<kind>[\w.+-]+/[\w.+-]+)?[^,\s]*,)?[A-Za-z0-9+/_=-]+\Z")
 _OURS = frozenset({"type", "role", "id", "status", "content"})
@@ -32,12 +35,19 @@ class Said(NamedTuple):
         text: What is said; may be empty.
         marks: What is to be known of it, in words.
         is_result: It is what a tool answered, which no agent says.
+        is_empty: It is a message without text.
     """
 
     who: str
     text: str
     marks: tuple[str, ...] = ()
     is_result: bool = False
+    is_empty: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The text, or `EMPTY` for a message without one."""
+        return EMPTY if self.is_empty else self.text
 
 
 def said(item: Any, *, full: bool = False) -> Said:  # noqa: ANN401 - an item of any form
@@ -58,7 +68,8 @@ def said(item: Any, *, full: bool = False) -> Said:  # noqa: ANN401 - an item of
 def _said(kind: str, fields: Mapping[str, Any], item: Any, *, full: bool) -> Said:  # noqa: ANN401 - as above
     match kind:
         case "message":
-            return Said(str(fields["role"]) or "message", spoken(fields["content"], full=full))
+            text = spoken(fields["content"], full=full)
+            return Said(str(fields["role"]) or "message", text, is_empty=not text.strip())
         case "thought":
             return Said("thought", spoken(fields["content"] or None, full=full), _sealed(item))
         case "tool_call":

@@ -191,7 +191,7 @@ def _item(seen: Seen, entry: Told, marks: list[str], *, whole: bool) -> None:
     who = said.who + (f", agent {agent}" if agent is not None else "") + _of(seen, entry.position)
     every = [*said.marks, *marks]
     put("", "  ".join([*parts, who]) + (f"  [{', '.join(every)}]" if every else ""))
-    put(*indented.text(said.text, None if whole else _ALL))
+    put(*indented.text(said.shown, None if whole else _ALL))
 
 
 def _read(seen: Seen, entry: Told, *, whole: bool) -> item_text.Said:
