@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_hooked import given_on_stdin
 from tests.hooking import rows
+from tests.importers import codex_lines, copilot_lines
 from tests.log.facts import fact
 
 import rightful
 from rightful import limits
-from rightful.events import ToolCallSnapshotted, ToolResultSnapshotted
+from rightful.events import SessionStarted, ToolCallSnapshotted, ToolResultSnapshotted
 
 CALLS = Path(__file__).parents[1] / "outside" / "hook-stale-session-id" / "calls.jsonl"
 A, B = "5d1c0a52-3b1e-4c1f-9a44-0b6f3a9c7e11", "9b7e2f40-1111-4d2e-8f00-2c2c2c2c2c2c"
@@ -118,3 +120,61 @@ def test_explain_names_the_contradiction_of_a_grade_and_what_settles_it(run: Run
     with rightful.open(ledger) as opened:
         assert [receipt.outcome for receipt in opened.append(remedy["events"])] == ["appended"]
     assert run("posteriors", "--json").document["arms"]["x"]["alpha"] == 1.8
+
+
+def imported_codex(run: Run, folder: Path, named: str) -> int:
+    path = folder / f"rollout-2026-08-01T10-15-00-{named}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (codex_lines.meta(), codex_lines.began())))
+    return run("import", "codex", path).code
+
+
+def imported_copilot(run: Run, folder: Path, named: str) -> int:
+    path = folder / "session-state" / named / "events.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(copilot_lines.start()) + "\n")
+    return run("import", "copilot", path).code
+
+
+@pytest.mark.parametrize(
+    ("imported", "session"),
+    [(imported_codex, f"codex:{codex_lines.PARENT}"), (imported_copilot, copilot_lines.SESSION)],
+    ids=["codex", "copilot"],
+)
+def test_a_file_named_after_another_session_is_listed_and_pays_nobody(
+    run: Run, ledger: Path, tmp_path: Path, imported: Callable[[Run, Path, str], int], session: str
+) -> None:
+    inside = session.partition(":")[2]
+    assert imported(run, tmp_path, B) == 0
+    with rightful.open(ledger) as opened:
+        opened.append(
+            [
+                fact("exposure.recorded", "1", session=session, arms=[{"arm": "x"}]),
+                fact("grade.recorded", "2", session=session, seq=1, reward=0.8),
+            ]
+        )
+
+    positions = [row.position for row in rows(ledger) if isinstance(row.event, SessionStarted)]
+    [stray] = [row.position for row in rows(ledger) if getattr(row.event, "extra", None) == {"file_id": B}]
+    code, found = warnings(run)
+
+    assert stray in positions
+    assert code == 1
+    both = f"id inside the file {inside} (#{stray}), name of the file {B} (#{stray})"
+    assert found == [f"{session}: its sources contradict each other on the session id: {both}."]
+    assert run("posteriors", "--json").document["arms"] == {}
+    said = f"#{stray} is recorded under {session}, and its file name names {B}"
+    assert said in " ".join(run("explain", session).out.split())
+
+
+@pytest.mark.parametrize(
+    ("imported", "session"),
+    [(imported_codex, f"codex:{codex_lines.PARENT}"), (imported_copilot, copilot_lines.SESSION)],
+    ids=["codex", "copilot"],
+)
+def test_a_file_named_after_its_own_session_is_no_contradiction(
+    run: Run, ledger: Path, tmp_path: Path, imported: Callable[[Run, Path, str], int], session: str
+) -> None:
+    assert imported(run, tmp_path, session.partition(":")[2]) == 0
+
+    assert warnings(run)[1] == []
+    assert not any("file_id" in (getattr(row.event, "extra", None) or {}) for row in rows(ledger))

@@ -67,8 +67,14 @@ def answered(call: str, output: object, second: float = 0) -> Row:
     return item("function_call_output", second, call_id=call, output=output)
 
 
-def read(*rows: Mapping[str, Any], name: str = NAME, whole: bool = False) -> list[Any]:
-    """What is read of lines; of a session's own first lines only where the whole is asked for."""
+def read(*rows: Mapping[str, Any], name: str | None = None, whole: bool = False) -> list[Any]:
+    """What is read of lines; of a session's own first lines only where the whole is asked for.
+
+    Without a name the file is named after the thread of its first line, as Codex does.
+    """
+    if name is None:
+        begins = whole and rows and rows[0].get("type") == "session_meta"
+        name = NAME.replace(PARENT, str(rows[0]["payload"].get("id"))) if begins else NAME
     kept: Iterable[Mapping[str, Any]] = rows if whole else [meta(), began(), *rows]
     said_of = reading_lines.read(Codex(), f"/s/{name}", kept)
     return said_of if whole else said_of[3:]

@@ -9,7 +9,7 @@ from rightful import limits
 from rightful.events import SessionEnded, SessionStarted, ToolCallSnapshotted, ToolResultSnapshotted, TranscriptBound
 from rightful.log.log import Log
 from rightful.log.rows import Recorded
-from rightful.projections.facts.identity_claims import FIELD, named_by
+from rightful.projections.facts.identity_claims import FIELD, named_by, named_by_file
 from rightful.reports.session_coverage import Alarm
 
 _FEW = ("session.started", "session.ended", "transcript.bound")
@@ -68,6 +68,9 @@ def _claims(row: Recorded) -> Iterator[_Claim]:
                 yield _Claim(session, "run nonce", event.producer, event.run_nonce, row.position)
             if isinstance(event.cwd, str):
                 yield _Claim(session, _FOLDER, event.producer, event.cwd, row.position)
+            if (ids := named_by_file(session, event.extra)) is not None:
+                yield _Claim(session, "session id", "id inside the file", ids[0], row.position)
+                yield _Claim(session, "session id", "name of the file", ids[1], row.position)
             yield from _of_path(session, event.extra, row.position)
         case SessionEnded(session=session) | ToolCallSnapshotted(session=session) as event:
             yield from _of_path(session, event.extra, row.position)

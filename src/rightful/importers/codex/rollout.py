@@ -114,7 +114,7 @@ class Codex:
     NAME = "codex"
     GROWS: Grows = APPENDED
     STATE_VERSION = 2
-    READER_VERSION = 2
+    READER_VERSION = 3  # 2 dropped the id in a file's name
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object is a line that only Codex writes."""
@@ -219,6 +219,10 @@ class CodexReader(GrowingReader):
             known["forked_from"] = f"{NAMESPACE}:{read.forked_from_id}"
         thread.facts = {"harness": "codex", **without({"cwd": read.cwd}), **extra(known)}
         yield self._started(thread, thread.facts) | at
+        named = self._threads.named
+        if named is not None and thread.id == self._threads.owner != named:
+            part = Part("session.started", ("file", named), {"harness": "codex", **extra({"file_id": named})})
+            yield _wire(thread, part, scope="") | at
         if (parent := _parent_of(read.source)) is not None and parent != read.id:
             yield _linked(parent, read.id) | at
         yield _wire(thread, data("session_meta", dict(payload), digest(payload)), scope="") | at

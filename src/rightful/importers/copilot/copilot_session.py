@@ -101,7 +101,7 @@ class Copilot:
     NAME = "copilot"
     GROWS: Grows = APPENDED
     STATE_VERSION = 2
-    READER_VERSION = 2
+    READER_VERSION = 3  # 2 dropped the id in a folder's name
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Return whether an object is a record that only Copilot CLI writes."""
@@ -261,6 +261,10 @@ class CopilotReader(GrowingReader):
         known = without(record.data, "sessionId", "selectedModel", "context") | without(where, "cwd")
         facts = without({"model": read.selectedModel, "cwd": where.get("cwd")})
         yield self._wire(record, Part("session.started", (), {"harness": "copilot", **facts, **extra(known)}))
+        named = _folder_of(self._origin)
+        if named is not None and named != read.sessionId:
+            fields = {"harness": "copilot", **extra({"file_id": named})}
+            yield self._wire(record, Part("session.started", ("file", named), fields))
 
     def _subagent(self, record: Record) -> Iterator[Wire]:
         """Yield that a subagent's session began, and whose it is, or that it ended."""

@@ -2,7 +2,8 @@
 
 A hook of Claude Code may be called with the `session_id` of one session and the `transcript_path` of another
 (claude-code issue 8564). What is recorded under that `session_id` may then be of either, so such a name is treated like
-one that two runs used.
+one that two runs used. So is a session of Codex or Copilot CLI whose file is named after another session than the one
+inside it.
 """
 
 from __future__ import annotations
@@ -21,18 +22,22 @@ if TYPE_CHECKING:
 FIELD = "transcript_path"
 """The field of `extra` in which producers keep the path that a hook was given."""
 
-_MARK = f'"{FIELD}"'.encode()
+FILE_FIELD = "file_id"
+"""The field of `extra` in which importers keep the session id in a file's name, if another id is inside the file."""
+
+_MARK, _FILE_MARK = f'"{FIELD}"'.encode(), f'"{FILE_FIELD}"'.encode()
 _FILE = re.compile(r"(?:\A|/)([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})\.jsonl\Z")
 _NAMESPACE = "claude-code"
+_FILE_NAMESPACES = frozenset({"codex", "copilot"})
 
 
 class Claim(NamedTuple):
-    """A row whose transcript path names another session than its own.
+    """A row whose transcript path, or whose file's name, names another session than its own.
 
     Attributes:
         position: The row's position.
         name: The number of the session that it is recorded under.
-        named: The id that the path names.
+        named: The id that the path or the file's name has.
         event: The row's event id.
         revision: The row's revision.
     """
@@ -51,17 +56,29 @@ def named_by(session: str, path: object) -> tuple[str, str] | None:
     return None if found is None else (value.partition("/")[0], found[1])
 
 
+def named_by_file(session: str, extra: object) -> tuple[str, str] | None:
+    """Return the id inside a transcript of Codex or Copilot CLI and the id in its file's name; None without both."""
+    namespace, value = split_session(session)
+    named = extra.get(FILE_FIELD) if namespace in _FILE_NAMESPACES and isinstance(extra, Mapping) else None
+    return (value.partition("/")[0], named) if isinstance(named, str) else None
+
+
 def collect(facts: Facts, page: Page) -> None:
     """Add the claims of a page of folded rows."""
-    if _MARK not in b"".join(filter(None, page.payloads)):  # one search; most pages have none
+    payloads = b"".join(filter(None, page.payloads))  # one search for each mark; most pages have none
+    if _MARK not in payloads and _FILE_MARK not in payloads:
         return
     for position, envelope, payload in page.rows():
         session = envelope.session
-        if payload is None or session is None or _MARK not in payload:
+        if payload is None or session is None:
+            continue
+        is_file = envelope.type == "session.started" and _FILE_MARK in payload
+        if not is_file and _MARK not in payload:
             continue
         body = body_of(envelope, payload[SALT_BYTES:], position)
         extra = getattr(body, "extra", None)
         ids = named_by(session, extra.get(FIELD)) if isinstance(extra, Mapping) else None
+        ids = named_by_file(session, extra) if is_file and ids is None else ids
         if ids is not None and ids[0] != ids[1] and not body.alias:
             claim = Claim(position, facts.names.of(session), ids[1], envelope.id, envelope.revision)
             facts.claims.append(claim)

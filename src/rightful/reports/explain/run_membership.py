@@ -148,12 +148,13 @@ def _twice_started(case: Case, reused: int) -> tuple[str, list[Remedy]]:
 
 def _contradicted(case: Case, claim: identity_claims.Claim) -> tuple[str, list[Remedy]]:
     name = case.text(claim.name)
+    source = identity_claims.FIELD if name.startswith("claude-code:") else "file name"
     reason = (
         f"its sources contradict each other on the session id: #{claim.position} is recorded under {name}, and its "
-        f"{identity_claims.FIELD} names {claim.named}, so what was shown under this name may be of either."
+        f"{source} names {claim.named}, so what was shown under this name may be of either."
     )
     what = (
-        f"If the transcript path of #{claim.position} was wrong and the row is of {name}, withdraw the row; the same "
+        f"If the {source} of #{claim.position} was wrong and the row is of {name}, withdraw the row; the same "
         "for each such row."
     )
     return reason, [Remedy(what, [withdrawal_event(name, claim.event, claim.revision, case.latest_us())])]
