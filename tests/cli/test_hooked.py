@@ -210,7 +210,7 @@ def test_who_asks_at_a_terminal_gets_the_help_of_run(run: Run, monkeypatch: pyte
             return True
 
     monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO()))
-    assert "what the hooks call" in run("hook", "run", "claude-code", "--help").out
+    assert "the command that the hooks call" in run("hook", "run", "claude-code", "--help").out
     assert run("hook", "run", "claude-code", "--nonsense") == (0, "", "")
 
 

@@ -1,11 +1,11 @@
-"""Show what another attribution rule does with the credit.
+"""Compare the credit that two attribution rules assign.
 
-Compares a policy with a reference on the same log: the first line says in words how many grades
-went to another session's lessons. Nothing is changed.
+A policy is compared with a reference policy on the same log. The first line says how many grades went to another
+session's lessons. Nothing is changed.
 
-With --recorded, every rule is held against a bandit's state file instead: the first line says
-which one wrote it, which change from one rule to another explains it, or which rule is the nearest and
-what the log lacks. The exit code is 1 when none fits.
+With --recorded, every rule is compared with a bandit's state file instead. The first line says which rule wrote the
+file, which change of rule explains it, or which rule is nearest and what the log lacks. The exit code is 1 if no rule
+fits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rightful.reports.audits.rule_audit import Audit
 
 _BALANCES = "balances"
-_BALANCES_HELP = "opening balances to count on both sides, a pattern of sources (default: none; repeatable)"
+_BALANCES_HELP = "source pattern of opening balances to count on both sides (default: none; repeatable)"
 _BAR_CHARS = 40
 _DAYS = 14  # that are shown of those with foreign grades
 _FOREIGN = 30  # grades that are shown
@@ -50,15 +50,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the two policies, the position and the time of decay."""
     parser.add_argument(
         "policy", nargs="?", metavar="POLICY",
-        help="what to audit: a preset, a JSON file or object; default historical-newest",
+        help="policy to audit: preset, JSON file or JSON object (default: historical-newest)",
     )  # fmt: skip
     parser.add_argument(
         "--against", metavar="POLICY",
-        help="the reference, default bound; without POLICY, the rule to audit against bound",
+        help="reference policy; without POLICY, the policy to audit (default: bound)",
     )  # fmt: skip
     parser.add_argument(
         "--recorded", metavar="FILE",
-        help="a bandit's state file: say which rule wrote it and what the log lacks; `-` is stdin",
+        help="bandit state file whose rule to identify; `-` for stdin",
     )  # fmt: skip
     options.add_position(parser)
     what_if.add(parser, **{_BALANCES: _BALANCES_HELP})

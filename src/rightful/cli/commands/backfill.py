@@ -1,8 +1,8 @@
-"""Write repaired posteriors back into the file that a tool reads, and take that back.
+"""Write repaired posteriors into the file that a tool reads, or undo that.
 
-`plan` says what the file will hold, and why, and writes nothing to it. `apply` writes what a plan
-says; repeated, it completes what was interrupted. `rollback` puts back, byte for byte, what stood
-there. `status` says what was published, and whether a tool has written the file since.
+`plan` computes the new content of the file and explains it; the file is not changed. `apply` writes the content of a
+plan; run again, it completes an interrupted write. `rollback` restores the previous file byte for byte. `status` shows
+what was published, and whether a tool has written to the file since.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ _TAKES = {
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the step, the file, the question and what overrides a refusal."""
     parser.add_argument("step", metavar="STEP", choices=STEPS, help="plan, apply, rollback or status")
-    parser.add_argument("--target", metavar="FILE", help="the tool's state file; it need not exist, its folder must")
+    parser.add_argument("--target", metavar="FILE", help="the tool's state file; only its folder must exist")
     parser.add_argument(
         "--reader", metavar="READER",
-        help="who reads it, and so its form: gptme-sessions, lesson-hook, gptme-hybrid or pm-dispatch",
+        help="format of the file: gptme-sessions, lesson-hook, gptme-hybrid or pm-dispatch",
     )  # fmt: skip
-    parser.add_argument("--policy", metavar="NAME|FILE|JSON", help="the rule; default bound")
+    parser.add_argument("--policy", metavar="NAME|FILE|JSON", help="policy of the new beliefs (default: bound)")
     options.add_position(parser)
     old = parser.add_mutually_exclusive_group()
     old.add_argument(
         "--rebuild", action="store_true",
-        help="leave the file's old numbers out: what the log says, alone",
+        help="ignore the numbers in the file; rebuild them from the ledger only",
     )  # fmt: skip
     old.add_argument(
         "--drop-updates", action="store_true",
-        help="leave out what the tool did since our last publication; what was opened before it counts",
+        help="ignore what the tool wrote since our last publication; keep opening balances",
     )  # fmt: skip
-    parser.add_argument("--force", action="store_true", help="go on though the check says no")
-    parser.add_argument("--out", metavar="PLAN", help="write the plan here too, as JSON")
-    parser.add_argument("--plan", metavar="PLAN", help="apply this plan; else the last one of the target")
-    parser.add_argument("--publication", metavar="ID", help="take back this publication, which must be in force")
+    parser.add_argument("--force", action="store_true", help="continue even if a check refuses")
+    parser.add_argument("--out", metavar="PLAN", help="file for a copy of the plan, as JSON")
+    parser.add_argument("--plan", metavar="PLAN", help="plan file to apply (default: the target's last plan)")
+    parser.add_argument("--publication", metavar="ID", help="publication to roll back; it must be in force")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,10 +1,9 @@
-"""Show the main job on a small workspace: import, posteriors, audit, explain, backfill, transcript, history.
+"""Run the main job on a small workspace: import, posteriors, audit, explain, backfill, transcript, history.
 
-Writes ten sessions in the real formats of a lesson hook, of session records and of a bandit into
-a fresh folder (a temporary one, unless DIR is given), imports them into a new ledger there, shows
-what the newest-file rule did with their credit, and repairs the bandit's file; then it takes that
-back. At the end it reads what one of the sessions said, and compacts the history of another while
-somebody writes to it. Your own ledger is not touched.
+Writes ten sessions into a new folder (temporary unless DIR is given), in the real formats of a lesson hook, session
+records and a bandit. Imports them into a new ledger there, shows how the newest-file rule misassigned their credit,
+repairs the bandit's file and rolls the repair back. Then it shows the transcript of one session, and compacts the
+history of another while a second run appends to it. Your own ledger is not used.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Step(NamedTuple):
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("folder", metavar="DIR", nargs="?", help="a folder that is new or empty; else a temporary one")
+    parser.add_argument("folder", metavar="DIR", nargs="?", help="new or empty folder (default: a temporary folder)")
 
 
 def run(args: argparse.Namespace) -> int:

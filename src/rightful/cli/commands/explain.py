@@ -1,9 +1,8 @@
-"""Explain an arm, a session or an event: what each number rests on, and why a grade paid or did not.
+"""Explain an arm, a session or an event: where each number comes from, and why a grade was credited or not.
 
-WHAT is told by what it is: a position (#12) or an event id, or its first 8 digits or more; a
-session's name or its value; an arm's name or its end. The first sentence says what became of it;
-the tables below have every credit, exposure, grade and link with its reason. Nothing is written
-but the projection, which can be rebuilt.
+WHAT is a position (#12), an event id (at least its first 8 digits), a session name or value, or an arm name or
+suffix. The first sentence gives the result; the tables list every credit, exposure, grade and link with its reason.
+Only the projection is written, which can be rebuilt.
 """
 
 from __future__ import annotations
@@ -28,20 +27,26 @@ _ROWS = 20
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what is explained, the policy, the position, how much is shown."""
-    parser.add_argument("what", metavar="WHAT", help="an arm, a session, or an event: #12, an id or its beginning")
+    parser.add_argument("what", metavar="WHAT", help="arm, session or event (#12, or an event id or its beginning)")
     kind = parser.add_mutually_exclusive_group()
     for name in (explain_target.ARM, explain_target.SESSION, explain_target.EVENT):
         kind.add_argument(
-            f"--{name}", dest="kind", action="store_const", const=name, help=f"WHAT is an {name}".replace("an s", "a s")
+            f"--{name}",
+            dest="kind",
+            action="store_const",
+            const=name,
+            help=f"treat WHAT as an {name}".replace("an s", "a s"),
         )
-    parser.add_argument("--policy", default="bound", metavar="NAME|FILE|JSON", help="the rule; default bound")
+    parser.add_argument(
+        "--policy", default="bound", metavar="NAME|FILE|JSON", help="policy to explain (default: bound)"
+    )
     options.add_position(parser)
     parser.add_argument(
         "--limit",
         type=int,
         default=_ROWS,
         metavar="N",
-        help="rows of each table, the last ones; 0 for all; default %(default)s",
+        help="number of latest rows per table; 0 for all (default: %(default)s)",
     )
 
 

@@ -1,12 +1,12 @@
-"""Install the hooks that record an agent's sessions, take them out again, or say how they are.
+"""Install, remove or check the hooks that record an agent's sessions.
 
-`install` writes an entry for each hook event into the agent's settings file, and leaves everything else
-in it as it is. The hooks record session starts and ends, tool calls with their results, and the
-exposures that the lesson hook leaves. `remove` takes out exactly these entries. `status` says what is
-installed and what waits in the spool, and exits with 1 if the hooks are not installed or cannot work.
+`install` adds one entry per hook event to the agent's settings file and changes nothing else in it. The hooks record
+session starts and ends, tool calls with their results, and the exposures that the lesson hook writes. `remove`
+deletes exactly these entries. `status` shows which hooks are installed and what is in the spool; it exits with 1 if
+the hooks are not installed or cannot run.
 
-`run` is what the hooks call: it reads what the agent says on stdin, prints nothing, and always exits
-with 0. What it cannot write it keeps in a spool, which the next command drains.
+`run` is the command that the hooks call: it reads the agent's JSON from stdin, prints nothing and always exits with
+0. Events that it cannot write are kept in a spool until the next command drains it.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ _LOOK_BACK_PAGES = 200
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("action", metavar="ACTION", choices=ACTIONS, help="`install`, `remove`, `status` or `run`")
-    parser.add_argument("agent", metavar="AGENT", choices=[hook_call.AGENT], help="`claude-code`")
+    parser.add_argument("action", metavar="ACTION", choices=ACTIONS, help="install, remove, status or run")
+    parser.add_argument("agent", metavar="AGENT", choices=[hook_call.AGENT], help="claude-code")
     parser.add_argument(
         "--scope",
         choices=settings_scopes.SCOPES,
         default="user",
         metavar="SCOPE",
-        help="whose settings: `user`, the default; `project`, or `local`, of the project in the working folder",
+        help="settings to use: user, or project or local of the working folder (default: user)",
     )
-    parser.add_argument("--settings", metavar="FILE", help="the settings file itself, instead of a scope")
+    parser.add_argument("--settings", metavar="FILE", help="settings file to use instead of a scope")
     parser.add_argument(
         "--without",
         action="append",
         choices=EVENTS,
         default=[],
         metavar="EVENT",
-        help="with `install`: leave a hook event out; may be repeated",
+        help="hook event not to install (repeatable)",
     )
     parser.add_argument(
         "--with",
@@ -74,7 +74,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         choices=_YOUNG,
         default=[],
         metavar="EVENT",
-        help="with `install`: ask for a young hook event though the agent's version is not known to take it",
+        help="hook event to install even if the agent's version may not support it",
     )
 
 

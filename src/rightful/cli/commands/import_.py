@@ -1,19 +1,20 @@
-"""Import exposures, grades, opening balances and transcripts from what agent tools leave.
+"""Import exposures, grades, opening balances and transcripts from the files of agent tools.
 
-KIND says what the files are: `lesson-hook` (the four artifacts of the Claude Code lesson hook,
-told apart by their shape), `session-records` (gptme-sessions), `bandit-state` (a bandit's
-state file, of whichever tool), a transcript (`gptme`, with the lessons that it shows, `claude-code`,
-`codex`, `copilot`, `grok`), `openai-agents` (the SQLite databases of the OpenAI Agents SDK's sessions,
-read and never written), `agenta` (the bodies of its ingest endpoint; --json has a receipt for
-each), `manifest` and `receipts` (gptme's records of single tool calls), or `auto`, which tells each
-file by its content and says what it passed over. `gptme-workspace` knows where a workspace of gptme
-and its tools keep all of this, and reports what exists; its PATH is the workspace's folder, or the
-working folder. Else a PATH is a file, a folder (its .json and .jsonl
-files, and databases by the ends of their names where the KIND reads any; links not followed) or `-`.
-What is broken is reported with its file and line, and its neighbours are imported. A file that you
-name must be of the KIND; in a folder, files of other kinds are passed over. Importing again adds
-nothing; what has grown adds its growth. Of a transcript, which its tool appends to, only what grew
-is read; its last line may be torn, and waits for the next import.
+KIND is the format of the files: `lesson-hook` (the four files of the Claude Code lesson hook, distinguished by their
+shape), `session-records` (gptme-sessions), `bandit-state` (the state file of any supported bandit), a
+transcript (`gptme`, including the lessons it shows, `claude-code`, `codex`, `copilot`, `grok`),
+`openai-agents` (the SQLite session databases of the OpenAI Agents SDK, opened read-only), `agenta` (request bodies of
+its ingest endpoint; --json has a receipt for each), `manifest` and `receipts` (gptme's records of single tool
+calls), or `auto`, which recognises each file by its content and reports the files it skipped.
+
+PATH is a file, a folder or `-` for stdin. In a folder, the .json and .jsonl files are read, and database files if the
+KIND reads databases; links are not followed, and files of other kinds are skipped. A file that you name must be of the
+KIND. For `gptme-workspace`, PATH is the folder of one workspace (default: the working folder); the files of gptme and
+its tools are found and reported wherever they are kept.
+
+An invalid record is reported with its file and line; the other records are imported. Importing again adds only new
+records. A transcript that has grown is read from where the last import ended. An incomplete last line is left for the
+next import.
 """
 
 from __future__ import annotations
@@ -37,21 +38,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     from rightful.importers.engine.formats import AUTO, KINDS
 
     names = [*KINDS, AUTO, import_workspace.KIND]
-    parser.add_argument("kind", metavar="KIND", choices=names, help=f"one of: {', '.join(names)}")
+    parser.add_argument("kind", metavar="KIND", choices=names, help=f"format of the files: {', '.join(names)}")
     parser.add_argument(
-        "paths", metavar="PATH", nargs="*", help="a file, a folder, or `-` for stdin; a workspace's folder (default .)"
-    )
-    parser.add_argument(
-        "--again", action="store_true", help="read transcripts from their beginning, whatever was read of them before"
-    )
-    parser.add_argument("--session-prefix", metavar="TEXT", help="put TEXT before each session id (openai-agents only)")
-    parser.add_argument(
-        "--classify", action="store_true",
-        help="import nothing; print what the deliveries of each record id are to each other (kind agenta)",
+        "paths", metavar="PATH", nargs="*",
+        help="file, folder, or `-` for stdin; for gptme-workspace its folder (default: .)",
     )  # fmt: skip
     parser.add_argument(
-        "--watch", action="store_true", help="go on importing what changes there, until SIGINT (Ctrl-C) or SIGTERM"
+        "--again", action="store_true", help="read transcripts from the start, including parts imported before"
     )
+    parser.add_argument(
+        "--session-prefix", metavar="TEXT", help="text to put before each session id (openai-agents only)"
+    )
+    parser.add_argument(
+        "--classify", action="store_true",
+        help="import nothing; print how deliveries of the same record id relate (agenta only)",
+    )  # fmt: skip
+    parser.add_argument("--watch", action="store_true", help="keep importing changes until SIGINT (Ctrl-C) or SIGTERM")
 
 
 def run(args: argparse.Namespace) -> int:

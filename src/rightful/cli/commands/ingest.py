@@ -1,8 +1,8 @@
-"""Append events from JSON lines, one event a line.
+"""Append events from JSON lines, one event per line.
 
-Each line is an event's wire form. A bad line is reported with its number and place, and its
-neighbours are stored. Ingesting the same lines again writes nothing: what is there answers
-`duplicate`. With --json there is a receipt for each line, in order.
+Each line is an event in wire form. An invalid line is reported with its line number and column; the other
+lines are stored. Ingesting the same lines again writes nothing: each stored event is reported as
+`duplicate`. With --json, one receipt per line is printed, in order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _CODES = {"invalid": terminal.INVALID, "conflict": terminal.CONFLICT}
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="JSON lines; `-`, the default, is stdin")
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", default="-", help="file of JSON lines; `-` for stdin (default: -)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
-"""Make a ledger.
+"""Create a ledger.
 
-Without PATH it is made where `--ledger` or RIGHTFUL_LEDGER says, else as `.rightful` in the working
-folder; in a linked git work tree, in the main one. Where there is a ledger already, nothing is changed.
+Without PATH, the ledger is created at `--ledger`, else at RIGHTFUL_LEDGER, else as `.rightful` in the working
+folder. In a linked git work tree it is created in the main work tree. An existing ledger is not changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IGNORED = "# A ledger holds what sessions said; it does not belong in a reposit
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command takes."""
-    parser.add_argument("path", metavar="PATH", nargs="?", help="the ledger's folder; it is made")
+    parser.add_argument("path", metavar="PATH", nargs="?", help="folder of the new ledger; created if missing")
 
 
 def run(args: argparse.Namespace) -> int:

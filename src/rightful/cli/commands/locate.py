@@ -1,15 +1,15 @@
-"""Find a session's transcript, and tell whose it is; find the transcripts that records miss; check what is bound.
+"""Find the transcript of a session, find the transcripts that records lack, or check bound transcripts.
 
-With SESSION, two questions are answered apart: whether a transcript can be found, and whether it is
-that session's. The claims are shown by rank: the id that a tool wrote into the file, the marker in
-the first turn that a user gave, a pointer file, the run's own folder, folder and time. What is
-weaker, and what two sessions claim, is a candidate. A file's time of modification is never looked at.
+With SESSION, the answer has two parts: which transcripts were found, and which of them belongs to the session. The
+evidence is listed by rank: the id that a tool wrote into the file, the marker in the user's first turn, a pointer file,
+the folder of the run, folder and time. Files with weaker evidence, or that two sessions claim, are only candidates. The
+modification time of a file is never used.
 
-With --missing, every record of a `session-records.jsonl` whose transcript is not where it says is
-sought in one search. --bind records `transcript.bound` for those that have an owner, and
---write-back writes their paths into the file, of which every other byte stays.
+With --missing, one search covers every record of a `session-records.jsonl` whose transcript is not at the recorded
+path. --bind records `transcript.bound` for each transcript with an owner. --write-back writes their paths into the file
+and keeps every other byte.
 
-With --check, what is bound is held against its hash: it may have grown, changed, moved or gone.
+With --check, bound transcripts are compared with their recorded hash: unchanged, grown, changed, moved or gone.
 """
 
 from __future__ import annotations
@@ -38,22 +38,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what is sought, where, and what is recorded."""
     parser.add_argument(
         "session", metavar="SESSION", nargs="?",
-        help="the session: a full name, or a value over all namespaces; a tool's own name need not be in the ledger",
+        help="session name, or its value without the namespace; need not be in the ledger",
     )  # fmt: skip
+    parser.add_argument("--missing", metavar="FILE", help="session-records.jsonl whose missing transcripts to find")
     parser.add_argument(
-        "--missing", metavar="FILE", help="seek the transcripts of all records of a session-records.jsonl that miss one"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="hold what is bound against its hash; of SESSION, or of every session"
+        "--check", action="store_true", help="compare bound transcripts with their hash (SESSION, or all sessions)"
     )
     parser.add_argument(
         "--root", metavar="DIR", action="append", default=[],
-        help="search this folder and nothing else; may be given again; default the folders that the tools use here",
+        help="folder to search (repeatable; default: the folders that the tools use)",
     )  # fmt: skip
-    parser.add_argument("--bind", action="store_true", help="record what has an owner as transcript.bound")
+    parser.add_argument("--bind", action="store_true", help="record transcript.bound for each transcript with an owner")
     parser.add_argument(
         "--write-back", action="store_true",
-        help="with --missing: write the paths that have an owner into the file; the old one is kept beside it",
+        help="write the found paths into the --missing file; keep a backup",
     )  # fmt: skip
 
 

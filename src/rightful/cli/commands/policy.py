@@ -1,10 +1,9 @@
-"""Show, hash and compare policies, and propose aliases of arms that have several names.
+"""Show, hash and compare policies, and propose aliases for arms that have several names.
 
-A POLICY is a preset, a file that holds a policy, or a JSON object; default `bound`. `show` says
-in which fields it differs from the defaults and what that means, and prints the whole object;
-`hash` prints its hash; `diff` compares two, field by field; `aliases` looks for lessons that the
-ledger knows under several paths and proposes `arm_aliases`. Nothing is applied by itself:
-`--out` writes a policy, and `--policy FILE` asks with it.
+A POLICY is a preset, a JSON file or a JSON object (default: `bound`). `show` lists the fields that differ from the
+defaults, explains them and prints the whole object; `hash` prints its hash; `diff` compares two policies field by
+field; `aliases` finds lessons that the ledger knows under several paths and proposes `arm_aliases`. No alias is
+applied automatically: `--out FILE` writes a policy, and other commands use it with `--policy FILE`.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
     from rightful.reports.aliases.arm_aliases import Group, Proposals
 
 _WHATS = {
-    "show": "show a policy: what differs from the defaults, what that means, and the whole object",
+    "show": "show a policy and how it differs from the defaults",
     "hash": "print a policy's hash",
-    "diff": "compare two policies, field by field; exit code 1 if they differ",
-    "aliases": "propose aliases of arms that the ledger knows under several paths; nothing is applied",
+    "diff": "compare two policies field by field; exit code 1 if they differ",
+    "aliases": "propose aliases for arms that have several paths; nothing is applied",
 }
 _SHOWN = 30
 
@@ -86,22 +85,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _one(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("policy", nargs="?", default="bound", metavar="POLICY", help="the policy; default bound")
+    parser.add_argument(
+        "policy", nargs="?", default="bound", metavar="POLICY", help="preset, JSON file or JSON object (default: bound)"
+    )
     what_if.add(parser)
 
 
 def _two(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("policy", metavar="POLICY", help="the one policy")
-    parser.add_argument("other", metavar="OTHER", help="the other policy")
+    parser.add_argument("policy", metavar="POLICY", help="first policy: preset, JSON file or JSON object")
+    parser.add_argument("other", metavar="OTHER", help="second policy: preset, JSON file or JSON object")
 
 
 def _proposing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--policy", default="bound", metavar="NAME|FILE|JSON", help="the policy to add to; its own aliases are kept"
+        "--policy", default="bound", metavar="NAME|FILE|JSON", help="policy to add the aliases to (default: bound)"
     )
-    parser.add_argument("--prefer", metavar="PREFIX", help="the name that begins so stays; else that of most evidence")
-    parser.add_argument("--out", metavar="FILE", help="write the policy with what is proposed; whole or not at all")
-    parser.add_argument("--force", action="store_true", help="let --out replace a file")
+    parser.add_argument(
+        "--prefer", metavar="PREFIX", help="beginning of the name to keep (default: name with most evidence)"
+    )
+    parser.add_argument("--out", metavar="FILE", help="file for the policy with the proposed aliases")
+    parser.add_argument("--force", action="store_true", help="allow --out to replace an existing file")
 
 
 _OPTIONS = {"show": _one, "hash": _one, "diff": _two, "aliases": _proposing}

@@ -1,8 +1,7 @@
-"""Show what the bandit believes of each arm.
+"""Show the posterior of each arm: what a bandit should believe about it.
 
-Replays exposures and grades under a policy. The first line says in words what happened to the
-grades; the table has one row an arm, best first. Nothing is written but the projection, which
-can be rebuilt.
+Exposures and grades are replayed under a policy. The first line says what happened to the grades; the table has one
+row per arm, best first. Only the projection is written, which can be rebuilt.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--policy",
         default="bound",
         metavar="NAME|FILE|JSON",
-        help="the rule: bound (default), historical-newest, gptme …",
+        help="policy to replay, such as historical-newest or gptme (default: bound)",
     )
-    parser.add_argument("--contexts", action="store_true", help="show the beliefs by context too")
+    parser.add_argument("--contexts", action="store_true", help="also show the beliefs by context")
     options.add_position(parser)
     what_if.add(parser)
 

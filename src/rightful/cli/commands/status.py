@@ -1,9 +1,8 @@
-"""Say what a ledger holds, who has it open, and whether exposures, grades and bindings keep coming.
+"""Show the state of a ledger, and whether exposures, grades and bindings are still being recorded.
 
-The facts first: how many events, when the last one was written, what it takes on disk, how far
-the projections have folded it. Then, for each producer and day, how many sessions have an
-exposure, a grade and a binding, and where their grades ended; and sentences on what looks wrong.
---sessions lists the sessions instead. Nothing is written.
+First the facts: the number of events, the time of the last one, the size on disk, the processes that have it open, and
+how far the projections are folded. Then, per producer and day, how many sessions have an exposure, a grade and a
+binding, and the bins of their grades. Then warnings. --sessions lists the sessions instead. Nothing is written.
 """
 
 from __future__ import annotations
@@ -34,19 +33,19 @@ _RUNS = 3
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the policy of the bins, how many days, and whether warnings are an answer of no."""
-    parser.add_argument("--policy", metavar="NAME|FILE|JSON", help="whose bins are counted; default bound")
     parser.add_argument(
-        "--days", type=int, metavar="N",
-        help=f"days that are shown and whose coverage is judged, the last ones; 0 for all; default {_DAYS}",
-    )  # fmt: skip
-    parser.add_argument(
-        "--check", action="store_true", help="exit with 1 if there are warnings, or if a hook set input aside"
+        "--policy", metavar="NAME|FILE|JSON", help="policy that assigns grades to bins (default: bound)"
     )
     parser.add_argument(
-        "--sessions", metavar="TEXT", nargs="?", const="",
-        help="list the sessions instead, the newest first; only those whose names contain TEXT",
+        "--days", type=int, metavar="N",
+        help=f"number of last days to show and check; 0 for all (default: {_DAYS})",
     )  # fmt: skip
-    parser.add_argument("--limit", type=int, metavar="N", help="at most N sessions; 0 for all; default 20")
+    parser.add_argument("--check", action="store_true", help="exit with 1 on warnings or hook input set aside")
+    parser.add_argument(
+        "--sessions", metavar="TEXT", nargs="?", const="",
+        help="list sessions instead, newest first; TEXT must be in the name",
+    )  # fmt: skip
+    parser.add_argument("--limit", type=int, metavar="N", help="number of sessions to list; 0 for all (default: 20)")
 
 
 def run(args: argparse.Namespace) -> int:

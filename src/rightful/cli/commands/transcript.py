@@ -1,8 +1,8 @@
-"""Show everything that a session said and did: each thing once, in order, with what is missing marked.
+"""Show everything that a session said and did: each entry once, in order, with gaps marked.
 
-SESSION is its name, or the value behind the namespace. A session under which nothing was said is shown
-by the names that links join to it. Above all stands what is missing; on each entry, what contradicts it. Text is
-indented and cannot steer the terminal: a line that begins at the margin is ours.
+SESSION is a session name, or its value without the namespace. If nothing was recorded under that name, the entries of
+the names that links join to it are shown. Gaps are listed at the top; contradicting rows are listed at each entry. Text
+of the session is always indented and cannot steer the terminal; lines at the margin are written by this command.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _HOLES = 5
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the session, what of it is shown, and in which form."""
-    parser.add_argument("session", metavar="SESSION", help="its name, or the value behind the namespace")
+    parser.add_argument("session", metavar="SESSION", help="session name, or its value without the namespace")
     parser.add_argument(
         "--require-complete", action="store_true",
-        help="exit with 1, and show nothing, unless the transcript is known to be whole",
+        help="show nothing and exit with 1 unless the transcript is complete",
     )  # fmt: skip
-    parser.add_argument("--revisions", action="store_true", help="show every row that told an entry")
+    parser.add_argument("--revisions", action="store_true", help="show every row of each entry")
     parser.add_argument(
-        "--all", action="store_true", help="show what the tool hid, its data, usage, and what stands in quarantine"
+        "--all", action="store_true", help="also show hidden entries, tool data, usage and quarantined rows"
     )
-    parser.add_argument("--full", action="store_true", help="shorten nothing, and leave out no entry")
-    parser.add_argument("--turn", metavar="TURN", help="only the entries of this turn")
+    parser.add_argument("--full", action="store_true", help="show all entries and their whole text")
+    parser.add_argument("--turn", metavar="TURN", help="turn whose entries to show")
     parser.add_argument(
         "--limit", type=int, metavar="N",
-        help="only the last N entries that are shown; 0 for all; default 200, and all with --json",
+        help="number of last entries to show; 0 for all (default: 200, with --json all)",
     )  # fmt: skip
     parser.add_argument(
         "--as", dest="reader", choices=READERS, metavar="READER",
-        help=f"print the messages as JSON, as a reader of session records gives them: {' or '.join(READERS)}",
+        help=f"format in which to print the messages as JSON: {' or '.join(READERS)}",
     )  # fmt: skip
 
 

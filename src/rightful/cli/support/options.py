@@ -48,9 +48,11 @@ def add_position(parser: argparse.ArgumentParser) -> None:
     """Declare `--as-of` and `--decay-at`."""
     parser.add_argument(
         "--as-of", metavar="POSITION|TIME",
-        help="only what was recorded up to it, a position or a time of recording; default all",
+        help="last position, or time of recording, to include (default: everything)",
     )  # fmt: skip
-    parser.add_argument("--decay-at", metavar="TIME", help="the time of a decay; default the latest event's")
+    parser.add_argument(
+        "--decay-at", metavar="TIME", help="time as of which evidence is decayed (default: latest event)"
+    )
 
 
 class Named(NamedTuple):

@@ -83,11 +83,11 @@ def parser(command: str | None = None) -> argparse.ArgumentParser:
     top = _Parser(
         prog="rightful",
         description="An append-only ledger that gives every agent session its rightful credit, transcript and history.",
-        epilog="Exit codes: 0 done, 1 the check said no, 2 wrong usage or invalid input, 3 conflict, 4 storage.",
+        epilog="Exit codes: 0 success, 1 check failed, 2 wrong usage or invalid input, 3 conflict, 4 storage error.",
         formatter_class=_Help,
         allow_abbrev=False,
     )
-    top.add_argument("--version", action="store_true", help="say which version this is")
+    top.add_argument("--version", action="store_true", help="print the version and exit")
     _add_ledger(top, default=None)
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in [command] if command else COMMANDS:
@@ -114,8 +114,8 @@ def whats(parser: argparse.ArgumentParser, texts: Mapping[str, str]) -> Iterator
 
 def _add_common(to: argparse.ArgumentParser, **default: Any) -> None:  # noqa: ANN401 - as `add_argument`
     _add_ledger(to, default=argparse.SUPPRESS)
-    to.add_argument("--json", action="store_true", help="print one JSON document instead of text for people", **default)
-    to.add_argument("--verbose", action="store_true", help="log each step on stderr", **default)
+    to.add_argument("--json", action="store_true", help="print one JSON document instead of text", **default)
+    to.add_argument("--verbose", action="store_true", help="log each step to stderr", **default)
 
 
 def _add_ledger(to: argparse.ArgumentParser, default: str | None) -> None:
@@ -123,7 +123,7 @@ def _add_ledger(to: argparse.ArgumentParser, default: str | None) -> None:
         "--ledger",
         metavar="PATH",
         default=default,
-        help="the ledger; else RIGHTFUL_LEDGER, else the nearest .rightful upwards",
+        help="ledger folder (default: RIGHTFUL_LEDGER, else the nearest .rightful upwards)",
     )
 
 

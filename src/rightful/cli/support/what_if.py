@@ -31,16 +31,16 @@ _PAIR = re.compile(r"((?:[^=]|==)+)=(?!=)(.+)", re.DOTALL)  # `==` is a `=` of a
 _NONE = "none"
 
 _HELP = {
-    "join": "what if a grade paid the exposures of its own run (bound), or the newest session's (newest)",
-    "revision": "what if only the last grade of a run paid (last_wins), or every one (additive)",
-    "credit": "what if each arm got all of the reward (full), 1/k of it (split), or by salience",
-    "decay": "what if evidence lost weight: none, time:7d (half-life), session:0.99, arm:0.99, events",
-    "causal_order": "what if a later exposure counted (lenient), or not (strict)",
-    "grader": "what if only this grader paid, a pattern of producer/rubric; again for the next in order",
-    "without_grader": "what if this grader had not paid, a pattern of producer/rubric; may be repeated",
-    "without_session": "what if this session had never been, its whole run; may be repeated",
-    "arm_alias": "what if ALIAS were the arm ARM, == for a = in a name; may be repeated",
-    "balances": "what if only the opening balances of this source counted, a pattern, or none; may be repeated",
+    "join": "exposures that a grade credits: its own run's (bound), the newest session's (newest)",
+    "revision": "grades that count: the last of each run (last_wins), all (additive)",
+    "credit": "reward per arm: all (full), 1/k (split), salience_weight, salience_split",
+    "decay": "decay of evidence: none, time:7d (half-life), session:0.99, arm:0.99, events",
+    "causal_order": "whether exposures after the grade count: no (strict), yes (lenient)",
+    "grader": "count only this grader, a producer/rubric pattern (repeatable; order of preference)",
+    "without_grader": "exclude this grader, a producer/rubric pattern (repeatable)",
+    "without_session": "exclude this session and the rest of its run (repeatable)",
+    "arm_alias": "count ALIAS as the arm ARM; write = in a name as == (repeatable)",
+    "balances": "count only opening balances from this source pattern, or none (repeatable)",
 }
 _VALUES = {
     "join": ("bound", "newest"),
@@ -63,7 +63,7 @@ def add(parser: argparse.ArgumentParser, **others: str) -> None:
         parser: Where to.
         others: Help of options that the command reads in its own way, by name.
     """
-    group = parser.add_argument_group("what if", "each changes the policy in one thing")
+    group = parser.add_argument_group("what if", "each option changes one field of the policy")
     for name, text in (_HELP | others).items():
         option = f"--{name.replace('_', '-')}"
         if name in _VALUES:
