@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
+from typing import Any, Final
 
 import pytest
+from eventsourcing.dcb.api import DCBEvent
 from tests.contracts.base import event
 
+import rightful
 from rightful.storage.journal.journal_records import END_BYTES, START
+from rightful.storage.port import View
 from rightful.storage.recorder import LMDBRecorder
+
+MOST_CALLS: Final = 147
+SOURCE: Final = str(Path(rightful.__file__).parent)
 
 
 def test_turn_compares_journal_with_file_in_two_short_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,3 +38,38 @@ def test_turn_compares_journal_with_file_in_two_short_reads(tmp_path: Path, monk
         monkeypatch.undo()
 
     assert read_bytes == [END_BYTES, START]
+
+
+def test_one_append_makes_no_more_calls(tmp_path: Path) -> None:
+    """Counts the calls of functions of ours, in the caller's thread and the writer's."""
+    calls: list[str] = []
+
+    def count(frame: FrameType, kind: str, _: object) -> None:
+        if kind == "call" and frame.f_code.co_filename.startswith(SOURCE):
+            calls.append(frame.f_code.co_qualname)
+
+    def count_in_writer(_: View) -> Sequence[DCBEvent]:
+        sys.setprofile(count)
+        return ()
+
+    with rightful.open(tmp_path / "l", create=True) as ledger:
+        for key in "abc":
+            ledger.append([wire(key)])
+        ledger.log.recorder.decide(count_in_writer)
+        sys.setprofile(count)
+        calls.clear()
+        (receipt,) = ledger.append([wire("d")])
+        sys.setprofile(None)
+
+    assert receipt.outcome == "appended"
+    assert len(calls) <= MOST_CALLS, calls
+
+
+def wire(key: str) -> dict[str, Any]:
+    return {
+        "type": "session.started",
+        "session": "claude-code:8a8b0e29-b2ab-4cf9-a3c1-d1a1f6c0f3ed",
+        "at": "2026-01-01T00:00:00Z",
+        "producer": "tests/1",
+        "key": key,
+    }

@@ -45,12 +45,15 @@ class Appender:
         self._now: Moment | None = None  # of the turn, until its rows are written or given up
         self._added: _Added = None
         self._is_adding = False
+        self._is_over = False  # whether the previous turn ended with its commit and left nothing to undo
         self._unclear = False  # whether nobody knows what of our last commit is on the disk
         self._answered = 0, b""  # what the answers of a turn rest on, in the journal
 
     def begin(self) -> None:
         """Look at what stands."""
-        self.abandon()  # what an exception left of the turn before
+        if not self._is_over:
+            self.abandon()  # what an exception left of the previous turn
+        self._is_over = False
         journal = self._env.journal
         now = self._look(journal.begin_turn())
         if self._unclear or now.txn.id() != self._env.newest_transaction():
@@ -63,10 +66,11 @@ class Appender:
             now = self._look(journal.now())
         if now.head == now.tabled:  # else whoever began the round did
             self._tables.settle(now.txn.id())
-        if now.tree() != self._tree:
+        tree = now.tree()
+        if tree != self._tree:
             self._tree = b""
-            self._frontier = self._tables.frontier(now.tree(), is_checked=now.head > now.tabled)
-            self._tree = now.tree()
+            self._frontier = self._tables.frontier(tree, is_checked=now.head > now.tabled)
+            self._tree = tree
         self._now, self._before = now, now.head
         self._view = _View(now, self._added)
 
@@ -101,23 +105,25 @@ class Appender:
 
     def _add(self, events: Sequence[DCBEvent]) -> None:
         """Add rows at the next positions. All that can be refused is refused before the first."""
-        records = [self._tables.codec.pack(event) for event in events]
+        rows, leaves, pack = list[Kept](), list[bytes](), self._tables.codec.pack
         for event in events:
+            record = pack(event)
             for word in (event.type, *event.tags):
                 word.encode()
-        leaves = [sha256(LEAF + record).digest() for record in records]
-        payloads = [event.payload if isinstance(event, LedgerEvent) else None for event in events]
-        values = [leaf + record for leaf, record in zip(leaves, records, strict=True)]
+            leaf = sha256(LEAF + record).digest()
+            leaves.append(leaf)
+            rows.append(Kept(leaf + record, event.payload if isinstance(event, LedgerEvent) else None))
         now = self._now
         assert now is not None
         self._is_adding, self._tree = True, b""
-        now.tail.grow(list(map(Kept, values, payloads)), events)
+        now.tail.grow(rows, events)
         if len(leaves) == 1:
             self._frontier.add(leaves[0])
         else:
             self._frontier.extend(leaves)
         now.head = self._frontier.size
-        self._added = (values[-1], events[-1]) if isinstance(events[-1], LedgerEvent) else None
+        added = rows[-1].value
+        self._added = (added, events[-1]) if added is not None and isinstance(events[-1], LedgerEvent) else None
         self._is_adding = False
 
     def spoiled(self) -> bool:
@@ -138,6 +144,7 @@ class Appender:
         if not rows:
             self._answered = journal.answered()
             self._now = None
+            self._is_over = True
             return
         tree = tree_record(self._frontier)
         try:
@@ -156,6 +163,7 @@ class Appender:
             raise
         self._now = None
         self._tree = tree
+        self._is_over = True
 
     def _check_tree(self, now: Moment, count: int) -> None:
         """See that exactly the rows that are written were added to the tree."""

@@ -84,11 +84,19 @@ class Flock:
 
     def try_exclusive(self) -> bool:
         """Take it alone if nobody has it."""
-        return self._try(fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def try_shared(self) -> bool:
         """Take it together with others, unless one has it alone."""
-        return self._try(fcntl.LOCK_SH)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def try_alone(self) -> bool:
         """Take alone what is held together with others; if somebody else has it, go on holding it so.
@@ -117,13 +125,6 @@ class Flock:
     def close(self) -> None:
         """Close the file; the lock ends with its last holder."""
         self._file.close()
-
-    def _try(self, how: int) -> bool:
-        try:
-            fcntl.flock(self._file, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 class Turnstile:

@@ -36,7 +36,12 @@ _CHECK_READERS_EVERY: Final = 256
 """Commits between two looks for slots of dead readers."""
 
 _WATCH_S: Final = 1.0
-"""How often a waiting caller looks whether there is a thread to serve it; seconds."""
+"""How often a waiting caller checks that the writer thread is alive; seconds.
+
+This does not poll for the write lock, and most commits end before the first check. A debugger or a test's timeout
+may raise an exception in the thread at any bytecode (`PyThreadState_SetAsyncExc`), even in `threading` before our
+code runs. Then no handler or event of ours is certain to run, and a caller without a timeout would wait for ever.
+"""
 
 
 class Request:
@@ -174,7 +179,7 @@ class Writer:
             raise ForkedError(path)
         request = Request(work)
         if not (_this_thread.serves_itself and self._is_served_here(request)):
-            self._put(request)
+            run_locked(self._door, self._put, request)
             self._wait(request, timeout_s)
         if request.error is not None:
             raise request.error
@@ -197,9 +202,6 @@ class Writer:
         return is_served
 
     def _put(self, request: Request) -> None:
-        run_locked(self._door, self._put_in, request)
-
-    def _put_in(self, request: Request) -> None:
         if not self._open:
             raise ClosedError(str(self._env.root))
         self._man()
@@ -219,8 +221,13 @@ class Writer:
         return thread
 
     def _wait(self, request: Request, timeout_s: float | None) -> None:
+        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         try:
-            if self._is_done(request, timeout_s):
+            while not request.done.acquire(timeout=max(min(until - time.monotonic(), _WATCH_S), 0)):
+                if time.monotonic() >= until:
+                    break
+                run_locked(self._door, self._man)
+            else:
                 return
         except BaseException:
             request.claim.acquire(blocking=False)
@@ -229,15 +236,6 @@ class Writer:
             raise BusyError(str(self._env.root), timeout_s or 0)
         if not request.done.acquire(blocking=False):
             raise OutcomeUnknownError(str(self._env.root), request.ids(), f"not committed within {timeout_s:g} s")
-
-    def _is_done(self, request: Request, timeout_s: float | None) -> bool:
-        """Wait for the outcome; return whether there is one in time."""
-        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        while not request.done.acquire(timeout=max(min(until - time.monotonic(), _WATCH_S), 0)):
-            if time.monotonic() >= until:
-                return False
-            run_locked(self._door, self._man)
-        return True
 
     def stop(self) -> None:
         """Take no more work, finish what is begun, refuse what waits."""
@@ -283,7 +281,8 @@ class Writer:
     def _take_turn(self, batch: list[Request], enter: Callable[[], bool]) -> bool:
         """Serve the callers; tell whether there was a turn to be had."""
         try:
-            self._linger(batch)
+            if self._company > 1:  # a lone caller never waits
+                self._linger(batch)
             return self._has_entered(batch, enter) and run_locked(self._inside, self._work, batch)
         except BaseException as error:  # noqa: BLE001 - the callers get it, the thread goes on
             self._leave_unknown(batch, error)
@@ -294,8 +293,6 @@ class Writer:
 
     def _linger(self, batch: list[Request]) -> None:
         """Wait for the callers of the last commit to come back, since they mostly do."""
-        if self._company < 2:  # noqa: PLR2004 - a lone caller never waits
-            return
         until = time.monotonic() + limits.LINGER_S
         while len(batch) < self._company and (left := until - time.monotonic()) > 0:
             try:
@@ -374,7 +371,9 @@ class Writer:
             session.abandon()
             self._leave_unknown(batch, error)
         else:
-            self._after_commit()
+            self._commits += 1
+            if self._commits % _CHECK_READERS_EVERY == 0:
+                self._check_readers()
 
     def _apply(self, batch: list[Request]) -> None:
         session = self._session
@@ -407,16 +406,14 @@ class Writer:
             if request.error is None:
                 request.error = OutcomeUnknownError(str(self._env.root), request.ids(), why)
 
-    def _after_commit(self) -> None:
-        self._commits += 1
-        if self._commits % _CHECK_READERS_EVERY == 0:
-            with contextlib.suppress(lmdb.Error):
-                self._env.check_readers()
+    def _check_readers(self) -> None:
+        with contextlib.suppress(lmdb.Error):
+            self._env.check_readers()
 
     def _tell(self, batch: list[Request]) -> None:
+        self.news.announce()  # first: a caller that wakes up needs the interpreter at once
         while batch:
             batch.pop(0).done.release()
-        self.news.announce()
 
     def _refuse_the_rest(self) -> None:
         while not self._queue.empty():

@@ -156,7 +156,9 @@ class Journal(Chain):
 
     def has_room(self, rows: Sequence[Kept]) -> bool:
         """Tell whether rows are few and short enough for a record, and there is room for it."""
-        size = sum(len(row.value or b"") + len(row.payload or b"") for row in rows)
+        size = 0
+        for row in rows:
+            size += len(row.value or b"") + len(row.payload or b"")
         if self._fd is None or self._bond is None or size > limits.JOURNAL_COMMIT_BYTES:
             return False
         ends = self._end + HEAD_BYTES + TREE_BYTES + size + 16 * len(rows) + self._form.end_bytes
@@ -191,8 +193,8 @@ class Journal(Chain):
         if self._tail.last == self._last:  # it was read again meanwhile, and so without the rows that were added
             self._tail.rows += rows
         record, body = form.pack(rows, tree, self._last + 1, self.durable, self._check)
-        is_moved = after is not None and self._last != after
-        if is_moved or record.last != self._tail.last or not self._is_begun:
+        is_moved, last = after is not None and self._last != after, record.last
+        if is_moved or last != self._tail.last or not self._is_begun:
             self._is_known = False
             raise StorageError(f"the journal of {self._root} is not what it was when the turn began")
         self._is_known = False
@@ -201,9 +203,9 @@ class Journal(Chain):
         except OSError:
             if self._read(self._end, record.size) != record.head + body:
                 raise
-        self._went_on(record.last, self._end + record.size, record.check, tree)
+        self._went_on(last, self._end + record.size, record.check, tree)
         self._is_known = True
-        return record.last, record.check
+        return last, record.check
 
     def _look_if_unknown(self) -> None:
         if not self._is_known:  # an exception in another thread has had it read again
@@ -310,7 +312,7 @@ class Journal(Chain):
 
     def _has(self, position: int, check: bytes) -> bool:
         """Return whether the record that ends with a position is still the one with that check."""
-        if position <= self._base.size:
+        if position <= self._base.size or (self._is_known and (position, check) == (self._last, self._check)):
             return True
         self._look_if_unknown()
         at = bisect_left(self._lasts, position)
