@@ -33,11 +33,11 @@ def test_the_option_wins_over_the_environment_and_the_environment_over_the_folde
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = folder(".rightful")
-    assert terminal.located(None) == str(found)
+    assert terminal.ledger_path(None) == str(found)
 
     monkeypatch.setenv("RIGHTFUL_LEDGER", "/from/env")
-    assert terminal.located(None) == "/from/env"
-    assert terminal.located("/asked") == "/asked"
+    assert terminal.ledger_path(None) == "/from/env"
+    assert terminal.ledger_path("/asked") == "/asked"
 
 
 @pytest.mark.parametrize("words", [["status"], ["init"], ["ingest"], ["credit", "--exposure-session-id", "a"]])
@@ -72,16 +72,16 @@ def test_the_nearest_one_upwards_is_found(folder: Folder) -> None:
     folder(".rightful")
     near = folder("a", "b", ".rightful")
 
-    assert terminal.located(None, start=folder("a", "b", "c", "d")) == str(near)
-    assert terminal.located(None, start=folder("a", "b")) == str(near)
-    assert terminal.located(None, start=folder("a")) == str(folder(".rightful"))
+    assert terminal.ledger_path(None, start=folder("a", "b", "c", "d")) == str(near)
+    assert terminal.ledger_path(None, start=folder("a", "b")) == str(near)
+    assert terminal.ledger_path(None, start=folder("a")) == str(folder(".rightful"))
 
 
 def test_a_file_of_that_name_is_no_ledger(folder: Folder) -> None:
     upper = folder(".rightful")
     (folder("a") / ".rightful").write_text("not a folder")
 
-    assert terminal.located(None, start=folder("a")) == str(upper)
+    assert terminal.ledger_path(None, start=folder("a")) == str(upper)
 
 
 def test_a_strangers_folder_in_a_shared_parent_is_passed_over(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,12 +89,12 @@ def test_a_strangers_folder_in_a_shared_parent_is_passed_over(folder: Folder, mo
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
 
     with pytest.raises(LedgerNotFoundError):
-        terminal.located(None)
+        terminal.ledger_path(None)
 
 
 def test_where_there_is_none_the_error_says_where_init_would_make_it(here: Path) -> None:
     with pytest.raises(LedgerNotFoundError) as caught:
-        terminal.located(None)
+        terminal.ledger_path(None)
     assert caught.value.path == str(here / ".rightful")
 
 
@@ -115,20 +115,20 @@ def test_linked_work_trees_share_the_ledger_of_the_main_one(folder: Folder, link
     folder("elsewhere", ".rightful")  # nearer by the path, but not the repository's
     main = folder("main", ".rightful")
 
-    assert terminal.located(None, start=linked) == str(main)
-    assert terminal.located(None, start=folder("elsewhere", "topic", "src")) == str(main)
+    assert terminal.ledger_path(None, start=linked) == str(main)
+    assert terminal.ledger_path(None, start=folder("elsewhere", "topic", "src")) == str(main)
 
 
 def test_the_search_goes_on_above_the_main_work_tree(folder: Folder, linked: Path) -> None:
     above = folder(".rightful")
 
-    assert terminal.located(None, start=linked) == str(above)
+    assert terminal.ledger_path(None, start=linked) == str(above)
 
 
 def test_a_linked_work_tree_may_have_its_own_where_the_main_one_has_none(folder: Folder, linked: Path) -> None:
     own = folder("elsewhere", "topic", ".rightful")
 
-    assert terminal.located(None, start=linked) == str(own)
+    assert terminal.ledger_path(None, start=linked) == str(own)
 
 
 def test_git_itself_lays_it_out_like_that(here: Path, folder: Folder) -> None:
@@ -156,7 +156,7 @@ def test_a_submodule_is_no_linked_work_tree(folder: Folder) -> None:
     found = folder("main", ".rightful")
 
     assert terminal.main_work_tree(part) is None
-    assert terminal.located(None, start=part) == str(found)
+    assert terminal.ledger_path(None, start=part) == str(found)
 
 
 def test_a_work_tree_of_a_bare_repository_has_no_main_one(folder: Folder) -> None:
@@ -174,7 +174,7 @@ def test_a_git_file_that_leads_nowhere_is_passed_over(folder: Folder, text: str)
     (tree / ".git").write_text(text)
     found = folder(".rightful")
 
-    assert terminal.located(None, start=tree) == str(found)
+    assert terminal.ledger_path(None, start=tree) == str(found)
 
 
 # -- what is printed ---------------------------------------------------------------------------
@@ -202,11 +202,11 @@ def test_prose_is_wrapped_at_spaces_where_a_width_is_given_and_only_there(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = ["The ledger keeps all.", "\n  Where    in /a/folder/with-a-long-name and here"]
-    terminal.tell(*text)
+    terminal.wrap_stdout(*text)
     assert capsys.readouterr().out == "\n".join(text) + "\n"
 
     monkeypatch.setenv("COLUMNS", "30")
-    terminal.tell(*text)
+    terminal.wrap_stdout(*text)
     assert capsys.readouterr().out.splitlines() == [
         "The ledger keeps all.",
         "",
@@ -226,11 +226,11 @@ def test_help_is_as_wide_as_the_terminal(run: Run, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_count_has_its_noun() -> None:
-    assert [terminal.many(n, "grade") for n in (0, 1, 2_000)] == ["0 grades", "1 grade", "2,000 grades"]
+    assert [terminal.plural(n, "grade") for n in (0, 1, 2_000)] == ["0 grades", "1 grade", "2,000 grades"]
 
 
 def test_complaints_go_to_stderr_and_are_safe(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal.complain("bad \x1b[2J")
+    terminal.warn_stderr("bad \x1b[2J")
 
     assert capsys.readouterr() == ("", "rightful: bad \\x1b[2J\n")
 
@@ -241,10 +241,10 @@ SHOWN = r"x\nrightful: note: all 40 files imported\r\n\twarning: none"
 
 def test_no_text_makes_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """A key of a file, its name, an arm: what others wrote ends where our sentence goes on."""
-    terminal.say(f"{FORGED} 1", FORGED)
-    terminal.tell(f"{FORGED} 2", f"\n{FORGED}")
-    terminal.complain(FORGED)
-    terminal.note(FORGED)
+    terminal.print_stdout(f"{FORGED} 1", FORGED)
+    terminal.wrap_stdout(f"{FORGED} 2", f"\n{FORGED}")
+    terminal.warn_stderr(FORGED)
+    terminal.note_stderr(FORGED)
 
     out, err = capsys.readouterr()
     assert out.splitlines() == [f"{SHOWN} 1", SHOWN, f"{SHOWN} 2", "", SHOWN]
@@ -252,7 +252,7 @@ def test_no_text_makes_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_answers_go_to_stdout_and_are_safe(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal.say("good \u202e")
+    terminal.print_stdout("good \u202e")
 
     assert capsys.readouterr() == ("good \\u202e\n", "")
 
@@ -279,13 +279,13 @@ def test_json_refuses_numbers_that_json_does_not_have() -> None:
 
 
 def test_counts_are_words() -> None:
-    assert terminal.counted({"appended": 3, "conflict": 0, "duplicate": 1}) == "3 appended, 1 duplicate"
-    assert terminal.counted({}) == "nothing"
+    assert terminal.counts_text({"appended": 3, "conflict": 0, "duplicate": 1}) == "3 appended, 1 duplicate"
+    assert terminal.counts_text({}) == "nothing"
 
 
 def test_of_several_exit_codes_the_highest_is_returned() -> None:
-    assert terminal.worst([0, 3, 2]) == 3
-    assert terminal.worst([]) == 0
+    assert terminal.highest_code([0, 3, 2]) == 3
+    assert terminal.highest_code([]) == 0
 
 
 def test_the_search_for_garbage_rests_while_modules_load_and_no_longer(run: Run, ledger: Path) -> None:

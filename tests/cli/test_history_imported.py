@@ -14,7 +14,7 @@ from rightful.log.refine import PLACEHOLDERS
 
 OWN, BEFORE, ANEW = "codex:own", "codex:before", "openai-agents:anew"
 SAMPLES = Path(__file__).parents[1] / "samples"
-THERE = f"forked from {BEFORE}: what was said before stands there"
+THERE = f"forked from {BEFORE}: what was said before is recorded there"
 
 
 def said(kind: str, key: str, **fields: Any) -> dict[str, Any]:

@@ -168,8 +168,8 @@ def test_whose_continuation_a_session_is_is_said(run: Run, ledger: Path) -> None
 
     assert done.out.splitlines()[2:5] == [
         "started before 2026-08-01 10:15:00Z, harness h",
-        "resumes t:b: what was said before stands there",
-        "forked from t:c: what was said before stands there",
+        "resumes t:b: what was said before is recorded there",
+        "forked from t:c: what was said before is recorded there",
     ]
     assert run("transcript", "t:a", "--json").document["started"]["extra"] == extra
 

@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(words: Sequence[str], *, alone: bool) -> int:
     from rightful.cli.output import terminal
 
-    terminal.occupy_streams()
+    terminal.fill_closed_streams()
     if alone:
         terminal.buffer_stdout()
     for stream in (sys.stdout, sys.stderr):
@@ -151,7 +151,7 @@ def _interrupted(*, alone: bool) -> int:
     eval("0")  # noqa: S307 - CPython forgets that one stopped an `exec` of text (namedtuple's), and so would end by it
     from rightful.cli.output import terminal
 
-    terminal.complain("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")
+    terminal.warn_stderr("interrupted; what was acknowledged is written, and sending all again writes nothing twice.")
     return INTERRUPTED
 
 
@@ -199,20 +199,20 @@ def _guarded(work: Callable[[], int], *, alone: bool) -> int:
 
     try:
         code = work()
-        terminal.put("", flush=True)
+        terminal.write_stdout("", flush=True)
     except RightfulError as error:
-        terminal.complain(str(error))
+        terminal.warn_stderr(str(error))
         return error.exit_code
     except BrokenPipeError:
-        terminal.abandon(sys.stdout)
+        terminal.detach(sys.stdout)
         return PIPE_CLOSED
     except KeyboardInterrupt:
         return _interrupted(alone=alone)
     except MemoryError:
-        terminal.complain("memory ran out; what was acknowledged is written. Ask for less, or raise the limit.")
+        terminal.warn_stderr("memory ran out; what was acknowledged is written. Ask for less, or raise the limit.")
         return terminal.STORAGE
     except OSError as error:
-        terminal.complain(
+        terminal.warn_stderr(
             f"{error.filename or 'the system'}: {error.strerror or error}. Mend it and run the command again."
         )
         return terminal.STORAGE
@@ -225,7 +225,7 @@ def _version() -> int:
     from rightful.cli.output import terminal
 
     try:
-        terminal.say(f"rightful {version('rightful')}")
+        terminal.print_stdout(f"rightful {version('rightful')}")
     except PackageNotFoundError:
-        terminal.say("rightful, run from its source and not installed")
+        terminal.print_stdout("rightful, run from its source and not installed")
     return 0

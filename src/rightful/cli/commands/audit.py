@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         by_then = options.before_all(args, found.through, ledger)
         decay_notice.note_far(args, ledger, found.through, policy.policy, against.policy)
     if by_then:
-        terminal.note(by_then)
+        terminal.note_stderr(by_then)
     _note_own_balances(policy, against)
     if args.json:
         terminal.print_json(found.as_dict())
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 def _note_own_balances(*sides: Named) -> None:
     for named in sides:
         if named.policy.balances:
-            terminal.note(
+            terminal.note_stderr(
                 f"the field `balances` of {named.label} decides nothing in an audit, which counts the same opening "
                 f"balances on both sides; --balances SOURCE counts some."
             )
@@ -107,12 +107,12 @@ def _asked(args: argparse.Namespace) -> tuple[Named, Named]:
 
 def _balances(found: Audit) -> str | None:
     """Return which opening balances both sides count, in words; None in a ledger without any."""
-    left_out = terminal.many(len(found.balances_left_out), "source")
+    left_out = terminal.plural(len(found.balances_left_out), "source")
     if not found.balances:
         return f"left out of both sides ({left_out}); --balances '*' counts them" if found.balances_left_out else None
     counted = f"those of {' and '.join(found.balances)} count on both sides"
     held = max(found.bins_policy.get("in_balance", 0), found.bins_bound.get("in_balance", 0))
-    inside = f", and contain {terminal.many(held, 'grade')}" if held else ""
+    inside = f", and contain {terminal.plural(held, 'grade')}" if held else ""
     return f"{counted}{inside}; {left_out} left out" if found.balances_left_out else f"{counted}{inside}"
 
 
@@ -136,7 +136,7 @@ def _show(found: Audit, policy: Named, against: Named, *, advice: list[str]) -> 
     from rightful.cli.output import tables
 
     named = structs.replace(found, policy=terminal.safe(policy.label), reference=terminal.safe(against.label))
-    terminal.tell(named.verdict(), *advice)
+    terminal.wrap_stdout(named.verdict(), *advice)
     given, owed = options.number(found.policy_mass), options.number(found.bound_mass)
     compared = bool(found.bound_credited_grades)
     facts = {
@@ -169,9 +169,9 @@ def _advice(found: Audit) -> list[str]:
         return [_NO_GRADES]
     bins = found.bins_policy
     if held := bins.get("in_balance", 0):
-        return [_IN_BALANCE.format(terminal.many(held, "grade"))]
+        return [_IN_BALANCE.format(terminal.plural(held, "grade"))]
     if lost := bins.get("unmatched", 0):
-        return [_UNMATCHED.format(terminal.many(lost, "grade"))]
+        return [_UNMATCHED.format(terminal.plural(lost, "grade"))]
     return ["The table of bins shows where they went; `rightful explain SESSION` gives the reason for one."]
 
 
@@ -214,9 +214,11 @@ def _show_days(found: Audit) -> None:
     ]  # fmt: skip
     columns = {"day": "", "grades": "n", "credited": "n", "foreign": "n", "gone astray": "reward", "robbed": "sessions"}
     notes = ["days are UTC"]
-    notes += [f"{terminal.many(earlier, 'earlier day')} in --json"] if (earlier := len(astray) - len(rows)) > 0 else []
+    notes += (
+        [f"{terminal.plural(earlier, 'earlier day')} in --json"] if (earlier := len(astray) - len(rows)) > 0 else []
+    )
     if others := len(found.days) - len(astray):
-        notes.append(f"{terminal.many(others, 'day')} without foreign grades left out")
+        notes.append(f"{terminal.plural(others, 'day')} without foreign grades left out")
     tables.show_table(columns, rows, title="Foreign grades by day", note="; ".join(notes))
 
 
@@ -233,7 +235,7 @@ def _show_foreign(found: Audit, policy: Named) -> None:
         return
     rows = [
         [
-            f"#{grade.grade}", indented.time(times.us_from(grade.at)), grade.session, options.number(grade.reward),
+            f"#{grade.grade}", indented.time_text(times.us_from(grade.at)), grade.session, options.number(grade.reward),
             grade.paid_session or "one of several", ", ".join(_file_name(arm) for arm in grade.arms),
             "yes" if grade.certain else "by its time",
         ]
@@ -242,7 +244,7 @@ def _show_foreign(found: Audit, policy: Named) -> None:
     columns = dict.fromkeys(["grade", "given", "robbed session", "reward", "paid session", "arms", "certain"], "")
     earlier = len(found.foreign) - len(rows)
     note = f"`rightful explain '#N' --policy {policy.asked or 'POLICY'}` shows what this rule did with a grade"
-    note += f"; {terminal.many(earlier, 'earlier grade')} in --json" if earlier else ""
+    note += f"; {terminal.plural(earlier, 'earlier grade')} in --json" if earlier else ""
     tables.show_table(columns, rows, title="Foreign grades", note=note, drop=["arms", "certain", "given"])
 
 

@@ -125,7 +125,9 @@ def _plan(args: argparse.Namespace, books: Books, ledger: Ledger) -> int:
     if args.out is not None:
         _write(args.out, found.plan)
     elif not kept:
-        terminal.note(f"{ledger.path} cannot be written, so the plan is not kept; write it elsewhere with --out.")
+        terminal.note_stderr(
+            f"{ledger.path} cannot be written, so the plan is not kept; write it elsewhere with --out."
+        )
     if args.json:
         terminal.print_json(msgspec.json.decode(found.plan.document()))
     else:

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     records = session_credit.read_records(args.session_records)
     said = _said(args, asked, records)._replace(decay_rate=rate)
     if records.problem:
-        terminal.complain(f"{records.problem}; it was not used.")
+        terminal.warn_stderr(f"{records.problem}; it was not used.")
     if args.dry_run:
         exposure = session_credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
         return _answer(args, asked, _with_rewards(args, said, exposure), exposure, [])
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         ledger = _opened(args)
     except LedgerNotFoundError as error:
         exposure = session_credit.read_exposure(args.session_state_dir, asked, records.ids(asked))
-        terminal.complain(f"nothing was recorded: {error}")
+        terminal.warn_stderr(f"nothing was recorded: {error}")
         if exposure.state == "found":
             return error.exit_code
         return _answer(args, asked, said, exposure, [])
@@ -224,7 +224,7 @@ class Published(NamedTuple):
         from rightful.cli.show import show_backfill
 
         if self.error is not None:
-            terminal.complain(f"the credit is recorded, but nothing was published: {self.error}")
+            terminal.warn_stderr(f"the credit is recorded, but nothing was published: {self.error}")
             return self.error.exit_code
         assert self.done is not None
         assert self.plan is not None
@@ -243,8 +243,8 @@ def _opened(args: argparse.Namespace) -> Ledger:
     from rightful import ledger as app
 
     if args.ledger is None:
-        return terminal.opened(args)
-    path = terminal.located(args.ledger)
+        return terminal.open_ledger(args)
+    path = terminal.ledger_path(args.ledger)
     try:
         return app.open(path)
     except LedgerNotFoundError:
@@ -276,22 +276,22 @@ def _answer(
         document |= {} if published is None else {"published": published.document()}
         terminal.print_json(document | {"happened": None if args.dry_run else happened})
     else:
-        terminal.say(f"Session: {asked.id}")
-        terminal.say(f"Outcome: {_outcome(args, said)}")
-        terminal.say(_lessons(exposure))
+        terminal.print_stdout(f"Session: {asked.id}")
+        terminal.print_stdout(f"Outcome: {_outcome(args, said)}")
+        terminal.print_stdout(_lessons(exposure))
         if args.dry_run:
-            terminal.say("(dry run — no state updated)")
+            terminal.print_stdout("(dry run — no state updated)")
         else:
-            terminal.complain(f"ledger: {happened}")
+            terminal.warn_stderr(f"ledger: {happened}")
     for receipt in receipts:
         if receipt.outcome in _CODES:
-            terminal.complain(terminal.complaint(receipt))
+            terminal.warn_stderr(terminal.problem_of(receipt))
     if (bandit := _bandit_file(args)) is not None:
         stands = "stands there and was not changed" if bandit.exists() else "does not stand there; none was made"
-        terminal.complain(
+        terminal.warn_stderr(
             f"{bandit} {stands}: a bandit's file changes only with --publish, or `rightful backfill apply`."
         )
-    return terminal.worst(_CODES.get(receipt.outcome, terminal.DONE) for receipt in receipts)
+    return terminal.highest_code(_CODES.get(receipt.outcome, terminal.DONE) for receipt in receipts)
 
 
 def _outcome(args: argparse.Namespace, said: Said) -> str:

@@ -79,13 +79,13 @@ def run(args: argparse.Namespace) -> int:
     app.open(ledger, create=True).close()
     if args.json:
         return _as_json(folder, ledger, _steps(workspace))
-    terminal.tell(_BEFORE.format(folder=folder), "")
+    terminal.wrap_stdout(_BEFORE.format(folder=folder), "")
     codes = [_show(step, ledger) for step in _steps(workspace)]
     after = {"folder": folder, "ledger": ledger, "quoted": shlex.quote(str(ledger))}
-    terminal.tell(*(line.format(**after) for line in _AFTER.split("\n")))
+    terminal.wrap_stdout(*(line.format(**after) for line in _AFTER.split("\n")))
     if args.folder is None:
-        terminal.tell(*(line.format(quoted=shlex.quote(str(folder))) for line in _TEMPORARY.split("\n")))
-    return terminal.worst(codes)
+        terminal.wrap_stdout(*(line.format(quoted=shlex.quote(str(folder))) for line in _TEMPORARY.split("\n")))
+    return terminal.highest_code(codes)
 
 
 def _fresh(asked: str | None) -> Path:
@@ -218,12 +218,12 @@ def _compacted(ledger: Path) -> None:
 def _show(step: Step, ledger: Path) -> int:
     from rightful import cli
 
-    terminal.tell(step.before)
+    terminal.wrap_stdout(step.before)
     if step.happens is not None:
         step.happens(ledger)
-    terminal.say(f"$ rightful --ledger {shlex.join([str(ledger), *step.words])}", "")
+    terminal.print_stdout(f"$ rightful --ledger {shlex.join([str(ledger), *step.words])}", "")
     code = cli.main(["--ledger", str(ledger), *step.words])
-    terminal.tell(f"\n=> {step.after}", "")
+    terminal.wrap_stdout(f"\n=> {step.after}", "")
     return code
 
 
@@ -241,4 +241,4 @@ def _as_json(folder: Path, ledger: Path, steps: list[Step]) -> int:
             {"command": ["rightful", "--ledger", str(ledger), *step.words], "exit_code": code, "answer": shown}
         )
     terminal.print_json({"folder": str(folder), "ledger": str(ledger), "steps": answers})
-    return terminal.worst(answer["exit_code"] for answer in answers)
+    return terminal.highest_code(answer["exit_code"] for answer in answers)

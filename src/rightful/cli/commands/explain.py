@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     except UpgradeError as error:
         if args.kind not in {None, explain_target.EVENT} or not explain_target.is_event(args.what):
             raise
-        terminal.complain(str(error))
+        terminal.warn_stderr(str(error))
         _without_projection(args, policy)
     return terminal.DONE
 
@@ -76,7 +76,7 @@ def _over_the_log(policy: Named, ledger: Ledger) -> Named:
     rule = policy.policy
     if rule.join != "newest" or rule.balances is not None or not ledger.projected().facts.balances:
         return policy
-    terminal.note("opening balances are left out, as in an audit of a newest-file rule.")
+    terminal.note_stderr("opening balances are left out, as in an audit of a newest-file rule.")
     return policy._replace(asked=None, policy=structs.replace(rule, balances=()))
 
 
@@ -84,7 +84,7 @@ def _without_projection(args: argparse.Namespace, policy: Named) -> None:
     """Explain an event of a ledger that holds rows of a newer program: the row, not its use."""
     from rightful.reports.explain import explain_event
 
-    with terminal.opened(args, readonly=True) as ledger:
+    with terminal.open_ledger(args, readonly=True) as ledger:
         found = explain_target.events(ledger.log, args.what)
         if len(found) != 1:
             raise UsageError(f"no single event {args.what!r} is in this ledger; nothing was explained.")

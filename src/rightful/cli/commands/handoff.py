@@ -60,20 +60,20 @@ def _put(args: argparse.Namespace) -> int:
             f"{where} is empty; nothing was put or replaced under {args.name}. See what became of the "
             f"step that should have filled it; --allow-empty puts it all the same."
         )
-    with terminal.opened(args) as ledger:
+    with terminal.open_ledger(args) as ledger:
         receipt = ledger.put_handoff(args.name, payload, session=args.session, key=args.key)
     if args.json:
         terminal.print_json({"id": receipt.id, "outcome": receipt.outcome, "position": receipt.position})
     else:
         what = "was put before with this key" if receipt.outcome == "duplicate" else "waits to be taken"
-        terminal.say(f"{args.name} of {args.session} {what} (position {receipt.position}).")
+        terminal.print_stdout(f"{args.name} of {args.session} {what} (position {receipt.position}).")
     return terminal.DONE
 
 
 def _payload(name: str) -> str | bytes:
     """Return what a file holds: text where it is UTF-8, else bytes."""
     try:
-        data = _read(terminal.stdin()) if name == _STDIN else _read_file(name)
+        data = _read(terminal.stdin_bytes()) if name == _STDIN else _read_file(name)
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}; nothing was put. Name another file.") from None
     if len(data) > limits.EVENT_BYTES:
@@ -96,7 +96,7 @@ def _read(file: BinaryIO) -> bytes:
 
 
 def _take(args: argparse.Namespace) -> int:
-    with terminal.opened(args) as ledger:
+    with terminal.open_ledger(args) as ledger:
         handoff = ledger.take_handoff(args.name, session=args.session, put_by=args.put_by, key=args.key)
     if args.json:
         terminal.print_json(_document(handoff))
@@ -132,7 +132,7 @@ def _print(payload: object) -> None:
         case _:
             data = terminal.json_text(payload).encode() + b"\n"
     if sys.stdout.isatty():
-        terminal.say(*data.decode("utf-8", "replace").split("\n"))
+        terminal.print_stdout(*data.decode("utf-8", "replace").split("\n"))
         return
     try:
         sys.stdout.flush()
@@ -141,7 +141,7 @@ def _print(payload: object) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        terminal.abandon(sys.stdout)
+        terminal.detach(sys.stdout)
         raise StorageError(
             f"the payload could not be written to stdout: {error.strerror}; it counts as taken",
             "Make room, and repeat the take if it had a --key.",
@@ -151,12 +151,12 @@ def _print(payload: object) -> None:
 def _list(args: argparse.Namespace) -> int:
     from rightful.cli.output import tables
 
-    with terminal.opened(args) as ledger:
+    with terminal.open_ledger(args) as ledger:
         found = ledger.handoffs().listed(args.session)
     if args.json:
         terminal.print_json([one._asdict() for one in found])
     elif not found:
-        terminal.say(f"{args.session} put nothing.")
+        terminal.print_stdout(f"{args.session} put nothing.")
     else:
         tables.show_table({"name": "", "state": "", "put": "", "form": "", "position": ""}, map(_cells, found))
     return terminal.DONE

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         at = _position(ledger, args.at)
         seen = _seen(ledger, options.session_with_rows(ledger, args.session), at)
         if seen.is_empty and at is not None and not args.at.isdecimal():
-            terminal.note(
+            terminal.note_stderr(
                 "Nothing of it had been recorded by then; --at is the time of recording, not that of an event."
             )
     if args.json:

@@ -115,16 +115,18 @@ def _install(args: argparse.Namespace) -> int:
             }
         )
     elif changed:
-        terminal.say(f"{_line(settings.path)}: hooks for {', '.join(events)} are installed, and write to {ledger}.")
+        terminal.print_stdout(
+            f"{_line(settings.path)}: hooks for {', '.join(events)} are installed, and write to {ledger}."
+        )
         if settings.kept:
-            terminal.say(
+            terminal.print_stdout(
                 f"What was there is kept in {settings.kept}. Sessions that run now use the hooks from their next start."
             )
     else:
-        terminal.say(f"{_line(settings.path)} has these hooks already; nothing was changed.")
+        terminal.print_stdout(f"{_line(settings.path)} has these hooks already; nothing was changed.")
     for event in left_out:
         if event not in args.without:
-            terminal.note(_UNSURE.format(event=event))
+            terminal.note_stderr(_UNSURE.format(event=event))
     _note_others(settings)
     for one in elsewhere:
         _note_elsewhere(one)
@@ -132,7 +134,7 @@ def _install(args: argparse.Namespace) -> int:
 
 
 def _note_elsewhere(one: settings_scopes.Elsewhere) -> None:
-    terminal.note(
+    terminal.note_stderr(
         f"{_line(one.settings)} ({one.scope}) has hooks of ours too, which write to {_line(', '.join(one.ledgers))}, "
         f"and Claude Code runs both. To take those out: rightful hook remove {hook_call.AGENT} --scope {one.scope}"
     )
@@ -145,7 +147,7 @@ def _others(settings: Settings) -> list[dict[str, str]]:
 def _note_others(settings: Settings) -> None:
     """Name the commands that call us and are not ours to change."""
     for one in settings.others():
-        terminal.note(
+        terminal.note_stderr(
             f"{_line(settings.path)}: a command for {_line(one.event)} calls `rightful hook run`, but is not as "
             f"`install` writes it. It was left as it is: {_line(one.command)}"
         )
@@ -202,15 +204,15 @@ def _remove(args: argparse.Namespace) -> int:
             },
         )
     elif removed:
-        terminal.say(
-            f"{_line(settings.path)}: {terminal.many(len(removed), 'hook')} taken out. What they recorded stays."
+        terminal.print_stdout(
+            f"{_line(settings.path)}: {terminal.plural(len(removed), 'hook')} taken out. What they recorded stays."
         )
         if settings.kept:
-            terminal.say(
+            terminal.print_stdout(
                 f"The file was changed since they were installed; what was there before is in {settings.kept}."
             )
     else:
-        terminal.say(f"{_line(settings.path)} has no hooks of ours; nothing was changed.")
+        terminal.print_stdout(f"{_line(settings.path)} has no hooks of ours; nothing was changed.")
     _note_others(settings)
     return terminal.DONE
 
@@ -219,7 +221,7 @@ def _ledger(args: argparse.Namespace) -> str:
     """Return the ledger that the hooks shall write to, absolute, having seen that it is one."""
     from rightful import ledger as app
 
-    path = os.path.abspath(app.folder_of(terminal.located(args.ledger)))
+    path = os.path.abspath(app.folder_of(terminal.ledger_path(args.ledger)))
     try:
         app.open(path, readonly=True).close()
     except LedgerNotFoundError:
@@ -256,7 +258,7 @@ def _asked(args: argparse.Namespace) -> str | None:
     from rightful import ledger as app
 
     try:
-        return os.path.abspath(app.folder_of(terminal.located(args.ledger)))
+        return os.path.abspath(app.folder_of(terminal.ledger_path(args.ledger)))
     except LedgerNotFoundError:
         return None
 
@@ -334,27 +336,31 @@ def _show(facts: dict[str, Any]) -> None:
         {"settings": _line(facts["settings"])} | {one["event"]: _state(one) for one in facts["events"]},
     )
     for one in facts["others"]:
-        terminal.say(
+        terminal.print_stdout(
             f"A command of somebody's own for {_line(one['event'])} calls the hook too: {_line(one['command'])}"
         )
     for one in facts["elsewhere"]:
         ledgers = _line(", ".join(one["ledgers"]))
-        terminal.say(f"{_line(one['settings'])} ({one['scope']}) has hooks of ours too, which write to {ledgers}.")
+        terminal.print_stdout(
+            f"{_line(one['settings'])} ({one['scope']}) has hooks of ours too, which write to {ledgers}."
+        )
     if facts["disabled"]:
-        terminal.say("`disableAllHooks` in these settings tells the agent to run no hooks: nothing is recorded.")
+        terminal.print_stdout(
+            "`disableAllHooks` in these settings tells the agent to run no hooks: nothing is recorded."
+        )
     for one in facts["ledgers"]:
         tables.show_facts(
             {
                 "ledger": _line(one["path"] if one["problem"] is None else one["problem"]),
                 "last recorded": one["last_recorded_at"] or "never",
                 "in the spool": _waits(one),
-                "set aside": terminal.many(len(one["aside"]), "file") if one["aside"] else "nothing",
+                "set aside": terminal.plural(len(one["aside"]), "file") if one["aside"] else "nothing",
             }
         )
         for file in one["aside"]:
-            terminal.say(f"  {_line(file['file'])}: {_line(file['why'])}")
+            terminal.print_stdout(f"  {_line(file['file'])}: {_line(file['why'])}")
         if one["full"]:
-            terminal.say(
+            terminal.print_stdout(
                 "The spool was full: the newest calls were not kept. Once it is drained, remove its file `full`."
             )
 
@@ -370,6 +376,6 @@ def _waits(one: dict[str, Any]) -> str:
 
     if not one["waiting"]:
         return "nothing"
-    calls = terminal.many(one["waiting"], "call")
+    calls = terminal.plural(one["waiting"], "call")
     folders = _line(", ".join(one["folders"]))
     return f"{calls}, {tables.size(one['waiting_bytes'])}, since {one['oldest_at']}, in {folders}"

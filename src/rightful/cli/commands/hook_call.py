@@ -150,7 +150,7 @@ class _Told:
         if self._verbose:
             from rightful.cli.output import terminal
 
-            terminal.complain(what)
+            terminal.warn_stderr(what)
 
 
 def _be_silent(*, verbose: bool) -> None:
@@ -384,7 +384,7 @@ def _ledger(call: Call) -> str:
     from rightful.errors import LedgerNotFoundError
 
     try:
-        return str(app.folder_of(terminal.located(call.ledger)))
+        return str(app.folder_of(terminal.ledger_path(call.ledger)))
     except LedgerNotFoundError as error:
         return error.path
 

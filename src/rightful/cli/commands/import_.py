@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if args.watch and STDIN in args.paths:
         raise UsageError("stdin cannot be watched; nothing was imported. Name files and folders.")
     wanted = kinds(args.kind if folder is None else AUTO) if args.session_prefix is None else [_prefixed(args)]
-    with terminal.opened(args) as ledger:
+    with terminal.open_ledger(args) as ledger:
         checkpoints = Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log, again=args.again)
         importing = Import(
             ledger.log, wanted, ledger.log.head(), None, checkpoints, args.json, cache(lambda: kinds(AUTO))
@@ -97,7 +97,7 @@ def _once(args: argparse.Namespace, importing: Import) -> int:
     from rightful.cli.support.import_progress import progress
     from rightful.importers.engine.loop import STDIN
 
-    stdin = terminal.stdin() if STDIN in args.paths else io.BytesIO()
+    stdin = terminal.stdin_bytes() if STDIN in args.paths else io.BytesIO()
     log, teller = logs.of(args), Teller(quiet=args.json, again=args.again)
     reports: list[FileReport] = []
     with progress(args.paths) as told:

@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Append all lines, a thousand in one transaction, and answer for each."""
-    with terminal.opened(args) as ledger, _file(args.file) as file:
+    with terminal.open_ledger(args) as ledger, _file(args.file) as file:
         answer, log = _Answer(whole=args.json), logs.of(args)
         try:
             for batch in batches(file):
@@ -47,13 +47,13 @@ def run(args: argparse.Namespace) -> int:
             answer.close()
     if answer.broken is not None:
         raise answer.broken
-    return terminal.worst(_CODES.get(outcome, terminal.DONE) for outcome in answer.counts)
+    return terminal.highest_code(_CODES.get(outcome, terminal.DONE) for outcome in answer.counts)
 
 
 @contextlib.contextmanager
 def _file(name: str) -> Iterator[BinaryIO]:
     if name == "-":
-        yield terminal.stdin()
+        yield terminal.stdin_bytes()
         return
     try:
         file = Path(name).open("rb")  # noqa: SIM115 - closed below, while an error of opening is ours to word
@@ -104,7 +104,7 @@ class _Answer:
             del document["reason"]
         if receipt.outcome in _CODES:
             document["line"] = number
-            terminal.complain(f"line {number}: {terminal.complaint(receipt)}")
+            terminal.warn_stderr(f"line {number}: {terminal.problem_of(receipt)}")
         separator = "," if self.counts else ""
         self.counts[receipt.outcome] += 1
         if self._whole:
@@ -119,12 +119,12 @@ class _Answer:
         if self._whole:
             self._print(f'],"counts":{terminal.json_text(dict(self.counts))}}}\n', flush=True)
         else:
-            self._print(f"{terminal.counted(self.counts)}.\n", flush=True)
+            self._print(f"{terminal.counts_text(self.counts)}.\n", flush=True)
 
     def _print(self, text: str, *, flush: bool = False) -> None:
         if self.broken is not None:
             return
         try:
-            terminal.put(text, flush=flush)
+            terminal.write_stdout(text, flush=flush)
         except (BrokenPipeError, StorageError) as error:
             self.broken = error

@@ -34,16 +34,18 @@ def run(args: argparse.Namespace) -> int:
     """Make the ledger, unless it is there."""
     if args.path is not None and not args.path.strip():
         raise UsageError("PATH is empty; nothing was made. Give the path of a folder, or leave it out.")
-    path = args.path or terminal.named(args.ledger) or str(terminal.home(Path.cwd()) / terminal.FOLDER)
+    path = args.path or terminal.named_ledger(args.ledger) or str(terminal.default_parent(Path.cwd()) / terminal.FOLDER)
     created = _made(path)
     with app.open(path, readonly=True) as ledger:
         folder, own_id, events = str(ledger.path), ledger.id, ledger.log.head()
     if args.json:
         terminal.print_json({"path": folder, "id": own_id, "created": created})
     elif created:
-        terminal.say(f"{folder} is a ledger now.")
+        terminal.print_stdout(f"{folder} is a ledger now.")
     else:
-        terminal.say(f"{folder} is a ledger already, with {terminal.many(events, 'event')}; nothing was changed.")
+        terminal.print_stdout(
+            f"{folder} is a ledger already, with {terminal.plural(events, 'event')}; nothing was changed."
+        )
     return terminal.DONE
 
 

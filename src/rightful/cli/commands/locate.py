@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 def _ledger(args: argparse.Namespace) -> Iterator[Ledger | None]:
     """Open the ledger; None where there is none and nothing has to be written to it."""
     try:
-        opened = terminal.opened(args, readonly=not args.bind)
+        opened = terminal.open_ledger(args, readonly=not args.bind)
     except LedgerNotFoundError:
         if args.bind or args.check or args.ledger is not None:
             raise
@@ -92,7 +92,7 @@ def _places(args: argparse.Namespace, ledger: Ledger | None, *more: str | None) 
     from rightful.locate import find_transcripts
 
     here = Path.cwd()
-    workspaces = [here, terminal.home(here), *(Path(one) for one in more if one is not None)]
+    workspaces = [here, terminal.default_parent(here), *(Path(one) for one in more if one is not None)]
     return find_transcripts.places(
         args.root, os.environ, Path.home(), workspaces, None if ledger is None else ledger.path
     )
@@ -117,7 +117,7 @@ def _session(args: argparse.Namespace) -> int:
         terminal.print_json(show_located.answer_document(answer, scan, before, bound))
     else:
         show_located.show_answer(answer, scan, before, bound)
-    return terminal.worst(
+    return terminal.highest_code(
         [show_located.failed(bound), terminal.CHECK_SAID_NO if answer.owner is None else terminal.DONE]
     )
 
@@ -187,7 +187,7 @@ def _missing(args: argparse.Namespace) -> int:
     else:
         show_located.show_missing(real, read, found, bound, written)
     unowned = any(row.wanted is None or row.wanted.name not in owners for row in found.rows)
-    return terminal.worst([show_located.failed(bound), terminal.CHECK_SAID_NO if unowned else terminal.DONE])
+    return terminal.highest_code([show_located.failed(bound), terminal.CHECK_SAID_NO if unowned else terminal.DONE])
 
 
 def _kind_of(read: Rows) -> str | None:

@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
             if args.json:
                 terminal.print_json({"name": named.label, "hash": named.policy.hash})
             else:
-                terminal.say(named.policy.hash)
+                terminal.print_stdout(named.policy.hash)
             return terminal.DONE
         case "diff":
             return _diff(args)
@@ -143,16 +143,16 @@ def _show(args: argparse.Namespace) -> int:
         terminal.print_json(document)
         return terminal.DONE
     if differs:
-        terminal.tell(
-            f"{terminal.safe(named.label)} differs from the defaults in {terminal.many(len(differs), 'field')}."
+        terminal.wrap_stdout(
+            f"{terminal.safe(named.label)} differs from the defaults in {terminal.plural(len(differs), 'field')}."
         )
         columns = {"field": "", "value": "", "default": "", "what that means": ""}
         rows = [[name, _text(value), _text(old), _meaning(name, value)] for name, (old, value) in differs.items()]
         tables.show_table(columns, rows, drop=["default"])
     else:
-        terminal.tell(f"{terminal.safe(named.label)} has the defaults in every field.")
+        terminal.wrap_stdout(f"{terminal.safe(named.label)} has the defaults in every field.")
     tables.show_facts({"hash": named.policy.hash})
-    terminal.say(terminal.json_text(whole))
+    terminal.print_stdout(terminal.json_text(whole))
     return terminal.DONE
 
 
@@ -165,13 +165,15 @@ def _diff(args: argparse.Namespace) -> int:
         hashes = [one.policy.hash, two.policy.hash]
         terminal.print_json({"policies": [one.label, two.label], "hashes": hashes, "differs": differs})
     elif differs:
-        terminal.tell(f"{terminal.safe(one.shown)} and {two.shown} differ in {terminal.many(len(differs), 'field')}.")
+        terminal.wrap_stdout(
+            f"{terminal.safe(one.shown)} and {two.shown} differ in {terminal.plural(len(differs), 'field')}."
+        )
         labels = f"{terminal.safe(one.label)} (1)", f"{terminal.safe(two.label)} (2)"
         columns = {"field": "", **dict.fromkeys(labels, ""), "what the second means": ""}
         rows = [[name, _text(old), _text(new), _meaning(name, new)] for name, (old, new) in differs.items()]
         tables.show_table(columns, rows, drop=["what the second means"])
     else:
-        terminal.tell(f"{terminal.safe(one.label)} and {two.label} are one rule, {one.policy.hash}.")
+        terminal.wrap_stdout(f"{terminal.safe(one.label)} and {two.label} are one rule, {one.policy.hash}.")
     return terminal.CHECK_SAID_NO if differs else terminal.DONE
 
 
@@ -207,7 +209,7 @@ def _aliases(args: argparse.Namespace) -> int:
     else:
         _tell(found, written)
     if args.out is not None and written is None:
-        terminal.note(f"there is nothing to propose; nothing was written to {args.out}.")
+        terminal.note_stderr(f"there is nothing to propose; nothing was written to {args.out}.")
     return terminal.DONE
 
 
@@ -252,33 +254,35 @@ def _in_the_way(path: str) -> UsageError:
 def _tell(found: Proposals, written: str | None) -> None:
     from rightful.cli.output import tables
 
-    pairs, lessons = found.arm_aliases, terminal.many(len(found.groups), "lesson")
+    pairs, lessons = found.arm_aliases, terminal.plural(len(found.groups), "lesson")
     if pairs:
         have = "has" if len(found.groups) == 1 else "have"
         names = sum(len(group.spellings) for group in found.groups)
-        terminal.tell(f"{lessons} {have} {names:,} names: {terminal.many(len(pairs), 'alias', 'aliases')} proposed.")
+        terminal.wrap_stdout(
+            f"{lessons} {have} {names:,} names: {terminal.plural(len(pairs), 'alias', 'aliases')} proposed."
+        )
     else:
-        terminal.tell("No arm was found under a second name, so no alias is proposed.")
+        terminal.wrap_stdout("No arm was found under a second name, so no alias is proposed.")
     if found.groups:
         note = "an alias gets the credits of its own and its arm's exposures together, once a policy says so"
         rows = [row for group in found.groups[:_SHOWN] for row in _rows(group)]
         tables.show_table({"name": "", "would be": "", **_COUNTS}, rows, title="Proposed", note=note)
         for group in found.groups[:_SHOWN]:
-            terminal.say(f"{group.arm}: {group.why}.")
+            terminal.print_stdout(f"{group.arm}: {group.why}.")
     if found.not_proposed:
         rows = [row for group in found.not_proposed[:_SHOWN] for row in _rows(group)]
         tables.show_table({"name": "", "path": "", **_COUNTS}, rows, title="Not proposed")
         for group in found.not_proposed[:_SHOWN]:
-            terminal.say(f"{group.path}: {group.why}.")
+            terminal.print_stdout(f"{group.path}: {group.why}.")
     more = max(len(found.groups) - _SHOWN, 0) + max(len(found.not_proposed) - _SHOWN, 0)
     if more:
-        terminal.note(f"{more:,} more are in --json.")
+        terminal.note_stderr(f"{more:,} more are in --json.")
     if written is not None:
-        terminal.tell(
+        terminal.wrap_stdout(
             f"Written to {written}; nothing is applied. `rightful posteriors --policy {written}` asks with it."
         )
     elif pairs:
-        terminal.tell("Nothing is applied. `rightful policy aliases --out FILE` writes a policy with them.")
+        terminal.wrap_stdout("Nothing is applied. `rightful policy aliases --out FILE` writes a policy with them.")
 
 
 _COUNTS = {"exposures": "n", "withheld": "n", "credits": "n"}

@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> int:
         decay_notice.note_far(args, ledger, found.through, policy.policy)
         grades = int((ledger.projected().facts.grades["pos"] <= found.through).sum())
     if args.contexts and not found.contexts:
-        terminal.note("--contexts has nothing to show: no exposure that is credited has a context.")
+        terminal.note_stderr("--contexts has nothing to show: no exposure that is credited has a context.")
     elif args.contexts and args.json:
-        terminal.note("--contexts changes nothing beside --json: contexts are always listed there.")
+        terminal.note_stderr("--contexts changes nothing beside --json: contexts are always listed there.")
     if args.json:
         if by_then:
-            terminal.note(by_then)
+            terminal.note_stderr(by_then)
         terminal.print_json(_document(found))
     else:
         _show(found, f"{by_then or _words(found, grades)}{_rule(found, policy)}", contexts=args.contexts)
@@ -83,7 +83,7 @@ def _decay_at(found: Posteriors) -> str | None:
 def _show(found: Posteriors, words: str, *, contexts: bool) -> None:
     from rightful.cli.output import tables
 
-    terminal.tell(words)
+    terminal.wrap_stdout(words)
     picture = tables.draws()
     columns = dict(_COLUMNS) if picture else {name: unit for name, unit in _COLUMNS.items() if name != _PICTURE}
     drop = [name for name in (_PICTURE, "mass", "95%") if name in columns]
@@ -113,14 +113,14 @@ def _words(found: Posteriors, grades: int) -> str:
     }
     pending = found.counters.get("pending_sessions", 0)
     wait = "waits" if pending == 1 else "wait"
-    waiting = f" {terminal.many(pending, 'exposed session')} {wait} for a grade." if pending else ""
+    waiting = f" {terminal.plural(pending, 'exposed session')} {wait} for a grade." if pending else ""
     if not bins:
         none = f"No grade that this policy pays from, of {grades:,}" if grades else "No grades yet"
         return f"{none}; every arm without an opening balance stands at its prior.{waiting}"
     others = ", ".join(f"{count:,} {name}" for name, count in bins.items() if name != "credited")
     count, total = bins.get("credited", 0), sum(bins.values())
-    of = f"{count:,} of {terminal.many(total, 'grade')} {'is' if 1 in {count, total} else 'are'} credited"
-    credited = f"{of} to {terminal.many(len(found.arms), 'arm')}" if count else of
+    of = f"{count:,} of {terminal.plural(total, 'grade')} {'is' if 1 in {count, total} else 'are'} credited"
+    credited = f"{of} to {terminal.plural(len(found.arms), 'arm')}" if count else of
     held = f" {options.IN_BALANCE}" if bins.get("in-balance") else ""
     return f"{credited} ({others}).{held}{waiting}" if others else f"{credited}.{waiting}"
 

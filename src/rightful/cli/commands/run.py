@@ -55,26 +55,26 @@ def run(args: argparse.Namespace) -> int:
     cwd = _folder(args)
     _check_report(args.report)
     if os.sep not in command[0] and shutil.which(command[0]) is None:
-        terminal.complain(f"{command[0]}: there is no such program; nothing was started or recorded.")
+        terminal.warn_stderr(f"{command[0]}: there is no such program; nothing was started or recorded.")
         return running_process.NOT_FOUND
     session = _session(args)
     with running_process.held() as mask:
         from rightful.cli.support import run_end, run_start
 
-        with terminal.opened(args) as ledger:
+        with terminal.open_ledger(args) as ledger:
             place = run_start.begin(args, ledger, command, cwd, session)
         if place is None:
             return terminal.CONFLICT
         if not args.quiet:
             for line in run_start.notes(place):
-                terminal.note(line)
-            terminal.note(f"this is {place.identity.session}{f'; {_APART}' if place.held.before else ''}.")
+                terminal.note_stderr(line)
+            terminal.note_stderr(f"this is {place.identity.session}{f'; {_APART}' if place.held.before else ''}.")
         if (number := running_process.ending()) is not None:
             ended = running_process.Ended(running_process.BY_SIGNAL + number)
         else:
             ended = running_process.run(place.own.command, place.environment, place.cwd, mask)
         if ended.why is not None:
-            terminal.complain(f"{command[0]} could not be started: {ended.why}.")
+            terminal.warn_stderr(f"{command[0]} could not be started: {ended.why}.")
         return run_end.end(args, place, ended.code)
 
 

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from rightful.reports.contradictions import contradictions
 
     policy = options.policy_named(args.policy or "bound")
-    with terminal.opened(args, readonly=True) as ledger:
+    with terminal.open_ledger(args, readonly=True) as ledger:
         facts, unended = _facts(ledger)
         code = terminal.DONE
         try:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         _show(facts)
         _show_coverage(args, policy, rows, warnings, why)
         if rows and not warnings and not facts["spool"]["aside"]:
-            terminal.tell("No warnings.")
+            terminal.wrap_stdout("No warnings.")
     return code
 
 
@@ -187,8 +187,8 @@ def _show(facts: dict[str, Any]) -> None:
 
 def _spooled(waiting: int, aside: int) -> dict[str, str]:
     """Return what a hook could not write, where there is something."""
-    parts = [f"{terminal.many(waiting, 'call')} {'waits' if waiting == 1 else 'wait'}"] if waiting else []
-    parts += [f"{terminal.many(aside, 'input')} set aside"] if aside else []
+    parts = [f"{terminal.plural(waiting, 'call')} {'waits' if waiting == 1 else 'wait'}"] if waiting else []
+    parts += [f"{terminal.plural(aside, 'input')} set aside"] if aside else []
     said = f"{' and '.join(parts)}; `rightful hook status claude-code` says more"
     return {"hook's spool": said} if parts else {}
 
@@ -206,11 +206,11 @@ def _show_coverage(
     args: argparse.Namespace, policy: Named, rows: list[Day] | None, warnings: list[Alarm], why: str | None
 ) -> None:
     if why is not None:
-        terminal.tell(f"\nNo coverage: {why}")
+        terminal.wrap_stdout(f"\nNo coverage: {why}")
     if rows:
         from rightful.cli.show import show_coverage
 
         show_coverage.show_transcripts(rows)
         show_coverage.show(rows, _days(args), policy.shown)
     for one in warnings:
-        terminal.tell(f"warning: {one.what}")
+        terminal.wrap_stdout(f"warning: {one.what}")

@@ -146,8 +146,8 @@ def _note(transcript: Transcript) -> None:
         more = len(transcript.holes) - _HOLES
         holes = [
             *map(words, transcript.holes[:_HOLES]),
-            *([f"and {terminal.many(more, 'hole')} more"] if more > 0 else []),
+            *([f"and {terminal.plural(more, 'hole')} more"] if more > 0 else []),
         ]
-        terminal.note(f"the transcript is incomplete: {'; '.join(holes)}.")
+        terminal.note_stderr(f"the transcript is incomplete: {'; '.join(holes)}.")
     if transcript.ambiguous:
-        terminal.note(f"nothing was said under {transcript.session} itself: {transcript.ambiguous}.")
+        terminal.note_stderr(f"nothing was said under {transcript.session} itself: {transcript.ambiguous}.")

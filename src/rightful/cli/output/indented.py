@@ -22,10 +22,10 @@ _CHARS = 2_000
 _NARROWEST = 4
 
 
-def put(*lines: str) -> None:
+def print_stdout(*lines: str) -> None:
     """Print lines of ours: made safe, and folded so that what does not fit is indented like what a session said."""
     room = _room()
-    terminal.put("".join(f"{part}\n" for line in lines for part in _hung(safe(line), room)))
+    terminal.write_stdout("".join(f"{part}\n" for line in lines for part in _hung(safe(line), room)))
 
 
 def _room() -> int | None:
@@ -75,6 +75,6 @@ def _folded(line: str, room: int | None) -> list[str]:
     return [*found, line[at:]]
 
 
-def time(at_us: int, *, is_bound: bool = False) -> str:
+def time_text(at_us: int, *, is_bound: bool = False) -> str:
     """Return a time to the second; `before` it where it is only an upper bound."""
     return ("before " if is_bound else "") + times.at_of(at_us).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from rightful import content
-from rightful.cli.output.terminal import many
+from rightful.cli.output.terminal import plural
 from rightful.projections.transcripts.entry_parts import text_of, told
 
 TAB = 4
@@ -101,7 +101,7 @@ def _data(fields: Mapping[str, Any], item: Any, *, full: bool) -> Said:  # noqa:
 def _sealed(item: Any) -> tuple[str, ...]:  # noqa: ANN401 - as above
     """Say that some of an item can be read by its provider only, and how long that is."""
     sealed = item.get("encrypted_content") if isinstance(item, Mapping) else None
-    return (f"encrypted, {many(len(sealed), 'character')}",) if isinstance(sealed, str) and sealed else ()
+    return (f"encrypted, {plural(len(sealed), 'character')}",) if isinstance(sealed, str) and sealed else ()
 
 
 def spoken(said: Any, *, full: bool = False) -> str:  # noqa: ANN401 - content is any JSON value
@@ -171,4 +171,4 @@ def _readable(said: str) -> str:
     """Return a text, or what it is where it is an image or what else is encoded."""
     if len(said) < _UNREADABLE_CHARS or (found := _ENCODED.match(said)) is None:
         return said
-    return f"[{found['kind'] or 'encoded'}, {many(len(said), 'character')}]"
+    return f"[{found['kind'] or 'encoded'}, {plural(len(said), 'character')}]"

@@ -65,7 +65,7 @@ def _console(stream: TextIO, *, width: int) -> Console:
 def _print(table: Table) -> None:
     sheet = _Sheet()
     _console(sheet, width=width()).print(table)
-    terminal.put(sheet.getvalue())
+    terminal.write_stdout(sheet.getvalue())
 
 
 def show_table(
@@ -154,7 +154,7 @@ def _cards(columns: Mapping[str, str], cells: list[list[str]], title: str | None
             else:
                 lines.append(f"  {piece}" if number else piece)
         parts.append("\n".join(terminal.wrapped(line, width()) for line in lines[1:]))
-    terminal.put("\n" + "\n\n".join([*parts, *([terminal.wrapped(note, width())] if note else [])]) + "\n")
+    terminal.write_stdout("\n" + "\n\n".join([*parts, *([terminal.wrapped(note, width())] if note else [])]) + "\n")
 
 
 def _shortened(names: list[str], room: int) -> list[str]:

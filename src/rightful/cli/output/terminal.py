@@ -42,7 +42,7 @@ _WIDTH_DIGITS = 4
 _LOCATION_BYTES = 8_192  # a .git or commondir file holds one path
 
 
-def opened(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
+def open_ledger(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
     """Open the ledger that a command is meant for; use it in a `with` statement.
 
     Raises:
@@ -52,7 +52,7 @@ def opened(args: argparse.Namespace, *, readonly: bool = False) -> Ledger:
     from rightful import ledger as app
     from rightful.cli.support import logs
 
-    path = located(args.ledger)
+    path = ledger_path(args.ledger)
     try:
         ledger = app.open(path, readonly=readonly)
     except LedgerNotFoundError:
@@ -81,14 +81,14 @@ def _drain(ledger: Ledger, log: Log) -> None:
         drained = spool.drain(ledger.log, timeout_s=limits.HOOK_WAIT_S)
     except Exception as error:  # noqa: BLE001 - whatever is wrong there, it is no reason to stop the command
         why = str(error) or type(error).__name__
-        note(f"{many(len(spool.waiting()), 'call')} of a hook still wait in the spool: {why}")
+        note_stderr(f"{plural(len(spool.waiting()), 'call')} of a hook still wait in the spool: {why}")
         return
     log.step("drained", files=drained.files, aside=len(drained.aside))
     for path in drained.aside:
-        note(f"{path} was set aside: it holds what can never be written. `rightful hook status` says why.")
+        note_stderr(f"{path} was set aside: it holds what can never be written. `rightful hook status` says why.")
 
 
-def located(asked: str | None, *, start: Path | None = None) -> str:
+def ledger_path(asked: str | None, *, start: Path | None = None) -> str:
     """Return where the ledger is: as asked, else RIGHTFUL_LEDGER, else the nearest `.rightful` upwards.
 
     Args:
@@ -99,16 +99,16 @@ def located(asked: str | None, *, start: Path | None = None) -> str:
         UsageError: The name is empty.
         LedgerNotFoundError: Nobody named one and none was found.
     """
-    if asked := named(asked):
+    if asked := named_ledger(asked):
         return asked
     start = start or Path.cwd()
     for folder in _upwards(start):
         if _is_ours(folder / FOLDER):
             return str(folder / FOLDER)
-    raise LedgerNotFoundError(str(home(start) / FOLDER))
+    raise LedgerNotFoundError(str(default_parent(start) / FOLDER))
 
 
-def named(asked: str | None) -> str | None:
+def named_ledger(asked: str | None) -> str | None:
     """Return the ledger that is named: by `--ledger`, else by RIGHTFUL_LEDGER; None where neither is given.
 
     Raises:
@@ -135,7 +135,7 @@ def refuse_parent(path: str) -> None:
         raise StorageError(f"there is no ledger at {path}; nothing was made", f"One is in it: give --ledger {own}.")
 
 
-def home(start: Path) -> Path:
+def default_parent(start: Path) -> Path:
     """Return where a ledger of this place belongs: the main work tree in a linked one, else `start`."""
     return main_work_tree(start) or start
 
@@ -186,7 +186,7 @@ def _location(path: Path) -> str:
 
 def print_json(document: object) -> None:
     """Print one JSON document on stdout. All but ASCII is escaped, so a terminal is safe from it."""
-    put(json_text(document) + "\n")
+    write_stdout(json_text(document) + "\n")
 
 
 def json_text(document: object) -> str:
@@ -200,12 +200,12 @@ def _builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
     return msgspec.to_builtins(value)
 
 
-def say(*lines: str) -> None:
+def print_stdout(*lines: str) -> None:
     """Print lines for people on stdout, safe for a terminal: each is one line, whatever it holds."""
-    put("".join(f"{safe(line)}\n" for line in lines))
+    write_stdout("".join(f"{safe(line)}\n" for line in lines))
 
 
-def tell(*lines: str) -> None:
+def wrap_stdout(*lines: str) -> None:
     """Print prose on stdout, safe for a terminal and wrapped at its width: each text is one line before that.
 
     Only a newline at the very beginning of a text is taken as ours: it parts what follows from
@@ -214,10 +214,10 @@ def tell(*lines: str) -> None:
     width = columns(sys.stdout)
     for line in lines:
         ours = "\n" if line.startswith("\n") else ""
-        put(f"{ours}{wrapped(safe(line.removeprefix(ours)), width)}\n")
+        write_stdout(f"{ours}{wrapped(safe(line.removeprefix(ours)), width)}\n")
 
 
-def complain(text: str) -> None:
+def warn_stderr(text: str) -> None:
     """Print a sentence on stderr, one line that is safe for a terminal.
 
     Nobody reading it is no reason to stop the work.
@@ -226,12 +226,12 @@ def complain(text: str) -> None:
     try:
         print(wrapped(f"rightful: {safe(text)}", width), file=sys.stderr)
     except OSError:
-        abandon(sys.stderr)
+        detach(sys.stderr)
 
 
-def note(text: str) -> None:
+def note_stderr(text: str) -> None:
     """Print on stderr what is worth knowing and no complaint."""
-    complain(f"note: {text}")
+    warn_stderr(f"note: {text}")
 
 
 def columns(stream: TextIO | None) -> int | None:
@@ -262,7 +262,7 @@ def wrapped(text: str, width: int | None) -> str:
     return "\n".join(lines)
 
 
-def put(text: str, *, flush: bool = False) -> None:
+def write_stdout(text: str, *, flush: bool = False) -> None:
     """Write text on stdout as it is.
 
     Raises:
@@ -274,7 +274,7 @@ def put(text: str, *, flush: bool = False) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        abandon(sys.stdout)  # or the interpreter complains of what is left at exit
+        detach(sys.stdout)  # or the interpreter complains of what is left at exit
         why = "it is closed" if error.errno == errno.EBADF else error.strerror
         raise StorageError(
             f"the answer could not be written to stdout: {why}; what was recorded stays recorded",
@@ -282,7 +282,7 @@ def put(text: str, *, flush: bool = False) -> None:
         ) from None
 
 
-def occupy_streams() -> None:
+def fill_closed_streams() -> None:
     """Let standard streams that are closed lead nowhere; stdin stays None, for who reads it.
 
     Else the next file that is opened gets the descriptor, be it the ledger's own, and what the
@@ -312,7 +312,7 @@ def buffer_stdout() -> None:
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=True)
 
 
-def stdin() -> BinaryIO:
+def stdin_bytes() -> BinaryIO:
     """Return the bytes of stdin.
 
     Raises:
@@ -323,7 +323,7 @@ def stdin() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def abandon(stream: TextIO) -> None:
+def detach(stream: TextIO) -> None:
     """Let a stream that nobody reads any more lead nowhere, or the interpreter complains at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
@@ -348,22 +348,22 @@ def _spelled(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
-def counted(counts: Mapping[str, int]) -> str:
+def counts_text(counts: Mapping[str, int]) -> str:
     """Return counts as words: `12 appended, 1 duplicate`; `nothing` when there are none."""
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing"
 
 
-def complaint(receipt: Receipt) -> str:
+def problem_of(receipt: Receipt) -> str:
     """Return what is wrong with an event that was not taken, or contradicts what stands under its id."""
     settled = "" if receipt.outcome != "conflict" else f". {UNSETTLED}"
     return f"{receipt.outcome}: {receipt.reason}{settled}"
 
 
-def many(count: int, what: str, plural: str | None = None) -> str:
+def plural(count: int, noun: str, plural_noun: str | None = None) -> str:
     """Return a count with its noun: `1 grade`, `2 grades`."""
-    return f"{count:,} {what if count == 1 else plural or what + 's'}"
+    return f"{count:,} {noun if count == 1 else plural_noun or noun + 's'}"
 
 
-def worst(codes: Iterable[int]) -> int:
+def highest_code(codes: Iterable[int]) -> int:
     """Return the highest of several exit codes."""
     return max(codes, default=DONE)

@@ -46,19 +46,19 @@ def show_plan(plan: Plan) -> None:
 
     if plan.in_balance:
         since = ", or with --drop-updates to leave out what came since the last publication" if plan.updated else ""
-        terminal.tell(
-            f"NOT repaired: {plan.in_balance:,} of {terminal.many(plan.grades, 'grade')}, which the file's old numbers "
-            f"contain. What was wrong in them stays wrong; plan with --rebuild to take them from the log "
+        terminal.wrap_stdout(
+            f"NOT repaired: {plan.in_balance:,} of {terminal.plural(plan.grades, 'grade')}, which the file's old "
+            f"numbers contain. What was wrong in them stays wrong; plan with --rebuild to take them from the log "
             f"instead{since}."
         )
     for one in plan.refusals:
-        terminal.tell(f"{'Forced' if plan.forced else 'Refused'}: {one}.")
-    terminal.tell(_verdict(plan))
+        terminal.wrap_stdout(f"{'Forced' if plan.forced else 'Refused'}: {one}.")
+    terminal.wrap_stdout(_verdict(plan))
     tables.show_facts(_facts(plan))
     _show_changes(plan)
     _show_uncredited(plan)
     for one in plan.notes:
-        terminal.tell(f"Note: {one}.")
+        terminal.wrap_stdout(f"Note: {one}.")
 
 
 def _verdict(plan: Plan) -> str:
@@ -68,7 +68,7 @@ def _verdict(plan: Plan) -> str:
         return f"Apply will refuse it. {way_out(plan)}"
     if plan.new_sha256 == plan.previous_sha256:
         return f"{plan.target} is already what it should be."
-    return f"{terminal.many(len(plan.changes), 'arm')} of {plan.target} would change. Nothing was written to it."
+    return f"{terminal.plural(len(plan.changes), 'arm')} of {plan.target} would change. Nothing was written to it."
 
 
 def _facts(plan: Plan) -> dict[str, object]:
@@ -116,7 +116,7 @@ def _show_changes(plan: Plan) -> None:
         beliefs[0]: "alpha, beta", beliefs[1]: "alpha, beta", "credits": "n",
     }  # fmt: skip
     if plan.changes:
-        note = f"{terminal.many(plan.unchanged, 'arm')} unchanged"
+        note = f"{terminal.plural(plan.unchanged, 'arm')} unchanged"
         tables.show_table(columns, map(_row, plan.changes), note=note, drop=[*beliefs, ""])
 
 
@@ -150,13 +150,13 @@ def show_applied(done: Done, plan: Plan, take_back: str) -> None:
     if plan.previous_sha256 is None and plan.old == "counted":
         how = f"for {plan.reader}, a new file"
     if done.happened == "already in place":
-        terminal.tell(f"{done.target} already stands as planned ({how}); nothing was written to it.")
+        terminal.wrap_stdout(f"{done.target} already stands as planned ({how}); nothing was written to it.")
         return
-    terminal.tell(
-        f"{done.target} was written ({how}): {terminal.many(len(plan.changes), 'arm')} changed, publication "
+    terminal.wrap_stdout(
+        f"{done.target} was written ({how}): {terminal.plural(len(plan.changes), 'arm')} changed, publication "
         f"{done.publication} at position {done.position:,}. Take it back with:"
     )
-    terminal.say(f"  {take_back}")
+    terminal.print_stdout(f"  {take_back}")
 
 
 def show_rolled_back(done: Done, earlier: str | None, take_back: str) -> None:
@@ -169,14 +169,14 @@ def show_rolled_back(done: Done, earlier: str | None, take_back: str) -> None:
     """
     match done.happened:
         case "written":
-            terminal.tell(f"{done.target} is again what it was before ({_digits(done.sha256)}), byte for byte.")
+            terminal.wrap_stdout(f"{done.target} is again what it was before ({_digits(done.sha256)}), byte for byte.")
         case "removed":
-            terminal.tell(f"{done.target} was removed: there was no file before.")
+            terminal.wrap_stdout(f"{done.target} was removed: there was no file before.")
         case "already in place":
-            terminal.tell(f"{done.target} is what it was before already; nothing was written to it.")
+            terminal.wrap_stdout(f"{done.target} is what it was before already; nothing was written to it.")
     if earlier is not None:
-        terminal.tell(f"An earlier publication is in force, {earlier}. Take that one back too with:")
-        terminal.say(f"  {take_back}")
+        terminal.wrap_stdout(f"An earlier publication is in force, {earlier}. Take that one back too with:")
+        terminal.print_stdout(f"  {take_back}")
 
 
 def show_status(found: Sequence[TargetStatus], named: str | None) -> None:
@@ -185,10 +185,10 @@ def show_status(found: Sequence[TargetStatus], named: str | None) -> None:
 
     if not found:
         where = f" to {named}" if named else ""
-        terminal.tell(f"Nothing was published{where} from this ledger.")
+        terminal.wrap_stdout(f"Nothing was published{where} from this ledger.")
     for number, one in enumerate(found):
         if number:
-            terminal.tell("")
+            terminal.wrap_stdout("")
         force: dict[str, object] = {"in force": "nothing"}
         if one.publication is not None and one.position is not None and one.at is not None:
             kept = "" if one.kept else "; its bytes are NOT kept"

@@ -63,7 +63,7 @@ def classify(args: argparse.Namespace) -> int:
     for report in reports:
         for problem in report.problems:
             place = report.path if problem.line is None else f"{report.path}:{problem.line}"
-            terminal.complain(f"{place}: {problem.what}")
+            terminal.warn_stderr(f"{place}: {problem.what}")
     if args.json:
         terminal.print_json([msgspec.to_builtins(record) for record in found])
     else:
@@ -76,7 +76,7 @@ def _reports(args: argparse.Namespace) -> Iterator[FileReport]:
     from rightful.importers.agenta.agenta_records import Agenta
     from rightful.importers.engine.loop import STDIN, import_paths
 
-    stdin = terminal.stdin() if STDIN in args.paths else io.BytesIO()
+    stdin = terminal.stdin_bytes() if STDIN in args.paths else io.BytesIO()
     with (
         tempfile.TemporaryDirectory(prefix="rightful-") as folder,
         app.open(Path(folder) / "ledger", create=True) as ledger,

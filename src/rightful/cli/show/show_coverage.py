@@ -44,7 +44,7 @@ def show(rows: list[Day], days: int, policy: str) -> None:
         for row in kept
     ]
     left = len({row.day for row in rows}) - len({row.day for row in kept})
-    more = f"{terminal.many(left, 'earlier day')}; --days 0 or --json shows all" if left else ""
+    more = f"{terminal.plural(left, 'earlier day')}; --days 0 or --json shows all" if left else ""
     counted = "a session counts under each of its names" if "binding" in measures else ""
     note = "; ".join(part for part in (f"bins under policy {policy}", counted, more) if part)
     tables.show_table(columns, cells, title="Coverage", note=note)
@@ -58,7 +58,7 @@ def show_transcripts(rows: list[Day]) -> None:
     if any(counts.values()):
         said = ", ".join(f"{number:,} {state}" for state, number in counts.items())
         why = " Unknown: nothing counts what was said, so a gap would not show." if counts["unknown"] else ""
-        terminal.tell(f"\nTranscripts of {terminal.many(sum(counts.values()), 'session')}: {said}.{why}")
+        terminal.wrap_stdout(f"\nTranscripts of {terminal.plural(sum(counts.values()), 'session')}: {said}.{why}")
 
 
 def _share(part: int, whole: int) -> str:

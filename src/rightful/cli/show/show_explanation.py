@@ -34,28 +34,28 @@ def arm(found: ArmExplained, policy: str, limit: int) -> None:
     belief = f"Beta({options.number(found.alpha)}, {options.number(found.beta)}), 95% from {low:.3f} to {high:.3f}"
     also = f" It is also known as {', '.join(found.aliases)}." if found.aliases else ""
     decayed = f", decayed as of {found.decay_at}" if found.decay_at else ""
-    terminal.tell(
+    terminal.wrap_stdout(
         f"{terminal.safe(found.arm)} is believed to earn {found.mean:.3f}: {belief}, "
-        f"from {terminal.many(credits_, 'credit')} in this log "
+        f"from {terminal.plural(credits_, 'credit')} in this log "
         f"(n {found.n:,}, mass {options.number(found.mass)}).{also} "
         f"Policy {policy}, through position {found.through:,}{decayed}."
     )
     _steps(found, limit)
     if found.unpaid:
         states = ", ".join(f"{count:,} {state.replace('_', '-')}" for state, count in found.unpaid_states.items())
-        terminal.tell(f"\nShown {terminal.many(len(found.unpaid), 'time')} without credit: {states}.")
+        terminal.wrap_stdout(f"\nShown {terminal.plural(len(found.unpaid), 'time')} without credit: {states}.")
         _exposures(found.unpaid, limit)
     if found.withheld:
         places = [f"#{position}" for position in found.withheld]
-        terminal.tell(
-            f"\nWithheld {terminal.many(len(places), 'time')}, never credited for it: {_some(places, limit)}."
+        terminal.wrap_stdout(
+            f"\nWithheld {terminal.plural(len(places), 'time')}, never credited for it: {_some(places, limit)}."
         )
 
 
 def _steps(found: ArmExplained, limit: int) -> None:
     kept, more = _last(found.steps, limit)
     if not kept:
-        terminal.tell("Nothing has moved it from its prior.")
+        terminal.wrap_stdout("Nothing has moved it from its prior.")
         return
     picture = tables.draws()
     columns = {
@@ -88,12 +88,12 @@ def _bar(mean: float) -> str:
 
 def session(found: SessionExplained, policy: str, limit: int) -> None:
     """Print what became of a session's exposures and grades."""
-    terminal.tell(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
-    terminal.tell(f"\nRun: {found.run_reason}")
+    terminal.wrap_stdout(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
+    terminal.wrap_stdout(f"\nRun: {found.run_reason}")
     form = " as read from a file's name"
     fits = [f"{one.session}{form if one.alias else ''}" for one in found.names if one.role == "fits"]
     if fits:
-        terminal.tell(
+        terminal.wrap_stdout(
             f"Names of other sessions that fit as a sanitised form, or of which one is: {_some(fits, limit)}."
         )
     if found.links:
@@ -201,12 +201,12 @@ def _remedies(found: SessionExplained, limit: int) -> None:
     unlike = list(dict.fromkeys((start, _spelled(one)) for start, one in wanted))
     if not unlike:
         return
-    terminal.tell(f"\n{_REMEDIES}")
+    terminal.wrap_stdout(f"\n{_REMEDIES}")
     shown = unlike[:limit] if limit else unlike
     for start, (what, *more) in shown:
-        terminal.say(f"  {start}{what}", *more)
+        terminal.print_stdout(f"  {start}{what}", *more)
     if len(shown) < len(unlike):
-        terminal.tell(_note(len(unlike) - len(shown)) or "")
+        terminal.wrap_stdout(_note(len(unlike) - len(shown)) or "")
 
 
 def _spelled(remedy: Remedy) -> tuple[str, ...]:
@@ -220,7 +220,7 @@ def _spelled(remedy: Remedy) -> tuple[str, ...]:
 
 def event(found: EventExplained, policy: str, limit: int) -> None:
     """Print an event, its revisions and what used it."""
-    terminal.tell(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
+    terminal.wrap_stdout(f"{found.verdict} Policy {policy}, through position {found.through:,}.")
     facts: dict[str, Any] = {
         "id": found.id,
         "position": found.position,
@@ -241,14 +241,14 @@ def event(found: EventExplained, policy: str, limit: int) -> None:
     columns = dict.fromkeys(("row", "revision", "outcome", "recorded at", ""), "")
     tables.show_table(columns, rows, title="Revisions of its id", note=_note(more), drop=["recorded at"])
     if found.used_by:
-        terminal.tell("Used by")
+        terminal.wrap_stdout("Used by")
         for one in found.used_by[:limit] if limit else found.used_by:
-            terminal.tell(f"  {one}")
+            terminal.wrap_stdout(f"  {one}")
     if found.grade is not None and found.grade.remedies:
-        terminal.tell(f"\n{_REMEDIES if found.grade.bin else 'What would have to be recorded for it to count'}")
+        terminal.wrap_stdout(f"\n{_REMEDIES if found.grade.bin else 'What would have to be recorded for it to count'}")
         for remedy in found.grade.remedies:
             what, *events = _spelled(remedy)
-            terminal.say(f"  {what}", *events)
+            terminal.print_stdout(f"  {what}", *events)
 
 
 def _shown(shown: bool, withdrawn: bool) -> str:  # noqa: FBT001 - two facts of a row

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rightful.cli.output import indented, item_text
-from rightful.cli.output.indented import put, time
-from rightful.cli.output.terminal import many
-from rightful.cli.show import transcript_headings
+from rightful.cli.output.indented import print_stdout, time_text
+from rightful.cli.output.terminal import plural
 from rightful.cli.show.history_answer import Seen
+from rightful.cli.show.show_transcript import PLACEHOLDER, continues, unreadable
 from rightful.histories.annotations import Beside
 from rightful.histories.history_model import Told
 from rightful.log.refine import is_placeholder
@@ -38,10 +38,10 @@ def view(seen: Seen, limit: int, *, whole: bool) -> None:
     """
     would = "would have seen" if seen.is_past else "would see"
     _head(seen, f"what the model {would} next")
-    put(_sum(seen))
+    print_stdout(_sum(seen))
     if seen.left_out:
-        out = f"{many(len(seen.left_out), 'output')} whose call is gone ({_listed(seen, seen.left_out)})"
-        put(f"left out, since a provider refuses it: {out}")
+        out = f"{plural(len(seen.left_out), 'output')} whose call is gone ({_listed(seen, seen.left_out)})"
+        print_stdout(f"left out, since a provider refuses it: {out}")
     _owed(seen)
     shown = seen.last(limit)
     _cut(len(seen.shown) - len(shown), "earlier item")
@@ -54,8 +54,8 @@ def full(seen: Seen, limit: int, *, whole: bool) -> None:
     _head(seen, "everything that was ever in it")
     fates = Counter(one.fate for one in seen.whole.entries)
     counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(fates.items()))
-    put(f"{many(len(seen.whole.entries), 'item')}: {counted}" if counted else _NOTHING)
-    put(*(f"#{position} says nothing here: {why}" for position, why in seen.whole.ignored))
+    print_stdout(f"{plural(len(seen.whole.entries), 'item')}: {counted}" if counted else _NOTHING)
+    print_stdout(*(f"#{position} says nothing here: {why}" for position, why in seen.whole.ignored))
     _owed(seen)
     shown = seen.whole.entries[-limit:] if limit else seen.whole.entries
     _cut(len(seen.whole.entries) - len(shown), "earlier item")
@@ -68,7 +68,9 @@ def diff(seen: Seen, limit: int, *, whole: bool) -> None:
     """Print each compaction: what it covered (-), and what stands for that (+); see `view`."""
     _head(seen, "what each compaction covered (-), and what stands for that (+)")
     found = seen.whole.compactions
-    put(f"{many(len(found), 'compaction')}; what they covered stays in the ledger" if found else "no compaction")
+    print_stdout(
+        f"{plural(len(found), 'compaction')}; what they covered stays in the ledger" if found else "no compaction"
+    )
     _owed(seen)
     shown = found[-limit:]
     _cut(len(found) - len(shown), "earlier compaction")
@@ -76,7 +78,7 @@ def diff(seen: Seen, limit: int, *, whole: bool) -> None:
     for one in lines:
         one.show()
     if any(one.is_cut for one in lines):
-        put("", f"What is long is cut; {_ALL} shows all.")
+        print_stdout("", f"What is long is cut; {_ALL} shows all.")
 
 
 class _Listing:
@@ -95,12 +97,12 @@ class _Listing:
         seen, one = self._seen, self._one
         beside = seen.beside(one.position)
         parts = [f"#{one.position}"]
-        parts += [] if beside is None else [time(beside.at_us, is_bound=beside.is_bound)]
+        parts += [] if beside is None else [time_text(beside.at_us, is_bound=beside.is_bound)]
         parts += [f"compaction{_of(seen, one.position)}"]
-        put("", "  ".join(parts) + "".join(self._facts()))
-        put(f"  {self._sizes()}")
+        print_stdout("", "  ".join(parts) + "".join(self._facts()))
+        print_stdout(f"  {self._sizes()}")
         if one.inert:
-            put("  shows nothing: all that it covers was gone already")
+            print_stdout("  shows nothing: all that it covers was gone already")
         self._list("-", one.covered)
         self._list("+", one.put)
 
@@ -119,7 +121,7 @@ class _Listing:
         return f"{before} gave way to {after}" if self._one.covered else f"nothing gave way; {after} came in"
 
     def _said(self, ids: list[ItemKey]) -> str:
-        return f"{many(len(ids), 'item')}, {many(self._seen.size(ids), 'character')} of JSON" if ids else "nothing"
+        return f"{plural(len(ids), 'item')}, {plural(self._seen.size(ids), 'character')} of JSON" if ids else "nothing"
 
     def _list(self, sign: str, ids: list[ItemKey]) -> None:
         shown = ids if self._whole else ids[:_LISTED]
@@ -127,45 +129,47 @@ class _Listing:
             self._line(sign, id_)
         if len(shown) < len(ids):
             self.is_cut = True
-            put(f"  {sign} and {many(len(ids) - len(shown), 'item')} more")
+            print_stdout(f"  {sign} and {plural(len(ids) - len(shown), 'item')} more")
 
     def _line(self, sign: str, id_: ItemKey) -> None:
         entry = self._seen.entries.get(id_)
         if entry is None:
-            put(f"  {sign} an item that is not there any more")
+            print_stdout(f"  {sign} an item that is not there any more")
             return
         said = _read(self._seen, entry, whole=self._whole)
         marks = f"  [{', '.join(said.marks)}]" if said.marks else ""
         heading = f"  {sign} {_name(entry.id, entry.position)}  {said.who}{marks}"
         if self._whole:
-            put(heading, *indented.text(said.text, None))
+            print_stdout(heading, *indented.text(said.text, None))
             return
         text = " ".join(said.text[: 4 * _LINE_CHARS].split())
         is_cut = len(text) > _LINE_CHARS or len(said.text) > 4 * _LINE_CHARS
         self.is_cut = self.is_cut or is_cut
-        put(heading + (f": {text[:_LINE_CHARS]}{' …' if is_cut else ''}" if text else ""))
+        print_stdout(heading + (f": {text[:_LINE_CHARS]}{' …' if is_cut else ''}" if text else ""))
 
 
 def _head(seen: Seen, what: str) -> None:
-    put(f"history of {seen.session} through position {seen.position:,}: {what}")
+    print_stdout(f"history of {seen.session} through position {seen.position:,}: {what}")
     if seen.asked is not None:
-        put(f"Nothing is in the history of {seen.asked} itself; this is of {seen.session}, by its links.")
+        print_stdout(f"Nothing is in the history of {seen.asked} itself; this is of {seen.session}, by its links.")
     if seen.joined:
-        put(f"Nothing is in its own history. Its links join it with several that have one: {', '.join(seen.joined)}.")
+        print_stdout(
+            f"Nothing is in its own history. Its links join it with several that have one: {', '.join(seen.joined)}."
+        )
     for fork in seen.rows.forks:
-        put(f"begun at #{fork.position} with what {fork.of} showed at #{fork.through}")
+        print_stdout(f"begun at #{fork.position} with what {fork.of} showed at #{fork.through}")
     for session, how, of in seen.rows.continued:
-        put(("" if session == seen.session else f"{session}: ") + transcript_headings.continues(how, of))
+        print_stdout(("" if session == seen.session else f"{session}: ") + continues(how, of))
 
 
 def _sum(seen: Seen) -> str:
     """Say how much is shown, and what else was in it."""
-    shown = f"{many(len(seen.shown), 'item')}, {many(seen.size(seen.shown), 'character')} of JSON"
+    shown = f"{plural(len(seen.shown), 'item')}, {plural(seen.size(seen.shown), 'character')} of JSON"
     others = Counter(one.fate for one in seen.whole.entries if one.fate not in {"shown", "left out"})
     if not others:
         return shown if seen.whole.entries else _NOTHING
     counted = ", ".join(f"{count:,} {fate}" for fate, count in sorted(others.items()))
-    return f"{shown}; of {many(len(seen.whole.entries), 'item')} in all, {counted}: --full shows all"
+    return f"{shown}; of {plural(len(seen.whole.entries), 'item')} in all, {counted}: --full shows all"
 
 
 def _owed(seen: Seen) -> None:
@@ -173,12 +177,12 @@ def _owed(seen: Seen) -> None:
         at = f" at response {owed.response_id}" if owed.response_id is not None else ""
         run = f", by run {owed.run}" if owed.run is not None else ""
         why = f": {owed.reason}" if owed.reason is not None else ""
-        put(f"a compaction is owed since #{owed.position}{at}{run}{why}")
+        print_stdout(f"a compaction is owed since #{owed.position}{at}{run}{why}")
 
 
 def _cut(count: int, what: str) -> None:
     if count:
-        put("", f"{many(count, what)} not shown; --limit 0 shows all.")
+        print_stdout("", f"{plural(count, what)} not shown; --limit 0 shows all.")
 
 
 def _item(seen: Seen, entry: Told, marks: list[str], *, whole: bool) -> None:
@@ -186,12 +190,12 @@ def _item(seen: Seen, entry: Told, marks: list[str], *, whole: bool) -> None:
     said = _read(seen, entry, whole=whole)
     beside = seen.beside(entry.position)
     parts = [_name(entry.id, entry.position)]
-    parts += [] if beside is None else [time(beside.at_us, is_bound=beside.is_bound)]
+    parts += [] if beside is None else [time_text(beside.at_us, is_bound=beside.is_bound)]
     agent = None if beside is None or said.who in NO_AGENTS or said.is_result else beside.agent
     who = said.who + (f", agent {agent}" if agent is not None else "") + _of(seen, entry.position)
     every = [*said.marks, *marks]
-    put("", "  ".join([*parts, who]) + (f"  [{', '.join(every)}]" if every else ""))
-    put(*indented.text(said.shown, None if whole else _ALL))
+    print_stdout("", "  ".join([*parts, who]) + (f"  [{', '.join(every)}]" if every else ""))
+    print_stdout(*indented.text(said.shown, None if whole else _ALL))
 
 
 def _read(seen: Seen, entry: Told, *, whole: bool) -> item_text.Said:
@@ -207,8 +211,8 @@ def _told(entry: Told, beside: Beside) -> Iterator[str]:
     if beside.is_error:
         yield "failed"
         if is_placeholder(entry.item.get("output"), is_error=True):
-            yield transcript_headings.PLACEHOLDER
-    yield from transcript_headings.unreadable(beside.extra)
+            yield PLACEHOLDER
+    yield from unreadable(beside.extra)
 
 
 def _stands_for(seen: Seen, entry: Told) -> list[str]:
@@ -216,7 +220,7 @@ def _stands_for(seen: Seen, entry: Told) -> list[str]:
     if not entry.summary:
         return []
     found = seen.stands_for.get(entry.id)
-    return ["put there by a compaction" if found is None else f"stands for {many(len(found.covered), 'item')}"]
+    return ["put there by a compaction" if found is None else f"stands for {plural(len(found.covered), 'item')}"]
 
 
 def _of(seen: Seen, position: int) -> str:

@@ -70,7 +70,7 @@ class Alike:
         self._counts[form] += 1
         self._first.setdefault(form, what)
         if self._counts[form] <= self._limit:
-            terminal.complain(f"{place}: {what}")
+            terminal.warn_stderr(f"{place}: {what}")
 
     @property
     def rest(self) -> dict[str, int]:
@@ -80,7 +80,7 @@ class Alike:
     def complain_of_rest(self) -> None:
         """Say of each form how often it was not said."""
         for what, count in self.rest.items():
-            terminal.complain(f"{count:,} more like this: {what}; --json lists them.")
+            terminal.warn_stderr(f"{count:,} more like this: {what}; --json lists them.")
 
 
 class Teller:
@@ -150,7 +150,7 @@ class Teller:
             counts = Counter[str]()
             for report in reports:
                 counts.update(_events(report))
-            terminal.put(
+            terminal.write_stdout(
                 terminal.safe(f"{_folder(reports[0])}: {len(reports):,} files, {_words(counts)}") + "\n", flush=True
             )
 
@@ -186,23 +186,23 @@ class Teller:
         if len(self._old) == 1:
             _tell(next(iter(self._old.values())), self._notes)
         elif self._old:
-            terminal.say(f"{len(self._old):,} files: nothing new.")
+            terminal.print_stdout(f"{len(self._old):,} files: nothing new.")
         self._notes.complain_of_rest()
         self._passes.complain_of_rest()
         self._say_untold()
-        terminal.say(*self._unrecognised)
+        terminal.print_stdout(*self._unrecognised)
         if not self._unrecognised or self._totals.has_more:
-            terminal.say(self._totals.line())
+            terminal.print_stdout(self._totals.line())
 
     def _say_untold(self) -> None:
         """Say how much is not told again."""
         notes = sum(one.notes - bool(one.before) for one in self._old.values()) if len(self._old) > 1 else 0
         if notes:
-            what = f"{terminal.many(notes, 'note')} on files that brought nothing new"
-            terminal.complain(f"{NOTE}{what} {'is' if notes == 1 else 'are'} not told again; --json lists them.")
+            what = f"{terminal.plural(notes, 'note')} on files that brought nothing new"
+            terminal.warn_stderr(f"{NOTE}{what} {'is' if notes == 1 else 'are'} not told again; --json lists them.")
         if before := self._totals.before:
-            what = f"{terminal.many(before, 'problem')} in what was read before"
-            terminal.complain(f"{NOTE}{what} {'is' if before == 1 else 'are'} {BEFORE}.")
+            what = f"{terminal.plural(before, 'problem')} in what was read before"
+            terminal.warn_stderr(f"{NOTE}{what} {'is' if before == 1 else 'are'} {BEFORE}.")
 
 
 class Totals:
@@ -239,13 +239,15 @@ class Totals:
         """Return the last line of an import."""
         passed = sum(self._passed.values())
         old = f" ({self._lost_in_old:,} in files that brought nothing new)" if self._lost_in_old else ""
-        found = [terminal.many(self._counts["lost"], "problem") + old]
-        found += [terminal.many(self._counts["notes"], "note")] * (self._counts["notes"] > 0)
+        found = [terminal.plural(self._counts["lost"], "problem") + old]
+        found += [terminal.plural(self._counts["notes"], "note")] * (self._counts["notes"] > 0)
         found += [f"{passed:,} passed over"] * (passed > 0)
         words = _words(self._counts)
-        listed = ", ".join(terminal.many(self._kinds[kind], noun) for kind, noun in _NOUNS.items() if self._kinds[kind])
+        listed = ", ".join(
+            terminal.plural(self._kinds[kind], noun) for kind, noun in _NOUNS.items() if self._kinds[kind]
+        )
         words = words.replace("appended", f"appended ({listed})", 1) if listed else words
-        return f"{terminal.many(len(self._files), 'file')}: {words}; {', '.join(found)}."
+        return f"{terminal.plural(len(self._files), 'file')}: {words}; {', '.join(found)}."
 
 
 def _unrecognised(folder: str, passed: list[tuple[str, str]]) -> str:
@@ -253,7 +255,7 @@ def _unrecognised(folder: str, passed: list[tuple[str, str]]) -> str:
     counts = Counter(_reason(what) for _, what in passed)
     reasons = [what if count == 1 else f"{count:,} times {what}" for what, count in counts.most_common(_REASONS)]
     more = len(counts) - _REASONS
-    reasons += [f"and {terminal.many(more, 'other reason')}"] * (more > 0)
+    reasons += [f"and {terminal.plural(more, 'other reason')}"] * (more > 0)
     return f"{folder}: nothing was recognised and imported: {'; '.join(reasons)}. --json lists each file."
 
 
@@ -275,7 +277,7 @@ def _tell(report: FileReport, notes: Alike) -> None:
 
 
 def _say(report: FileReport) -> None:
-    terminal.put(terminal.safe(f"{report.path}: {_words(_events(report))}{_grown(report)}") + "\n", flush=True)
+    terminal.write_stdout(terminal.safe(f"{report.path}: {_words(_events(report))}{_grown(report)}") + "\n", flush=True)
 
 
 def _tell_problems(report: FileReport, notes: Alike) -> None:
@@ -287,7 +289,7 @@ def _tell_problems(report: FileReport, notes: Alike) -> None:
     for problem in (one for one in report.problems if not one.what.startswith((NOTE, PASSED_OVER))):
         problems.complain(_place(report, problem), f"{_PROBLEM}{problem.what}")
     if more := sum(problems.rest.values()):
-        terminal.complain(f"{report.path}: {_PROBLEM}{more:,} more like these; --json lists them.")
+        terminal.warn_stderr(f"{report.path}: {_PROBLEM}{more:,} more like these; --json lists them.")
 
 
 def _place(report: FileReport, problem: Problem) -> str:
@@ -304,7 +306,7 @@ def _events(report: FileReport) -> dict[str, int]:
 
 def _words(counts: Mapping[str, int]) -> str:
     """Return how many events are new, and how many were there."""
-    return terminal.counted(
+    return terminal.counts_text(
         {
             "appended": counts["appended"],
             **{outcome: counts[outcome] for outcome in _OUTCOMES},
@@ -326,5 +328,5 @@ def _grown(report: FileReport) -> str:
 
 def _size(count: int) -> str:
     if count < 10_000:  # noqa: PLR2004 - five digits are harder to read
-        return terminal.many(count, "byte")
+        return terminal.plural(count, "byte")
     return f"{count / 1e3:,.0f} kB" if count < 10_000_000 else f"{count / 1e6:,.0f} MB"  # noqa: PLR2004 - as above

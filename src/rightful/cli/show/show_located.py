@@ -120,38 +120,39 @@ def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: 
         note = f"{rest} more are in --json" if rest else None
         tables.show_table(columns, rows, note=note, drop=("evidence",))
         for place, judged in enumerate(answer.judged[:_CANDIDATES], 1):
-            terminal.tell(f"{place}. {judged.claim.words}{f'; but {judged.why}' if judged.why else ''}.")
-    terminal.tell(*(f"{one}." for one in answer.lost))
+            terminal.wrap_stdout(f"{place}. {judged.claim.words}{f'; but {judged.why}' if judged.why else ''}.")
+    terminal.wrap_stdout(*(f"{one}." for one in answer.lost))
     _tell_search(scan)
     for one in before:
-        terminal.tell(f"Bound before, by {one.evidence}: {one.uri}. `rightful locate --check` looks at it.")
+        terminal.wrap_stdout(f"Bound before, by {one.evidence}: {one.uri}. `rightful locate --check` looks at it.")
     _tell_bound(bound)
 
 
 def _tell_search(scan: Scan) -> None:
-    others = f"; {terminal.many(scan.passed, 'other file')} passed over: no transcript of a tool that is known"
-    terminal.tell(
-        f"Searched: {terminal.many(len(scan.files), 'transcript')}, {terminal.many(len(scan.pointers), 'pointer file')}"
+    others = f"; {terminal.plural(scan.passed, 'other file')} passed over: no transcript of a tool that is known"
+    terminal.wrap_stdout(
+        f"Searched: {terminal.plural(len(scan.files), 'transcript')}, "
+        f"{terminal.plural(len(scan.pointers), 'pointer file')}"
         f"{others if scan.passed else ''}."
     )
     for problem in scan.problems[:_PROBLEMS]:
-        terminal.note(problem)
+        terminal.note_stderr(problem)
     if len(scan.problems) > _PROBLEMS:
-        terminal.note(f"{len(scan.problems) - _PROBLEMS} more folders could not be read.")
+        terminal.note_stderr(f"{len(scan.problems) - _PROBLEMS} more folders could not be read.")
 
 
 def _tell_bound(bound: tuple[Bound, ...]) -> None:
     for one in bound:
         if one.why is not None:
-            terminal.complain(f"{one.path} was not bound to {one.session}: {one.why}.")
+            terminal.warn_stderr(f"{one.path} was not bound to {one.session}: {one.why}.")
         elif one.receipt is not None and one.receipt.outcome in {"conflict", "invalid"}:
-            terminal.complain(f"{one.path}, {one.session}: {terminal.complaint(one.receipt)}.")
+            terminal.warn_stderr(f"{one.path}, {one.session}: {terminal.problem_of(one.receipt)}.")
     counts: dict[str, int] = {}
     for one in bound:
         if one.receipt is not None:
             counts[one.receipt.outcome] = counts.get(one.receipt.outcome, 0) + 1
     if bound:
-        terminal.tell(f"Bound: {terminal.counted(counts)}.")
+        terminal.wrap_stdout(f"Bound: {terminal.counts_text(counts)}.")
 
 
 # -- records that miss their transcript ----------------------------------------------------------
@@ -206,16 +207,18 @@ def show_missing(path: str, read: Rows, found: Missing, bound: tuple[Bound, ...]
         place = answer.owner.file.path if answer.owner is not None else first
         rows.append((row.wanted.name, row.line, verdict, answer.why, place))
     owned = sum(row[2] == "owner" for row in rows)
-    terminal.tell(
-        f"{path}: {terminal.many(len(read.rows), 'record')}, {len(rows)} of them without their transcript, "
+    terminal.wrap_stdout(
+        f"{path}: {terminal.plural(len(read.rows), 'record')}, {len(rows)} of them without their transcript, "
         f"{owned} of those with an owner."
     )
     if rows:
         columns = {"transcript": "", "line": "number", "session": "", "verdict": ""}
         tables.show_table(columns, [(path, line, name, verdict) for name, line, verdict, _, path in rows])
-        terminal.tell(*dict.fromkeys(f"{f'line {n}' if name == '-' else name}: {why}." for name, n, _, why, _ in rows))
+        terminal.wrap_stdout(
+            *dict.fromkeys(f"{f'line {n}' if name == '-' else name}: {why}." for name, n, _, why, _ in rows)
+        )
     for problem in read.problems[:_PROBLEMS]:
-        terminal.note(f"line {problem.line}: {problem.what}; it stays as it is.")
+        terminal.note_stderr(f"line {problem.line}: {problem.what}; it stays as it is.")
     _tell_search(found.scan)
     _tell_bound(bound)
     if written is not None:
@@ -224,18 +227,20 @@ def show_missing(path: str, read: Rows, found: Missing, bound: tuple[Bound, ...]
 
 def _tell_written(one: Repaired) -> None:
     if one.left is not None:
-        terminal.note(
+        terminal.note_stderr(
             f"an interrupted write left bytes beside the file that nobody else had; they are kept as {one.left}."
         )
     if one.glued:
         lines = ", ".join(map(str, one.glued))
-        terminal.note(
+        terminal.note_stderr(
             f"on line {lines} several objects share a line, or the file is no UTF-8: no reader sees them; left."
         )
     if one.backup is None:
-        terminal.tell("Nothing was written back: no record that misses its transcript has an owner.")
+        terminal.wrap_stdout("Nothing was written back: no record that misses its transcript has an owner.")
         return
-    terminal.tell(f"Written back: {terminal.many(len(one.rows), 'record')}. The file of before is {one.backup}.")
+    terminal.wrap_stdout(
+        f"Written back: {terminal.plural(len(one.rows), 'record')}. The file of before is {one.backup}."
+    )
 
 
 # -- what is bound -------------------------------------------------------------------------------
@@ -269,10 +274,10 @@ def show_check(found: tuple[Checked, ...], split: Mapping[str, tuple[str, ...]])
     from rightful.cli.output import tables
 
     if not found:
-        terminal.tell("No transcript is bound. `rightful locate SESSION --bind` binds one.")
+        terminal.wrap_stdout("No transcript is bound. `rightful locate SESSION --bind` binds one.")
         return
     rows = [(one.path, one.state, one.binding.session, one.binding.evidence, one.why) for one in found]
     columns = {"transcript": "", "state": "", "session": "", "evidence": "", "why": ""}
     tables.show_table(columns, rows, drop=("evidence",))
     for name, uris in split.items():
-        terminal.note(f"{name} has {len(uris)} transcripts bound to it.")
+        terminal.note_stderr(f"{name} has {len(uris)} transcripts bound to it.")

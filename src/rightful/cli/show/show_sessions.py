@@ -21,20 +21,22 @@ def run(args: argparse.Namespace) -> int:
     from rightful.reports.session_list import sessions
 
     limit = LIMIT if args.limit is None else args.limit
-    with terminal.opened(args, readonly=True) as ledger:
+    with terminal.open_ledger(args, readonly=True) as ledger:
         options.catch_up(ledger)
         found = sessions(ledger.projected(), args.sessions, limit)
     if args.json:
         terminal.print_json({"sessions": found.shown, "total": found.total})
         return terminal.DONE
     for one in found.shown:
-        terminal.say(one.session)
-        terminal.tell(f"    {_when(one)}; {terminal.many(one.events, 'event')}{_by(one)}", f"    {_transcript(one)}")
+        terminal.print_stdout(one.session)
+        terminal.wrap_stdout(
+            f"    {_when(one)}; {terminal.plural(one.events, 'event')}{_by(one)}", f"    {_transcript(one)}"
+        )
     if not found.total:
         fits = f"whose name contains {args.sessions!r} " if args.sessions else ""
-        terminal.tell(f"No session {fits}is in this ledger.")
+        terminal.wrap_stdout(f"No session {fits}is in this ledger.")
     elif len(found.shown) < found.total:
-        terminal.tell(f"and {found.total - len(found.shown):,} that began before; --limit 0 lists all.")
+        terminal.wrap_stdout(f"and {found.total - len(found.shown):,} that began before; --limit 0 lists all.")
     return terminal.DONE
 
 
@@ -59,15 +61,15 @@ def _by(one: Session) -> str:
 def _transcript(one: Session) -> str:
     said = "no transcript" if one.transcript is None else f"transcript {one.transcript}"
     if (kept := one.history) is not None:
-        compacted = f", {terminal.many(kept.compactions, 'compaction')}" if kept.compactions else ""
-        said += f"; history of {terminal.many(kept.batches, 'batch', 'batches')}{compacted}"
+        compacted = f", {terminal.plural(kept.compactions, 'compaction')}" if kept.compactions else ""
+        said += f"; history of {terminal.plural(kept.batches, 'batch', 'batches')}{compacted}"
     if one.bound:
         evidence = ", ".join(sorted({held.evidence for held in one.bound}))
-        said += f"; {terminal.many(len(one.bound), 'file')} bound ({evidence})"
+        said += f"; {terminal.plural(len(one.bound), 'file')} bound ({evidence})"
     if one.subagents:
-        said += f"; {terminal.many(one.subagents, 'subagent')}"
+        said += f"; {terminal.plural(one.subagents, 'subagent')}"
     if one.forks:
-        said += f"; {terminal.many(len(one.forks), 'fork')}: {options.listed(one.forks)}"
+        said += f"; {terminal.plural(len(one.forks), 'fork')}: {options.listed(one.forks)}"
     if one.below:
-        said += f"; {terminal.many(len(one.below), 'session')} below it: {options.listed(one.below)}"
+        said += f"; {terminal.plural(len(one.below), 'session')} below it: {options.listed(one.below)}"
     return said

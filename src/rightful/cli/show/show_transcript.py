@@ -12,15 +12,26 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from rightful.cli.output import indented, item_text
-from rightful.cli.output.indented import put, time
+from rightful.cli.output import indented, item_text, tables
+from rightful.cli.output.indented import print_stdout, time_text
 from rightful.cli.output.item_text import arguments, others
-from rightful.cli.output.terminal import many
-from rightful.cli.show import transcript_headings
+from rightful.cli.output.terminal import plural
 from rightful.histories.annotations import CONTINUES
 from rightful.projections.facts.completeness import Hole, words
 from rightful.projections.transcripts.entries import Entry, Row, Transcript
 from rightful.projections.transcripts.entry_parts import text_of
+
+PLACEHOLDER = "stands in for a result that never came"
+"""The mark of such a result."""
+
+_CALL_CHARS = 12  # of a call id, at least
+
+_UNREADABLE = {
+    "encrypted_content": "encrypted",
+    "args_hash": "of its arguments only a hash is known",
+    "result_hash": "only its hash is known",
+}
+"""Labels for producer-supplied `extra` fields."""
 
 _HOLES = 20
 _RANGES = 20
@@ -60,11 +71,11 @@ class Shown(NamedTuple):
 
 def show(transcript: Transcript, shown: Shown) -> None:
     """Print a transcript."""
-    calls = {} if shown.full else transcript_headings.short_calls(transcript.entries)
+    calls = {} if shown.full else short_calls(transcript.entries)
     shown = shown._replace(named=len(transcript.names) > 1, calls=calls)
     _head(transcript, shown)
     if shown.before:
-        put("", f"{many(shown.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
+        print_stdout("", f"{plural(shown.before, 'earlier entry', 'earlier entries')} not shown; --limit 0 shows all.")
     hidden: Counter[str] = Counter()
     turn: _Turn | None = None
     for entry in transcript.entries:
@@ -73,7 +84,7 @@ def show(transcript: Transcript, shown: Shown) -> None:
             hidden[why] += 1
         else:
             turn = _put_turn(entry, turn)
-            put("", *_lines(entry, shown))
+            print_stdout("", *_lines(entry, shown))
         _put_holes(entry.holes_behind)
     _tail(transcript, hidden, shown.bound)
 
@@ -96,63 +107,65 @@ def _put_turn(entry: Entry, before: _Turn | None) -> _Turn | None:
     """Print in which turn an entry stands, if the one before it stands in another; return it."""
     turn = None if entry.turn is UNSET else _Turn(entry.session, entry.turn)
     if turn != before:
-        put("", "outside of a turn" if turn is None else f"turn {turn.name}")
+        print_stdout("", "outside of a turn" if turn is None else f"turn {turn.name}")
     return turn
 
 
 def _put_holes(holes: list[Hole] | UnsetType) -> None:
     """Print what is missing at this place."""
     for hole in holes or ():
-        put("", f"hole here: {words(hole)}")
+        print_stdout("", f"hole here: {words(hole)}")
 
 
 def _head(transcript: Transcript, shown: Shown) -> None:
-    put(f"transcript of {transcript.session}")
+    print_stdout(f"transcript of {transcript.session}")
     if transcript.names not in ([], [transcript.session]):
-        put(f"Nothing was said under this name itself; what was is of {', '.join(transcript.names)}, by its links.")
+        print_stdout(
+            f"Nothing was said under this name itself; what was is of {', '.join(transcript.names)}, by its links."
+        )
     if transcript.ambiguous:
-        put(f"Nothing was said under this name itself, and no other name's is shown: {transcript.ambiguous}.")
-    put(transcript.completeness + (f": {transcript.why}" if transcript.why else ""))
+        print_stdout(f"Nothing was said under this name itself, and no other name's is shown: {transcript.ambiguous}.")
+    print_stdout(transcript.completeness + (f": {transcript.why}" if transcript.why else ""))
     holes = transcript.holes if shown.full else transcript.holes[:_HOLES]
-    put(*(f"hole: {words(hole)}" for hole in holes))
+    print_stdout(*(f"hole: {words(hole)}" for hole in holes))
     if len(holes) < len(transcript.holes):
-        put(f"and {many(len(transcript.holes) - len(holes), 'hole')} more; --full shows all.")
+        print_stdout(f"and {plural(len(transcript.holes) - len(holes), 'hole')} more; --full shows all.")
     for producer, count in transcript.left_out.items():
-        put(
-            f"left out: {many(count, 'item')} of the history that {producer} wrote, since another producer tells "
+        print_stdout(
+            f"left out: {plural(count, 'item')} of the history that {producer} wrote, since another producer tells "
             f"this session and nothing shows which of them are the same."
         )
     if (started := transcript.started) is not None:
         facts = {name: getattr(started, name) for name in ("harness", "model", "cwd", "work_item")}
         told = [f"{name} {value}" for name, value in facts.items() if value is not UNSET]
-        put(", ".join([f"started {time(started.at_us, is_bound=started.at_basis == 'file')}", *told]))
+        print_stdout(", ".join([f"started {time_text(started.at_us, is_bound=started.at_basis == 'file')}", *told]))
         extra = {} if started.extra is UNSET else started.extra
         for name in CONTINUES:
             if isinstance(extra.get(name), str):
-                put(transcript_headings.continues(name, extra[name]))
+                print_stdout(continues(name, extra[name]))
 
 
 def _tail(transcript: Transcript, hidden: Counter[str], bound: tuple[str, ...]) -> None:
     if bound:
-        put("", *bound)
+        print_stdout("", *bound)
     elif not transcript.entries:
-        put("", "Nothing that was said or done is recorded of it.")
+        print_stdout("", "Nothing that was said or done is recorded of it.")
     lines = []
     if hidden:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
-        lines.append(f"{many(hidden.total(), 'entry', 'entries')} not shown ({kinds}); --all shows them.")
+        lines.append(f"{plural(hidden.total(), 'entry', 'entries')} not shown ({kinds}); --all shows them.")
     usage = transcript.usage
     for label, counts in (("used", usage.total), (_CUMULATIVE, usage.cumulative)):
         if counts:
             lines.append(f"{label}: {', '.join(f'{name} {item_text.value(value)}' for name, value in counts.items())}")
     if transcript.ended is not None:
         code = transcript.ended.exit_code
-        at = time(transcript.ended.at_us, is_bound=transcript.ended.at_basis == "file")
+        at = time_text(transcript.ended.at_us, is_bound=transcript.ended.at_basis == "file")
         lines.append(f"ended {at}" + ("" if code is UNSET else f" with exit code {code}"))
     if transcript.subagents:
         lines.append(f"subagents, each with a transcript of its own: {', '.join(transcript.subagents)}")
     if lines:
-        put("", *lines)
+        print_stdout("", *lines)
 
 
 def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
@@ -171,7 +184,7 @@ def _lines(entry: Entry, shown: Shown) -> Iterator[str]:
         if shown.all:
             yield from _rows(entry.conflicts, shown)
     if entry.rows is not UNSET and (entry.revisions > 1 or (entry.result_revisions or 1) > 1):
-        yield f"  told by {many(len(entry.rows), 'row')}:"
+        yield f"  told by {plural(len(entry.rows), 'row')}:"
         yield from _rows(entry.rows, shown)
 
 
@@ -182,12 +195,14 @@ def _covered(entry: Entry, shown: Shown) -> str:
     ranges = [first if first == last else f"{first} to {last}" for first, last in named]
     parts = ranges if shown.full else ranges[:_RANGES]
     if len(parts) < len(ranges):
-        parts.append(f"and {many(len(ranges) - len(parts), 'range')} more; --full shows all")
+        parts.append(f"and {plural(len(ranges) - len(parts), 'range')} more; --full shows all")
     if entry.elsewhere is not UNSET:
-        theirs = f"{many(entry.elsewhere, 'item')} of the history that it was begun with"
+        theirs = f"{plural(entry.elsewhere, 'item')} of the history that it was begun with"
         parts.append(f"and {theirs}" if parts else theirs)
     if entry.unresolved is not UNSET:
-        lost = f"{many(entry.unresolved, 'item or range', 'items or ranges')} not in the history that is recorded here"
+        lost = (
+            f"{plural(entry.unresolved, 'item or range', 'items or ranges')} not in the history that is recorded here"
+        )
         parts.append(f"and {lost}" if parts else lost)
     what = "taken back" if entry.kind == "history_popped" else "covers"
     return f"  {what}: {', '.join(parts) or 'nothing'}"
@@ -203,7 +218,7 @@ def _place(item: list[Any] | UnsetType) -> int | None:
 
 
 def _heading(entry: Entry, shown: Shown) -> str:
-    parts = [_name(entry.position, _place(entry.item)), time(entry.at_us, is_bound=entry.at_basis == "file")]
+    parts = [_name(entry.position, _place(entry.item)), time_text(entry.at_us, is_bound=entry.at_basis == "file")]
     parts += [str(entry.session)] if shown.named and entry.session is not UNSET else []
     marks = [
         word.replace("_", " ")
@@ -214,7 +229,7 @@ def _heading(entry: Entry, shown: Shown) -> str:
         marks[0] = "late: its turn was closed before"
     if entry.revisions > 1:
         marks.append(f"{entry.revisions} revisions")
-    marks += transcript_headings.unreadable(entry.extra)
+    marks += unreadable(entry.extra)
     parts.append(_who(entry, shown) + (f"  [{', '.join(marks)}]" if marks else ""))
     return "  ".join(parts)
 
@@ -304,11 +319,11 @@ def _result(entry: Entry, shown: Shown) -> Iterator[str]:
         yield "  no result"
         return
     marks = ["failed"] if entry.is_error is True else []
-    marks += [transcript_headings.PLACEHOLDER] if entry.placeholder is True else []
+    marks += [PLACEHOLDER] if entry.placeholder is True else []
     marks += ["late: its turn was closed before"] if entry.result_late is True else []
     marks += ["erased"] if entry.result_erased is True else []
     marks += [f"{entry.result_revisions} revisions"] if (entry.result_revisions or 1) > 1 else []
-    marks += transcript_headings.unreadable(entry.result_extra)
+    marks += unreadable(entry.result_extra)
     result = _name(_or(entry.result_position), _place(entry.result_item))
     yield f"  result {result}" + (f"  [{', '.join(marks)}]" if marks else "")
     if entry.output is not UNSET:
@@ -318,6 +333,31 @@ def _result(entry: Entry, shown: Shown) -> Iterator[str]:
 
 def _rows(rows: Iterable[Row], shown: Shown) -> Iterator[str]:
     for row in rows:
-        yield f"  #{row.position}  {time(row.at_us)}  {row.producer}: {row.outcome}"
+        yield f"  #{row.position}  {time_text(row.at_us)}  {row.producer}: {row.outcome}"
         said = "erased" if row.said is None else arguments({k: v for k, v in row.said.items() if v is not None})
         yield from indented.text(said, shown.option)
+
+
+def short_calls(entries: Iterable[Entry]) -> dict[str, str]:
+    """Return the suffixes by which long call ids are shown: at least 12 characters, and all different."""
+    ids = {
+        call
+        for entry in entries
+        for call in (entry.call, *(entry.calls or ()))
+        if isinstance(call, str) and len(call) > _CALL_CHARS
+    }
+    longest, kept = max(map(len, ids), default=0), _CALL_CHARS
+    while kept < longest and len({call[-kept:] for call in ids}) < len(ids):
+        kept *= 2
+    mark = "…" if tables.draws() else "..."
+    return {call: f"{mark}{call[-kept:]}" for call in ids if len(call) > kept + len(mark)}
+
+
+def unreadable(extra: Any) -> list[str]:  # noqa: ANN401 - content is any JSON value
+    """Return the labels of the fields that are encrypted or known only by their hash."""
+    return [words for name, words in _UNREADABLE.items() if isinstance(extra, dict) and extra.get(name) is not None]
+
+
+def continues(how: str, of: str) -> str:
+    """Return a line that names the session that this one continues; the earlier entries are only in that session."""
+    return f"{how.replace('_', ' ')} {of}: what was said before is recorded there"

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         )
         by_then = options.before_all(args, found.through, ledger)
     if by_then:
-        terminal.note(by_then)
+        terminal.note_stderr(by_then)
     if args.json:
         terminal.print_json({"file": args.recorded, **recorded_rule.as_dict(found)})
     else:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 def _read(path: str) -> bytes:
     try:
         if path == _STDIN:
-            data = terminal.stdin().read(limits.EVENT_BYTES + 1)
+            data = terminal.stdin_bytes().read(limits.EVENT_BYTES + 1)
         else:
             with Path(path).open("rb") as file:
                 data = file.read(limits.EVENT_BYTES + 1)
@@ -71,16 +71,16 @@ def _show(found: Verdict, path: str) -> None:
     from rightful.cli.output import tables
 
     best = found.candidates[0]
-    terminal.tell(verdict(found))
+    terminal.wrap_stdout(verdict(found))
     for note in found.notes:
-        terminal.note(note)
+        terminal.note_stderr(note)
     if not found.arms + found.contexts or (found.credited and not found.common):
         return
     if not found.changes:
-        terminal.tell(lacking(found))
-    contexts = f", {terminal.many(found.contexts, 'belief')} by context" if found.contexts else ""
+        terminal.wrap_stdout(lacking(found))
+    contexts = f", {terminal.plural(found.contexts, 'belief')} by context" if found.contexts else ""
     facts = {
-        "recorded": f"{path}: {terminal.many(found.arms, 'arm')}{contexts}",
+        "recorded": f"{path}: {terminal.plural(found.arms, 'arm')}{contexts}",
         "last updated": "not said" if found.last_updated is None else times.text_of(found.last_updated),
         "rule": "changed in time" if found.changes else f"{best.policy} ({best.policy_hash[:12]})",
         "through": f"position {found.through:,}",
@@ -159,9 +159,9 @@ def _what(one: Lack) -> str:
     reward = "" if one.reward is None else f", mean reward {one.reward:.2f}"
     match one.what:
         case "missing":
-            return f"about {terminal.many(one.grades, 'credit')} that the log lacks{reward}"
+            return f"about {terminal.plural(one.grades, 'credit')} that the log lacks{reward}"
         case "lost":
-            return f"about {terminal.many(one.grades, 'credit')} that the file lost{reward}"
+            return f"about {terminal.plural(one.grades, 'credit')} that the file lost{reward}"
         case "changed":
             return f"as many credits, evidence {one.evidence:+.3g}"
         case _:
@@ -239,8 +239,8 @@ def lacking(found: Verdict) -> str:
     for what, said in (("missing", "lacks {} of {}"), ("lost", "has {} of {} that the file lost")):
         mine = [one for one in arms if one.what == what]
         if mine:
-            credits_ = terminal.many(sum(one.grades for one in mine), "credit")
-            parts.append(f"The log {said.format(f'about {credits_}', terminal.many(len(mine), 'arm'))}.")
+            credits_ = terminal.plural(sum(one.grades for one in mine), "credit")
+            parts.append(f"The log {said.format(f'about {credits_}', terminal.plural(len(mine), 'arm'))}.")
     if changed := [one for one in arms if one.what == "changed"]:
         have = "1 arm has" if len(changed) == 1 else f"{len(changed):,} arms have"
         evidence = sum(one.evidence for one in changed)

@@ -40,7 +40,7 @@ def watch(args: argparse.Namespace, importing: Import) -> int:
             teller.file(report)
             teller.passed_over()
             if args.json:
-                terminal.put(terminal.json_text(report.as_dict()) + "\n", flush=True)
+                terminal.write_stdout(terminal.json_text(report.as_dict()) + "\n", flush=True)
             if teller.broken is not None:
                 raise teller.broken
         _say_failures(watcher)
@@ -54,11 +54,11 @@ def _say_what(paths: list[str]) -> None:
     folders = sum(Path(path).is_dir() for path in there)
     counts = {"folder": folders, "file": len(there) - folders, "path that is awaited": len(paths) - len(there)}
     plurals = {"path that is awaited": "paths that are awaited"}
-    said = [terminal.many(count, what, plurals.get(what)) for what, count in counts.items() if count]
-    terminal.note(f"watching {' and '.join(said)}; Ctrl-C or SIGTERM ends it")
+    said = [terminal.plural(count, what, plurals.get(what)) for what, count in counts.items() if count]
+    terminal.note_stderr(f"watching {' and '.join(said)}; Ctrl-C or SIGTERM ends it")
     for path in paths:
         if path not in there:
-            terminal.note(f"{path} does not exist yet; it is imported as soon as it does")
+            terminal.note_stderr(f"{path} does not exist yet; it is imported as soon as it does")
 
 
 def _say_failures(watcher: Watcher) -> None:
@@ -68,7 +68,7 @@ def _say_failures(watcher: Watcher) -> None:
             why = watcher.failures.get_nowait()
         except queue.Empty:
             return
-        terminal.note(f"changes cannot be watched ({why}); all is looked at once a minute instead")
+        terminal.note_stderr(f"changes cannot be watched ({why}); all is looked at once a minute instead")
 
 
 @contextmanager

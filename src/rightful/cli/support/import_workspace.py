@@ -97,7 +97,7 @@ def run(args: argparse.Namespace, folder: Path, importing: Import, kinds: Callab
     else:
         _show(folder, found, totals.line())
     if not any(item.read for item in found):
-        terminal.complain(
+        terminal.warn_stderr(
             f"nothing of gptme was found for {folder}. Run the command in the workspace, or name its folder."
         )
         return max(totals.exit_code, terminal.CHECK_SAID_NO)
@@ -118,7 +118,7 @@ def _show(folder: Path, found: list[Found], last: str) -> None:
             if not what.startswith(PASSED_OVER):
                 said.complain(place, what if what.startswith(NOTE) else f"problem: {what}")
     said.complain_of_rest()
-    terminal.say(last)
+    terminal.print_stdout(last)
 
 
 def _row(folder: Path, item: Found) -> list[object] | None:

@@ -141,9 +141,9 @@ def _policy(text: bytes) -> Policy:
 def opened(args: argparse.Namespace) -> Ledger:
     """Open the ledger to read it: with what hooks could not append yet, where it can be written to."""
     try:
-        return terminal.opened(args)
+        return terminal.open_ledger(args)
     except ReadOnlyStoreError:
-        return terminal.opened(args, readonly=True)
+        return terminal.open_ledger(args, readonly=True)
 
 
 def session_with_rows(ledger: Ledger, asked: str) -> str:
@@ -202,7 +202,7 @@ def note_others(facts: Facts, asked: str, taken: str) -> None:
     if asked == taken or split_session(taken)[1] != asked:
         return
     if others := [name for name in begun(facts, asked) if name != taken]:
-        terminal.note(f"{asked!r} is taken for {taken}, whose value it is; it also begins {listed(others)}.")
+        terminal.note_stderr(f"{asked!r} is taken for {taken}, whose value it is; it also begins {listed(others)}.")
 
 
 def _near(facts: Facts, asked: str) -> str:
@@ -264,7 +264,7 @@ def decay_at(args: argparse.Namespace, *policies: Policy) -> str | None:
     if not given.strip():
         raise UsageError("an empty time was given; write it as 2026-08-01T10:15:00Z or leave the option out")
     if not any(isinstance(policy.decay, TimeDecay) for policy in policies):
-        terminal.note("--decay-at changes nothing here: no policy that was asked for decays with time.")
+        terminal.note_stderr("--decay-at changes nothing here: no policy that was asked for decays with time.")
     return given
 
 

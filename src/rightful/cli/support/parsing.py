@@ -37,7 +37,7 @@ class _Parser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401 - as in argparse
         if file is sys.stdout and message:
-            terminal.put(message)
+            terminal.write_stdout(message)
         else:
             super()._print_message(message, file)
 

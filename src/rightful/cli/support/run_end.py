@@ -52,7 +52,7 @@ def end(args: argparse.Namespace, place: Place, code: int) -> int:
         try:
             step(args, place, ended_us, report)
         except Exception as error:  # noqa: BLE001 - nothing of ours may hide how the command ended
-            terminal.complain(f"{str(error) or type(error).__name__} (after the command had ended with {code})")
+            terminal.warn_stderr(f"{str(error) or type(error).__name__} (after the command had ended with {code})")
     return code
 
 
@@ -165,12 +165,14 @@ def _keep(place: Place, events: list[Any], ended_us: int, why: str) -> str | Non
 
     path = Spool(str(place.ledger), os.environ).keep_events(events, ended_us)
     if path is not None:
-        terminal.complain(f"the run's end could not be recorded yet: {why} It waits in {path}; the next command that "
-                        f"opens the ledger writes it.")  # fmt: skip
+        terminal.warn_stderr(
+            f"the run's end could not be recorded yet: {why} It is kept in {path}; the next command that opens the "
+            f"ledger writes it."
+        )
         return path
-    terminal.complain(f"the run's end could not be recorded, nor kept: {why} Give these lines to `rightful ingest`:")
+    terminal.warn_stderr(f"the run's end could not be recorded or kept: {why} Pass these lines to `rightful ingest`:")
     for event in events:
-        terminal.complain(content.to_json(event).decode())
+        terminal.warn_stderr(content.to_json(event).decode())
     return None
 
 
@@ -184,9 +186,9 @@ def _clear(args: argparse.Namespace, place: Place, ended_us: int, report: dict[s
     why = running_folder.end(place.temp, os.environ, paths, keep=args.keep)
     report["temporary"] = None if why is None else str(place.temp)
     if why is not None and not args.quiet:
-        terminal.note(f"temporary files were kept in {place.temp}: {why}")
+        terminal.note_stderr(f"temporary files were kept in {place.temp}: {why}")
     if bound and not args.quiet:
-        terminal.note(_import_of(args, place, _path(bound["uri"])))
+        terminal.note_stderr(_import_of(args, place, _path(bound["uri"])))
     report["worktree"] = report["branch"] = None
     if place.tree is None or place.repository is None:
         return
@@ -194,7 +196,7 @@ def _clear(args: argparse.Namespace, place: Place, ended_us: int, report: dict[s
         is_there = place.tree.path.exists()
         report["worktree"], report["branch"] = str(place.tree.path) if is_there else None, place.tree.branch
         what = "was kept" if is_there else "was removed by the command"
-        terminal.note(f"the work tree {place.tree.path} (branch {place.tree.branch}) {what}: {why}")
+        terminal.note_stderr(f"the work tree {place.tree.path} (branch {place.tree.branch}) {what}: {why}")
 
 
 def _import_of(args: argparse.Namespace, place: Place, path: str) -> str:
@@ -209,7 +211,7 @@ def _say_unbound(args: argparse.Namespace, place: Place, ended_us: int, report: 
     """Say why no transcript was bound, where the tool that should have written one is known."""
     del ended_us
     if not args.quiet and place.harness in running.TOOLS and report.get("transcript") is None and report.get("why"):
-        terminal.note(f"no transcript was bound to {place.identity.session}: {report['why']}")
+        terminal.note_stderr(f"no transcript was bound to {place.identity.session}: {report['why']}")
 
 
 def _path(uri: str) -> str:
@@ -231,4 +233,4 @@ def _write_report(args: argparse.Namespace, place: Place, ended_us: int, report:
     except OSError as error:
         with suppress(OSError):
             half.unlink()
-        terminal.complain(f"the report could not be written to {path}: {error.strerror}")
+        terminal.warn_stderr(f"the report could not be written to {path}: {error.strerror}")

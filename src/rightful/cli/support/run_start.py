@@ -75,7 +75,7 @@ def begin(args: argparse.Namespace, ledger: Ledger, command: list[str], cwd: Pat
         running_records.begin(ledger.log, _start(args, place), timeout_s=limits.RUN_WAIT_S)
     except running_records.NameTakenError:
         _undo(place)
-        terminal.complain(
+        terminal.warn_stderr(
             f"a run was started as {identity.session} before, and another one of that name could not be told from "
             f"it; nothing was started. Give --session another name, or leave it out."
         )
@@ -187,7 +187,7 @@ def notes(place: Place) -> list[str]:
         told.append(f"it works in {place.tree.path}, on the new branch {place.tree.branch}")
         if place.tree.left_behind:
             is_one = place.tree.left_behind == 1
-            changes = f"{terminal.many(place.tree.left_behind, 'change')} that you have not committed"
+            changes = f"{terminal.plural(place.tree.left_behind, 'change')} that you have not committed"
             told.append(f"{changes} {'is' if is_one else 'are'} not in there")
         if place.tree.has_submodules:
             told.append("submodules are not checked out in there: git submodule update --init")

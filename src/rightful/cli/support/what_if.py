@@ -112,7 +112,7 @@ def changed(args: argparse.Namespace, named: Named, ledger: Ledger | None = None
         _note_time(args, policy, ledger)
     if policy == named.policy:
         if asked(args, but=but):
-            terminal.note(f"the options change nothing: {named.label} has these values already.")
+            terminal.note_stderr(f"the options change nothing: {named.label} has these values already.")
         return named
     return Named(", ".join([named.label, *words]), None, policy)
 
@@ -211,7 +211,7 @@ def _note_time(args: argparse.Namespace, policy: Policy, ledger: Ledger) -> None
     through = projected.prefix(options.as_of(args))
     latest_us = log_clock.latest_at_us(ledger.log, projected.facts, through)
     if latest_us:
-        terminal.note(
+        terminal.note_stderr(
             f"the decay is as of {times.text_of(latest_us)}, the latest time in the ledger, with what is left out; "
             f"--decay-at TIME gives another."
         )
@@ -233,7 +233,7 @@ def _note_idle(args: argparse.Namespace, facts: Facts) -> None:
         ),
     ]
     for sentence in idle:
-        terminal.note(sentence)
+        terminal.note_stderr(sentence)
 
 
 def _unfit(option: str, patterns: list[str] | None, known: list[str], what: str) -> Iterator[str]:
