@@ -79,12 +79,6 @@ def test_the_tutorial_runs_from_its_first_step_to_its_last(elsewhere: Path) -> N
     assert (elsewhere / "ledger" / "store" / "data.mdb").is_file()
 
 
-def test_the_readme_shows_about_thirty_lines_of_python() -> None:
-    [code] = blocks(ROOT / "README.md", "python")
-
-    assert 25 <= len(code.strip().splitlines()) <= 45
-
-
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     targets = [hit["target"] for hit in LINK.finditer(page.read_text("utf-8"))]
@@ -118,10 +112,6 @@ def test_every_command_that_a_page_shows_can_be_parsed(command: str) -> None:
     words = shlex.split(command.partition(" > ")[0].partition(" | ")[0].partition(" < ")[0], comments=True)
 
     assert parser().parse_args(words).command in words
-
-
-def test_the_readme_begins_with_two_commands() -> None:
-    assert JOBS.findall(blocks(ROOT / "README.md", "sh")[0]) == ["demo", "test"]
 
 
 def test_every_job_of_the_runner_that_a_page_shows_is_known_to_it() -> None:
