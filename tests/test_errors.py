@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rightful import errors, session_errors
+from rightful import errors
 from rightful.errors import RightfulError
 
 CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
@@ -20,12 +20,17 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         {"what": "Expected `str`", "place": "$.arms[0]"},
         "Expected `str` - at `$.arms[0]`",
     ),
-    (errors.PolicyError("odd"), 2, {"what": "odd"}, "this is no policy: odd. Nothing was computed"),
+    (
+        errors.PolicyError("odd"),
+        2,
+        {"what": "odd"},
+        "Invalid policy: odd. Nothing was computed. Fix the policy and run the command again.",
+    ),
     (
         errors.UpgradeError(5, "run.dreamt", 2),
         4,
         {"position": 5, "type": "run.dreamt", "schema": 2},
-        "the row at position 5 is 'run.dreamt' version 2, which this program does not know; nothing was computed",
+        "The row at position 5 is 'run.dreamt' version 2, which this version of the program does not know. Nothing was",
     ),
     (
         errors.StorageError("it failed", "Do this."),
@@ -37,79 +42,83 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         errors.LedgerNotFoundError("/l"),
         4,
         {"path": "/l"},
-        "there is no ledger at /l; nothing was made. Run `rightful init` (in Python: `create=True`), or name one with",
+        "No ledger at /l. Nothing was created. Run `rightful init` (in Python: `create=True`), or name a ledger with",
     ),
     (
         errors.ForeignStoreError("/l", "cut short"),
         4,
         {"path": "/l", "why": "cut short"},
-        "/l was refused: cut short. It was not changed",
+        "Cannot open /l: cut short. It was not changed",
     ),
     (
         errors.ReadOnlyStoreError("/l"),
         4,
         {"path": "/l"},
-        "/l cannot be written: it is open for reading only; nothing was written",
+        "Cannot write to /l: it is open for reading only. Nothing was written",
     ),
     (
         errors.StoreFullError("/l", "ENOSPC"),
         4,
         {"path": "/l", "why": "ENOSPC"},
-        "there is no room to write to /l (ENOSPC)",
+        "No space left to write to /l (ENOSPC). Nothing of this call was written",
     ),
     (
         errors.BusyError("/l", 0.5),
         4,
         {"path": "/l", "waited_s": 0.5},
-        "another writer held /l for more than 0.5 s; nothing was written",
+        "Another writer held the write lock of /l for more than 0.5 s. Nothing was written",
     ),
     (
         errors.InUseError("/l", ("pid 7",)),
         4,
         {"path": "/l", "holders": ("pid 7",)},
-        "/l is open in pid 7; nothing was changed",
+        "/l is open in pid 7. Nothing was changed",
     ),
     (
         errors.ForkedError("/l"),
         4,
         {"path": "/l"},
-        "this handle on /l was opened by the parent process; nothing was done",
+        "This handle on /l was opened by the parent process and does not work after a fork. Nothing was written",
     ),
     (
         errors.ClosedError("/l"),
         4,
         {"path": "/l"},
-        "this handle on /l is closed; nothing was done. Open the ledger again.",
+        "This handle on /l is closed. Nothing was written. Open the ledger again.",
     ),
     (
         errors.DamagedRowError("/l", 5, "its checksum"),
         4,
         {"path": "/l", "position": 5, "what": "its checksum"},
-        "the row at position 5 of /l is damaged: its checksum. It was not used",
+        "The row at position 5 of /l is damaged: its checksum. It was not used",
     ),
     (
         errors.OutcomeUnknownError("/l", ("a", "b"), "EIO"),
         4,
         {"path": "/l", "ids": ("a", "b"), "why": "EIO"},
-        "whether 2 event(s) were written to /l is not known (EIO). Send the same events again",
+        "It is not known whether 2 event(s) were written to /l (EIO). Send the same events again",
     ),
     (
         errors.ConditionFailedError(7),
         3,
         {"after": 7},
-        "a row after position 7 fits the condition of this append, so nothing was written",
+        "The append condition failed: a matching row was written after position 7. Nothing was written",
     ),
     (
         errors.TargetError("/ws/b.json", "it is torn"),
         2,
-        {"path": "/ws/b.json", "why": "it is torn", "advice": "Mend it, or let its tool finish, and plan again."},
-        "/ws/b.json was not touched: it is torn. Mend it, or let its tool finish, and plan again.",
+        {
+            "path": "/ws/b.json",
+            "why": "it is torn",
+            "advice": "Fix the file, or wait for its tool to finish, and plan again.",
+        },
+        "/ws/b.json was not changed: it is torn. Fix the file, or wait for its tool to finish, and plan again.",
     ),
     (
         errors.TargetChangedError("/ws/b.json", "a tool wrote it"),
         3,
-        {"path": "/ws/b.json", "why": "a tool wrote it", "advice": "What stands there was kept. Plan again."},
-        "/ws/b.json: a tool wrote it. What stands there was kept. Plan again.",
+        {"path": "/ws/b.json", "why": "a tool wrote it", "advice": "The file was not changed. Plan again."},
+        "/ws/b.json: a tool wrote it. The file was not changed. Plan again.",
     ),
     (
         errors.BackfillRefusedError("/ws/b.json", ("it mixes forms", "too few pay")),
@@ -117,69 +126,69 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         {
             "path": "/ws/b.json",
             "why": ("it mixes forms", "too few pay"),
-            "advice": "Mend what is named, or plan with --force.",
+            "advice": "Fix these, or plan with --force.",
         },
-        "/ws/b.json was not written: it mixes forms; too few pay. Mend what is named, or plan with --force.",
+        "/ws/b.json was not written: it mixes forms; too few pay. Fix these, or plan with --force.",
     ),
     (
-        session_errors.IncompleteTranscriptError("t:a", "incomplete", ("turn 1 lacks index 2", "turn 2 is open")),
+        errors.IncompleteTranscriptError("t:a", "incomplete", ("turn 1 lacks index 2", "turn 2 is open")),
         1,
         {"session": "t:a", "state": "incomplete", "why": ("turn 1 lacks index 2", "turn 2 is open")},
-        "the transcript of t:a is incomplete: turn 1 lacks index 2; turn 2 is open. Nothing of it was shown.",
+        "The transcript of t:a is incomplete: turn 1 lacks index 2; turn 2 is open. Nothing of it was shown.",
     ),
     (
-        session_errors.BacklogError("/l", 3, 0.5, "this event was not taken"),
+        errors.BacklogError("/l", 3, 0.5, "this event was not taken"),
         4,
         {"path": "/l", "waiting": 3, "waited_s": 0.5, "what": "this event was not taken"},
-        "3 event(s) wait to be written to /l, and 0.5 s were not enough; this event was not taken. Try again.",
+        "3 event(s) are still waiting to be written to /l after 0.5 s: this event was not taken. Try again.",
     ),
     (
-        session_errors.HandoffMismatchError("pr", "t:a", "run:b put it", "Give the session of this step."),
+        errors.HandoffMismatchError("pr", "t:a", "run:b put it", "Give the session of this step."),
         3,
         {"name": "pr", "session": "t:a", "why": "run:b put it", "advice": "Give the session of this step."},
-        "handoff 'pr' of t:a: run:b put it; nothing was handed over. Give the session of this step.",
+        "Handoff 'pr' of t:a: run:b put it. Nothing was handed over. Give the session of this step.",
     ),
     (
-        session_errors.NothingToTakeError("pr", "t:a", "nothing was put"),
+        errors.NothingToTakeError("pr", "t:a", "nothing was put"),
         1,
         {"name": "pr", "session": "t:a", "why": "nothing was put"},
-        "handoff 'pr' of t:a: nothing was put; nothing was handed over. Put it first, or repeat",
+        "Handoff 'pr' of t:a: nothing was put. Nothing was handed over. Put it first, or repeat",
     ),
     (
-        session_errors.StaleTokenError("t:a", 3, 5),
+        errors.StaleTokenError("t:a", 3, 5),
         3,
         {"session": "t:a", "token_position": 3, "changed_at": 5},
-        "the history of t:a changed at position 5, after your read at 3; nothing was written. Read the history again",
+        "The history of t:a changed at position 5, after your read at 3. Nothing was written. Read the history again",
     ),
     (
-        session_errors.VoidTokenError("t:a", "nothing was read"),
+        errors.VoidTokenError("t:a", "nothing was read"),
         2,
         {"session": "t:a", "why": "nothing was read"},
-        "nothing of t:a can be compacted with this token: nothing was read; nothing was written. Read the history",
+        "This token cannot compact t:a: nothing was read. Nothing was written. Read the history again",
     ),
     (
-        session_errors.RunDiffersError("t:a", "job-7", 2, 9),
+        errors.RunDiffersError("t:a", "job-7", 2, 9),
         3,
         {"session": "t:a", "run": "job-7", "ordinal": 2, "position": 9},
-        "run 'job-7' of t:a was here before, and its call 2 did something else (position 9); nothing was written.",
+        "Run key 'job-7' was already used in session t:a, and call 2 differs from the first attempt (position 9).",
     ),
     (
-        session_errors.SessionClosedError("t:a"),
+        errors.SessionClosedError("t:a"),
         2,
         {"session": "t:a"},
-        "the session object of t:a is closed; nothing was done. Make another one to go on.",
+        "The session object of t:a is closed. Nothing was written. Create a new one to continue.",
     ),
     (
-        session_errors.NotJsonError(1, "keys must be str"),
+        errors.NotJsonError(1, "keys must be str"),
         2,
         {"at": 1, "why": "keys must be str"},
-        "item 1 of the batch is not a JSON value (keys must be str). Nothing of the batch was written. Convert it",
+        "Item 1 of the batch is not a JSON value (keys must be str). Nothing of the batch was written. Convert it",
     ),
     (
-        session_errors.CompactionRefusedError("t:a", "no response id was given"),
+        errors.CompactionRefusedError("t:a", "no response id was given"),
         2,
         {"session": "t:a", "why": "no response id was given"},
-        "the history of t:a was not compacted: no response id was given; nothing was sent or written. Compact in",
+        "The history of t:a was not compacted: no response id was given. Nothing was sent or written. Use mode",
     ),
 ]
 IDS = [type(case[0]).__name__ for case in CASES]
@@ -188,7 +197,7 @@ IDS = [type(case[0]).__name__ for case in CASES]
 def test_every_error_is_here() -> None:
     kinds = {
         kind
-        for module in (errors, session_errors)
+        for module in (errors,)
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if issubclass(kind, RightfulError)
     }

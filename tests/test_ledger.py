@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_nothing_is_made_unless_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(LedgerNotFoundError, match=r"there is no ledger at .*; nothing was made"):
+    with pytest.raises(LedgerNotFoundError, match=r"No ledger at .*\. Nothing was created"):
         rightful.open(tmp_path / "ledger")
     with pytest.raises(LedgerNotFoundError):
         rightful.open(tmp_path / "ledger", readonly=True)

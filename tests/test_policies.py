@@ -121,7 +121,9 @@ def test_what_is_no_policy_says_what_and_where(asked: Any, what: str) -> None:
     with pytest.raises(PolicyError) as caught:
         policy_of(asked)
     assert caught.value.what == what
-    assert str(caught.value) == f"this is no policy: {what}. Nothing was computed; mend the policy and ask again."
+    assert (
+        str(caught.value) == f"Invalid policy: {what}. Nothing was computed. Fix the policy and run the command again."
+    )
 
 
 def test_a_grader_without_a_rubric_is_refused_because_it_would_match_nobody() -> None:

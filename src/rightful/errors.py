@@ -1,99 +1,116 @@
-"""Errors of the package, each a sentence with its facts as attributes; those of sessions are in `session_errors`.
+"""Errors: each is a sentence with its facts as attributes.
 
-A message says what is so, what it means for your data, and what to do next. The facts are its `args`: it pickles.
+A message gives the problem, its effect on your data, and the fix. The facts are also the error's `args`, so that it
+can be pickled.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, dataclass_transform
 
 
+@dataclass_transform()
 class RightfulError(Exception):
     """The base of every error raised by this package.
 
+    A subclass declares its facts as annotations, with defaults, in the order of its arguments.
+
     Attributes:
-        exit_code: What `rightful` returns to the shell: 2 wrong usage or invalid input, 3 conflict, 4 storage.
+        exit_code: The exit code of `rightful`: 1 a check failed, 2 wrong usage or invalid input, 3 conflict, 4 storage.
     """
 
     exit_code: ClassVar[int] = 4
+    _facts: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - inspect is slow to import, and hooks run this
+        own_facts = tuple(name for name, kind in own.items() if not kind.startswith("ClassVar"))
+        if own_facts:
+            cls._facts = own_facts
+            cls.__init__ = RightfulError.__init__  # type: ignore[method-assign] # of a base with a text only
+
+    def __init__(self, *values: object, **named: object) -> None:
+        if self._facts:
+            given = dict(zip(self._facts, values, strict=False)) | named
+            values = tuple(given[name] if name in given else getattr(type(self), name) for name in self._facts)
+            for name, value in zip(self._facts, values, strict=True):
+                setattr(self, name, value)
+        super().__init__(*values)
 
 
 class UsageError(RightfulError):
-    """The call or the command cannot be carried out as it was asked. Nothing was written."""
+    """The call or the command is not valid. Nothing was written."""
 
     exit_code: ClassVar[int] = 2
+
+    def __init__(self, *values: object, **named: object) -> None:
+        super().__init__(*values, **named)
 
 
 class InvalidEventError(RightfulError):
-    """One event does not fit its type. It was not written; its neighbours were.
+    """One event does not fit its type. It was not written. The other events of the batch were.
 
     Attributes:
-        what: What was expected and what came, in msgspec's grammar.
-        place: Where, as a path such as `$.arms[0].p_inject`; `$` is the event itself.
+        what: The expected and the actual value, in msgspec's grammar.
+        place: The place in the event, such as `$.arms[0].p_inject`; `$` is the event itself.
     """
 
     exit_code: ClassVar[int] = 2
-
-    def __init__(self, what: str, place: str = "$") -> None:
-        super().__init__(what, place)
-        self.what = what
-        self.place = place
+    what: str
+    place: str = "$"
 
     def __str__(self) -> str:
         return f"{self.what} - at `{self.place}`"
 
 
 class PolicyError(RightfulError):
-    """A policy does not have the form of a policy, or no preset has that name.
+    """A policy is not valid, or no preset has that name. Nothing was computed.
 
     Attributes:
-        what: What was expected and what came.
+        what: The expected and the actual value.
     """
 
     exit_code: ClassVar[int] = 2
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+    what: str
 
     def __str__(self) -> str:
-        return f"this is no policy: {self.what}. Nothing was computed; mend the policy and ask again."
+        return f"Invalid policy: {self.what}. Nothing was computed. Fix the policy and run the command again."
 
 
 class UpgradeError(RightfulError):
-    """A row was written by a newer version of the program. Your data is whole.
+    """A row was written by a newer version of the program. The ledger is intact.
 
-    Projections stop here rather than leave the row out; reading shows it raw and appending
-    goes on. Upgrade the program and ask again.
+    Projections stop here instead of skipping the row. Reading returns it raw, and appending works. Upgrade the
+    program and repeat the call.
 
     Attributes:
-        position: Where the row stands.
+        position: The position of the row.
         type: The event type as stored.
         schema: The schema version as stored.
     """
 
-    def __init__(self, position: int, type: str, schema: int) -> None:  # noqa: A002 - the field's own name
-        super().__init__(position, type, schema)
-        self.position = position
-        self.type = type
-        self.schema = schema
+    position: int
+    type: str
+    schema: int
 
     def __str__(self) -> str:
         return (
-            f"the row at position {self.position} is {self.type!r} version {self.schema}, which this program does not "
-            "know; nothing was computed from it and nothing is lost. Upgrade rightful and ask again."
+            f"The row at position {self.position} is {self.type!r} version {self.schema}, which this version of the "
+            "program does not know. Nothing was computed from it, and nothing is lost. "
+            "Upgrade rightful and run the command again."
         )
 
 
 class StorageError(RightfulError):
-    """The store could not do what was asked. What it had acknowledged is still there.
+    """The store failed. Acknowledged events are still in it.
 
     Attributes:
         what: What failed.
         advice: What to do next.
     """
 
-    def __init__(self, what: str, advice: str = "Nothing was written; try again.") -> None:
+    def __init__(self, what: str, advice: str = "Nothing was written. Try again.") -> None:
         super().__init__(what, advice)
         self.what = what
         self.advice = advice
@@ -103,236 +120,208 @@ class StorageError(RightfulError):
 
 
 class LedgerNotFoundError(StorageError):
-    """There is no ledger there. Nothing was made: only `init` and `demo` make one.
+    """The path has no ledger. Nothing was created: only `init` and `demo` create one.
 
-    Raised by `rightful.open`. Name another path, or make one with `create=True` or `rightful init`.
+    Raised by `rightful.open`. Give another `path`, or create the ledger with `create=True` or `rightful init`.
     """
 
-    def __init__(self, path: str) -> None:
-        RightfulError.__init__(self, path)
-        self.path = path
+    path: str
 
     def __str__(self) -> str:
         return (
-            f"there is no ledger at {self.path}; nothing was made. "
-            "Run `rightful init` (in Python: `create=True`), or name one with --ledger."
+            f"No ledger at {self.path}. Nothing was created. "
+            "Run `rightful init` (in Python: `create=True`), or name a ledger with --ledger."
         )
 
 
 class ForeignStoreError(StorageError):
-    """What stands there is not a whole store of ours. It was not touched.
+    """The folder does not hold a complete ledger of this program. It was not changed.
 
-    Raised when a file is missing, empty, cut short, of another program, or of the other kind
-    (a ledger where a plain store was expected). Restore it from a backup, or name another path.
+    Raised when a file is missing, empty, truncated, of another program, or of the other kind
+    (a ledger where a plain store was expected). Restore it from a backup, or give another path.
 
     Attributes:
         path: The folder that was refused.
         why: What is wrong with it.
     """
 
-    def __init__(self, path: str, why: str) -> None:
-        RightfulError.__init__(self, path, why)
-        self.path = path
-        self.why = why
+    path: str
+    why: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.path} was refused: {self.why}. It was not changed. "
-            f"Restore it from a backup, or name another ledger."
-        )
+        return f"Cannot open {self.path}: {self.why}. It was not changed. Restore a backup, or name another ledger."
 
 
 class ReadOnlyStoreError(StorageError):
-    """The store cannot be written here. Nothing was written.
+    """The store cannot be written. Nothing was written.
 
-    Open it with `readonly=True`, or make the folder writable for you.
+    Open it with `readonly=True`, or make the folder writable.
 
     Attributes:
         path: The folder.
+        why: Why it cannot be written.
     """
 
-    def __init__(self, path: str, why: str = "it is open for reading only") -> None:
-        RightfulError.__init__(self, path, why)
-        self.path = path
-        self.why = why
+    path: str
+    why: str = "it is open for reading only"
 
     def __str__(self) -> str:
         return (
-            f"{self.path} cannot be written: {self.why}; nothing was written. "
-            f"Make the folder writable, or open it readonly."
+            f"Cannot write to {self.path}: {self.why}. Nothing was written. "
+            "Make the folder writable, or open the ledger with readonly=True."
         )
 
 
 class StoreFullError(StorageError):
     """The disk, the quota or the map is full. Nothing of this call was written.
 
-    What stood before is whole and can be read. Make room, then send the same batch again.
+    Earlier events are intact and readable. Free some space, then send the same batch again.
 
     Attributes:
         path: The folder.
-        why: What the system said.
+        why: The error of the operating system.
     """
 
-    def __init__(self, path: str, why: str) -> None:
-        RightfulError.__init__(self, path, why)
-        self.path = path
-        self.why = why
+    path: str
+    why: str
 
     def __str__(self) -> str:
         return (
-            f"there is no room to write to {self.path} ({self.why}); nothing of this call was written and "
-            f"what stood before is whole. Make room and send the same events again."
+            f"No space left to write to {self.path} ({self.why}). Nothing of this call was written, and earlier events "
+            "are intact. Free some space and send the same events again."
         )
 
 
 class BusyError(StorageError):
-    """Another writer held the ledger longer than you were willing to wait. Not written.
+    """Another writer held the write lock for longer than the timeout. Nothing was written.
 
-    Send the same events again: they keep their ids, so nothing can be written twice.
+    Send the same events again: they keep their ids, so nothing is written twice.
 
     Attributes:
         path: The folder.
-        waited_s: How long the call waited; seconds.
+        waited_s: How long the call waited, in seconds.
     """
 
-    def __init__(self, path: str, waited_s: float) -> None:
-        RightfulError.__init__(self, path, waited_s)
-        self.path = path
-        self.waited_s = waited_s
+    path: str
+    waited_s: float
 
     def __str__(self) -> str:
         return (
-            f"another writer held {self.path} for more than {self.waited_s:g} s; nothing was written. "
-            f"Send the same events again."
+            f"Another writer held the write lock of {self.path} for more than {self.waited_s:g} s. "
+            "Nothing was written. Send the same events again."
         )
 
 
 class InUseError(StorageError):
-    """Somebody has the ledger open, so it cannot be taken for this alone. Nothing was changed.
+    """Another process has the ledger open, and this command needs it exclusively. Nothing was changed.
 
     Attributes:
         path: The folder.
-        holders: What is known of who holds it, such as `pid 4711`.
+        holders: The processes that have it open, such as `pid 4711`, as far as they are known.
     """
 
-    def __init__(self, path: str, holders: tuple[str, ...] = ()) -> None:
-        RightfulError.__init__(self, path, holders)
-        self.path = path
-        self.holders = holders
+    path: str
+    holders: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         who = ", ".join(self.holders) if self.holders else "another process"
-        return f"{self.path} is open in {who}; nothing was changed. Close it there and try again."
+        return f"{self.path} is open in {who}. Nothing was changed. Close it there and run the command again."
 
 
 class ForkedError(StorageError):
-    """This handle was opened before a fork and is used in the child. Nothing was written.
+    """The handle was opened before a fork and is used in the child. Nothing was written.
 
-    Open the ledger anew in the child.
-
-    Attributes:
-        path: The folder.
+    Open the ledger at `path` in the child.
     """
 
-    def __init__(self, path: str) -> None:
-        RightfulError.__init__(self, path)
-        self.path = path
+    path: str
 
     def __str__(self) -> str:
         return (
-            f"this handle on {self.path} was opened by the parent process; nothing was done. "
-            f"Open the ledger anew in the child."
+            f"This handle on {self.path} was opened by the parent process and does not work after a fork. "
+            "Nothing was written. Open the ledger in the child process."
         )
 
 
 class ClosedError(StorageError):
-    """The handle was closed. Nothing was written. Open the ledger again.
+    """The handle is closed. Nothing was written. Open the ledger again.
 
     Attributes:
         path: The folder.
     """
 
-    def __init__(self, path: str) -> None:
-        RightfulError.__init__(self, path)
-        self.path = path
+    path: str
 
     def __str__(self) -> str:
-        return f"this handle on {self.path} is closed; nothing was done. Open the ledger again."
+        return f"This handle on {self.path} is closed. Nothing was written. Open the ledger again."
 
 
 class DamagedRowError(StorageError):
-    """A row does not fit its checksum. It was not used, and nothing was changed.
+    """A row does not match its checksum. It was not used, and nothing was changed.
 
     Attributes:
         path: The folder.
-        position: Where the damage is.
-        what: Which part does not fit.
+        position: The position of the damaged row.
+        what: Which part is damaged.
     """
 
-    def __init__(self, path: str, position: int, what: str) -> None:
-        RightfulError.__init__(self, path, position, what)
-        self.path = path
-        self.position = position
-        self.what = what
+    path: str
+    position: int
+    what: str
 
     def __str__(self) -> str:
         return (
-            f"the row at position {self.position} of {self.path} is damaged: {self.what}. "
-            f"It was not used. Restore the ledger from a backup; rows before it can be read."
+            f"The row at position {self.position} of {self.path} is damaged: {self.what}. "
+            "It was not used. Earlier rows can be read. Restore the ledger from a backup."
         )
 
 
 class OutcomeUnknownError(StorageError):
-    """The store failed while writing and could not be asked afterwards. It may be written or not.
+    """The store failed during a commit and could not be read afterwards. The events may be written or not.
 
-    Send the same events again: what was written answers `duplicate`, what was not is written.
+    Send the same events again: a stored event gets the receipt `duplicate`, a missing one is written.
 
     Attributes:
         path: The folder.
         ids: The event ids whose outcome is not known.
-        why: What the system said.
+        why: The error of the operating system.
     """
 
-    def __init__(self, path: str, ids: tuple[str, ...], why: str) -> None:
-        RightfulError.__init__(self, path, ids, why)
-        self.path = path
-        self.ids = ids
-        self.why = why
+    path: str
+    ids: tuple[str, ...]
+    why: str
 
     def __str__(self) -> str:
         what = f"{len(self.ids)} event(s) were" if self.ids else "anything was"
         return (
-            f"whether {what} written to {self.path} is not known ({self.why}). "
-            f"Send the same events again: nothing can be written twice."
+            f"It is not known whether {what} written to {self.path} ({self.why}). "
+            "Send the same events again: nothing is written twice."
         )
 
 
 class ConditionFailedError(RightfulError):
-    """Somebody wrote what your append was conditional on. Nothing was written.
+    """Another writer added a row that the append condition excludes. Nothing was written.
 
-    Raised by a conditional append. Read again what you decided on, and decide anew.
+    Raised by a conditional append. Read the new rows and retry.
 
     Attributes:
-        after: The position after which nothing was allowed to stand.
+        after: The position after which the condition allows no matching row.
     """
 
     exit_code: ClassVar[int] = 3
-
-    def __init__(self, after: int) -> None:
-        super().__init__(after)
-        self.after = after
+    after: int
 
     def __str__(self) -> str:
         return (
-            f"a row after position {self.after} fits the condition of this append, so nothing was written. "
-            f"Read again and decide anew."
+            f"The append condition failed: a matching row was written after position {self.after}. "
+            "Nothing was written. Read the new rows and retry."
         )
 
 
 class TargetError(RightfulError):
-    """A tool's state file cannot be planned upon. It was not changed, and nothing was written.
+    """A backfill cannot use a tool's state file. The file was not changed, and nothing was written.
 
-    Raised by a backfill. Mend the file, or wait until its tool has written it, and plan again.
+    Fix the file, or wait until its tool has written it, and plan again.
 
     Attributes:
         path: The file.
@@ -341,21 +330,18 @@ class TargetError(RightfulError):
     """
 
     exit_code: ClassVar[int] = 2
-
-    def __init__(self, path: str, why: str, advice: str = "Mend it, or let its tool finish, and plan again.") -> None:
-        super().__init__(path, why, advice)
-        self.path = path
-        self.why = why
-        self.advice = advice
+    path: str
+    why: str
+    advice: str = "Fix the file, or wait for its tool to finish, and plan again."
 
     def __str__(self) -> str:
-        return f"{self.path} was not touched: {self.why}. {self.advice}"
+        return f"{self.path} was not changed: {self.why}. {self.advice}"
 
 
 class TargetChangedError(RightfulError):
-    """A tool's state file, or what was published to it, is not what the plan was made for.
+    """A tool's state file, or what was published to it, changed after the plan was made.
 
-    Raised by `apply` and `rollback` of a backfill. What stands there was kept. Plan again.
+    Raised by `apply` and `rollback` of a backfill. The file was not changed. Plan again.
 
     Attributes:
         path: The file.
@@ -364,19 +350,16 @@ class TargetChangedError(RightfulError):
     """
 
     exit_code: ClassVar[int] = 3
-
-    def __init__(self, path: str, why: str, advice: str = "What stands there was kept. Plan again.") -> None:
-        super().__init__(path, why, advice)
-        self.path = path
-        self.why = why
-        self.advice = advice
+    path: str
+    why: str
+    advice: str = "The file was not changed. Plan again."
 
     def __str__(self) -> str:
         return f"{self.path}: {self.why}. {self.advice}"
 
 
 class BackfillRefusedError(RightfulError):
-    """The plan says that it should not be applied, and nobody forced it. Nothing was written.
+    """The plan has reasons against applying it, and `--force` was not given. Nothing was written.
 
     Attributes:
         path: The file.
@@ -385,14 +368,230 @@ class BackfillRefusedError(RightfulError):
     """
 
     exit_code: ClassVar[int] = 1
-
-    def __init__(
-        self, path: str, why: tuple[str, ...], advice: str = "Mend what is named, or plan with --force."
-    ) -> None:
-        super().__init__(path, why, advice)
-        self.path = path
-        self.why = why
-        self.advice = advice
+    path: str
+    why: tuple[str, ...]
+    advice: str = "Fix these, or plan with --force."
 
     def __str__(self) -> str:
         return f"{self.path} was not written: {'; '.join(self.why)}. {self.advice}"
+
+
+class IncompleteTranscriptError(RightfulError):
+    """A complete transcript was required, and this one is not known to be complete. Nothing of it was returned.
+
+    Read it without `--require-complete`: what is there is shown, and each hole is marked.
+
+    Attributes:
+        session: The session of the transcript.
+        state: `incomplete`, or `unknown` if its completeness cannot be determined.
+        why: What is missing, or why it cannot be determined; each a part of a sentence.
+    """
+
+    exit_code: ClassVar[int] = 1
+    session: str
+    state: str
+    why: tuple[str, ...]
+
+    def __str__(self) -> str:
+        what = "is incomplete" if self.state == "incomplete" else "may be incomplete"
+        return (
+            f"The transcript of {self.session} {what}: {'; '.join(self.why)}. Nothing of it was shown. "
+            "Omit --require-complete to see what is there, or import what is missing and try again."
+        )
+
+
+class BacklogError(StorageError):
+    """Events waited to be written for longer than the timeout. Accepted events are not lost.
+
+    Raised by a turn recorder. Try again, or find out what blocks the ledger's disk.
+
+    Attributes:
+        path: The ledger.
+        waiting: The number of events that wait.
+        waited_s: How long the call waited, in seconds.
+        what: What this means for the call's own events.
+    """
+
+    path: str
+    waiting: int
+    waited_s: float
+    what: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.waiting} event(s) are still waiting to be written to {self.path} after {self.waited_s:g} s: "
+            f"{self.what}. Try again."
+        )
+
+
+class HandoffMismatchError(RightfulError):
+    """A handoff belongs to two runs, or its key was used for another or an older payload. Nothing was handed over.
+
+    Give the session that the step runs in. Use a key again only for the same handoff.
+
+    Attributes:
+        name: The name of the handoff.
+        session: The session of the handoff.
+        why: What disagrees.
+        advice: What to do next.
+    """
+
+    exit_code: ClassVar[int] = 3
+    name: str
+    session: str
+    why: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"Handoff {self.name!r} of {self.session}: {self.why}. Nothing was handed over. {self.advice}"
+
+
+class NothingToTakeError(RightfulError):
+    """No handoff with that name is waiting. Nothing was handed over.
+
+    Put it first, or give the key of the take that you want to repeat.
+
+    Attributes:
+        name: The name of the handoff.
+        session: The session of the handoff.
+        why: Why there is none.
+    """
+
+    exit_code: ClassVar[int] = 1
+    name: str
+    session: str
+    why: str
+
+    def __str__(self) -> str:
+        return (
+            f"Handoff {self.name!r} of {self.session}: {self.why}. Nothing was handed over. Put it first, "
+            "or repeat an earlier take with its key."
+        )
+
+
+class NotJsonError(UsageError, TypeError):
+    """An item of a session cannot be stored as JSON. Nothing of its batch was written.
+
+    It is also a `TypeError`, which the SDK's own stores raise. Convert the item first (pydantic: `.model_dump()`).
+
+    Attributes:
+        at: The index of the item in the batch, from 0.
+        why: The message of Python's encoder.
+    """
+
+    at: int
+    why: str
+
+    def __str__(self) -> str:
+        return (
+            f"Item {self.at} of the batch is not a JSON value ({self.why}). Nothing of the batch was written. "
+            "Convert it first (a pydantic model: `.model_dump()`)."
+        )
+
+
+class StaleTokenError(RightfulError):
+    """The history was cleared, popped or compacted after it was read. Nothing was written.
+
+    Raised by `Ledger.compact`. Read the history again and pass the token it returns.
+
+    Attributes:
+        session: The session of the history.
+        token_position: The position of the read.
+        changed_at: The position of the change; None if it is not known.
+    """
+
+    exit_code: ClassVar[int] = 3
+    session: str
+    token_position: int
+    changed_at: int | None = None
+
+    def __str__(self) -> str:
+        at = "" if self.changed_at is None else f" at position {self.changed_at},"
+        return (
+            f"The history of {self.session} changed{at} after your read at {self.token_position}. "
+            "Nothing was written. Read the history again before compacting it."
+        )
+
+
+class VoidTokenError(RightfulError):
+    """The token does not prove which items its caller has seen, so it cannot compact. Nothing was written.
+
+    Read the history again and pass the token it returns.
+
+    Attributes:
+        session: The session of the history.
+        why: Why nothing is proven.
+    """
+
+    exit_code: ClassVar[int] = 2
+    session: str
+    why: str
+
+    def __str__(self) -> str:
+        return (
+            f"This token cannot compact {self.session}: {self.why}. Nothing was written. "
+            "Read the history again and pass the token it returns."
+        )
+
+
+class RunDiffersError(RightfulError):
+    """A run was repeated under its key and did something else than the first time. Nothing was written.
+
+    The items of the first attempt are stored. Use a new run key: the new run sees the items stored so far.
+
+    Attributes:
+        session: The session of the history.
+        run: The key of the run.
+        ordinal: Which call of the run differs, from 0.
+        position: The position of the first attempt's event.
+    """
+
+    exit_code: ClassVar[int] = 3
+    session: str
+    run: str
+    ordinal: int
+    position: int
+
+    def __str__(self) -> str:
+        return (
+            f"Run key {self.run!r} was already used in session {self.session}, and call {self.ordinal} differs from "
+            f"the first attempt (position {self.position}). Nothing was written. Use a new run key; the new run sees "
+            "the items stored so far."
+        )
+
+
+class SessionClosedError(UsageError, RuntimeError):
+    """The session object is closed. Nothing was written by this call; earlier items are in the ledger.
+
+    Create a new one with the same session id. It is also a `RuntimeError`, as the OpenAI Agents SDK's own
+    sessions raise one.
+
+    Attributes:
+        session: The session of the history.
+    """
+
+    session: str
+
+    def __str__(self) -> str:
+        return f"The session object of {self.session} is closed. Nothing was written. Create a new one to continue."
+
+
+class CompactionRefusedError(UsageError, ValueError):
+    """A compaction called by hand is not possible. Nothing was sent, and nothing was written.
+
+    Use mode `input`, which sends the items it covers. It is also a `ValueError`, as the OpenAI Agents SDK's own
+    session raises one.
+
+    Attributes:
+        session: The session of the history.
+        why: What is missing.
+    """
+
+    session: str
+    why: str
+
+    def __str__(self) -> str:
+        return (
+            f"The history of {self.session} was not compacted: {self.why}. Nothing was sent or written. "
+            "Use mode `input`, which sends the items that it covers."
+        )

@@ -68,7 +68,7 @@ def test_what_was_published_to_another_file_is_refused_and_nothing_of_it_is_lost
         plan_of(path, other, force=True)
 
     assert str(refused.value) == (
-        f"{other} was not touched: these bytes were published to {target}, so it was moved or copied from there, and "
+        f"{other} was not changed: these bytes were published to {target}, so it was moved or copied from there, and "
         f"the numbers that were opened there would be lost here. Plan with --target {target} if that is the file. If "
         f"it was moved, put it back, `rightful backfill rollback --target {target}`, and move it then: what stood "
         f"there before is opened here. Or plan with --rebuild, which takes the log alone."

@@ -115,8 +115,8 @@ def test_a_policy_is_called_by_its_files_name_or_by_the_first_digits_of_its_hash
 
 
 def test_the_errors_of_the_two_policies_say_which_it_is(run: Run, ledger: Path) -> None:
-    assert run("audit", "{").err.startswith("rightful: this is no policy: POLICY: Expected a JSON object")
-    assert run("audit", "bound", "--against", "{").err.startswith("rightful: this is no policy: --against: Expected a")
+    assert run("audit", "{").err.startswith("rightful: Invalid policy: POLICY: Expected a JSON object")
+    assert run("audit", "bound", "--against", "{").err.startswith("rightful: Invalid policy: --against: Expected a")
 
 
 def test_in_80_columns_whole_columns_go_before_names_are_folded(

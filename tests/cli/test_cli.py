@@ -31,7 +31,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     ("error", "code", "said"),
     [
         (UsageError("two were asked for; name one"), 2, "two were asked for; name one"),
-        (StoreFullError("/there", "ENOSPC"), 4, "there is no room to write to /there (ENOSPC)"),
+        (StoreFullError("/there", "ENOSPC"), 4, "No space left to write to /there (ENOSPC)"),
         (PermissionError(13, "Permission denied", "/there"), 4, "/there: Permission denied."),
         (KeyboardInterrupt(), 130, "interrupted; what was acknowledged is written"),
         (MemoryError(), 4, "memory ran out; what was acknowledged is written"),
@@ -93,8 +93,8 @@ def test_without_a_ledger_a_command_says_how_to_get_one_and_makes_none(run: Run,
 
     assert done.code == 4
     assert done.err == (
-        f"rightful: there is no ledger at {here / '.rightful'}; nothing was made. "
-        "Run `rightful init` (in Python: `create=True`), or name one with --ledger.\n"
+        f"rightful: No ledger at {here / '.rightful'}. Nothing was created. "
+        "Run `rightful init` (in Python: `create=True`), or name a ledger with --ledger.\n"
     )
     assert list(here.iterdir()) == []
 

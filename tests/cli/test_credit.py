@@ -268,7 +268,7 @@ def test_a_ledger_is_made_only_where_it_is_named(run: Run, state: Path, here: Pa
     without = run(*words)
 
     assert (without.code, without.out) == (4, "")  # a failure comes before any result (row A14)
-    assert without.err.startswith(f"rightful: nothing was recorded: there is no ledger at {here}/.rightful")
+    assert without.err.startswith(f"rightful: nothing was recorded: No ledger at {here}/.rightful")
     assert not (here / ".rightful").exists()
     assert run("--ledger", here / "named", *words).code == 0
     assert run("--ledger", here / "named", "status", "--json").document["events"] == 2

@@ -283,7 +283,7 @@ def test_an_event_of_a_newer_program_is_shown_raw_and_others_are_refused(run: Ru
     done = run("explain", "#5", "--json")
 
     assert done.code == 0
-    assert "which this program does not know" in done.err
+    assert "which this version of the program does not know" in done.err
     assert (done.document["type"], done.document["body"]) == ("dream.recorded", '{"deep":true}')
     assert "Its type is newer than this program, which shows it as it is stored." in run("explain", "#5").out
     assert run("explain", "#1").code == 0

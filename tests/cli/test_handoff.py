@@ -67,7 +67,7 @@ def test_the_name_that_waits_is_told_for_one_that_is_nearly_it(ledger: Path, run
 
     missed = run("handoff", "take", "pr-met", "--session", A)
     assert missed.code == 1
-    assert "that session put nothing under this name, but 'pr-meta' waits; nothing was handed over" in missed.err
+    assert "that session put nothing under this name, but 'pr-meta' waits. Nothing was handed over" in missed.err
     assert "waits" not in run("handoff", "take", "other", "--session", A).err
 
 

@@ -251,7 +251,7 @@ def test_a_full_disk_is_4_and_what_was_acknowledged_before_is_still_said(run: Ru
 
     assert done.code == 4
     assert done.document["counts"] == {"invalid": 1, "appended": 1}
-    assert done.err.splitlines()[-1].startswith("rightful: there is no room to write to /there (ENOSPC)")
+    assert done.err.splitlines()[-1].startswith("rightful: No space left to write to /there (ENOSPC)")
 
 
 def test_a_reader_that_goes_away_loses_its_answer_and_no_event(ledger: Path, write: Write) -> None:

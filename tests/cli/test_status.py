@@ -213,7 +213,7 @@ def test_a_row_of_a_newer_program_leaves_the_facts_and_says_why_coverage_is_miss
     document = run("status", "--json").document
 
     assert (document["events"], document["coverage"], document["warnings"]) == (22, None, [])
-    assert "'dream.recorded' version 1, which this program does not know" in document["why_no_coverage"]
+    assert "'dream.recorded' version 1, which this version of the program does not know" in document["why_no_coverage"]
     done = run("status")
     assert (done.code, "No coverage: the row at position 22" in done.out) == (0, True)
     assert run("status", "--check").code == 4

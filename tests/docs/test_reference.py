@@ -15,7 +15,7 @@ import pytest
 from tests.importers.diary import Diary
 from tests.importers.growing import import_once
 
-from rightful import cli, errors, events, identity, limits, policies, session_errors
+from rightful import cli, errors, events, identity, limits, policies
 from rightful import ledger as app
 from rightful.encoding import envelope
 from rightful.integrations.claude_code.lesson_cursor import Cursor, Known
@@ -97,7 +97,7 @@ def test_every_limit_is_listed_with_its_value() -> None:
 
 ERRORS = {
     error
-    for module in (errors, session_errors)
+    for module in (errors,)
     for _, error in inspect.getmembers(module, inspect.isclass)
     if issubclass(error, errors.RightfulError)
 }
@@ -107,28 +107,6 @@ def test_every_error_is_listed_with_its_exit_code() -> None:
     listed = {name: cells[0].strip() for name, cells in rows(section(page("errors.md"), "Errors")).items()}
 
     assert listed == {error.__name__: str(error.exit_code) for error in ERRORS}
-
-
-OF_SESSIONS = [error.__name__ for error in ERRORS if error.__module__ == session_errors.__name__]
-
-
-def test_the_pages_say_from_which_module_an_error_is_imported() -> None:
-    _, _, told = section(page("python.md"), "Errors").partition("`rightful.session_errors` has those")
-    said = told.partition("`rightful.errors` has the others.")[0]
-    listed = [*rows(section(page("errors.md"), "Errors"))]
-
-    assert sorted(re.findall(r"`(\w+Error)`", said)) == sorted(OF_SESSIONS)
-    assert sorted(listed[listed.index("BacklogError") :]) == sorted(OF_SESSIONS)
-
-
-@pytest.mark.parametrize("path", [*REFERENCE.glob("*.md"), *(REFERENCE.parent / "how-to").glob("*.md")], ids=str)
-def test_where_an_error_of_sessions_is_told_of_its_module_is_too(path: Path) -> None:
-    """A section of the Python page stands alone: there a name is looked up. Elsewhere the page says it once."""
-    text = path.read_text("utf-8")
-    parts = re.split(r"^### ", text, flags=re.MULTILINE) if path.name == "python.md" else [text]
-    named = [part for part in parts if any(f"`{name}`" in part for name in OF_SESSIONS)]
-
-    assert [part for part in named if "rightful.session_errors" not in part] == []
 
 
 def golden(heading: str) -> list[list[str]]:

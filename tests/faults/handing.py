@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rightful import ledger as app
+from rightful.errors import HandoffMismatchError, NothingToTakeError
 from rightful.handoffs.handoffs import Handoffs
 from rightful.log.log import Log
-from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 
 def _say(text: str) -> None:

@@ -13,8 +13,8 @@ from tests.faults.steps import Steps
 
 from rightful import ledger as app
 from rightful import limits
+from rightful.errors import StaleTokenError
 from rightful.ledger import Ledger
-from rightful.session_errors import StaleTokenError
 from rightful.tokens import Batch, Token
 
 ACTS: dict[str, Callable[[Ledger, Token], Any]] = {

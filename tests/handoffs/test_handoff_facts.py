@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.handoffs.handoff_steps import AT, RUN, A, Step, rows, step_of
 
+from rightful.errors import HandoffMismatchError
 from rightful.events import HandoffTaken, HandoffWritten
 from rightful.handoffs.writer_identity import facts_of
 from rightful.ledger import Ledger
-from rightful.session_errors import HandoffMismatchError
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_session_that_the_environment_contradicts_is_refused(
         caller.put("meta", "x", session=A) if act == "put" else caller.take("meta", session=A)
 
     assert str(error.value) == (
-        f"handoff 'meta' of {A}: {why}; nothing was handed over. "
+        f"Handoff 'meta' of {A}: {why}. Nothing was handed over. "
         "Give the session that this step runs in, or record their link."
     )
     assert error.value.exit_code == 3
@@ -147,7 +147,7 @@ def test_two_runs_that_use_one_name_get_nothing_of_each_other(
     with pytest.raises(HandoffMismatchError) as putting:
         step(**mine).put("meta", "mine", session="t:shared")
 
-    assert f"it was put at {AT} (position 1) {why}; nothing was handed over" in str(taking.value)
+    assert f"it was put at {AT} (position 1) {why}. Nothing was handed over" in str(taking.value)
     assert f"it waits already, and was put at {AT} (position 1) {why}" in str(putting.value)
     assert len(rows(ledger)) == 1
     assert step(**theirs).take("meta", session="t:shared").payload == "theirs"

@@ -9,14 +9,13 @@ import pytest
 from tests.handoffs.handoff_steps import AT, AT_US, RUN, A, B, Step, rows, step_of
 
 from rightful import limits, times
-from rightful.errors import InvalidEventError, RightfulError, UsageError
+from rightful.errors import HandoffMismatchError, InvalidEventError, NothingToTakeError, RightfulError, UsageError
 from rightful.events import MessageRecorded
 from rightful.handoffs import handoff_rows
 from rightful.handoffs.handoffs import Handoffs
 from rightful.ledger import Ledger
 from rightful.log.log import Log
 from rightful.log.rows import Receipt
-from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 
 @pytest.fixture
@@ -47,8 +46,8 @@ def test_what_was_taken_is_gone(step: Step, ledger: Ledger) -> None:
         step().take("meta", session=A)
 
     assert str(error.value) == (
-        f"handoff 'meta' of {A}: what was put last, at {AT} (position 1), was taken at {AT} by {A} (position 2); "
-        "nothing was handed over. Put it first, or repeat the take that got it with the same key."
+        f"Handoff 'meta' of {A}: what was put last, at {AT} (position 1), was taken at {AT} by {A} (position 2). "
+        "Nothing was handed over. Put it first, or repeat an earlier take with its key."
     )
     assert error.value.exit_code == 1
     assert rows(ledger) == [("handoff.written", "appended"), ("handoff.taken", "appended")]

@@ -9,9 +9,8 @@ import pytest
 from tests.histories.actors import S, call, histories, output, texts, thought, user, wire
 
 from rightful import limits
-from rightful.errors import InvalidEventError, UsageError
+from rightful.errors import InvalidEventError, StaleTokenError, UsageError, VoidTokenError
 from rightful.events.base import Event
-from rightful.session_errors import StaleTokenError, VoidTokenError
 from rightful.tokens import Token, Wrote
 
 

@@ -11,9 +11,9 @@ from tests.histories.actors import wire
 import rightful
 from rightful import Ledger, limits
 from rightful.encoding.envelope import SALT_BYTES
+from rightful.errors import RunDiffersError
 from rightful.log.rows import Stored
 from rightful.projections.histories.history_fold import Fold
-from rightful.session_errors import RunDiffersError
 from rightful.tokens import Batch
 
 SESSION = "t:a"

@@ -9,9 +9,8 @@ from tests.histories.actors import S, histories, texts, user
 from tests.log.memory import MemoryRecorder
 
 from rightful import limits
-from rightful.errors import InvalidEventError, OutcomeUnknownError, UsageError
+from rightful.errors import InvalidEventError, OutcomeUnknownError, RunDiffersError, UsageError
 from rightful.histories.service import Histories
-from rightful.session_errors import RunDiffersError
 from rightful.storage.port import Decision
 from rightful.tokens import Batch, Token
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import rightful
+from rightful.errors import StaleTokenError
 from rightful.ledger import Ledger
-from rightful.session_errors import StaleTokenError
 from rightful.tokens import Token
 
 S = "t:chat"

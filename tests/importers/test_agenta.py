@@ -11,11 +11,11 @@ import pytest
 from tests.importers.agenta_records import AT, TOOL_CALL, Taker, body, only, outcomes, rows, said
 from tests.importers.conftest import MTIME_S
 
+from rightful.errors import IncompleteTranscriptError
 from rightful.identity import composite_key, event_id
 from rightful.importers.agenta.agenta_records import RECORDS, legacy_record_id, record_id
 from rightful.ledger import Ledger
 from rightful.projections.facts.completeness import Completeness, completeness_of
-from rightful.session_errors import IncompleteTranscriptError
 
 
 def test_the_ids_of_the_runner_are_derived_as_it_does() -> None:

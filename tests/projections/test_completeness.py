@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.log.memory import MemoryRecorder
 
+from rightful.errors import IncompleteTranscriptError
 from rightful.identity import event_id
 from rightful.log.log import Log
 from rightful.log.rows import Stored
@@ -20,7 +21,6 @@ from rightful.projections.facts.completeness import (
     require_complete,
     words,
 )
-from rightful.session_errors import IncompleteTranscriptError
 
 AT = "2026-08-01T10:15:00Z"
 

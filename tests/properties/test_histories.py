@@ -11,10 +11,10 @@ from tests.amounts import examples
 from tests.histories.model import Model, Shown
 from tests.log.memory import MemoryRecorder
 
+from rightful.errors import StaleTokenError
 from rightful.histories.history_rows import folded
 from rightful.histories.service import Histories
 from rightful.log.log import Log
-from rightful.session_errors import StaleTokenError
 from rightful.times import text_of
 from rightful.tokens import Batch, Token
 

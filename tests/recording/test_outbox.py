@@ -12,13 +12,12 @@ from tests.contracts.support import PATIENCE_S
 from tests.importers.recording import Gate, completeness, events, turn
 
 from rightful import limits
-from rightful.errors import BusyError, InvalidEventError, StorageError, StoreFullError, UsageError
+from rightful.errors import BacklogError, BusyError, InvalidEventError, StorageError, StoreFullError, UsageError
 from rightful.ledger import Ledger
 from rightful.log.rows import Receipt
 from rightful.projections.facts.completeness import Completeness, Hole
 from rightful.recording.outbox import Outbox
 from rightful.recording.turn_recorder import TurnRecorder
-from rightful.session_errors import BacklogError
 
 
 def fill(recorder: TurnRecorder, gate: Gate) -> None:
@@ -56,7 +55,7 @@ def test_a_turn_with_a_timeout_says_that_there_is_no_room_and_takes_nothing(
         recorder.flush()
 
     assert (full.value.waiting, full.value.waited_s) == (3, 0.01)
-    assert str(full.value).endswith("and 0.01 s were not enough; this event was not taken. Try again.")
+    assert str(full.value).endswith("after 0.01 s: this event was not taken. Try again.")
     assert completeness(ledger) == Completeness("complete")
     assert len(events(ledger)) == 4
 
@@ -79,7 +78,7 @@ def test_a_flush_with_a_timeout_says_what_still_waits(ledger: Ledger, gate: Gate
     gate.open.clear()
     with turn(ledger) as recorder:
         recorder.message("user", "hi")
-        with pytest.raises(BacklogError, match=r"1 event.* 0\.01 s were not enough; they stay and are written as soon"):
+        with pytest.raises(BacklogError, match=r"1 event.* after 0\.01 s: they stay and are written as soon"):
             recorder.flush(timeout_s=0.01)
         gate.open.set()
 

@@ -54,7 +54,7 @@ turn.message("user", "lost")
 """
     done = run(script, ledger.path)
 
-    assert "RuntimeWarning: 1 event(s) were not written: this handle on" in done.stderr
+    assert "RuntimeWarning: 1 event(s) were not written: This handle on" in done.stderr
     assert [one.content for one in events(ledger)] == ["kept"]
 
 

@@ -258,7 +258,7 @@ def test_what_a_closed_ledger_could_not_write_is_said(ledger: Ledger, gate: Gate
     gate.error = StoreFullError("/l", "ENOSPC")
     answer = recorder.message("user", "hi")
 
-    with pytest.warns(RuntimeWarning, match=r"1 event\(s\) were not written: there is no room"):
+    with pytest.warns(RuntimeWarning, match=r"1 event\(s\) were not written: No space left"):
         ledger.close()
     assert not answer.done()
     recorder._outbox.give_up(None)  # else the end of the tests would warn again

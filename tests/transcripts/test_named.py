@@ -10,8 +10,7 @@ import pytest
 from tests.log.facts import fact
 
 import rightful
-from rightful.errors import UsageError
-from rightful.session_errors import IncompleteTranscriptError
+from rightful.errors import IncompleteTranscriptError, UsageError
 
 
 @pytest.fixture

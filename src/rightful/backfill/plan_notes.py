@@ -67,7 +67,7 @@ def way_out(plan: Plan) -> str:
     """Return what to do about a plan that is refused: first what mends it."""
     other = sum(one.count for name, one in plan.uncredited.items() if name not in FINE)
     if other - plan.in_balance > SHARE * plan.grades or other <= SHARE * plan.grades:
-        return "Mend what is named, or plan with --force."
+        return "Fix these, or plan with --force."
     more = " Mend what else is named." if len(plan.refusals) > 1 else ""
     drop = ", or with --drop-updates, which leaves out what the tool did since the last publication"
     return (

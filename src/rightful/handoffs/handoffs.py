@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 
 from rightful import content, times
-from rightful.errors import ConditionFailedError, UsageError
+from rightful.errors import ConditionFailedError, HandoffMismatchError, NothingToTakeError, UsageError
 from rightful.handoffs import handoff_rows
 from rightful.handoffs.writer_identity import SameRun, check_caller, check_session, contradiction, facts_of
 from rightful.identity import event_id
@@ -40,7 +40,6 @@ from rightful.importers.shared.foreign_fields import key_of
 from rightful.importers.shared.regrades import ATTEMPTS
 from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, valid
-from rightful.session_errors import HandoffMismatchError, NothingToTakeError
 
 _OWN_STEP = "Give the session that this step runs in; two runs that use one name must not meet."
 _OTHER_KEY = "Give another key, or none; a key stands for one handoff for ever."

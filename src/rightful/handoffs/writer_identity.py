@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rightful import limits
-from rightful.errors import UsageError
+from rightful.errors import HandoffMismatchError, UsageError
 from rightful.identity import is_session, split_session
-from rightful.session_errors import HandoffMismatchError
 
 SameRun = Callable[[str, str], bool | None]
 """Says whether links join two session names into one run; None where they do not tell."""

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from rightful import limits, times
 from rightful.encoding.envelope import body_of
-from rightful.errors import ConditionFailedError, UsageError
+from rightful.errors import ConditionFailedError, RunDiffersError, StaleTokenError, UsageError, VoidTokenError
 from rightful.events import HistoryCleared, HistoryCompacted, HistoryForked, HistoryPopped
 from rightful.field_types import Covers, HistoryRead
 from rightful.histories import full_history
@@ -30,7 +30,6 @@ from rightful.log.rows import Receipt, Stored
 from rightful.projections.histories.from_transcript import TOLD
 from rightful.projections.histories.history_fold import CHANGES, HISTORY
 from rightful.projections.histories.history_items import Item, ItemKey, objects
-from rightful.session_errors import RunDiffersError, StaleTokenError, VoidTokenError
 from rightful.storage.critical_sections import run_locked
 from rightful.tokens import Batch, Token, Without, Wrote
 

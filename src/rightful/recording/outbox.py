@@ -21,9 +21,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from rightful import limits
-from rightful.errors import ForkedError, InvalidEventError, RightfulError, StorageError, UsageError
+from rightful.errors import BacklogError, ForkedError, InvalidEventError, RightfulError, StorageError, UsageError
 from rightful.log.rows import valid
-from rightful.session_errors import BacklogError
 
 if TYPE_CHECKING:
     from rightful.events.base import Event

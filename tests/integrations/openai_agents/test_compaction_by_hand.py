@@ -27,12 +27,11 @@ from tests.integrations.openai_agents.providers import (
 )
 
 from rightful import times
-from rightful.errors import InvalidEventError, UsageError
+from rightful.errors import CompactionRefusedError, InvalidEventError, UsageError
 from rightful.events import EventWithdrawn
 from rightful.integrations.openai_agents import LedgerSession
 from rightful.integrations.openai_agents.compaction.provider import compacts, replayed
 from rightful.ledger import Ledger
-from rightful.session_errors import CompactionRefusedError
 
 CALL: Any = {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}", "_agents_tool_title": "F"}
 

@@ -17,9 +17,9 @@ from tests.integrations.openai_agents.apps import add, adds, says
 from tests.integrations.openai_agents.providers import user
 
 import rightful
+from rightful.errors import RunDiffersError
 from rightful.integrations.openai_agents import LedgerSession
 from rightful.ledger import Ledger
-from rightful.session_errors import RunDiffersError
 
 ROOT = Path(__file__).parents[3]
 

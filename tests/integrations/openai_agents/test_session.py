@@ -19,11 +19,10 @@ from tests.integrations.openai_agents.providers import user
 
 import rightful
 from rightful import limits
-from rightful.errors import ForeignStoreError, InvalidEventError, UsageError
+from rightful.errors import ForeignStoreError, InvalidEventError, NotJsonError, SessionClosedError, UsageError
 from rightful.events import HistoryAppended
 from rightful.integrations.openai_agents import LedgerSession
 from rightful.ledger import Ledger
-from rightful.session_errors import NotJsonError, SessionClosedError
 
 
 def added(session: Session, *items: Any) -> list[Any]:

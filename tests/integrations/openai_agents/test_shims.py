@@ -27,9 +27,9 @@ from tests.integrations.openai_agents.providers import (
     user,
 )
 
+from rightful.errors import StaleTokenError
 from rightful.integrations.openai_agents import LedgerSession, wrapper_compat
 from rightful.ledger import Ledger
-from rightful.session_errors import StaleTokenError
 
 if wrapper_compat.snapshot_type(importlib.metadata.version("openai-agents"), sdk) is None:
     pytest.skip("this version of the SDK is offered none of these operations", allow_module_level=True)

@@ -9,8 +9,7 @@ from typing import Any
 from agents.memory import SessionSettings
 
 from rightful import content
-from rightful.errors import UsageError
-from rightful.session_errors import NotJsonError
+from rightful.errors import NotJsonError, UsageError
 
 
 def as_json(items: Iterable[Any]) -> list[Any]:

@@ -13,7 +13,7 @@ from agents.memory import SessionSettings
 from msgspec import structs
 
 from rightful import limits
-from rightful.errors import UsageError
+from rightful.errors import RunDiffersError, SessionClosedError, UsageError
 from rightful.identity import is_session
 from rightful.integrations.openai_agents import fork_points, run_facts
 from rightful.integrations.openai_agents.call_queue import Line, answered, settled
@@ -28,7 +28,6 @@ from rightful.integrations.openai_agents.compaction.compaction_plan import (
 from rightful.integrations.openai_agents.json_items import as_json, count_of, settings_of
 from rightful.integrations.openai_agents.session_runs import Calls, Run, Runs
 from rightful.integrations.openai_agents.wrapper_compat import Shims
-from rightful.session_errors import RunDiffersError, SessionClosedError
 from rightful.tokens import Batch
 
 if TYPE_CHECKING:

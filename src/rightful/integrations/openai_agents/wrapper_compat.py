@@ -19,10 +19,9 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from rightful.errors import UsageError
+from rightful.errors import StaleTokenError, UsageError
 from rightful.integrations.openai_agents.call_queue import Line, answered, settled
 from rightful.integrations.openai_agents.json_items import as_json, count_of
-from rightful.session_errors import StaleTokenError
 
 if TYPE_CHECKING:
     from agents.memory import SessionSettings

@@ -32,10 +32,10 @@ from typing import Literal
 from msgspec import Struct
 
 from rightful.encoding.envelope import body_of
+from rightful.errors import IncompleteTranscriptError
 from rightful.events.transcript_events import OVERWRITING
 from rightful.log.rows import Stored
 from rightful.log.withdrawals import Withdrawal, in_force, withdrawal_of
-from rightful.session_errors import IncompleteTranscriptError
 
 State = Literal["complete", "incomplete", "unknown"]
 HoleKind = Literal["missing", "dropped", "open", "late"]

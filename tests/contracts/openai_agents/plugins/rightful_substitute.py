@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from rightful import Ledger
+from rightful.errors import SessionClosedError
 from rightful.integrations.openai_agents import LedgerSession
-from rightful.session_errors import SessionClosedError
 
 
 def pytest_configure() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from rightful.errors import StorageError, UsageError
+from rightful.errors import CompactionRefusedError, StaleTokenError, StorageError, UsageError
 from rightful.integrations.openai_agents import run_facts, sdk_private
 from rightful.integrations.openai_agents.call_queue import answered, settled
 from rightful.integrations.openai_agents.compaction import deferred, provider
@@ -32,7 +32,6 @@ from rightful.integrations.openai_agents.compaction.compaction_plan import (
 )
 from rightful.integrations.openai_agents.compaction.model_input import Exchange, Proof, prove, ranges, sendable, whole
 from rightful.integrations.openai_agents.json_items import count_of
-from rightful.session_errors import CompactionRefusedError, StaleTokenError
 
 if TYPE_CHECKING:
     from agents import RunContextWrapper, RunHooks

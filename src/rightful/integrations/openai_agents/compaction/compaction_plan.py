@@ -6,11 +6,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rightful.errors import UsageError
+from rightful.errors import CompactionRefusedError, UsageError
 from rightful.events import HistoryAppended
 from rightful.integrations.openai_agents.compaction import provider
 from rightful.integrations.openai_agents.compaction.model_input import Proof, sendable, without_id
-from rightful.session_errors import CompactionRefusedError
 
 if TYPE_CHECKING:
     from rightful import Ledger
