@@ -113,7 +113,7 @@ def test_what_is_not_there_is_said_and_is_no_error_of_yours(ledger: Path, run: R
     done = run("handoff", "take", "meta", "--session", A)
 
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith(f"rightful: handoff 'meta' of {A}: that session put nothing under this name;")
+    assert done.err.startswith(f"rightful: Handoff 'meta' of {A}: that session put nothing under this name.")
 
 
 def test_another_session_than_the_one_it_runs_in_is_a_conflict(

@@ -120,7 +120,7 @@ def test_where_there_is_no_ledger_nothing_is_started(place: Place, tmp_path: Pat
     done = place.run("--", "touch", str(tmp_path / "ran"), RIGHTFUL_LEDGER=str(tmp_path / "gone"))
 
     assert done.code == 4
-    assert "there is no ledger" in done.err
+    assert "No ledger at" in done.err
     assert not (tmp_path / "ran").exists()
 
 
@@ -135,7 +135,7 @@ def test_a_ledger_that_cannot_be_written_starts_nothing(place: Place, tmp_path: 
     done = subprocess.run(limited, cwd=place.project, env=place.env(), capture_output=True, text=True, check=False)
 
     assert done.returncode == 4
-    assert "nothing of this call was written" in done.stderr
+    assert "Nothing of this call was written" in done.stderr
     assert not (tmp_path / "ran").exists()
     assert list((place.root / "temp").iterdir()) == []
     assert [path.name for path in (place.ledger / "runs").iterdir()] == ["live"]

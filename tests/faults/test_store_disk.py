@@ -29,7 +29,7 @@ def test_a_full_disk_loses_nothing_and_the_handle_goes_on_when_there_is_room(
         assert 10 < written < 100
         assert len(list(recorder.read())) == written == recorder.head()
         for _ in range(2):
-            with pytest.raises(StoreFullError, match="nothing of this call was written"):
+            with pytest.raises(StoreFullError, match="Nothing of this call was written"):
                 recorder.append([event("x" * 50_000)])
         assert [row.position for row in recorder.rows(0, 1000)] == list(range(1, written + 1))
 
@@ -127,7 +127,7 @@ def test_a_file_at_its_limit_is_full_and_the_handle_goes_on_afterwards(tmp_path:
 
     assert 1 < written < 100
     assert head == written
-    assert "there is no room" in failed
+    assert "No space left" in failed
     assert after == written + 1
 
 

@@ -278,7 +278,7 @@ def test_who_asks_for_all_of_a_transcript_is_refused_one_that_is_not_known_to_be
     error = refused.value
     assert (error.session, error.state, error.exit_code) == ("t:a", "incomplete", 1)
     assert error.why == ("turn 1 lacks index 1", "turn 1 was not closed")
-    assert str(error).startswith("the transcript of t:a is incomplete: turn 1 lacks index 1; turn 1 was not closed. ")
+    assert str(error).startswith("The transcript of t:a is incomplete: turn 1 lacks index 1; turn 1 was not closed. ")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 

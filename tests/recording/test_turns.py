@@ -236,7 +236,7 @@ def test_an_exception_is_not_hidden_by_a_turn_that_can_not_be_closed(ledger: Led
     gate.error = None
     recorder.close()
 
-    assert raised.value.__notes__[0].startswith(f"The turn 1 of {SESSION} was not closed: there is no room")
+    assert raised.value.__notes__[0].startswith(f"The turn 1 of {SESSION} was not closed: No space left")
 
 
 def test_a_ledger_that_is_closed_writes_what_its_turns_still_hold(ledger: Ledger, gate: Gate) -> None:

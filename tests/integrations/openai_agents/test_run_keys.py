@@ -173,7 +173,7 @@ def test_a_call_of_another_kind_than_in_the_first_attempt_stops_the_run(
             await session.add_items([user("one")])
             head = ledger.log.head()
             if what == second != first:
-                with pytest.raises(RunDiffersError, match="its call 1 did something else"):
+                with pytest.raises(RunDiffersError, match="call 1 differs from the first attempt"):
                     await call(session, what)
                 assert ledger.log.head() == head
             else:

@@ -172,7 +172,7 @@ def test_what_is_no_json_is_refused_with_its_whole_batch(item: Any, session: Led
 
     with pytest.raises(TypeError):
         added(own, user("a"), item)
-    with pytest.raises(TypeError, match=r"item 1 of the batch is not a JSON value .* Nothing of the batch was written"):
+    with pytest.raises(TypeError, match=r"Item 1 of the batch is not a JSON value .* Nothing of the batch was written"):
         added(session, user("a"), item)
     assert issubclass(NotJsonError, UsageError)  # as the command line and older callers catch it
     assert session.ledger.log.head() == 0
