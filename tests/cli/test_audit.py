@@ -227,7 +227,7 @@ def test_hint_of_a_foreign_grade_explains_it_under_the_audited_rule(run: Run, le
 
     assert "`rightful explain '#N' --policy historical-newest` shows" in " ".join(run("audit").out.split())
     explained = " ".join(run("explain", "#3", "--policy", "historical-newest").out.split())
-    assert "which claude-code:b of another run was shown" in explained
+    assert "shown to claude-code:b of another run" in explained
     assert "in-balance" not in explained
 
 
@@ -249,7 +249,7 @@ def test_reference_that_credits_nothing_gives_nothing_to_compare(run: Run, ledge
     done = run("audit", "historical-newest", "--against", '{"graders": ["nobody/*"]}')
     document = run("audit", "historical-newest", "--against", '{"graders": ["nobody/*"]}', "--json").document
 
-    assert ", so there are no beliefs to compare." in done.out.splitlines()[0]
+    assert ", so no beliefs can be compared." in done.out.splitlines()[0]
     assert "The best lesson" not in done.out
     assert "misassigned" not in done.out
     assert (document["best_bound"], document["best_changes"]) == ([], False)
@@ -290,7 +290,7 @@ def test_bounds_are_a_range_in_words_where_file_times_order_nothing(run: Run, le
 
     assert out.startswith(
         "Between 0 and 1 of 1 credited grades (0% to 100%) went to another session's lessons; "
-        "the evidence leaves the order of the rest open."
+        "the evidence does not order the rest."
     )
     assert "The number is a range because some files give no exact time" in " ".join(out.split())
     assert "`rightful import lesson-hook state/lesson-trajectories`" in " ".join(out.split())

@@ -61,8 +61,7 @@ def test_two_sessions_that_are_graded_for_one_exposure_are_said_to_be_ambiguous(
     said = last_line(run, state, *a, "two")
 
     assert said == (
-        "ledger: appended; pays nobody under bound: ambiguous (its grader grades the same run under the name of "
-        "another one too)"
+        "ledger: appended; pays nobody under bound: ambiguous (its grader also graded the same run under another name)"
     )
     assert alphas(run) == {}
 
@@ -89,8 +88,8 @@ def test_a_grade_at_the_seq_of_another_is_said_to_contradict_it_and_not_to_have_
     said = last_line(run, state, *a, "0.8")
 
     assert said == (
-        "ledger: already there; pays nobody under bound: conflicting (It and credit/overall seq 1 (#3) have one "
-        "`seq`, and the two do not say the same; nobody can tell which counts)"
+        "ledger: already there; pays nobody under bound: conflicting (It and credit/overall seq 1 (#3) have the "
+        "same `seq` but different content; it is not known which one counts)"
     )
 
 

@@ -220,7 +220,7 @@ def test_a_grade_that_nobody_used_has_its_remedies_under_their_own_heading(run: 
 
 
 def shadowed(*places: str) -> list[Wire]:
-    """Exposures of a sanitised form, each of one arm, after one of the session of that very name."""
+    """Exposures of a sanitised form, each of one arm, after one of the session with exactly that name."""
     forms = [exposed("t:a", arm, at=at + 10, alias=True) for at, arm in enumerate(places)]
     return [exposed("t:a", "x"), graded("t:a", 0.5), *forms]
 
@@ -233,8 +233,8 @@ def rows(out: str, state: str) -> list[str]:
 def test_equal_reasons_stand_in_one_row(run: Run, ledger: Path) -> None:
     fill(ledger, *shadowed("a", "b", "c", "a"))
     said = (
-        "It was read from a file whose name is only a sanitised form of a session id (t:a); the session of that very "
-        "name has exposures of its own (#1), and those count."
+        "It was read from a file whose name is only a sanitised form of a session id (t:a); the session with exactly "
+        "that name has exposures of its own (#1), and those count."
     )
 
     out = run("explain", "t:a").out
@@ -285,7 +285,7 @@ def test_an_event_of_a_newer_program_is_shown_raw_and_others_are_refused(run: Ru
     assert done.code == 0
     assert "which this version of the program does not know" in done.err
     assert (done.document["type"], done.document["body"]) == ("dream.recorded", '{"deep":true}')
-    assert "Its type is newer than this program, which shows it as it is stored." in run("explain", "#5").out
+    assert "Its type is newer than this program, so its body is shown as stored." in run("explain", "#5").out
     assert run("explain", "#1").code == 0
     assert run("explain", "lessons/git.md").code == 4
 

@@ -171,7 +171,7 @@ def test_a_file_of_before_the_log_tells_nothing_of_its_rule(run: Run, here: Path
             "rules say the same."
         ),
     )
-    assert "2 arms of the log belong into another tool's file and were left out" in of_models.err
+    assert "2 arms of the log belong to another tool's file and were skipped" in of_models.err
 
 
 @pytest.mark.usefixtures("told")
@@ -209,7 +209,7 @@ def test_a_file_that_is_not_there_or_no_state_is_wrong_usage(run: Run, here: Pat
 
     for path, why in (
         (here / "none.json", "No such file"),
-        (here / "odd.json", "no bandit's state"),
+        (here / "odd.json", "not a bandit state"),
         (here, "directory"),
     ):
         done = run("audit", "--recorded", path)
@@ -233,7 +233,7 @@ def test_what_is_later_than_the_file_is_said_on_stderr(run: Run, here: Path) -> 
     done = run("audit", "--recorded", path)
 
     assert done.code == 0
-    assert done.err == "rightful: note: 1 grade is later than the file's last update and left out.\n"
+    assert done.err == "rightful: note: 1 grade is later than the file's last update and excluded.\n"
 
 
 @pytest.mark.usefixtures("told")

@@ -249,7 +249,7 @@ def test_a_killed_run_leaves_its_start_and_takes_its_command_with_it(place: Plac
         check=False,
     )  # fmt: skip
     assert told.returncode == 1
-    assert f"warning: 1 run never ended, and is not there any more ({killed})" in " ".join(told.stdout.split())
+    assert f"warning: 1 run never ended and is no longer running ({killed})" in " ".join(told.stdout.split())
     assert "No warnings." not in told.stdout
     assert "runs without end" in told.stdout
     assert f"{killed}; `rightful locate SESSION` finds what one left" in told.stdout

@@ -286,7 +286,7 @@ def test_grades_that_nobody_can_settle_are_a_warning(run: Run, ledger: Path) -> 
         held.append([exposed("t:a", "x"), graded("t:a", 0.8), graded("t:a", 0.4)])
 
     assert run("status").out.splitlines()[-1] == (
-        "warning: 1 of 1 grade (100%) ends in conflicting (1) and pays nobody; such as that of t:a."
+        "warning: 1 of 1 grade (100%) ends in conflicting (1) and pays no arm; for example that of t:a."
     )
     assert run("status", "--check").code == 1
 

@@ -31,8 +31,8 @@ GRADES: list[tuple[str, list[Wire], str, str]] = [
         [exposed("t:a_b", "x", alias=True), graded("t:a/b", 0.8)],
         "credited",
         (
-            "It paid 1 arm of exposure #1, shown to t:a_b: the one name that fits, as a sanitised form, where "
-            "nothing fits exactly."
+            "It paid 1 arm of exposure #1, shown to t:a_b: the only name that fits as a sanitised form, and no name "
+            "fits exactly."
         ),
     ),
     (
@@ -56,22 +56,25 @@ GRADES: list[tuple[str, list[Wire], str, str]] = [
         "unmatched",
         (
             "No exposure is recorded for t:a_b or another name of its run up to #1: it is a sanitised form, "
-            "which matches no name exactly, and no name of the ledger fits it."
+            "which matches no name exactly, and no name in the ledger fits it."
         ),
     ),
     (
         "t:a",
         [exposed("t:a", withheld=("x", "y")), GRADE],
         "empty",
-        ("Exposure #1 showed no arm (2 arms withheld), so there is nobody to pay. Such a session is a usable control."),
+        (
+            "Exposure #1 showed no arm (2 arms withheld), so there is no arm to pay. Such a session can serve as a "
+            "control."
+        ),
     ),
     (
         "t:a",
         [A, GRADE, graded("w:a", 0.4, exposure_session="t:a")],
         "ambiguous",
         (
-            "Its grader grades the same run under the name of another one too: judge/overall seq 1 (#3) of w:a. "
-            "Nothing says which counts."
+            "Its grader also graded the same run under another name: judge/overall seq 1 (#3) of w:a. Nothing "
+            "records which one counts."
         ),
     ),
     (
@@ -85,7 +88,7 @@ GRADES: list[tuple[str, list[Wire], str, str]] = [
         [A, GRADE, started("t:a", "n1"), started("t:a", "n2")],
         "ambiguous",
         (
-            "Nobody can tell which run t:a belongs to: t:a started twice, with nonce 'n1' (#3) and with 'n2' "
+            "It is not known which run t:a belongs to: t:a started twice, with nonce 'n1' (#3) and with 'n2' "
             "(#4), so two runs used the name."
         ),
     ),
@@ -93,14 +96,14 @@ GRADES: list[tuple[str, list[Wire], str, str]] = [
         "t:a",
         [A, GRADE, linked("t:a", "u:n"), linked("t:b", "u:n")],
         "ambiguous",
-        ("Nobody can tell which run t:a belongs to: t:a and t:b are linked into one run and each is a run's own name."),
+        ("It is not known which run t:a belongs to: t:a and t:b are linked into one run and each is a run's own name."),
     ),
     (
         "t:a",
         [A, GRADE, linked("t:a", "u:n"), linked("t:a", "u:m")],
         "ambiguous",
         (
-            "Nobody can tell which run t:a belongs to: u:n and u:m are both claimed to be native names of t:a, "
+            "It is not known which run t:a belongs to: u:n and u:m are both claimed to be native names of t:a, "
             "and a run has one."
         ),
     ),
@@ -109,8 +112,8 @@ GRADES: list[tuple[str, list[Wire], str, str]] = [
         [A, GRADE, linked("t:a", "t:b"), linked("t:b", "t:a")],
         "ambiguous",
         (
-            "Nobody can tell which run t:a belongs to: the links go in a circle, so no name of t:a and t:b is "
-            "the run's own."
+            "It is not known which run t:a belongs to: the links form a cycle, so none of t:a and t:b is the run's "
+            "own name."
         ),
     ),
     (
@@ -118,29 +121,29 @@ GRADES: list[tuple[str, list[Wire], str, str]] = [
         [A, GRADE, graded("t:a", 0.4)],
         "conflicting",
         (
-            "judge/overall seq 1 (#2) has the same `seq` and does not say the same, so nobody can tell which of"
-            " the two counts."
+            "judge/overall seq 1 (#2) has the same `seq` but different content, so it is not known which of the two "
+            "counts."
         ),
     ),
     (
         "t:a",
         [A, graded("t:a", 0.8, by="one"), graded("t:a", 0.4, by="two")],
         "rival",
-        "It and one/overall seq 1 (#2) are of graders of one rank; nobody can tell which of the two counts.",
+        "It and one/overall seq 1 (#2) are from graders of the same rank; it is not known which of the two counts.",
     ),
     (
         "t:a",
         [A, GRADE, retracted("t:a", 2)],
         "retracted",
-        "judge/overall seq 1 (#2) was taken back by the retraction judge/overall seq 2 (#3).",
+        "judge/overall seq 1 (#2) was retracted by judge/overall seq 2 (#3).",
     ),
     (
         "t:a",
         [exposed("t:a", "x", at=385), graded("t:a", 0.8, at=200)],
         "late-only",
         (
-            "Every exposure of its target came after it: the first, exposure #1, is stamped 3 m 5 s later. What"
-            " is shown after a grade cannot have earned it."
+            "Every exposure of its target came after it: the first, exposure #1, is stamped 3 m 5 s later. An arm "
+            "shown after a grade cannot have earned it."
         ),
     ),
     (
@@ -148,7 +151,7 @@ GRADES: list[tuple[str, list[Wire], str, str]] = [
         [A, graded("t:a", outcome="odd")],
         "unmapped",
         (
-            "It gives no reward, only the outcome 'odd', and the policy maps no such word: only productive, "
+            "It has no reward, only the outcome 'odd', and the policy does not map that word: only productive, "
             "noop, failed and violated_policy."
         ),
     ),
@@ -157,8 +160,8 @@ GRADES: list[tuple[str, list[Wire], str, str]] = [
         [A, GRADE, opened(through="1970-01-01T00:05:00Z", arms={"x": {"alpha": 2.0, "beta": 1.0, "n": 1}})],
         "in-balance",
         (
-            "It is of 1970-01-01T00:03:20Z, and the opening balance of bandit.json (#3) holds everything "
-            "through 1970-01-01T00:05:00Z; paying it again would count it twice."
+            "It is of 1970-01-01T00:03:20Z, and the opening balance of bandit.json (#3) covers everything through "
+            "1970-01-01T00:05:00Z; paying it again would count it twice."
         ),
     ),
     (
@@ -189,7 +192,7 @@ GRADES: list[tuple[str, list[Wire], str, str]] = [
         "t:a",
         [A, graded("t:a", 0.8, by="one"), retracted("t:a", 2)],
         "stood-aside",
-        "The grader took its grade back, so one/overall seq 1 (#2) counts in its place.",
+        "The grader retracted its grade, so one/overall seq 1 (#2) counts instead.",
     ),
 ]
 
@@ -204,7 +207,7 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         "t:a",
         [exposed("t:a", "x", at=900, at_basis="file"), GRADE],
         "paid",
-        "judge/overall seq 1 (#2) paid its arms, though only by its file's time, which is an upper bound.",
+        "judge/overall seq 1 (#2) paid its arms, but its only time is that of its file, an upper bound.",
     ),
     (
         "t:a",
@@ -222,15 +225,15 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         "t:a",
         [exposed("t:a", "x", at=385), GRADE],
         "late",
-        "It came 3 m 5 s after the grade judge/overall seq 1 (#2), which it cannot have earned.",
+        "It came 3 m 5 s after the grade judge/overall seq 1 (#2), so it cannot have earned that grade.",
     ),
     (
         "t:a",
         [exposed("t:a", withheld=("x",)), GRADE],
         "nothing-shown",
         (
-            "It only withheld 1 arm, so there is nobody to pay; its run is graded by judge/overall seq 1 (#2). "
-            "What is withheld is never credited."
+            "It only withheld 1 arm, so there is no arm to pay; its run is graded by judge/overall seq 1 (#2). "
+            "A withheld arm is never credited."
         ),
     ),
     (
@@ -238,8 +241,8 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         [A, graded("t:a", outcome="odd")],
         "unpaid",
         (
-            "The grade that reaches it, judge/overall seq 1 (#2), pays nobody: unmapped (the policy gives its "
-            "outcome word no value)."
+            "The grade that reaches it, judge/overall seq 1 (#2), pays no arm: unmapped (the policy assigns no value "
+            "to its outcome word)."
         ),
     ),
     (
@@ -247,8 +250,8 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         [A, graded("t:a", 0.8, exposure_session="t:b")],
         "other-name",
         (
-            "The grade of its run, judge/overall seq 1 (#2), names t:b as the session that earned it, and that "
-            "name alone is paid."
+            "The grade of its run, judge/overall seq 1 (#2), names t:b as the session that earned it, and only that "
+            "session is paid."
         ),
     ),
     (
@@ -256,7 +259,7 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         [A, started("t:a", "n1"), started("t:a", "n2")],
         "unclear",
         (
-            "Nobody can tell which run t:a belongs to: t:a started twice, with nonce 'n1' (#2) and with 'n2' "
+            "It is not known which run t:a belongs to: t:a started twice, with nonce 'n1' (#2) and with 'n2' "
             "(#3), so two runs used the name."
         ),
     ),
@@ -266,7 +269,7 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         "unclear",
         (
             "It was read from a file whose name is only a sanitised form of a session id (t:a_b), and more than "
-            "one name fits it: t:a/b and t:a.b. Nobody can tell whose it is."
+            "one name fits it: t:a/b and t:a.b. It is not known which session it belongs to."
         ),
     ),
     (
@@ -274,8 +277,8 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         [exposed("t:a_b", "x", alias=True)],
         "unclear",
         (
-            "It was read from a file whose name is only a sanitised form of a session id (t:a_b), and no name of "
-            "the ledger fits it. A grade of the full name would reach it."
+            "It was read from a file whose name is only a sanitised form of a session id (t:a_b), and no name in the "
+            "ledger fits it. A grade under the full name would reach it."
         ),
     ),
     (
@@ -292,8 +295,8 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         [exposed("t:a", "x", alias=True), exposed("t:a", "y"), graded("t:a", 1.0)],
         "shadowed",
         (
-            "It was read from a file whose name is only a sanitised form of a session id (t:a); the session of "
-            "that very name has exposures of its own (#2), and those count."
+            "It was read from a file whose name is only a sanitised form of a session id (t:a); the session with "
+            "exactly that name has exposures of its own (#2), and those count."
         ),
     ),
     (
@@ -301,8 +304,8 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         [A, GRADE, graded("t:a", 0.4)],
         "unpaid",
         (
-            "The grade that reaches it, judge/overall seq 1 (#3), pays nobody: conflicting (judge/overall seq 1 (#2) "
-            "has the same `seq` and does not say the same; a grade with the next `seq` settles it)."
+            "The grade that reaches it, judge/overall seq 1 (#3), pays no arm: conflicting (judge/overall seq 1 (#2) "
+            "has the same `seq` but different content; a grade with the next `seq` settles it)."
         ),
     ),
     (
@@ -310,8 +313,8 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         [A, graded("t:a", 0.8, by="one"), graded("t:a", 0.4, by="two")],
         "unpaid",
         (
-            "The grade that reaches it, one/overall seq 1 (#2), pays nobody: conflicting (two/overall seq 1 (#3) is "
-            "of a grader of the same rank; the policy's `graders` say which comes first)."
+            "The grade that reaches it, one/overall seq 1 (#2), pays no arm: conflicting (two/overall seq 1 (#3) is "
+            "from a grader of the same rank; the policy's `graders` can rank one of them first)."
         ),
     ),
     (
@@ -319,7 +322,7 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         [A, graded("t:a", 0.8, key="one"), graded("t:a", 0.4, key="one")],
         "unpaid",
         (
-            "The grade that reaches it, judge/overall seq 1 (#3), pays nobody: conflicting (its id is in conflict; "
+            "The grade that reaches it, judge/overall seq 1 (#3), pays no arm: conflicting (its id is in conflict; "
             "`event.withdrawn` settles it)."
         ),
     ),
@@ -328,7 +331,7 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         [A, graded("t:b", 0.1, key="one"), graded("t:a", 0.8, key="one"), graded("t:a", 0.8, at=250)],
         "unpaid",
         (
-            "The grade that reaches it, judge/overall seq 1 (#4), pays nobody: conflicting (the id of judge/overall "
+            "The grade that reaches it, judge/overall seq 1 (#4), pays no arm: conflicting (the id of judge/overall "
             "seq 1 (#3) of the same run is in conflict; `event.withdrawn` settles it)."
         ),
     ),
@@ -338,7 +341,7 @@ EXPOSURES: list[tuple[str, list[Wire], str, str]] = [
         "unpaid",
         (
             "The grades of 2 runs reach it: judge/overall seq 1 (#2) of t:a and judge/overall seq 1 (#3) of w:a. "
-            "One exposure is paid by one run, and nothing says which."
+            "Only one run may pay for an exposure, and nothing records which."
         ),
     ),
 ]

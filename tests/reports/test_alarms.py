@@ -34,7 +34,8 @@ def test_an_arm_without_a_credit_in_the_last_decays_only_decays() -> None:
 
     assert (alarm.kind, alarm.arms) == ("only-decays", ["x", "y"])
     assert (
-        alarm.what == f"2 arms only decay: since #3 no credit came, and {K} decays left 82% of the evidence (x and y)."
+        alarm.what == f"2 arms only decay: no credit was recorded since #3, and {K} decays left 82% of the evidence "
+        "(x and y)."
     )
 
 
@@ -126,7 +127,7 @@ def test_an_arm_that_does_not_tell_its_rewards_is_counted_on_neither_side() -> N
     assert kinds(both(limits.REWARDLESS_COUNT - 1)) == []
     [alarm] = raised(log_of(both(40)))
     assert alarm.what == (
-        "bandit.json (#1) counts 40 selections and total_rewards 0 for the 1 of 2 arms that tells its rewards. "
+        "bandit.json (#1) counts 40 selections and total_rewards 0 for the 1 of 2 arms that records its rewards. "
         "Its updater never saw a reward above 0.5 for them."
     )
 
@@ -157,7 +158,7 @@ def test_an_arm_that_was_withheld_and_shown_in_one_run_is_told_with_an_example()
     assert raised(log) == [
         Alarm(
             "withheld-but-shown",
-            "Withheld and shown in the same run all the same: y in 2 runs; such as in t:a.",
+            "Withheld and shown in the same run: y in 2 runs; for example in t:a.",
             arms=["y"],
             session="t:a",
         )
@@ -183,7 +184,7 @@ def test_grades_in_doubt_are_told_from_more_than_one_in_ten_with_an_example() ->
 
     assert (alarm.kind, alarm.session, alarm.share) == ("doubtful-grades", "w:a", 0.15)
     assert alarm.what == (
-        "3 of 20 grades (15%) end in ambiguous (2) or conflicting (1) and pay nobody; such as that of w:a."
+        "3 of 20 grades (15%) end in ambiguous (2) or conflicting (1) and pay no arm; for example that of w:a."
     )
     assert limits.DOUBTFUL_PERCENT == 10
     assert kinds(*paid(9), *doubtful(1)) == []

@@ -161,7 +161,7 @@ def test_aliases_of_the_policy_are_kept_and_their_arm_stays() -> None:
     assert [one.credits for one in found.groups[0].spellings] == [2, 2]
     assert ask(*shown(ABS, ABS, REL), arm_aliases={BARE: REL}, prefer="/home/").arm_aliases == {ABS: REL}
     two = ask(*shown(ABS, REL, "a", "b"), arm_aliases={"a": ABS, "b": REL})
-    assert "the policy has aliases of" in refused(two).why
+    assert "the policy already has aliases of" in refused(two).why
 
 
 def test_arms_that_only_a_grade_or_a_balance_names_are_seen() -> None:
@@ -270,7 +270,7 @@ def test_folders_that_are_two_do_not_become_one_by_way_of_a_third() -> None:
     assert found.groups == ()
     assert [group.path for group in found.not_proposed] == ["x.md", "y.md"]
     assert found.not_proposed[0].why == (
-        "other lessons would make one folder of two. "
+        "other proposals would merge two folders. "
         "session t:both was shown lessons of /contrib/lessons and of /ws/lessons: two repositories"
     )
     assert [group.path for group in ask(*shown(*names)).groups] == ["x.md", "y.md"]

@@ -67,8 +67,8 @@ def test_a_files_time_is_only_an_upper_bound() -> None:
     assert (found.foreign_grades, found.foreign_grades_bounds) == (1, (0, 2))
     assert found.foreign_credit_rate_bounds == (0.0, 1.0)
     assert found.verdict() == (
-        "Between 0 and 2 of 2 credited grades (0% to 100%) went to another session's lessons; the evidence leaves the "
-        "order of the rest open. By the times as they are given, the best lesson stays."
+        "Between 0 and 2 of 2 credited grades (0% to 100%) went to another session's lessons; the evidence does not "
+        "order the rest. With the recorded times, the best lesson stays."
     )
 
 
@@ -99,8 +99,8 @@ def test_a_copy_of_the_files_leaves_the_order_open() -> None:
     assert (found.policy_credited_grades, found.foreign_grades_bounds) == (0, (0, 2))
     assert found.policy_credited_grades_bounds == (0, 2)
     assert found.verdict() == (
-        "Between 0 and 2 of 0 to 2 credited grades (0% to 100%) went to another session's lessons; the evidence leaves "
-        "the order of the rest open. By the times as they are given, historical-newest credits none."
+        "Between 0 and 2 of 0 to 2 credited grades (0% to 100%) went to another session's lessons; the evidence does "
+        "not order the rest. With the recorded times, historical-newest credits none."
     )
 
 

@@ -131,7 +131,7 @@ def test_what_is_later_than_the_file_is_left_out_and_said() -> None:
 
     assert "bound" in [one.policy for one in found.fitting]
     assert best(found).until == 30 * S
-    assert found.notes == ("2 grades are later than the file's last update and left out.",)
+    assert found.notes == ("2 grades are later than the file's last update and excluded.",)
 
 
 def test_an_exposure_with_a_files_time_is_never_later() -> None:
@@ -170,7 +170,7 @@ def test_the_balance_that_this_file_opened_is_not_held_against_the_file() -> Non
     found = ask(data, *TWO, itself)
 
     assert "bound" in [one.policy for one in found.fitting]
-    assert "opening balance of this very file is left out" in found.notes[0]
+    assert "opening balance of this file is excluded" in found.notes[0]
     assert not any("without opening balances" in one.policy for one in found.candidates)
     assert ask(data, itself).fitting == []  # which would fit itself
 
@@ -246,7 +246,7 @@ def test_as_of_is_what_had_been_recorded_by_then() -> None:
 def test_a_file_that_rightful_published_is_told() -> None:
     data = state({})
     assert ask(data, *TWO, published(hashlib.sha256(data).hexdigest())).notes[-1] == (
-        "Rightful itself published this file; position 5 says so."
+        "Rightful published this file itself (position 5)."
     )
 
 
@@ -344,5 +344,5 @@ def test_a_context_that_is_none_is_passed_over() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"arms":[]}', b'{"arms":null}', b'{"sessions":{}}'])
 def test_what_is_no_state_file_is_refused(data: bytes) -> None:
-    with pytest.raises(UsageError, match="no bandit's state"):
+    with pytest.raises(UsageError, match="not a bandit state"):
         state_of(data)

@@ -22,11 +22,9 @@ def test_arms_of_another_tools_file_are_left_out_and_noted() -> None:
     both = ask(state({"x": (1.75, 1.25, 1), MODEL: (2.0, 1.0, 1)}, last=40), *TWO, *OF_MODEL)
 
     assert ("bound" in [one.policy for one in of_pm.fitting], of_pm.lacks, of_pm.credited) == (True, (), 1)
-    assert of_pm.notes == ("2 arms of the log belong into another tool's file and were left out, such as x.",)
+    assert of_pm.notes == ("2 arms of the log belong to another tool's file and were skipped, such as x.",)
     assert ("bound" in [one.policy for one in lessons.fitting], lessons.lacks) == (True, ())
-    assert lessons.notes == (
-        "1 arm of the log belongs into another tool's file and was left out: pm-model:ci-fix:opus.",
-    )
+    assert lessons.notes == ("1 arm of the log belongs to another tool's file and was skipped: pm-model:ci-fix:opus.",)
     assert [(lack.arm, lack.what) for lack in both.lacks] == [("y", "lost")]
     assert both.notes == ()
 

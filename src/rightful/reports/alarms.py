@@ -49,8 +49,8 @@ def _earlier_rules(log: Log) -> Iterator[Alarm]:
         last = next(reversed(in_force(chain)), None)
         if last is not None and last.rules < RULES:
             what = (
-                f"{target} was published at #{last.position} by rules {last.rules} of attribution, and this version "
-                f"has rules {RULES}: the same policy may give other numbers now. Plan a backfill of it again."
+                f"{target} was published at #{last.position} with attribution rules {last.rules}. This version uses "
+                f"rules {RULES}, and the same policy may give other numbers now. Plan its backfill again."
             )
             yield Alarm("earlier-rules", what)
 
@@ -80,7 +80,7 @@ def _only_decays(ground: Ground) -> Iterator[Alarm]:
     if arms:
         decay = "decays" if len(arms) == 1 else "decay"
         what = (
-            f"{count(len(arms), 'arm')} only {decay}: since #{since} no credit came, and "
+            f"{count(len(arms), 'arm')} only {decay}: no credit was recorded since #{since}, and "
             f"{limits.DECAYS_ALONE} decays left {left:.0%} of the evidence ({listed(arms)})."
         )
         yield Alarm("only-decays", what, arms=arms)
@@ -168,7 +168,7 @@ def _rewardless(event: object, source: str, telling: int, selections: int) -> st
     arms, sessions = len(getattr(event, "arms", {})), getattr(event, "sessions", None)
     counted = count(selections, "selection")
     if telling < arms:
-        told = "tells its rewards" if telling == 1 else "tell their rewards"
+        told = "records its rewards" if telling == 1 else "record their rewards"
         return (
             f"{source} counts {counted} and total_rewards 0 for the {telling:,} of {count(arms, 'arm')} that {told}. "
             f"Its updater never saw a reward above 0.5 for them."
@@ -204,7 +204,7 @@ def _withheld(ground: Ground) -> Iterator[Alarm]:
     order = np.argsort(-times, kind="stable")
     most = [f"{arms[numbers[at]]} in {count(int(times[at]), 'run')}" for at in order.tolist()]
     example = ground.facts.names.text(int(run[arm == numbers[order[0]]][0]))
-    what = f"Withheld and shown in the same run all the same: {listed(most)}; such as in {example}."
+    what = f"Withheld and shown in the same run: {listed(most)}; for example in {example}."
     yield Alarm("withheld-but-shown", what, arms=[arms[numbers[at]] for at in order.tolist()], session=example)
 
 
@@ -221,7 +221,9 @@ def _doubtful(ground: Ground) -> Iterator[Alarm]:
     example = ground.facts.names.text(int(ground.facts.grades["name"][newest]))
     share = f"{len(doubtful):,} of {count(total, 'grade')} ({len(doubtful) / total:.0%})"
     verb = "ends" if len(doubtful) == 1 else "end"
-    what = f"{share} {verb} in {ends} and {'pays' if len(doubtful) == 1 else 'pay'} nobody; such as that of {example}."
+    what = (
+        f"{share} {verb} in {ends} and {'pays' if len(doubtful) == 1 else 'pay'} no arm; for example that of {example}."
+    )
     yield Alarm("doubtful-grades", what, share=len(doubtful) / total, session=example)
 
 

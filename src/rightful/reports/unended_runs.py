@@ -47,7 +47,8 @@ def alarms(runs: Mapping[str, datetime], last: datetime | None, days: int) -> li
     if not names:
         return []
     what = (
-        f"{count(len(names), 'run')} never ended, and {'is' if len(names) == 1 else 'are'} not there any more "
-        f"({listed(names)}): killed, or the machine was. `rightful locate SESSION` finds what one left."
+        f"{count(len(names), 'run')} never ended and {'is' if len(names) == 1 else 'are'} no longer running "
+        f"({listed(names)}): the process was killed, or its machine stopped. `rightful locate SESSION` finds what it "
+        "left."
     )
     return [Alarm("unended-runs", what, session=names[-1])]

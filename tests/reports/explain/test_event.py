@@ -102,10 +102,12 @@ def test_a_balance_whose_file_was_rebuilt_since_says_which_publication_did_it() 
     rebuilt = published("c" * 64) | {"extra": {"retires": [event_id("hook", "b")]}}
     log = log_of(opened(key="b"), rebuilt)
 
-    assert uses(log, 1) == ("The publication at #2 rebuilt its file from the log alone, so its numbers count no more.")
+    assert uses(log, 1) == (
+        "The publication at #2 rebuilt its file from the log alone, so its numbers no longer count."
+    )
     taken_back = {"rollback": True, "rolled_back": log.stored[1].envelope.id}
     assert log.append([published("d" * 64) | {"extra": taken_back}]) == ["appended"]
-    assert uses(log, 1) == "It is the opening balance in force of bandit.json, on top of the prior of its arms."
+    assert uses(log, 1) == "It is the opening balance in force of bandit.json, added to the prior of its arms."
 
 
 def test_a_balance_tells_whether_it_counts_and_what_counts_instead() -> None:
@@ -114,9 +116,9 @@ def test_a_balance_tells_whether_it_counts_and_what_counts_instead() -> None:
     )
 
     assert uses(log, 1) == "The balance of the same source at #2 is newer and counts instead."
-    assert uses(log, 2) == "It is the opening balance in force of bandit.json, on top of the prior of its arms."
-    assert uses(log, 2, balances=[]) == "The policy leaves balances of this source out (`balances`)."
-    assert uses(log, 4) == "It holds bytes that we published ourselves, so it is nothing new and does not count."
+    assert uses(log, 2) == "It is the opening balance in force of bandit.json, added to the prior of its arms."
+    assert uses(log, 2, balances=[]) == "The policy excludes balances of this source (`balances`)."
+    assert uses(log, 4) == "It was opened from bytes that Rightful published itself, so it does not count."
 
 
 def test_a_publication_tells_what_superseded_it() -> None:
@@ -141,12 +143,12 @@ def test_a_withdrawal_tells_what_it_settled() -> None:
     thrice = log_of(*twice, exposed("t:a", "z", key="e"), withdrawn("e", 2))
     assert uses(thrice, 4) == f"It withdraws revision 2 of {one} (#2); 2 of its rows still contradict each other."
     alone = log_of(twice[0], withdrawn("e", 1))
-    assert uses(alone, 2) == f"It withdraws revision 1 of {one} (#1), which its producer does not derive any more."
+    assert uses(alone, 2) == f"It withdraws revision 1 of {one} (#1), which its producer no longer derives."
     assert uses(alone, 1) == "The `event.withdrawn` at #2 withdraws revision 1 of its id."
     foreign = log_of(twice[0], withdrawn("e", 1) | {"producer": "stranger"})
     assert uses(foreign, 2) == (
-        f"It withdraws revision 1 of {one} (#1), which stands in no conflict and is of another producer (hook), "
-        f"so it changes nothing."
+        f"It withdraws revision 1 of {one} (#1), which is not in conflict and belongs to another producer (hook), so "
+        "it changes nothing."
     )
 
 
@@ -154,9 +156,9 @@ def test_other_types_say_who_reads_them() -> None:
     log = log_of(started("t:a", "n1"), decayed(0.5), mentioned("t:a"), graded("t:a", outcome="unknown"))
 
     assert uses(log, 1) == "No link joins t:a with another name, so it is a run of its own."
-    assert uses(log, 2).startswith("Only policies whose decay is `events` use it")
-    assert uses(log, 3) == "Attribution does not read events of this type; it shows that the session exists."
-    assert uses(log, 4) == "The outcome `unknown` is no grade: the run goes on waiting for one."
+    assert uses(log, 2).startswith("Only policies with decay `events`")
+    assert uses(log, 3) == "Attribution does not read events of this type. They only show that the session exists."
+    assert uses(log, 4) == "The outcome `unknown` is not a grade: the run still waits for one."
 
 
 def test_an_erased_row_says_so_and_what_it_was() -> None:
@@ -187,5 +189,5 @@ def test_without_projections_the_row_is_told_and_its_use_is_not() -> None:
     found = explain_event(None, log, policy_of({}), 1)  # type: ignore[arg-type]
 
     assert (found.used_by, found.exposure) == ([], None)
-    assert found.verdict.endswith("Its use cannot be told: the projections cannot be built.")
+    assert found.verdict.endswith("Its use is unknown: the projections cannot be built.")
     assert [one.position for one in found.revisions] == [1]

@@ -18,7 +18,7 @@ def test_a_grade_that_a_balance_holds_and_a_regrade_of_one_say_what_they_are() -
     assert (first.state, first.reason) == (
         "in-balance",
         (
-            "It is of 1970-01-01T00:03:20Z, and the opening balance of /b.json (#1) holds everything through "
+            "It is of 1970-01-01T00:03:20Z, and the opening balance of /b.json (#1) covers everything through "
             "1970-01-01T00:05:00Z; paying it again would count it twice."
         ),
     )
@@ -28,9 +28,9 @@ def test_a_grade_that_a_balance_holds_and_a_regrade_of_one_say_what_they_are() -
     assert (again.state, again.reason) == (
         "in-balance",
         (
-            "Its run was graded before, at 1970-01-01T00:03:20Z, and the opening balance of /b.json (#1) holds "
-            "everything through 1970-01-01T00:05:00Z; a later grade cannot be taken out of that sum, and "
-            "paying it on top would count the run twice."
+            "Its run was graded before, at 1970-01-01T00:03:20Z, and the opening balance of /b.json (#1) covers "
+            "everything through 1970-01-01T00:05:00Z; a later grade cannot be separated from that sum, and paying it "
+            "too would count the run twice."
         ),
     )
 
@@ -39,4 +39,4 @@ def test_grade_in_balance_names_its_arms_that_no_balance_holds() -> None:
     [row] = explained(log_of(OPENED, exposed("t:a", "x", "y", at=100), graded("t:a", 1.0, at=200)), "t:a").grades
 
     assert (row.state, row.outside_balance, row.arms) == ("in-balance", ["y"], [])
-    assert row.reason.endswith("A grade counts as a whole, so y is not paid: no balance holds it.")
+    assert row.reason.endswith("A grade counts as a whole, so y is not paid either, though no balance covers it.")

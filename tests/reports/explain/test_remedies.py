@@ -167,7 +167,7 @@ def test_a_word_that_is_mapped_by_a_remedy_leaves_the_other_words_mapped() -> No
 
     assert [one.what for one in row.remedies] == [
         "Grade again with a reward.",
-        "Or say in the policy what the word is worth, 0 to 1.",
+        "Or map the word to a value in the policy, 0 to 1.",
     ]
     assert row.remedies[1].policy == {
         "outcomes": {"productive": 1.0, "noop": 0.0, "failed": 0.0, "violated_policy": 0.0, "odd": "<reward, 0 to 1>"}
@@ -275,7 +275,7 @@ def test_where_no_grade_is_taken_back_the_policy_that_leaves_the_other_run_out_i
     [remedy] = next(row for row in explained(log, "t:a", **preset).grades if row.session == "t:a").remedies
 
     assert remedy == Remedy(
-        "Under this policy nothing that is recorded settles it; the policy can leave the other run out.",
+        "Under this policy no new event settles it; the policy can exclude the other run.",
         [],
         {"without_sessions": ["w:a"]},
     )
@@ -296,8 +296,8 @@ def test_an_exposure_nearer_to_the_grade_is_offered_only_where_there_is_time_for
     log = tied(200)
     assert told(explained(log, "t:a", **NEWEST), "ambiguous").remedies == [
         Remedy(
-            "Under this policy nothing that is recorded settles it; a grade can be held to what its own session "
-            "was shown.",
+            "Under this policy no new event settles it; the policy can restrict a grade to the exposures of its own "
+            "session.",
             [],
             {"join": "bound"},
         )
@@ -305,7 +305,7 @@ def test_an_exposure_nearer_to_the_grade_is_offered_only_where_there_is_time_for
     assert credited(log, **NEWEST | {"join": "bound"}) == 1
     foreign = log_of(exposed("t:c", "x", at=200), exposed("t:b", "y", at=200), GRADE)
     assert told(explained(foreign, "t:a", **NEWEST), "ambiguous").remedies == [
-        Remedy("Under this policy nothing that is recorded settles it, and no policy near to it would.")
+        Remedy("Under this policy no new event settles it, and no similar policy would.")
     ]
 
 
@@ -335,7 +335,7 @@ def test_a_run_that_no_grade_can_pay_is_not_told_to_wait_for_one() -> None:
     found = explained(log_of(A), "t:a", graders=[])
 
     assert found.pending
-    assert found.remedies == [Remedy("Under this policy no grade of it that is recorded would pay what it was shown.")]
+    assert found.remedies == [Remedy("Under this policy no new grade would pay for its exposures.")]
 
 
 def test_what_a_run_waits_for_comes_after_what_a_balance_holds() -> None:

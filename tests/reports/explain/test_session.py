@@ -53,7 +53,7 @@ def test_an_id_in_conflict_names_its_rows_and_what_settles_it() -> None:
     assert state == "conflicting"
     assert reason == (
         f"Its id is in conflict: the rows #2 (revision 1) and #3 (revision 2) of id {event_id('hook', 'one')} "
-        "contradict each other. Until an `event.withdrawn` leaves one of them, it pays nobody."
+        "contradict each other. It pays no arm until an `event.withdrawn` leaves only one of them."
     )
     assert grade_of("t:a", *events, withdrawn("one", 2))[0] == "withdrawn"
 
@@ -62,15 +62,13 @@ def test_what_was_erased_is_said_to_be() -> None:
     log = log_of(A, GRADE)
     log.erase(2)
     found = explained(log, "t:a")
-    assert [one.reason for one in found.grades] == [
-        "Its content was erased, and with it whose it was and what it said."
-    ]
+    assert [one.reason for one in found.grades] == ["Its content was erased, so its rubric and its reward are unknown."]
 
     log.erase(1)
     other = log_of(A, GRADE)
     other.erase(1)
     assert [one.reason for one in explained(other, "t:a").grades] == [
-        "What its target was shown (exposure #1) was erased, so nobody knows which arms to pay."
+        "What its target was shown (exposure #1) was erased, so the arms to pay are unknown."
     ]
     assert [one.state for one in explained(other, "t:a").exposures] == ["erased"]
 
@@ -90,7 +88,7 @@ def test_a_rival_says_whether_an_id_or_a_seq_is_in_doubt() -> None:
     assert states(*other)[0] == (
         "rival",
         (
-            "The id of judge/overall seq 1 (#4), of one `seq` with it, is in conflict: the rows #3 (revision 1) and "
+            "The id of judge/overall seq 1 (#4), with the same `seq`, is in conflict: the rows #3 (revision 1) and "
             f"#4 (revision 2) of id {one} contradict each other."
         ),
     )
@@ -103,14 +101,14 @@ def test_the_grader_of_the_same_rank_is_told_by_what_it_says_now_and_not_by_what
     assert states(A, graded("t:a", 0.8, by="one"), *by_two, *by_three)[0] == (
         "conflicting",
         (
-            "two/overall seq 2 (#3) is of a grader of the same rank under this policy, so nobody can tell which of the "
-            "two counts."
+            "two/overall seq 2 (#3) is from a grader of the same rank under this policy, so it is not known which of "
+            "the two counts."
         ),
     )
 
 
 IN_SHORT: list[tuple[str, list[Wire], str]] = [
-    ("t:a", [A, GRADE, started("t:a", "n1"), started("t:a", "n2")], "nobody can tell which run its session belongs to"),
+    ("t:a", [A, GRADE, started("t:a", "n1"), started("t:a", "n2")], "it is not known which run its session belongs to"),
     (
         "t:a_b",
         [exposed("t:a/b", "x"), exposed("t:a.b", "y"), graded("t:a_b", 1.0)],
@@ -119,7 +117,7 @@ IN_SHORT: list[tuple[str, list[Wire], str]] = [
     (
         "t:a",
         [A, GRADE, graded("w:a", 0.4, exposure_session="t:a")],
-        "its grader grades the same run under the name of another one too",
+        "its grader also graded the same run under another name",
     ),
     (
         "t:a/b",
@@ -177,7 +175,7 @@ def test_under_the_newest_file_rule_a_grade_says_whose_exposure_it_paid() -> Non
     ]
     foreign = explained(log_of(A, exposed("t:b", "y", at=150), GRADE), "t:a", **newest)
     assert foreign.grades[0].reason == (
-        "It paid 1 arm of exposure #2, which t:b of another run was shown: it was the newest at the time of the grade."
+        "It paid 1 arm of exposure #2, shown to t:b of another run: the newest session at the time of the grade."
     )
     assert [one.state for one in foreign.exposures] == ["not-newest"]
 
@@ -198,7 +196,7 @@ def test_an_arm_shown_again_and_one_that_weighs_nothing_are_told_apart() -> None
 
     assert [state for state, _ in fates("t:a", *again)] == ["paid", "repeated", "paid"]
     assert fates("t:a", *again)[1][1] == (
-        "Every arm here had been shown to the same run before (first in #1); an arm is credited once a run, "
+        "Every arm here had been shown to the same run before (first in #1); an arm is credited once per run, "
         "by judge/overall seq 1 (#4)."
     )
     weighed = [exposed("t:a", "x"), exposed("t:a", "y"), graded("t:a", 0.8, salience={"x": 1.0})]
@@ -229,8 +227,8 @@ def test_each_link_says_what_it_came_to() -> None:
 
     assert [(one.position, one.state, one.reason) for one in found.links] == [
         (1, "in force", "It joins u:n to w:a."),
-        (2, "weaker", "A `cwd-window` claim is a guess; the better evidence at #1 is taken instead."),
-        (3, "weaker", "A `cwd-window` claim is a guess; the better evidence at #1 is taken instead."),
+        (2, "weaker", "A `cwd-window` claim is a guess; the better evidence at #1 is used instead."),
+        (3, "weaker", "A `cwd-window` claim is a guess; the better evidence at #1 is used instead."),
         (4, "unlinked", "It was withdrawn by the `session.unlinked` at #5."),
         (5, "unlinks", "It withdraws the links from w:a to u:s before it."),
     ]
@@ -249,8 +247,8 @@ def test_a_guess_names_the_evidence_that_it_lost_to_and_no_other_link() -> None:
     reasons = [one.reason for one in explained(log, "w:a").links if one.state == "weaker"]
 
     assert [reason.partition("evidence at ")[2] for reason in reasons] == [
-        "#2 is taken instead.",
-        "#1 is taken instead.",
+        "#2 is used instead.",
+        "#1 is used instead.",
     ]
 
 
@@ -269,9 +267,9 @@ def test_what_changes_nothing_is_listed_with_the_reason() -> None:
     assert log.append([A, *said, unknown, linked("t:a", "u:n", alias=True)])[2] == "reemitted"
 
     assert [(one.position, one.reason) for one in explained(log, "t:a").asides] == [
-        (3, "It says again what #2 says (reemitted), so it counts with that row, once."),
-        (4, "The outcome `unknown` is no grade: the run goes on waiting for one."),
-        (5, "Its session was read from a sanitised form, and no alias goes through a link."),
+        (3, "It repeats #2 (reemitted), so the two rows count once."),
+        (4, "The outcome `unknown` is not a grade: the run still waits for one."),
+        (5, "Its session was read from a sanitised form, and links do not apply to such a name."),
     ]
 
 
@@ -288,11 +286,11 @@ def test_the_verdict_is_the_whole_in_a_sentence() -> None:
     assert verdict("t:a", A, graded("t:a", 0.8, rubric="tone")) == (
         "t:a was shown 1 arm in 1 exposure. None of its grades pays under this policy (1 recorded-only)."
     )
-    assert "Its grade judge/overall seq 1 (#2) credits nobody (ambiguous)" in verdict(
+    assert "Its grade judge/overall seq 1 (#2) credits no arm (ambiguous)" in verdict(
         "t:a", A, GRADE, graded("w:a", 0.4, exposure_session="t:a")
     )
     assert verdict("t:a", A, graded("t:a", outcome="odd")).startswith(
-        "t:a was shown 1 arm in 1 exposure. Its grade judge/overall seq 1 (#2) credits nobody (unmapped): It gives"
+        "t:a was shown 1 arm in 1 exposure. Its grade judge/overall seq 1 (#2) credits no arm (unmapped): It has"
     )
 
 
@@ -365,15 +363,15 @@ def test_two_names_of_one_text_are_told_apart() -> None:
     twins = [exposed("t:a-b", "x"), exposed("t:a-b", "y", alias=True), graded("t:a/b", 0.8)]
     assert grade_of("t:a/b", *twins)[1] == (
         "No exposure fits t:a/b exactly, and more than one name fits as a sanitised form: "
-        "t:a-b and t:a-b as read from a file's name."
+        "t:a-b and t:a-b (from a file name)."
     )
 
     shared = [exposed("t:a-b", "x"), graded("t:a/b", 1.0, by="human"), graded("t:a/b", 0.5, alias=True)]
     reasons = [row.reason for row in explained(log_of(*shared), "t:a/b").grades]
 
-    assert [reason.partition(" too: ")[2].partition(". ")[0] for reason in reasons] == [
-        "judge/overall seq 1 (#3) of t:a/b as read from a file's name",
-        "human/overall seq 1 (#2) of t:a/b as it is written",
+    assert [reason.partition("exposure #1: ")[2].partition(". ")[0] for reason in reasons] == [
+        "judge/overall seq 1 (#3) of t:a/b (from a file name)",
+        "human/overall seq 1 (#2) of t:a/b (exact name)",
     ]
 
 

@@ -230,7 +230,7 @@ class _Reasons:
                 folders.join(self._roots_of(arms))
         for at, arms in enumerate(groups):
             if whys[at] is None and (pair := folders.torn(self._roots_of(arms)[0])) is not None:
-                whys[at] = f"other lessons would make one folder of two. {self._two_folders(pair)}"
+                whys[at] = f"other proposals would merge two folders. {self._two_folders(pair)}"
         return whys
 
     def _roots_of(self, arms: Iterable[str]) -> list[int]:
@@ -240,7 +240,7 @@ class _Reasons:
     def _against_one(self, arms: list[str], both: dict[frozenset[str], int]) -> str | None:
         targets = sorted({*self._policy.arm_aliases.values()} & {*arms})
         if len(targets) > 1:
-            return f"the policy has aliases of {' and of '.join(targets)} already"
+            return f"the policy already has aliases of {' and of '.join(targets)}"
         for one, other in combinations(self._roots_of(arms), 2):
             if (pair := frozenset({one, other})) in self._apart:
                 return f"{self._two_folders(pair)} with the same path"
@@ -304,7 +304,7 @@ def _alike(candidates: _Candidates, counted: _Counts) -> Iterator[Group]:
     for file, keys in of_file.items():
         arms = [arm for key in keys for arm in candidates.keyed[key]]
         if len(keys) > 1 and any(candidates.places[arm].root is not None for arm in arms):
-            why = "the same file name in different folders: nothing says that it is one lesson"
+            why = "the same file name in different folders: nothing shows that they are one lesson"
             yield Group(path=file, arm=None, why=why, spellings=counted.spellings(arms))
 
 

@@ -237,8 +237,8 @@ def _arms(state: State) -> set[str]:
 
 def _foreign(arms: set[str]) -> str:
     if len(arms) == 1:
-        return f"1 arm of the log belongs into another tool's file and was left out: {min(arms)}."
-    return f"{len(arms):,} arms of the log belong into another tool's file and were left out, such as {min(arms)}."
+        return f"1 arm of the log belongs to another tool's file and was skipped: {min(arms)}."
+    return f"{len(arms):,} arms of the log belong to another tool's file and were skipped, such as {min(arms)}."
 
 
 def _order(one: Candidate) -> tuple[int, int, float]:
@@ -251,10 +251,12 @@ def _without_itself(facts: Facts, sha256: str, through: int) -> tuple[Facts, lis
     if any(one.sha256 == sha256 and one.position <= through for one in facts.balances):
         facts = until(facts, None)
         facts.balances = [one for one in facts.balances if one.sha256 != sha256]
-        notes.append("The ledger's opening balance of this very file is left out, or it would be held against itself.")
+        notes.append(
+            "The ledger's opening balance of this file is excluded, since the file would be compared with itself."
+        )
     written = [position for position, digest in facts.published if digest == sha256 and position <= through]
     if written:
-        notes.append(f"Rightful itself published this file; position {written[0]:,} says so.")
+        notes.append(f"Rightful published this file itself (position {written[0]:,}).")
     return facts, notes
 
 
@@ -375,7 +377,7 @@ def _left_out(facts: Facts, cut: int | None, through: int) -> str | None:
         return None
     later = int(((facts.grades["at"] > cut) & (facts.grades["pos"] <= through)).sum())
     noun = "grade is" if later == 1 else "grades are"
-    return f"{later:,} {noun} later than the file's last update and left out." if later else None
+    return f"{later:,} {noun} later than the file's last update and excluded." if later else None
 
 
 def as_dict(verdict: Verdict) -> dict[str, Any]:

@@ -153,7 +153,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         if not self.policy_credited_grades:
             return f"{short(self.policy)} credits none of {self.grades} grades."
         if not self.bound_credited_grades:
-            return f"{self._went()}. {short(self.reference)} credits no grade, so there are no beliefs to compare."
+            return f"{self._went()}. {short(self.reference)} credits no grade, so no beliefs can be compared."
         return f"{self._went()}. {self._best()}."
 
     @property
@@ -171,16 +171,16 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         where = f"of {paid} credited grades{share} went to another session's lessons"
         if low == high:
             return f"{low} {where}"
-        return f"Between {low} and {high} {where}; the evidence leaves the order of the rest open"
+        return f"Between {low} and {high} {where}; the evidence does not order the rest"
 
     def _as_given(self) -> str:
         """Return what follows if every time is taken as it is given."""
         if not self.policy_credited_grades:
-            return f"By the times as they are given, {short(self.policy)} credits none"
+            return f"With the recorded times, {short(self.policy)} credits none"
         if not self.bound_credited_grades:
-            return f"{short(self.reference)} credits no grade, so there are no beliefs to compare"
+            return f"{short(self.reference)} credits no grade, so no beliefs can be compared"
         best = self._best()
-        return f"By the times as they are given, {best[0].lower()}{best[1:]}"
+        return f"With the recorded times, {best[0].lower()}{best[1:]}"
 
     def _went(self) -> str:
         checked = self.policy_credited_grades - self.unverifiable_grades

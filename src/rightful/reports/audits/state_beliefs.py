@@ -57,9 +57,9 @@ def state_of(data: bytes) -> State:
     try:
         document = content.parse_json(data)
     except InvalidEventError as error:
-        raise UsageError(f"the file is no bandit's state: {error.what}; nothing was compared.") from None
+        raise UsageError(f"the file is not a bandit state: {error.what}; nothing was compared.") from None
     if not isinstance(document, dict) or not isinstance(document.get("arms"), dict):
-        raise UsageError("the file is no bandit's state: it has no object `arms`; nothing was compared.")
+        raise UsageError("the file is not a bandit state: it has no object `arms`; nothing was compared.")
     opened = Opened(document)
     beliefs: dict[Key, Believed] = {}
     for arm, one in opened.arms.items():
@@ -77,8 +77,8 @@ def _believed(one: Mapping[str, Any], *, counted: bool) -> Believed:
 
 def _notes(judged: int, unread: list[InvalidEventError], last_us: int | None) -> Iterator[str]:
     if judged:
-        yield f"{judged:,} of its arms have only a judge's counts, which are no belief, and were passed over."
+        yield f"{judged:,} of its arms have only a judge's counts, which are not a belief, and were skipped."
     if unread:
-        yield f"{len(unread):,} of its arms could not be read and were passed over; the first: {unread[0]}."
+        yield f"{len(unread):,} of its arms could not be read and were skipped; the first: {unread[0]}."
     if last_us is None:
-        yield "The file does not say when it was last updated, so all of the log is held against it."
+        yield "The file has no time of its last update, so it is compared with the whole log."

@@ -76,13 +76,13 @@ def _whose(case: Case, unit: int, live: Ints) -> str:
     if case.sources is not None:
         kind = int(case.settlement.unit_kind[unit])
         word = {OWN: "its own run", FOREIGN: "another run"}.get(kind, "a run that may be its own or another's")
-        return f", which {session} of {word} was shown: it was the newest at the time of the grade"
+        return f", shown to {session} of {word}: the newest session at the time of the grade"
     row = int(case.settlement.unit_grade[unit])
     target, own = int(case.facts.grades["target"][row]), int(case.facts.grades["name"][row])
     if target >= 0:
         return f", shown to {case.text(target)}, which the grade names as its `exposure_session`"
     if case.scene.runs.of[case.scene.shown.name[live[0]]] != case.scene.runs.of[own]:
-        return f", shown to {session}: the one name that fits, as a sanitised form, where nothing fits exactly"
+        return f", shown to {session}: the only name that fits as a sanitised form, and no name fits exactly"
     return "" if session == case.text(own) else f", shown to {session} of the same run"
 
 
@@ -104,9 +104,9 @@ def _unmatched(case: Case, unit: int) -> str:
     reason = f"No exposure is recorded for {who} up to #{case.through}"
     fitting = case.facts.names.fitting(number, case.through)
     if fitting:
-        return f"{reason}, nor for {case.text(fitting[0])}, the one name that fits it as a sanitised form."
+        return f"{reason}, nor for {case.text(fitting[0])}, the only name that fits it as a sanitised form."
     if case.facts.names.alias[number]:
-        return f"{reason}: it is a sanitised form, which matches no name exactly, and no name of the ledger fits it."
+        return f"{reason}: it is a sanitised form, which matches no name exactly, and no name in the ledger fits it."
     return f"{reason}, and no sanitised form of it is known."
 
 
@@ -115,8 +115,8 @@ def _empty(case: Case, unit: int) -> str:
     live = reached[case.timing(unit, reached)[0]]
     withheld = sum(len(case.withheld_of(int(case.scene.shown.row[one]))) for one in live)
     held = f" ({count(withheld, 'arm')} withheld)" if withheld else ""
-    nothing = f"{_exposures(case, live).capitalize()} showed no arm{held}, so there is nobody to pay."
-    return f"{nothing} Such a session is a usable control."
+    nothing = f"{_exposures(case, live).capitalize()} showed no arm{held}, so there is no arm to pay."
+    return f"{nothing} Such a session can serve as a control."
 
 
 def _ambiguous(case: Case, unit: int) -> str:
@@ -147,7 +147,7 @@ def sharers_of(case: Case, unit: int) -> list[int]:
 def _shared(case: Case, unit: int) -> str:
     rows = [int(case.settlement.unit_grade[one]) for one in sharers_of(case, unit)]
     grades = listed([f"{case.says(row)} of {case.text(int(case.facts.grades['name'][row]))}" for row in rows])
-    return f"Its grader grades the same run under the name of another one too: {grades}. Nothing says which counts."
+    return f"Its grader also graded the same run under another name: {grades}. Nothing records which one counts."
 
 
 def _fits_many(case: Case, unit: int) -> bool:
@@ -170,15 +170,15 @@ def _contested(case: Case, unit: int) -> str:
     name = _apart(case, int(case.settlement.unit_run[other]), int(case.settlement.unit_run[unit]))
     grade = case.says(int(case.settlement.unit_grade[other]))
     return (
-        f"Exposure #{position} is reached by the grade of another run too: {grade} of {name}{more}. "
-        f"One exposure is paid by one run, and nothing says which."
+        f"The grade of another run also reaches exposure #{position}: {grade} of {name}{more}. "
+        f"Only one run may pay for an exposure, and nothing records which."
     )
 
 
 def _apart(case: Case, number: int, other: int) -> str:
     """Return a name beside another one, which may be of the same text."""
     name = case.called(number)
-    return f"{name} as it is written" if number != other and name == case.text(other) else name
+    return f"{name} (exact name)" if number != other and name == case.text(other) else name
 
 
 def rivals_of(case: Case, unit: int) -> Iterator[tuple[int, int]]:
@@ -244,17 +244,20 @@ def _conflicting(case: Case, unit: int) -> str:
     name = "" if clash.other is None else case.says(int(case.scene.grades.row[clash.other]))
     match clash.cause:
         case "id":
-            return f"Its id is in conflict: {what}. Until an `event.withdrawn` leaves one of them, it pays nobody."
+            return f"Its id is in conflict: {what}. It pays no arm until an `event.withdrawn` leaves only one of them."
         case "exposures":
             every = f"Every exposure of its target is in conflict: {what}"
-            return f"{every}. An id in conflict pays nobody until it is settled."
+            return f"{every}. It pays no arm until the conflict is settled."
         case "other-id":
-            return f"The id of {name}, which grades the same run, is in conflict: {what}. Nobody can tell which counts."
+            return (
+                f"The id of {name}, which grades the same run, is in conflict: {what}. It is not known which one "
+                "counts."
+            )
         case "seq":
-            return f"{name} has the same `seq` and does not say the same, so nobody can tell which of the two counts."
+            return f"{name} has the same `seq` but different content, so it is not known which of the two counts."
         case _:
-            same = f"{name} is of a grader of the same rank under this policy"
-            return f"{same}, so nobody can tell which of the two counts."
+            same = f"{name} is from a grader of the same rank under this policy"
+            return f"{same}, so it is not known which of the two counts."
 
 
 def _why_conflicting(case: Case, unit: int) -> str:
@@ -264,8 +267,8 @@ def _why_conflicting(case: Case, unit: int) -> str:
         "id": "its id is in conflict; `event.withdrawn` settles it",
         "exposures": "every exposure of its target has an id in conflict; `event.withdrawn` settles it",
         "other-id": f"the id of {name} of the same run is in conflict; `event.withdrawn` settles it",
-        "seq": f"{name} has the same `seq` and does not say the same; a grade with the next `seq` settles it",
-        "rank": f"{name} is of a grader of the same rank; the policy's `graders` say which comes first",
+        "seq": f"{name} has the same `seq` but different content; a grade with the next `seq` settles it",
+        "rank": f"{name} is from a grader of the same rank; the policy's `graders` can rank one of them first",
     }[clash.cause]
 
 
@@ -273,11 +276,11 @@ def _why_ambiguous(case: Case, unit: int) -> str:
     if case.sources is not None:
         return "two sessions share the newest exposure time"
     if case.units.shared[unit]:
-        return "its grader grades the same run under the name of another one too"
+        return "its grader also graded the same run under another name"
     if not case.targets.unclear[unit]:
         return "the grade of another session reaches the same exposure"
     if case.scene.runs.ambiguous[wanted(case, unit)] and not _fits_many(case, unit):
-        return "nobody can tell which run its session belongs to"
+        return "it is not known which run its session belongs to"
     return "more than one session fits its name"
 
 
@@ -311,8 +314,8 @@ def _retracted(case: Case, unit: int) -> str:
     at = int(case.units.grade[unit])
     stream = case.stream(int(case.units.run[unit]), int(case.scene.grades.grader[at]))
     before = [int(case.scene.grades.row[one]) for one in stream if case.scene.grades.kind[one] != RETRACTION]
-    taken = f"{case.says(before[-1])} was taken back" if before else "Its grader took its grade back"
-    return f"{taken} by the retraction {case.says(int(case.scene.grades.row[at]))}."
+    grade = case.says(before[-1]) if before else "The grade"
+    return f"{grade} was retracted by {case.says(int(case.scene.grades.row[at]))}."
 
 
 def _late_only(case: Case, unit: int) -> str:
@@ -320,17 +323,17 @@ def _late_only(case: Case, unit: int) -> str:
     late = reached[case.timing(unit, reached)[1]]
     grade_at = int(case.scene.grades.at[case.units.grade[unit]])
     first = int(case.scene.shown.late_from[late].min())
-    skew = f" (skew_s {case.policy.skew_s:g} allowed for)" if case.policy.skew_s else ""
+    skew = f" (allowing for skew_s {case.policy.skew_s:g})" if case.policy.skew_s else ""
     return (
         f"Every exposure of its target came after it: the first, {_exposures(case, late[:1])}, "
-        f"is stamped {span(first - grade_at)} later{skew}. What is shown after a grade cannot have earned it."
+        f"is stamped {span(first - grade_at)} later{skew}. An arm shown after a grade cannot have earned it."
     )
 
 
 def _unmapped(case: Case, unit: int) -> str:
     word = case.facts.outcomes.values[int(case.scene.grades.outcome[case.units.grade[unit]])]
     words = listed(list(case.policy.outcomes))
-    return f"It gives no reward, only the outcome {word!r}, and the policy maps no such word: only {words}."
+    return f"It has no reward, only the outcome {word!r}, and the policy does not map that word: only {words}."
 
 
 def _in_balance(case: Case, unit: int) -> str:
@@ -338,13 +341,17 @@ def _in_balance(case: Case, unit: int) -> str:
     arms = case.payable(unit)
     containing = [one for one in case.scene.balances if since_us <= one.through_us]
     found = max(containing, key=lambda one: (len(arms & balance_arms(one, case.policy)), one.through_us))
-    holds = f"the opening balance of {found.source} (#{found.position}) holds everything through"
+    holds = f"the opening balance of {found.source} (#{found.position}) covers everything through"
     outside = outside_balance(case, unit)
-    more = f" A grade counts as a whole, so {listed(outside)} is not paid: no balance holds it." if outside else ""
+    more = (
+        (f" A grade counts as a whole, so {listed(outside)} is not paid either, though no balance covers it.")
+        if outside
+        else ""
+    )
     if at_us > found.through_us:
         return (
             f"Its run was graded before, at {time_text(since_us)}, and {holds} {time_text(found.through_us)}; "
-            f"a later grade cannot be taken out of that sum, and paying it on top would count the run twice.{more}"
+            f"a later grade cannot be separated from that sum, and paying it too would count the run twice.{more}"
         )
     again = "paying it again would count it twice"
     return f"It is of {time_text(at_us)}, and {holds} {time_text(found.through_us)}; {again}.{more}"
@@ -362,7 +369,7 @@ def outside_balance(case: Case, unit: int) -> list[str]:
 
 def _erased(case: Case, unit: int) -> str:
     if case.scene.grades.kind[case.units.grade[unit]] == ERASED:
-        return "Its content was erased, and with it whose it was and what it said."
+        return "Its content was erased, so its rubric and its reward are unknown."
     shown = case.reached(unit)
     erased = _exposures(case, shown[case.scene.shown.erased[shown]])
-    return f"What its target was shown ({erased}) was erased, so nobody knows which arms to pay."
+    return f"What its target was shown ({erased}) was erased, so the arms to pay are unknown."

@@ -108,7 +108,7 @@ class Case:
         twin = self.facts.names.texts.find(text) if self.facts.names.alias[number] else None
         if twin is None or not self.known(twin):
             return text
-        return f"{text} as read from a file's name"
+        return f"{text} (from a file name)"
 
     def known(self, number: int) -> bool:
         """Say whether a row up to the position names the session."""

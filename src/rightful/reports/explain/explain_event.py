@@ -131,7 +131,9 @@ def explain_event(
     """
     head = log.head()
     if not 1 <= position <= head:
-        raise UsageError(f"position {position} is not in this ledger, which ends at {head}; name one of it.")
+        raise UsageError(
+            f"position {position} is not in this ledger, which ends at {head}. Pass a position from 1 to {head}."
+        )
     row = next(iter(log.pages(position - 1, position))).rows()[0]
     through = head if projected is None else projected.prefix(as_of)
     facts = None if projected is None else projected.facts
@@ -215,7 +217,7 @@ class _Told:
     def _other_uses(self, facts: Facts) -> list[str]:
         event = self.recorded.event
         if self.row.envelope.type in WITHDRAWABLE and self._is_void(facts):
-            return ["It was withdrawn, so it counts for nothing."]
+            return ["It was withdrawn, so it does not count."]
         match self.row.envelope.type:
             case "balance.opened":
                 return [self._balance(facts)]
@@ -230,37 +232,37 @@ class _Told:
             case kind if kind in {"exposure.recorded", "grade.recorded", "grade.retracted", "session.linked"} and event:
                 return [aside_reason(self.recorded)]
             case _:
-                return ["Attribution does not read events of this type; it shows that the session exists."]
+                return ["Attribution does not read events of this type. They only show that the session exists."]
 
     def _decay(self) -> str:
         if not isinstance(self.policy.decay, EventDecay):
-            return "Only policies whose decay is `events` use it (`gptme`): there it moves every arm known by then."
+            return "Only policies with decay `events`, such as `gptme`, use it: it then affects every arm known so far."
         if not pays_producer(self.policy, self.row.envelope.producer):
-            return "It belongs to its producer, and the policy pays from no grader of it, so it changes nothing."
-        return "It moves every arm known by then, unless an opening balance contains it already."
+            return "The policy pays from no grader of its producer, so it changes nothing."
+        return "It affects every arm known so far, unless an opening balance already contains it."
 
     def _balance(self, facts: Facts) -> str:
         position = self.row.position
         mine = next((one for one in facts.balances if one.position == position), None)
         if mine is None:
-            return "It holds nothing that counts."
+            return "It contains nothing that counts."
         if any(one.position == position for one in balances(facts, self.policy, self.through)):
-            return f"It is the opening balance in force of {mine.source}, on top of the prior of its arms."
+            return f"It is the opening balance in force of {mine.source}, added to the prior of its arms."
         if any(mine.sha256 == sha256 for at, sha256 in facts.published if at <= self.through):
-            return "It holds bytes that we published ourselves, so it is nothing new and does not count."
+            return "It was opened from bytes that Rightful published itself, so it does not count."
         left = quarantined(facts, self.through)
         left_out = {*left.unusable.tolist(), *left.void.tolist()}
         if position in left.unusable.tolist():
             return "Its id is in conflict, so it does not count."
         by = retired_by(facts, self.through, left_out).get(mine.id)
         if by is not None:
-            return f"The publication at #{by} rebuilt its file from the log alone, so its numbers count no more."
+            return f"The publication at #{by} rebuilt its file from the log alone, so its numbers no longer count."
         known = [one for one in facts.balances if one.source == mine.source and one.position <= self.through]
         counting = [one for one in known if one.position not in left_out]
         last = max(counting, key=lambda one: (one.at_us, one.position))
         if last.position != position:
             return f"The balance of the same source at #{last.position} is newer and counts instead."
-        return "The policy leaves balances of this source out (`balances`)."
+        return "The policy excludes balances of this source (`balances`)."
 
     def _publication(self) -> list[str]:
         mine = self.recorded.event
@@ -297,8 +299,10 @@ class _Told:
         place = f" (#{row.position})"
         if row.envelope.type in WITHDRAWABLE and row.envelope.producer != self.row.envelope.producer:
             writer = row.envelope.producer
-            return f"{place}, which stands in no conflict and is of another producer ({writer}), so it changes nothing"
-        return f"{place}, which its producer does not derive any more"
+            return (
+                f"{place}, which is not in conflict and belongs to another producer ({writer}), so it changes nothing"
+            )
+        return f"{place}, which its producer no longer derives"
 
     def _is_void(self, facts: Facts) -> bool:
         return self.row.position in quarantined(facts, self.through).void.tolist()
@@ -307,7 +311,7 @@ class _Told:
         session = self.row.envelope.session or ""
         number = facts.names.texts.find(session)
         if number is None:
-            return "Its session was read from a sanitised form, and starts nothing under an exact name."
+            return "Its session was read from a sanitised form, so it starts no session with an exact name."
         return run_of(case_of(facts, self.policy, self.through, [number]), number).reason
 
     def _found(self, facts: Facts) -> list[tuple[int, int]]:
@@ -347,13 +351,13 @@ class _Told:
         of = f" of {envelope.session}" if envelope.session else ""
         what = f"#{self.row.position}: `{envelope.type}`{of}, written by {envelope.producer} ({envelope.outcome})."
         if envelope.type not in TYPES:
-            return f"{what} Its type is newer than this program, which shows it as it is stored."
+            return f"{what} Its type is newer than this program, so its body is shown as stored."
         if self.recorded.event is None:
             return f"{what} Its content was erased."
         part = exposure or grade or link
         if part is not None:
             return f"{what} It is {part.state}: {part.reason}"
-        return f"{what} Its use cannot be told: the projections cannot be built." if self.facts is None else what
+        return f"{what} Its use is unknown: the projections cannot be built." if self.facts is None else what
 
 
 def _row_at(column: Any, position: int) -> int | None:  # noqa: ANN401 - a column of positions, ascending

@@ -232,13 +232,13 @@ def _asides(log: Log, sessions: list[str], told: set[int], through: int) -> list
 def aside_reason(row: Any) -> str:  # noqa: ANN401 - a Recorded
     """Return why a row of a type that attribution reads changes nothing."""
     if row.outcome in {"stale", "refined", "reemitted"}:
-        return f"It says again what #{row.first} says ({row.outcome}), so it counts with that row, once."
+        return f"It repeats #{row.first} ({row.outcome}), so the two rows count once."
     if row.event is None:
-        return "Its content was erased, so it says nothing."
+        return "Its content was erased, so it changes nothing."
     if getattr(row.event, "outcome", None) == "unknown":
-        return "The outcome `unknown` is no grade: the run goes on waiting for one."
+        return "The outcome `unknown` is not a grade: the run still waits for one."
     if getattr(row.event, "alias", False):
-        return "Its session was read from a sanitised form, and no alias goes through a link."
+        return "Its session was read from a sanitised form, and links do not apply to such a name."
     return "It changes nothing."
 
 
@@ -264,7 +264,7 @@ def _verdict(session: str, exposures: list[ExposureRow], grades: list[GradeRow],
     if ended:
         row = ended[-1]
         whose = "Its grade" if row.position not in elsewhere else f"The grade of {row.session},"
-        return f"{start}{whose} {row.grader} seq {row.seq} (#{row.position}) credits nobody ({row.state}): {row.reason}"
+        return f"{start}{whose} {row.grader} seq {row.seq} (#{row.position}) credits no arm ({row.state}): {row.reason}"
     if run.name is None:
         return f"{start}{run.reason}"
     if own:

@@ -43,16 +43,14 @@ def fate_of(case: Case, row: int) -> Fate:
     if shown is None:
         if position in set(case.quarantine.void.tolist()):
             by = case.withdrawn_at(position)
-            return Fate(
-                "withdrawn", f"It was withdrawn by the `event.withdrawn` at {by}, so it shows nothing any more."
-            )
-        return Fate("left-out", "The policy leaves its session out (`without_sessions`), with its whole run.")
+            return Fate("withdrawn", f"It was withdrawn by the `event.withdrawn` at {by}, so it no longer counts.")
+        return Fate("left-out", "The policy excludes its session (`without_sessions`) and the rest of its run.")
     if case.scene.shown.erased[shown]:
-        return Fate("erased", "Its content was erased, so nobody knows what was shown; it counts as absent.")
+        return Fate("erased", "Its content was erased, so the arms shown are unknown. It counts as missing.")
     if not case.scene.shown.usable[shown]:
         what = conflict_text(case, position)
         return Fate(
-            "conflicting", f"Its id is in conflict: {what}. Nobody is paid for it until `event.withdrawn` settles it."
+            "conflicting", f"Its id is in conflict: {what}. It pays no arm until an `event.withdrawn` settles it."
         )
     units = case.reaching(shown)
     live, late = case.counts_for(units, shown)
@@ -70,7 +68,7 @@ def _nothing_shown(case: Case, row: int, units: Ints) -> Fate:
     what = f"It only withheld {count(withheld, 'arm')}" if withheld else "It lists no arm"
     by = int(case.settlement.unit_grade[units[0]]) if len(units) else None
     graded = f"; its run is graded by {case.says(by)}" if by is not None else ""
-    return Fate("nothing-shown", f"{what}, so there is nobody to pay{graded}. What is withheld is never credited.", by)
+    return Fate("nothing-shown", f"{what}, so there is no arm to pay{graded}. A withheld arm is never credited.", by)
 
 
 def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
@@ -80,10 +78,13 @@ def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
         unit = int(units[0])
         by, number = int(case.settlement.unit_grade[unit]), int(case.settlement.unit_bin[unit])
         if number == AMBIGUOUS and len(runs := _runs_of(case, units)) > 1:
-            what = f"The grades of {count(len(runs), 'run')} reach it: {listed(runs)}. One exposure is paid by one run"
-            return Fate("unpaid", f"{what}, and nothing says which.", by, BINS[number])
+            what = (
+                f"The grades of {count(len(runs), 'run')} reach it: {listed(runs)}. Only one run may pay for an "
+                "exposure"
+            )
+            return Fate("unpaid", f"{what}, and nothing records which.", by, BINS[number])
         because = f"{bin_name(number)} ({why(case, unit, number)})"
-        return Fate("unpaid", f"The grade that reaches it, {case.says(by)}, pays nobody: {because}.", by, BINS[number])
+        return Fate("unpaid", f"The grade that reaches it, {case.says(by)}, pays no arm: {because}.", by, BINS[number])
     unit = int(paying[0])
     by = int(case.settlement.unit_grade[unit])
     mine = case.settlement.credit_arm[case.settlement.credit_unit == unit]
@@ -96,11 +97,11 @@ def _reached(case: Case, row: int, shown: int, units: Ints) -> Fate:
     if before is not None and np.isin(listed_arms, before[1]).all():
         first = int(case.scene.shown.pos[before[0]])
         what = (
-            f"Every arm here had been shown to the same run before (first in #{first}); an arm is credited once a run"
+            f"Every arm here had been shown to the same run before (first in #{first}); an arm is credited once per run"
         )
         return Fate("repeated", f"{what}, by {case.says(by)}.", by)
     more = f" and {count(len(paying) - 1, 'more grade')}" if len(paying) > 1 else ""
-    bound = ", though only by its file's time, which is an upper bound" if case.scene.shown.file_time[shown] else ""
+    bound = ", but its only time is that of its file, an upper bound" if case.scene.shown.file_time[shown] else ""
     return Fate("paid", f"{case.says(by)}{more} paid its arms{bound}.", by)
 
 
@@ -137,14 +138,14 @@ def _late(case: Case, shown: int, units: Ints) -> Fate:
     unit = int(units[int(np.argmax(grade_at))])
     by = int(case.settlement.unit_grade[unit])
     after = span(int(case.scene.shown.late_from[shown] - grade_at.max()))
-    return Fate("late", f"It came {after} after the grade {case.says(by)}, which it cannot have earned.", by)
+    return Fate("late", f"It came {after} after the grade {case.says(by)}, so it cannot have earned that grade.", by)
 
 
 def _not_reached(case: Case, row: int, shown: int) -> Fate:
     name = int(case.facts.shown["name"][row])
     if case.sources is not None:
         return Fate(
-            "not-newest", "No grade found its session to be the newest one with exposures, so no grade pays it."
+            "not-newest", "Its session was never the newest one with exposures at a grade, so no grade pays it."
         )
     session = int(case.scene.shown.session[shown])
     if case.facts.names.alias[name]:
@@ -162,9 +163,13 @@ def _of_alias(case: Case, name: int, session: int) -> Fate | None:
     form = f"It was read from a file whose name is only a sanitised form of a session id ({text})"
     if len(fitting) > 1:
         fits = listed([case.called(one) for one in fitting])
-        return Fate("unclear", f"{form}, and more than one name fits it: {fits}. Nobody can tell whose it is.")
+        return Fate(
+            "unclear", f"{form}, and more than one name fits it: {fits}. It is not known which session it belongs to."
+        )
     if session == name:
-        return Fate("unclear", f"{form}, and no name of the ledger fits it. A grade of the full name would reach it.")
+        return Fate(
+            "unclear", f"{form}, and no name in the ledger fits it. A grade under the full name would reach it."
+        )
     run = case.scene.runs.of[session]
     exact = (case.scene.runs.of[case.scene.shown.name] == run) & ~np.array(case.facts.names.alias, np.bool_)[
         case.scene.shown.name
@@ -172,7 +177,7 @@ def _of_alias(case: Case, name: int, session: int) -> Fate | None:
     if exact.any():
         first = int(case.scene.shown.pos[np.flatnonzero(exact)[0]])
         own = case.text(session)
-        whose = "the session of that very name" if own == text else f"{own}, the session that it fits,"
+        whose = "the session with exactly that name" if own == text else f"{own}, the session that it fits,"
         return Fate("shadowed", f"{form}; {whose} has exposures of its own (#{first}), and those count.")
     return None
 
@@ -186,7 +191,7 @@ def _waiting(case: Case, session: int) -> Fate:
         target = int(case.facts.grades["target"][row])
         if target >= 0:
             what = f"The grade of its run, {case.says(row)}, names {case.text(target)} as the session that earned it"
-            return Fate("other-name", f"{what}, and that name alone is paid.", row)
+            return Fate("other-name", f"{what}, and only that session is paid.", row)
     members = case.component(session)
     rows = case.facts.grades_of.rows(members)
     others = int((case.facts.grades["pos"][rows] <= case.through).sum()) if not len(mine) else 0

@@ -55,11 +55,11 @@ def _left_out(case: Case, row: int) -> Verdict:
     void = set(case.quarantine.void.tolist())
     if (position := int(table["pos"][row])) in void:
         by = case.withdrawn_at(position)
-        return Verdict("withdrawn", f"It was withdrawn by the `event.withdrawn` at {by}, so it says nothing any more.")
+        return Verdict("withdrawn", f"It was withdrawn by the `event.withdrawn` at {by}, so it no longer counts.")
     if case.facts.corrected and corrected(case.facts, np.array([row]), void, case.through)[0]:
-        return Verdict("superseded", "The same grader gave it again with the right time (`extra.corrects`).")
+        return Verdict("superseded", "The same grader recorded it again with the right time (`extra.corrects`).")
     if policy.without_sessions and _session_gone(case, row):
-        return Verdict("left-out", "The policy leaves its session out (`without_sessions`), with its whole run.")
+        return Verdict("left-out", "The policy excludes its session (`without_sessions`) and the rest of its run.")
     if table["kind"][row] == RETRACTION and policy.revision == "additive":
         return Verdict("ignored", "Under `revision: additive` every grade pays and retractions are ignored.")
     out = any(fnmatchcase(grader, one) for one in policy.without_graders)
@@ -95,9 +95,9 @@ def _not_effective(case: Case, at: int) -> Verdict:
     others = case.beside(claim)
     if grades.kind[at] == RETRACTION:
         if not others:
-            return Verdict("stood-aside", "The grader took its grade back, as all graders of the run did.")
+            return Verdict("stood-aside", "The grader retracted its grade, as did all graders of the run.")
         by = _row(case, others[0])
-        return Verdict("stood-aside", f"The grader took its grade back, so {case.says(by)} counts in its place.", by=by)
+        return Verdict("stood-aside", f"The grader retracted its grade, so {case.says(by)} counts instead.", by=by)
     if not others:
         return Verdict("outranked", "A grader that the policy ranks higher grades the same run under another name.")
     return _beaten(case, at, _row(case, others[0]))
@@ -118,13 +118,11 @@ def _same_seq(case: Case, at: int, other: int) -> Verdict:
             return Verdict("rival", f"Its id is in conflict: {what}. An `event.withdrawn` settles it.", by=by)
         if grades.conflicting[other]:
             what = conflict_text(case, int(grades.pos[other]))
-            return Verdict("rival", f"The id of {case.says(by)}, of one `seq` with it, is in conflict: {what}.", by=by)
-        reason = (
-            f"It and {case.says(by)} have one `seq`, and the two do not say the same; nobody can tell which counts."
-        )
+            return Verdict("rival", f"The id of {case.says(by)}, with the same `seq`, is in conflict: {what}.", by=by)
+        reason = f"It and {case.says(by)} have the same `seq` but different content; it is not known which one counts."
         return Verdict("rival", reason, by=by)
     return Verdict(
-        "superseded", f"It has the `seq` of {case.says(by)} of the same grader, which stands for both.", by=by
+        "superseded", f"It has the same `seq` as {case.says(by)} of the same grader, which counts for both.", by=by
     )
 
 
@@ -133,7 +131,7 @@ def _beaten(case: Case, at: int, by: int) -> Verdict:
     grades = case.scene.grades
     other = case.grade_at(by)
     if other is not None and grades.rank[other] == grades.rank[at]:
-        reason = f"It and {case.says(by)} are of graders of one rank; nobody can tell which of the two counts."
+        reason = f"It and {case.says(by)} are from graders of the same rank; it is not known which of the two counts."
         return Verdict("rival", reason, by=by)
     grader = "/".join(case.grader(int(grades.row[at])))
     reason = f"{case.says(by)} grades the same run, and the policy ranks that grader before {grader}, so it pays alone."

@@ -17,10 +17,10 @@ WHY: Mapping[str, str] = {
     "credited": "it paid the arms that its target was shown",
     "unmatched": "no exposure of that session is recorded",
     "empty": "its exposure lists no lesson",
-    "retracted": "the grade was taken back",
+    "retracted": "the grade was retracted",
     "late_only": "every exposure is later than the grade",
-    "unmapped": "the policy gives its outcome word no value",
-    "in_balance": "an opening balance holds what came before",
+    "unmapped": "the policy assigns no value to its outcome word",
+    "in_balance": "an opening balance covers its run",
     "erased": "its exposure was erased",
 }
 """Why the grades of a bin end there, in a clause, where that has one cause; `bins.why` knows of the others."""
@@ -31,7 +31,7 @@ REWARD = "<reward, 0 to 1>"
 ARMS = "<the arms that were shown, an array of objects with `arm`>"
 """Stands where only the one who showed them knows the arms; an array, so that it is refused as it stands."""
 
-OTHER_NAME = "<the name that the tool which showed it gave the run>"
+OTHER_NAME = "<the run's name in the tool that showed the arms>"
 """Stands where only a person knows under which other name the run was shown something; no name of a session."""
 
 PRODUCER = "<producer>"

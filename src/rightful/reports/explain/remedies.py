@@ -41,18 +41,18 @@ def remedies_of(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
 
 def _by_policy(case: Case, row: int, unit: int) -> Remedy:
     """Return what is left where nothing that is recorded settles it: another policy, if one that is near does."""
-    why = "Under this policy nothing that is recorded settles it"
+    why = "Under this policy no new event settles it"
     near: list[tuple[str, dict[str, Any]]] = []
     if case.sources is not None:
-        near.append(("a grade can be held to what its own session was shown", {"join": "bound"}))
+        near.append(("the policy can restrict a grade to the exposures of its own session", {"join": "bound"}))
     elif not case.targets.unclear[unit] and (rivals := list(rivals_of(case, unit))):
         sessions = sorted({_graded_session(case, other) for _, other in rivals})
         gone = [*case.policy.without_sessions, *sessions]
-        near.append(("the policy can leave the other run out", {"without_sessions": gone}))
+        near.append(("the policy can exclude the other run", {"without_sessions": gone}))
     for what, policy in near:
         if pays_under(case, row, policy):
             return Remedy(f"{why}; {what}.", [], policy)
-    return Remedy(f"{why}, and no policy near to it would.")
+    return Remedy(f"{why}, and no similar policy would.")
 
 
 def _graded_session(case: Case, unit: int) -> str:
@@ -108,9 +108,7 @@ def _for_unmatched(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     if case.sources is not None:
         number = int(case.facts.grades["name"][row])
     name = case.text(number)
-    shown = Remedy(
-        f"Record what {name} was shown, at the latest at the time of the grade.", [exposure_event(name, grade_at, [])]
-    )
+    shown = Remedy(f"Record what {name} was shown by the time of the grade.", [exposure_event(name, grade_at, [])])
     if case.sources is not None or int(case.facts.grades["target"][row]) >= 0 or case.facts.names.alias[number]:
         return [shown]
     link = link_event("session.linked", name, OTHER_NAME, grade_at)
@@ -140,8 +138,8 @@ def _for_late_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     found = [Remedy(f"If {name} was shown an arm before the grade too, record that.", [first])]
     if case.policy.revision == "last_wins":
         after = int(case.scene.shown.late_from[late].max())
-        found.append(_again(case, row, "Or grade the session again, after what it was shown.", at_us=after))
-    clocks = "Or, if the clocks of the two differ by so much, allow for it in the policy."
+        found.append(_again(case, row, "Or grade the session again, at a time after its exposures.", at_us=after))
+    clocks = "Or, if the two clocks differ by that much, allow for it in the policy."
     return [*found, _asked_under(case, clocks, skew_s=skew_s)]
 
 
@@ -169,13 +167,13 @@ def _of_the_fitting(case: Case, row: int, fitting: list[int]) -> Remedy:
     fits = " or ".join(dict.fromkeys(case.called(one) for one in fitting))
     shown = [one for one in fitting if not alias[one] and case.was_shown(one)]
     if shown:
-        what = f"Say which session is meant ({fits}): grade again and name it as `exposure_session`."
+        what = f"Grade again and name the right session ({fits}) as `exposure_session`."
         return _again(case, row, what, exposure_session=case.text(shown[0]))
     name = case.text(min(fitting, key=lambda one: (alias[one], one)))
     first = exposure_event(name, int(case.facts.grades["at"][row]), [])
     what = (
-        f"Nobody can tell which session is meant ({fits}): none was shown anything under its exact name. If {name} "
-        f"is, record what it was shown, and grade again with it as `exposure_session`."
+        f"It is not known which session the grade names ({fits}): none has an exposure under its exact name. "
+        f"If it is {name}, record what it was shown, and grade again with it as `exposure_session`."
     )
     return Remedy(what, [first, *_again(case, row, "", exposure_session=name).events])
 
@@ -185,7 +183,7 @@ def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
     if case.units.shared[unit]:
         rows = [int(case.settlement.unit_grade[other]) for other in sharers_of(case, unit)]
         events = [event for other in rows for event in _retraction(case, other, "").events]
-        return [Remedy("If this one is right, its grader takes its other grade of the run back.", events)]
+        return [Remedy("If this grade is right, its grader must retract its other grade of the run.", events)]
     others = list(rivals_of(case, unit))
     shown, rival = others[0]
     found = []
@@ -196,13 +194,13 @@ def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
         exposed = int(case.scene.runs.of[case.scene.shown.session[shown]])
         owner, native = (other_run, own_run) if exposed == own_run else (own_run, other_run)
         link = link_event("session.linked", case.text(owner), case.text(native), int(case.facts.grades["at"][row]))
-        what = "If the two are one run, link them: then the grader that the policy ranks first pays alone, this one."
+        what = "If the two are one run, link them: then only this grade pays, as the policy ranks its grader first."
         found.append(Remedy(what, [link]))
     events = []
     for _, other in others:
         events += _retraction(case, int(case.settlement.unit_grade[other]), "").events
     start = "Or, if" if found else "If"
-    found.append(Remedy(f"{start} the other run was not shown it, its grader takes its grade back.", events))
+    found.append(Remedy(f"{start} the other run was not shown it, its grader must retract its grade.", events))
     return found
 
 
@@ -214,12 +212,12 @@ def _for_conflicting(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
         return [_settling(case, clash.positions, _whose(case, unit, row, clash))]
     assert clash.other is not None, "what is in no id's conflict contradicts another grade"
     if clash.cause == "seq":
-        what = "Grade again with the next `seq`, and the reward that is right; this one says that of the newest."
+        what = "Grade again with the next `seq` and the right reward; this event has that of the newest grade."
         return [_again(case, row, what)]
     rival = int(case.scene.grades.row[clash.other])
     graders = _ranked_first(case, "/".join(case.grader(row)))
-    ordered = _asked_under(case, "Or say in the policy which grader comes first.", graders=graders)
-    return [_retraction(case, rival, "The other grader takes its grade back."), ordered]
+    ordered = _asked_under(case, "Or rank this grader first in the policy.", graders=graders)
+    return [_retraction(case, rival, "The other grader must retract its grade."), ordered]
 
 
 def _whose(case: Case, unit: int, row: int, clash: Clash) -> int:
@@ -235,7 +233,7 @@ def _settling(case: Case, positions: list[int], name: int) -> Remedy:
     for event_id in sorted({case.in_conflict[position] for position in positions}):
         rows = conflict_of(case, next(at for at in positions if case.in_conflict[at] == event_id))
         events += [withdrawal_event(case.text(name), event_id, revision, case.latest_us()) for revision, _ in rows[1:]]
-    what = "Withdraw every revision of the id but the one that is right; these leave the first."
+    what = "Withdraw every revision of the id except the right one; these events keep the first."
     return Remedy(what, events)
 
 
@@ -244,18 +242,18 @@ def _for_retracted(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # n
     stream = case.stream(int(case.scene.runs.of[case.facts.grades["name"][row]]), int(case.facts.grades["grader"][row]))
     before = [int(rows[one]) for one in stream if case.scene.grades.kind[one] == GRADE]
     last = before[-1] if before else row
-    return [_again(case, last, "The grader grades the session again, with the next `seq`.")]
+    return [_again(case, last, "The grader must grade the session again, with the next `seq`.")]
 
 
 def _for_unmapped(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
     word = case.facts.outcomes.values[int(case.facts.grades["outcome"][row])]
     outcomes = {**case.policy.outcomes, word: REWARD}
-    mapped = _asked_under(case, "Or say in the policy what the word is worth, 0 to 1.", outcomes=outcomes)
+    mapped = _asked_under(case, "Or map the word to a value in the policy, 0 to 1.", outcomes=outcomes)
     return [_again(case, row, "Grade again with a reward.", reward=REWARD), mapped]
 
 
 def _for_in_balance(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
-    what = "Nothing is missing: the balance counts it already. To count grades instead of balances, leave those out."
+    what = "Nothing is missing: the balance counts it already. To count grades instead, exclude the balances."
     return [_asked_under(case, what, balances=[])]
 
 
@@ -266,36 +264,36 @@ def _for_erased(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     name = case.text(int(table["name"][row]))
     if table["kind"][row] != ERASED:
         event = exposure_event(_session_shown(case, unit), int(table["at"][row]), [])
-        return [Remedy("Record again what was shown, if it may be known.", [event])]
+        return [Remedy("Record the exposure again, if its content may be stored.", [event])]
     producer, _ = case.grader(row)
     grade = grade_event(name, (producer, "overall"), 1, int(table["at"][row]), reward=REWARD)
-    return [Remedy("An erased grade stays erased; grade the session again, if it may be known.", [grade])]
+    return [Remedy("An erased grade stays erased; grade the session again, if the grade may be stored.", [grade])]
 
 
 def _for_superseded(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
     if case.facts.grades["kind"][row] == RETRACTION:
         return []
-    return [_again(case, row, "If this is the right one after all, its grader says it again with the next `seq`.")]
+    return [_again(case, row, "If this grade is right after all, its grader must record it again with the next `seq`.")]
 
 
 def _for_rival(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     assert verdict.by is not None, "a rival has a counterpart"
     grades, at, by = case.scene.grades, case.grade_at(row), case.grade_at(verdict.by)
-    assert at is not None, "a rival stands in the scene"
-    assert by is not None, "and so does what it contradicts"
+    assert at is not None, "a rival is in the scene"
+    assert by is not None, "the grade that it contradicts is in the scene"
     if grades.grader[at] == grades.grader[by]:
         if in_conflict := [int(grades.pos[one]) for one in (at, by) if grades.conflicting[one]]:
             return [_settling(case, in_conflict[:1], int(grades.name[at]))]
-        return [_again(case, row, "Its grader says it again with the next `seq`.")]
-    return [_retraction(case, verdict.by, "The other grader takes its grade back.")]
+        return [_again(case, row, "Its grader must record it again with the next `seq`.")]
+    return [_retraction(case, verdict.by, "The other grader must retract its grade.")]
 
 
 def _for_outranked(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     graders = _ranked_first(case, "/".join(case.grader(row)))
     if verdict.by is None:
-        return [_asked_under(case, "Rank it first in the policy.", graders=graders)]
-    taken = _retraction(case, verdict.by, "The grader that outranks it takes its grade back.")
-    return [taken, _asked_under(case, "Or rank it first in the policy.", graders=graders)]
+        return [_asked_under(case, "Rank its grader first in the policy.", graders=graders)]
+    taken = _retraction(case, verdict.by, "The grader that outranks it must retract its grade.")
+    return [taken, _asked_under(case, "Or rank its grader first in the policy.", graders=graders)]
 
 
 def _for_recorded_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
@@ -304,12 +302,12 @@ def _for_recorded_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]: 
     left_out = case.policy.without_graders
     if any(fnmatchcase(grader, one) for one in left_out):
         policy["without_graders"] = [one for one in left_out if not fnmatchcase(grader, one)]
-    what = "Ask under a policy that pays from this grader; here it comes first, since only the first that graded pays."
+    what = "Use a policy that pays from this grader. It is listed first, since only the first that graded pays."
     return [_asked_under(case, what, **policy)]
 
 
 def _for_left_out(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
-    return [_asked_under(case, "Ask under a policy that does not leave the session out.", without_sessions=[])]
+    return [_asked_under(case, "Use a policy that does not exclude the session.", without_sessions=[])]
 
 
 def waiting(case: Case, number: int) -> Remedy:
@@ -319,10 +317,10 @@ def waiting(case: Case, number: int) -> Remedy:
     at_us = max(int(mine.max(initial=0)), case.scene.through_balance_us + 1)
     for name in dict.fromkeys((case.text(int(runs.of[number])), case.text(number))):
         event = grade_event(name, (PRODUCER, "overall"), 1, at_us, reward=REWARD)
-        remedy = Remedy(f"A grade of {name}, at or after what it was shown.", [event])
+        remedy = Remedy(f"A grade of {name}, at or after the time of its exposures.", [event])
         if credits_new(case, remedy):
             return remedy
-    return Remedy("Under this policy no grade of it that is recorded would pay what it was shown.")
+    return Remedy("Under this policy no new grade would pay for its exposures.")
 
 
 _BY_STATE: dict[str, Callable[[Case, int, Verdict], list[Remedy]]] = {

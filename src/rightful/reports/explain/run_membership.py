@@ -81,7 +81,7 @@ def run_of(case: Case, number: int) -> Run:
             return Run(own, names, f"No link joins {name} with another name, so it is a run of its own.", [])
         return Run(own, names, f"Links join {listed(names)} into one run; {own} is its own name.", [])
     reason, remedies = _doubt(case, number, members)
-    return Run(None, names, f"Nobody can tell which run {name} belongs to: {reason}", remedies)
+    return Run(None, names, f"It is not known which run {name} belongs to: {reason}", remedies)
 
 
 def _doubt(case: Case, number: int, members: list[int]) -> tuple[str, list[Remedy]]:
@@ -96,7 +96,7 @@ def _doubt(case: Case, number: int, members: list[int]) -> tuple[str, list[Remed
     owners = [one for one in members if one not in others]
     if not owners:
         last = forced[-1]
-        reason = f"the links go in a circle, so no name of {_texts(case, members)} is the run's own."
+        reason = f"the links form a cycle, so none of {_texts(case, members)} is the run's own name."
         return reason, [_unlink(case, [last], "Withdraw the link that is wrong, such as the last one.")]
     if len(owners) > 1:
         kept = number if number in owners else owners[0]
@@ -151,7 +151,7 @@ def _contradicted(case: Case, claim: identity_claims.Claim) -> tuple[str, list[R
     source = identity_claims.FIELD if name.startswith("claude-code:") else "file name"
     reason = (
         f"its sources contradict each other on the session id: #{claim.position} is recorded under {name}, and its "
-        f"{source} names {claim.named}, so what was shown under this name may be of either."
+        f"{source} names {claim.named}, so an exposure under this name may belong to either."
     )
     what = (
         f"If the {source} of #{claim.position} was wrong and the row is of {name}, withdraw the row; the same "
@@ -186,16 +186,16 @@ def _why(case: Case, row: int, state: int) -> str:
         case s if s == UNLINKS:
             return f"It withdraws the links from {a} to {b} before it."
         case s if s == UNUSABLE:
-            return "Its id stands in conflict, so it joins nothing until an `event.withdrawn` settles it."
+            return "Its id is in conflict, so it joins nothing until an `event.withdrawn` settles it."
         case s if s == VOID:
             by = case.withdrawn_at(int(table["pos"][row]))
-            return f"It was withdrawn by the `event.withdrawn` at {by}, so it joins nothing any more."
+            return f"It was withdrawn by the `event.withdrawn` at {by}, so it no longer joins anything."
         case s if s == UNDONE:
             later = [link for link in case.links if link[3] == UNLINKS and link[1:3] == (session, other)]
             return f"It was withdrawn by the `session.unlinked` at #{int(table['pos'][later[-1][0]])}."
         case _:
             better = _better(case, session, other, state)
-            return f"A `cwd-window` claim is a guess; the better evidence at #{better} is taken instead."
+            return f"A `cwd-window` claim is a guess; the better evidence at #{better} is used instead."
 
 
 def _better(case: Case, session: int, other: int, state: int) -> int:
