@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -22,6 +23,8 @@ PYTHON = sorted(path for room in ("src", "tests", "benchmarks") for path in (ROO
 TEXTS = [*PYTHON, *sorted((ROOT / "docs").rglob("*.md")), *(ROOT / name for name in ("README.md", "run", ".ci/run"))]
 
 MODULE_LINES = 600
+FOLDER_MODULES = 12  # more is a sign of a missing subfolder
+ONE_FILE_A_COMMAND = PACKAGE / "cli" / "commands"  # named as the command is called, so that it is found
 FUNCTION_LINES = 45  # without its docstring; ruff counts statements and branches
 PUBLIC_NAMES = 25
 HEAVY = ("numpy", "rich", "structlog")
@@ -52,6 +55,24 @@ def test_no_module_is_longer_than_600_lines() -> None:
     lengths = {named(path): len(path.read_text("utf-8").splitlines()) for path in PYTHON}
 
     assert {path: lines for path, lines in lengths.items() if lines > MODULE_LINES} == {}
+
+
+def test_no_folder_holds_more_modules_than_a_reader_can_scan() -> None:
+    folders = Counter(path.parent for path in SOURCES if path.name != "__init__.py")
+
+    large = {named(folder): count for folder, count in folders.items() if count > FOLDER_MODULES}
+    assert large.keys() <= {named(ONE_FILE_A_COMMAND)}
+    assert not any(folder.is_relative_to(ONE_FILE_A_COMMAND) and folder != ONE_FILE_A_COMMAND for folder in folders)
+
+
+def test_every_module_name_is_used_once() -> None:
+    """Old import paths repeat names of the new ones, for one version."""
+    old = [PACKAGE / "producers", PACKAGE / "recorders"]
+    names = Counter(
+        path.stem for path in SOURCES if path.stem != "__init__" and not any(path.is_relative_to(room) for room in old)
+    )
+
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_no_function_is_longer_than_a_screen() -> None:

@@ -215,7 +215,7 @@ def test_a_row_of_a_newer_program_leaves_the_facts_and_says_why_coverage_is_miss
     assert (document["events"], document["coverage"], document["warnings"]) == (22, None, [])
     assert "'dream.recorded' version 1, which this version of the program does not know" in document["why_no_coverage"]
     done = run("status")
-    assert (done.code, "No coverage: the row at position 22" in done.out) == (0, True)
+    assert (done.code, "No coverage: The row at position 22" in done.out) == (0, True)
     assert run("status", "--check").code == 4
 
 
