@@ -32,7 +32,7 @@ PATTERNS = {
     "passed over": r"\bpassed over\b",
     "ask again": r"\bask again\b",
     "as it is": r"\bas (it is|they are)\b(?= ?[.,;)]|$)",
-    "beside": r"\bbeside\b",
+    "beside": r"(?<!-)\bbeside\b",
     "he": r"\b(himself|his)\b",
 }
 _COMPILED = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in PATTERNS.items()}

@@ -162,14 +162,14 @@ async def lost_acknowledgement(world: World) -> None:
 @ordering(
     "The same, and the second time the model answers something else",
     "#4646, #4690",
-    ours="`u1 a1`; the run is told: RunDiffersError",
+    ours="`u1 a1`; the run gets RunDiffersError",
 )
 async def another_answer(world: World) -> None:
     await _unacknowledged(world, "a1")
     try:
         await world.turn(world.session(trigger=False, run_key="turn-1"), "u1", "a2")
     except Exception as error:  # noqa: BLE001 - whatever it is, is told
-        world.notes.append(f"the run is told: {type(error).__name__}")
+        world.notes.append(f"the run gets {type(error).__name__}")
 
 
 async def _unacknowledged(world: World, answer: str) -> None:

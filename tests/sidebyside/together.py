@@ -101,7 +101,7 @@ async def clear_during(world: World) -> None:
     await _during(world, world.clear)
 
 
-@ordering("B clears, and appends anew, while the compaction of A's run waits", "#4679", ours="`b1`")
+@ordering("B clears, and appends again, while the compaction of A's run waits", "#4679", ours="`b1`")
 async def clear_during_a_runs(world: World) -> None:
     provider = world.provider(waits=True)
     a, b = world.session(provider), world.session()
@@ -163,11 +163,11 @@ async def _two_at_once(world: World, between: str | None) -> None:
 async def _stale(world: World, session: Any, provider: Any, act: Any) -> None:
     raised = await while_it_works(session.run_compaction(FORCED), provider, act)
     if raised is not None:
-        world.notes.append(f"A is told: {type(raised).__name__}")
+        world.notes.append(f"A gets {type(raised).__name__}")
 
 
 @ordering(
-    "B clears and appends anew; A compacts by hand with what its object remembers of its last response",
+    "B clears and appends again; A compacts by hand with what its object remembers of its last response",
     "#4864",
     ours="`S(b1)`",
 )
@@ -182,7 +182,7 @@ async def remembered_response(world: World) -> None:
 @ordering(
     "A's response, B pops it; A compacts by hand from that response",
     "#4864, #4680",
-    ours="`u1`; A is told: CompactionRefusedError",
+    ours="`u1`; A gets CompactionRefusedError",
 )
 async def response_popped(world: World) -> None:
     a, b = world.session(trigger=False), world.session()
@@ -191,4 +191,4 @@ async def response_popped(world: World) -> None:
     try:
         await a.run_compaction({"force": True, "response_id": "r1", "compaction_mode": "previous_response_id"})
     except ValueError as error:
-        world.notes.append(f"A is told: {type(error).__name__}")
+        world.notes.append(f"A gets {type(error).__name__}")
