@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import rightful
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -76,7 +78,9 @@ def test_the_tutorial_runs_from_its_first_step_to_its_last(elsewhere: Path) -> N
         elif language == "python":
             run_python(TUTORIAL, code, namespace)
 
-    assert (elsewhere / "ledger" / "store" / "data.mdb").is_file()
+    with rightful.open(elsewhere / "ledger") as ledger:
+        audit = ledger.audit("historical-newest", as_of=namespace["before"])
+    assert audit.foreign_grades_bounds == (1, 1)  # one number, as the tutorial says, and not a range
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
