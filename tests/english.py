@@ -18,7 +18,7 @@ PATTERNS = {
     "anew": r"\banew\b",
     "mend": r"\bmend(s|ed|ing)?\b",
     "in vain": r"\bin vain\b",
-    "is no X": r"(?<!\bthere )\b(is|are|was|were|be) no(ne)? [a-z]+\b(?! (more|longer|less|later|earlier|larger|such))",
+    "is no X": r"(?<!\bthere )\b(is|are|was|were|be) no(ne)? (?!(more|longer|less|later|earlier|larger|such)\b)[a-z]+",
     "for who": r"\b(for|to|by|of|than|from|with) who\b",
     "say whether": r"\b(say|says|tell|tells|told) whether\b",
     "stands there": r"\b(stand|stands|stood|standing) (there|behind|beside|in front|in the|for|on)\b",
