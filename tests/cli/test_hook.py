@@ -365,4 +365,4 @@ def test_remove_says_where_the_backup_is_that_it_did_not_give_back(run: Run, led
     file.write_text(file.read_text().replace("1", "2", 1))
 
     assert f"{file}.before-rightful" in run("hook", "remove", "claude-code", "--settings", file).out
-    assert file.read_text() == '{"a": 2}'
+    assert json.loads(file.read_text()) == {"a": 2}

@@ -88,7 +88,7 @@ def test_what_somebody_writes_while_ours_is_prepared_is_not_lost(
     getattr(Settings(str(path)), action)(*([EVENTS, COMMAND] if action == "install" else []))
 
     assert left == [0]
-    assert path.read_text().endswith("}\n   " if action == "remove" else "   ")
+    assert json.loads(path.read_text())["model"] == ("sonnet" if action == "remove" else "opus")
     assert len(Settings(str(path)).installed()) == (len(EVENTS) if action == "install" else 0)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["settings.json", f"settings.json{BACKUP}"]
     if action == "install":

@@ -1,4 +1,7 @@
-"""What stands in a settings file's text, and its text with our entries in it, or without them."""
+"""The text of a settings file, with our entries in it or without them.
+
+A changed file is written as the agent itself writes it: JSON, indented by two spaces. The order of keys is kept.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from rightful.errors import UsageError
-from rightful.integrations.claude_code import json_text
 from rightful.integrations.claude_code.hook_entry import calls_us, words_of
 
 TIMEOUT_S = 10
-"""What a hook's call may take before Claude Code ends it; seconds. It ends itself after `limits.HOOK_TOTAL_S`."""
+"""Timeout of a hook's call in the settings; seconds. The call ends itself after `limits.HOOK_TOTAL_S`."""
 
 BOM = "\ufeff"
-"""What a text may begin with; kept."""
+"""A byte order mark, which is kept if the text begins with one."""
 
 
 class Installed(NamedTuple):
@@ -23,8 +25,8 @@ class Installed(NamedTuple):
     Attributes:
         event: The hook event.
         command: The command, as the shell reads it.
-        where: Its place: the numbers of its group and of it in the group.
-        plain: It stands alone in its group and is as it was written: nobody put anything beside the command.
+        where: The index of its group, and its index in the group.
+        plain: Whether it is alone in its group and as `install` wrote it, without a user's matcher or timeout.
     """
 
     event: str
@@ -34,25 +36,43 @@ class Installed(NamedTuple):
 
 
 def installed(text: str) -> list[Installed]:
-    """Return our entries, in the order in which they stand."""
-    return [one for one in _entries(text) if words_of(one.command) is not None]
+    """Return our entries, in their order."""
+    return list(_ours(_document(text)))
 
 
 def others(text: str) -> list[Installed]:
-    """Return entries that seem to call us and are not as `install` writes them: somebody's own."""
-    return [one for one in _entries(text) if calls_us(one.command)]
+    """Return entries that seem to call us and are not as `install` writes them: a user's own."""
+    return [entry for entry in _entries(_document(text)) if calls_us(entry.command)]
 
 
-def _entries(text: str) -> Iterator[Installed]:
-    text = text.removeprefix(BOM)
-    hooks = json_text.member(text, json_text.begin(text), "hooks")
-    for event in json_text.items(text, hooks.value_at) if hooks else []:
-        for number, group in enumerate(event.value):
+def _document(text: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(text.removeprefix(BOM))
+    return document
+
+
+def _text(document: dict[str, Any], before: str) -> str:
+    """Return a document as text; the text before if it says the same."""
+    if document == _document(before):
+        return before
+    mark = BOM if before.startswith(BOM) else ""
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        text = json.dumps(document, indent=2)  # a lone surrogate has no UTF-8
+    return f"{mark}{text}\n"
+
+
+def _ours(document: dict[str, Any]) -> Iterator[Installed]:
+    return (entry for entry in _entries(document) if words_of(entry.command) is not None)
+
+
+def _entries(document: dict[str, Any]) -> Iterator[Installed]:
+    for event, groups in document.get("hooks", {}).items():
+        for number, group in enumerate(groups):
             entries = group.get("hooks") if isinstance(group, dict) else None
             for inner, entry in enumerate(entries if isinstance(entries, list) else []):
                 command = entry.get("command") if isinstance(entry, dict) else None
                 if isinstance(command, str):
-                    yield Installed(str(event.key), command, (number, inner), group == _group(command))
+                    yield Installed(event, command, (number, inner), group == _group(command))
 
 
 def _group(command: str) -> dict[str, Any]:
@@ -60,96 +80,83 @@ def _group(command: str) -> dict[str, Any]:
 
 
 def with_entries(text: str, events: Iterable[str], command: str) -> str:
-    """Return the text with our entry for each event, behind what is there."""
-    mark, text = (BOM, text.removeprefix(BOM)) if text.startswith(BOM) else ("", text)
+    """Return the text with our entry for each event, after the entries that it has."""
+    document = _document(text)
+    _add(document, events, command)
+    return _text(document, text)
+
+
+def _add(document: dict[str, Any], events: Iterable[str], command: str) -> None:
     for event in events:
-        root = json_text.begin(text)
-        hooks = json_text.member(text, root, "hooks")
-        known = json_text.member(text, hooks.value_at, event) if hooks else None
-        if hooks is None:
-            text = json_text.put(text, root, "hooks", {event: [_group(command)]}, 1)
-        elif known is None:
-            text = json_text.put(text, hooks.value_at, event, [_group(command)], 2)
-        else:
-            text = json_text.put(text, known.value_at, None, _group(command), 3)
-    return mark + text
+        document.setdefault("hooks", {}).setdefault(event, []).append(_group(command))
 
 
 def renewed(text: str, events: Iterable[str], command: str) -> str:
     """Return the text with this command in our entries for these events, and in no others.
 
-    What somebody changed beside a command of ours, a matcher or a timeout, stays as he wants it.
+    A matcher or a timeout that a user added to one of our entries is kept.
     """
     wanted = list(events)
-    mark, text = (BOM, text.removeprefix(BOM)) if text.startswith(BOM) else ("", text)
-    present = installed(text)
-    first = {one.event: one.where for one in reversed(present)}
-    for one in reversed(present):  # what stands before it keeps its place
-        if one.event not in wanted or (one.plain and one.where != first[one.event]):
-            text = _cut_out(text, one)
+    document = _document(text)
+    present = list(_ours(document))
+    first = {entry.event: entry.where for entry in reversed(present)}
+    for entry in reversed(present):  # from the last one, so that earlier indexes stay valid
+        if entry.event not in wanted or (entry.plain and entry.where != first[entry.event]):
+            _remove(document, entry)
         else:
-            item = _place(text, ["hooks", one.event, one.where[0], "hooks", one.where[1], "command"])
-            text = text[: item.value_at] + json.dumps(command, ensure_ascii=False) + text[item.end :]
-    return mark + with_entries(text, [event for event in wanted if event not in first], command)
+            group, inner = entry.where
+            document["hooks"][entry.event][group]["hooks"][inner]["command"] = command
+    _add(document, [event for event in wanted if event not in first], command)
+    return _text(document, text)
 
 
 def stripped(text: str) -> str:
-    """Return the text with our entries cut out, and what held nothing else."""
-    mark, text = (BOM, text.removeprefix(BOM)) if text.startswith(BOM) else ("", text)
-    for one in reversed(installed(text)):
-        text = _cut_out(text, one)
-    return mark + text
+    """Return the text without our entries, and without groups and events that held nothing else."""
+    document = _document(text)
+    for entry in reversed(list(_ours(document))):
+        _remove(document, entry)
+    return _text(document, text)
 
 
-def _cut_out(text: str, one: Installed) -> str:
-    """Cut an entry out: itself, or the outermost of what holds it and nothing else."""
-    path: list[str | int] = ["hooks", one.event, one.where[0], "hooks", one.where[1]]
-    while True:
-        item = _place(text, path)
-        holder = _place(text, path[:-1]).value_at if path[:-1] else json_text.begin(text)
-        beside = json_text.items(text, holder)
-        if len(beside) > 1 or len(path) == 1:
-            return json_text.cut(text, holder, [each.start for each in beside].index(item.start))
-        path = path[:3] if len(path) > 3 else path[:-1]  # noqa: PLR2004 - a group goes with all that it says
-
-
-def _place(text: str, path: list[str | int]) -> json_text.Item:
-    """Return what stands at the end of a path of names and numbers, which is known to be there."""
-    at = json_text.begin(text)
-    for key in path[:-1]:
-        at = _item(text, at, key).value_at
-    return _item(text, at, path[-1])
-
-
-def _item(text: str, at: int, key: str | int) -> json_text.Item:
-    return next(each for each in json_text.items(text, at) if each.key == key)
+def _remove(document: dict[str, Any], entry: Installed) -> None:
+    """Remove an entry, and whatever is empty without it: its group with all its fields, its event, `hooks`."""
+    hooks = document["hooks"]
+    groups = hooks[entry.event]
+    group, inner = entry.where
+    del groups[group]["hooks"][inner]
+    if not groups[group]["hooks"]:
+        del groups[group]
+    if not groups:
+        del hooks[entry.event]
+    if not hooks:
+        del document["hooks"]
 
 
 def checked(path: str, data: bytes) -> str:
-    """Return a settings file's text.
+    """Return the text of a settings file.
 
     Raises:
-        UsageError: It is none; the error says where.
+        UsageError: The file is not valid; the error names the place.
     """
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         text = data[: error.start].decode()
-        raise _refused(path, "is not UTF-8", *json_text.place(text, len(text))) from None
-    body = text.removeprefix(BOM)
+        column = len(text) - text.rfind("\n")
+        raise _refused(path, f"is not UTF-8: line {text.count(chr(10)) + 1} column {column}") from None
     try:
-        json.loads(body, object_pairs_hook=_once)
+        document = json.loads(text.removeprefix(BOM), object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
-        raise _refused(path, f"is not JSON: {error.msg}", error.lineno, error.colno) from None
+        raise _refused(path, f"is not JSON: {error.msg}: line {error.lineno} column {error.colno}") from None
     except ValueError as error:
-        raise _refused(path, f"says {error} twice", 1, 1) from None
+        raise _refused(path, f"has the key {error} twice in one object") from None
     except RecursionError:
-        raise _refused(path, "is nested too deep", 1, 1) from None
-    _check_form(path, body)
+        raise _refused(path, "is nested too deep") from None
+    _check_form(path, document)
     return text
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
@@ -158,19 +165,16 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _check_form(path: str, text: str) -> None:
-    root = json_text.begin(text)
-    if text[root] != "{":
-        raise _refused(path, "is no object", *json_text.place(text, root))
-    hooks = json_text.member(text, root, "hooks")
-    if hooks is None:
-        return
-    if not isinstance(hooks.value, dict):
-        raise _refused(path, "has `hooks` that is no object", *json_text.place(text, hooks.value_at))
-    for event in json_text.items(text, hooks.value_at):
-        if not isinstance(event.value, list):
-            raise _refused(path, f"has `hooks.{event.key}` that is no array", *json_text.place(text, event.value_at))
+def _check_form(path: str, document: object) -> None:
+    if not isinstance(document, dict):
+        raise _refused(path, "is not a JSON object")
+    hooks = document.get("hooks", {})
+    if not isinstance(hooks, dict):
+        raise _refused(path, "has a value that is not an object at $.hooks")
+    for event, groups in hooks.items():
+        if not isinstance(groups, list):
+            raise _refused(path, f"has a value that is not an array at $.hooks.{event}")
 
 
-def _refused(path: str, what: str, line: int, column: int) -> UsageError:
-    return UsageError(f"{path} {what}, line {line} column {column}; it was not touched. Mend it and run this again.")
+def _refused(path: str, what: str) -> UsageError:
+    return UsageError(f"{path} {what}. The file was not changed. Fix it and run the command again.")
