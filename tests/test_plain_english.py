@@ -7,7 +7,6 @@ from tests import english
 
 MOST: dict[str, int] = {
     "backfill comment": 76,
-    "backfill message": 23,
     "backfill name": 33,
     "cli comment": 111,
     "cli message": 70,
@@ -32,13 +31,11 @@ MOST: dict[str, int] = {
     "integrations message": 15,
     "integrations name": 27,
     "locate comment": 51,
-    "locate message": 7,
     "locate name": 27,
     "log comment": 14,
     "log message": 1,
     "log name": 9,
     "projections comment": 142,
-    "projections message": 2,
     "projections name": 109,
     "recording comment": 21,
     "recording message": 3,

@@ -69,7 +69,7 @@ def test_each_is_found_in_its_own_folder_bound_and_written_back(
     ]
     assert code == 1  # the ninth has none
     assert [row["owner"] for row in found["missing"]] == [*paths, None]
-    assert found["missing"][8]["why"] == "no transcript was found that anything joins to it"
+    assert found["missing"][8]["why"] == "no transcript was found that can be linked to it"
     with rightful.open(".rightful") as ledger:
         bound = [row.event for row in ledger.read(types=["transcript.bound"])]
     assert [event.session for event in bound if isinstance(event, TranscriptBound)] == [session(n) for n in range(8)]

@@ -36,8 +36,8 @@ def test_the_records_of_the_samples(
         ),
         (3, SAME, f"{root}/{CLAUDE}", "its first turn is marked for session 41c2"),
         (4, None, None, "the row names no session (Expected a session id, got none)"),
-        (6, "workspace:g1", None, "no transcript was found that anything joins to it"),
-        (6, "workspace:g2", None, "no transcript was found that anything joins to it"),
+        (6, "workspace:g1", None, "no transcript was found that can be linked to it"),
+        (6, "workspace:g2", None, "no transcript was found that can be linked to it"),
         (
             7, "workspace:oldstyle", f"{root}/{GPTME}",
             f"its folder is {FOX}, which is joined to workspace:oldstyle by a path in its record",

@@ -103,7 +103,7 @@ def test_a_new_file_that_its_tool_has_updated_is_not_removed(path: Path, tmp_pat
     Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
     before = target.read_bytes()
 
-    with pytest.raises(TargetChangedError, match="written by somebody else since it was published"):
+    with pytest.raises(TargetChangedError, match="another program wrote it after it was published"):
         taken_back(path, target)
 
     assert target.read_bytes() == before
@@ -157,7 +157,7 @@ def test_a_file_that_was_written_after_the_plan_is_refused(path: Path, target: P
     Bandit(target).update([OLD], 1.0, "1970-01-01T13:00:00+00:00")
     before = target.read_bytes()
 
-    with pytest.raises(TargetChangedError, match="neither what the plan was made for nor what it writes"):
+    with pytest.raises(TargetChangedError, match="neither what the plan was made for nor what the plan writes"):
         applied(path, plan)
 
     assert target.read_bytes() == before
@@ -180,7 +180,7 @@ def test_a_file_that_became_a_link_since_the_plan_is_refused(path: Path, target:
     target.rename(tmp_path / "real.json")
     target.symlink_to(tmp_path / "real.json")
 
-    with pytest.raises(TargetChangedError, match="has become a link"):
+    with pytest.raises(TargetChangedError, match="became a link"):
         applied(path, plan)
 
 
@@ -208,7 +208,7 @@ def test_publication_says_its_rules_and_earlier_ones_are_published_again(
     with rightful.open(path) as ledger:
         ground = ground_of(ledger.projected(), policy_of("bound"))
         [alarm] = [one for one in alarms(ground, ledger.log) if one.kind == "earlier-rules"]
-        assert alarm.what.startswith(f"{target} was published at #{before.position} by rules 1 of attribution")
+        assert alarm.what.startswith(f"{target} was published at #{before.position} with attribution rules 1")
 
     assert applied(path, plan).publication == before.publication
     again = applied(path, plan_of(path, target))
@@ -247,7 +247,7 @@ def test_a_refusal_cannot_be_edited_out_of_a_plan(path: Path, target: Path) -> N
 def test_a_plan_of_other_bytes_or_another_ledger_is_refused(path: Path, target: Path, tmp_path: Path) -> None:
     plan = plan_of(path, target)
 
-    with pytest.raises(TargetChangedError, match="what the ledger gives at position 4 is not what the plan says"):
+    with pytest.raises(TargetChangedError, match="the ledger at position 4 no longer gives what the plan says"):
         applied(path, msgspec.structs.replace(plan, new_sha256="0" * 64))
     (tmp_path / "other").mkdir()
     with pytest.raises(UsageError, match="another ledger"):

@@ -98,7 +98,7 @@ def test_a_forced_rollback_keeps_the_backup_that_the_tool_has_written_since(path
     bak.write_bytes(b"of the tool")
     of_pm.write_bytes(text(PM | {"more": 1}))
 
-    with pytest.raises(TargetChangedError, match="With --force the bytes of before are put back all the same"):
+    with pytest.raises(TargetChangedError, match="With --force the earlier bytes are restored anyway"):
         taken_back(path, of_pm)
     assert bak.read_bytes() == b"of the tool"
     taken_back(path, of_pm, force=True)
@@ -113,7 +113,7 @@ def test_a_backup_whose_bytes_are_gone_stops_a_rollback_before_it_begins(path: P
     ours = of_pm.read_bytes()
     (path / "backfill" / f"{hashlib.sha256(b'older').hexdigest()}.bytes").unlink()
 
-    with pytest.raises(StorageError, match=r"that stood at .*\.bak are not kept"):
+    with pytest.raises(StorageError, match=r"of .*\.bak are missing"):
         taken_back(path, of_pm)
 
     assert of_pm.read_bytes() == ours

@@ -32,7 +32,7 @@ def test_counters_of_a_judge_do_not_make_the_beliefs_a_tools_own(tmp_path: Path,
     plan = plan_of(path, target, "gptme-hybrid")
 
     assert (plan.refusals, plan.in_balance, plan.opens, plan.updated) == ((), 0, None, False)
-    assert any("changed none of its beliefs" in note for note in plan.notes)
+    assert any("changed no belief" in note for note in plan.notes)
     assert plan.new_sha256 == plan.previous_sha256  # nothing to write: the beliefs are in place
     with rightful.open(path) as ledger:
         ledger.append([exposed("t:new", GIT, at=NOON + 300), graded("t:new", 1.0, at=NOON + 400)])
@@ -71,7 +71,7 @@ def test_new_folder_of_the_hybrid_matcher_is_made_by_apply(tmp_path: Path) -> No
     path, target = ledger_with(tmp_path), tmp_path / "state" / "gptme" / "lessons" / "bandit-state.json"
 
     plan = plan_of(path, target, "gptme-hybrid")
-    assert f"{target.parent} does not exist; apply makes it" in plan.notes
+    assert f"{target.parent} does not exist; apply creates it" in plan.notes
     assert not (tmp_path / "state").exists()  # a plan writes nothing
     applied(path, plan)
 

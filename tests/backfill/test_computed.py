@@ -68,10 +68,10 @@ def test_what_was_published_to_another_file_is_refused_and_nothing_of_it_is_lost
         plan_of(path, other, force=True)
 
     assert str(refused.value) == (
-        f"{other} was not changed: these bytes were published to {target}, so it was moved or copied from there, and "
-        f"the numbers that were opened there would be lost here. Plan with --target {target} if that is the file. If "
-        f"it was moved, put it back, `rightful backfill rollback --target {target}`, and move it then: what stood "
-        f"there before is opened here. Or plan with --rebuild, which takes the log alone."
+        f"{other} was not changed: these bytes were published to {target}, so the file was moved or copied from "
+        f"there, and the numbers opened there would be lost here. Plan with --target {target} if that is the file. If "
+        f"it was moved, put it back, `rightful backfill rollback --target {target}`, and then move it: its earlier "
+        "content is opened here. Or plan with --rebuild, which uses only the log."
     )
     assert other.read_bytes() == before
     assert numbers(other) == FIRST
@@ -87,7 +87,7 @@ def test_a_moved_file_is_rebuilt_or_counts_where_the_policy_names_the_other(tmp_
 
     assert (named.changes, named.unchanged, named.opens, named.notes) == ((), 3, None, ())
     assert rebuilt.notes == (
-        "these bytes were published to another file, and what that one opened does not count here",
+        "these bytes were published to another file, and the balance opened from that file does not count here",
     )
     applied(path, rebuilt)
     assert numbers(other) == {GIT: (2.0, 2.0, 2), TESTS: (1.75, 1.25, 1)}
@@ -146,9 +146,7 @@ def test_a_prior_that_is_not_the_tools_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PolicyError) as refused:
         plan_of(path, target, policy={"prior": [3, 2]}, force=True)
 
-    assert refused.value.what == (
-        "Expected [1.0, 1.0], which is what tools take as nothing known, got [3.0, 2.0] - at `$.prior`"
-    )
+    assert refused.value.what == ("Expected [1.0, 1.0], the prior that the tools use, got [3.0, 2.0] - at `$.prior`")
 
 
 @pytest.mark.parametrize("reader", ["gptme-sessions", "lesson-hook"])

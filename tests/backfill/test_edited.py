@@ -82,7 +82,9 @@ def test_an_edited_plan_is_refused_and_the_first_field_that_differs_is_named(
     plan = plan_of(path, target, force=True)
     forced = msgspec.structs.replace(plan, **edit)
 
-    with pytest.raises(TargetChangedError, match=f"or it was edited: `{named}` differs. Nothing was written. Plan"):
+    with pytest.raises(
+        TargetChangedError, match=f"or the plan was edited: `{named}` differs. Nothing was written. Plan"
+    ):
         applied(path, forced)
 
     assert target.read_bytes() == text(FILE)

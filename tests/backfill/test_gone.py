@@ -23,7 +23,7 @@ def test_a_rebuild_that_would_empty_a_file_is_refused_and_says_why(tmp_path: Pat
 
     why = (
         f"every arm of the file would go (1, such as {MODEL}), and none would be left: the log credits no arm that "
-        f"pm-dispatch takes (pm-model:WORK_TYPE:MODEL); forced, they go; without --rebuild they stay"
+        f"pm-dispatch takes (pm-model:WORK_TYPE:MODEL); with --force they go; without --rebuild they stay"
     )
     assert plan.refusals == (why,)
     with pytest.raises(BackfillRefusedError, match="none would be left"):
@@ -41,7 +41,7 @@ def test_rebuild_from_a_log_without_grades_names_that_reason(tmp_path: Path) -> 
 
     [why] = plan_of(path, target, old="rebuilt").refusals
 
-    assert "none would be left: the log holds no grade to pay from; forced, they go" in why
+    assert "none would be left: the log holds no grade to pay from; with --force they go" in why
 
 
 def test_a_rebuild_under_which_every_arm_of_the_file_goes_is_refused(tmp_path: Path) -> None:
@@ -52,7 +52,8 @@ def test_a_rebuild_under_which_every_arm_of_the_file_goes_is_refused(tmp_path: P
 
     assert plan_of(path, gone, old="rebuilt").refusals == (
         (
-            "every arm of the file would go (2, such as /ws/lessons/x.md), and only others come; forced, they go; "
+            "every arm of the file would go (2, such as /ws/lessons/x.md), and only other arms are added; with "
+            "--force they go; "
             "without --rebuild they stay"
         ),
     )
@@ -87,8 +88,8 @@ def test_an_arm_that_goes_and_comes_under_another_name_is_noted_with_the_way_out
 
     assert plan.notes == (
         (
-            f"by its path this is one lesson under two names: git.md goes and {GIT} comes; `rightful policy aliases` "
-            f"proposes the arm_aliases that make them one"
+            f"one lesson has two names, by its path: git.md goes and {GIT} is added; `rightful policy aliases` "
+            f"proposes arm_aliases that merge them"
         ),
     )
     assert not [note for note in counted.notes if "two names" in note]

@@ -127,7 +127,7 @@ def test_balances_of_other_files_do_not_belong_into_this_one(tmp_path: Path) -> 
     assert means(plan) == {TESTS: (None, (1.75, 1.25)), GIT: ((3.0, 2.0), (4.0, 3.0))}
     assert plan.in_balance == 0
     assert plan.notes == (
-        "opening balances of other files do not count here: the policy in force names this file's alone",
+        "opening balances of other files do not count here: the policy in force names only that of this file",
     )
 
 
@@ -182,9 +182,7 @@ def test_what_the_tool_did_since_counts_unless_it_is_dropped(tmp_path: Path) -> 
 
     assert means(counted) == {GIT: ((4.0, 3.0), (5.0, 3.0))}
     assert counted.in_balance == 2
-    assert counted.notes == (
-        "a tool has written the file since it was published; what it did is among the old numbers",
-    )
+    assert counted.notes == ("a tool wrote the file after it was published; its updates are among the old numbers",)
     assert means(dropped) == {GIT: ((4.0, 3.0), (5.0, 3.0)), OLD: ((2.0, 1.0), None)}
     assert (dropped.in_balance, dropped.opens, dropped.refusals) == (0, None, ())
     assert len(rows(path, "balance.opened")) == 1
@@ -205,7 +203,7 @@ def test_what_a_rebuild_left_out_does_not_come_back_when_it_is_gone_on_from(tmp_
     applied(path, plan)
 
     assert (plan.asked_old, plan.old, plan.in_balance, plan.opens) == (old, "rebuilt", 0, None)
-    assert plan.notes == ("what stands there was rebuilt from the log alone, and so is this",)
+    assert plan.notes == ("the present numbers were rebuilt from the log only, and so are the new ones",)
     assert (Bandit(target).arms[GIT].alpha, set(Bandit(target).arms)) == (3.0, {GIT, TESTS})
     later = "1970-01-01T13:00:00+00:00" if old == "kept" else "1970-01-01T12:10:00+00:00"
     assert Bandit(target).last_updated == later
@@ -310,7 +308,7 @@ def test_a_target_that_does_not_exist_yet_has_nothing_to_open(tmp_path: Path) ->
     with pytest.raises(TargetError, match=r"it is a folder\. Name the state file itself\."):
         plan_of(path, tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TargetError, match=r"it is no regular file\. Name the state file itself\."):
+    with pytest.raises(TargetError, match=r"it is not a regular file\. Name the state file itself\."):
         plan_of(path, tmp_path / "pipe")
     with pytest.raises(UsageError, match="no reader 'gptme'; there are gptme-sessions, lesson-hook"):
         plan_of(path, target, "gptme")
@@ -335,7 +333,7 @@ def test_a_file_without_any_time_says_that_its_grades_count_again(tmp_path: Path
     assert notes == (
         (
             "the file gives no time, so grades that its old numbers contain count again; with --rebuild the old "
-            "numbers are left out, and they count once"
+            "numbers are dropped, and the grades count once"
         ),
     )
 
@@ -356,7 +354,7 @@ def test_a_plan_comes_back_from_its_document_and_a_changed_one_does_not(tmp_path
 
     assert plan_from(plan.document(), "p") == plan
     for change in ({"reader": "x"}, {"policy": {"prior": [2.0, 1.0]}}):
-        with pytest.raises(UsageError, match="p is no plan that this program made, or was changed"):
+        with pytest.raises(UsageError, match="p was not made by this program, or was changed"):
             plan_from(msgspec.json.encode(document | change), "p")
-    with pytest.raises(UsageError, match="p is no plan of a backfill"):
+    with pytest.raises(UsageError, match="p is not a plan of a backfill"):
         plan_from(b"{}", "p")

@@ -70,7 +70,7 @@ def test_a_tool_that_writes_in_the_last_moment_is_noticed_and_keeps_its_write(
     seen: list[bytes] = []
     monkeypatch.setattr(module, "_exchange", late)
 
-    with pytest.raises(TargetChangedError, match="written by somebody else meanwhile"):
+    with pytest.raises(TargetChangedError, match="another program wrote it at the same time"):
         applied(path, plan)
 
     assert [target.read_bytes()] == seen
@@ -92,7 +92,7 @@ def test_a_tool_that_writes_before_the_last_look_is_noticed(
     if not exchanges:
         monkeypatch.setattr(module, "_exchange", lambda one, other: False)
 
-    with pytest.raises(TargetChangedError, match="written by somebody else meanwhile"):
+    with pytest.raises(TargetChangedError, match="another program wrote it at the same time"):
         applied(path, plan)
 
     assert OLD in Bandit(target).arms
@@ -157,7 +157,7 @@ def test_a_tool_that_writes_right_after_is_noticed(path: Path, target: Path, mon
 
     monkeypatch.setattr(module, "sync", late)
 
-    with pytest.raises(TargetChangedError, match="right after it was put in place"):
+    with pytest.raises(TargetChangedError, match="right after it was replaced"):
         applied(path, plan)
 
     assert (Bandit(target).arms[GIT].alpha, Bandit(target).arms[OLD].alpha) == (4.0, 2.0)
@@ -188,7 +188,9 @@ def test_what_a_backfill_of_another_ledger_left_beside_the_file_is_kept_and_said
     Path(module.beside(str(target))).write_bytes(theirs)
     plan, before = plan_of(other, target, force=True), target.read_bytes()
 
-    with pytest.raises(TargetChangedError, match="may be what a tool wrote last, and is not in the file") as raised:
+    with pytest.raises(
+        TargetChangedError, match="may contain the last write of a tool, which is not in the file"
+    ) as raised:
         applied(other, plan)
 
     kept = other / "backfill" / f"{sha256(theirs)}.bytes"
@@ -214,7 +216,7 @@ def test_what_a_tool_writes_while_its_file_goes_back_stands_there_and_the_write_
 
     monkeypatch.setattr(module, "_exchange", late)
 
-    with pytest.raises(TargetChangedError, match="wrote it more than once meanwhile") as raised:
+    with pytest.raises(TargetChangedError, match="wrote it more than once at the same time") as raised:
         applied(path, plan)
 
     first, last = seen
@@ -264,7 +266,7 @@ def test_what_a_tool_writes_after_the_exchange_is_not_replaced_by_what_it_wrote_
     monkeypatch.setattr(module, "_exchange", late)
     monkeypatch.setattr(module, "sync", later)
 
-    with pytest.raises(TargetChangedError, match="wrote it more than once meanwhile"):
+    with pytest.raises(TargetChangedError, match="wrote it more than once at the same time"):
         applied(path, plan)
 
     assert target.read_bytes() == seen[1]
@@ -303,7 +305,7 @@ def test_a_tool_that_writes_twice_while_its_new_file_is_removed_loses_no_write(
     monkeypatch.setattr(os, "link", linking)
     monkeypatch.setattr(module, "sync", syncing)
 
-    with pytest.raises(TargetChangedError, match="wrote it more than once meanwhile"):
+    with pytest.raises(TargetChangedError, match="wrote it more than once at the same time"):
         taken_back(path, target)
 
     assert target.read_bytes() == seen[1]

@@ -93,7 +93,7 @@ def test_a_file_that_was_written_meanwhile_is_refused(tmp_path: Path) -> None:
     seen = target_file.look(str(path))
     rows = rows_of(seen.data or b"", str(path)).rows
     path.write_bytes(b'{"session_id": "a"}\n{"session_id": "b"}\n')
-    with pytest.raises(TargetChangedError, match="written by somebody else while it was searched for"):
+    with pytest.raises(TargetChangedError, match="another program wrote it during the search"):
         reference_repair.write_back(str(path), seen, rows, {"workspace:a": FOUND})
     assert path.read_bytes() == b'{"session_id": "a"}\n{"session_id": "b"}\n'
     assert sorted(one.name for one in tmp_path.iterdir()) == ["session-records.jsonl", "session-records.jsonl.lock"]

@@ -68,7 +68,7 @@ def test_a_file_that_has_become_too_large_to_plan_upon_is_still_seen_kept_and_ta
     assert (one.standing, one.sha256) == ("changed since", hashlib.sha256(large).hexdigest())
     with pytest.raises(TargetError, match="it has more than 16777216 bytes"):
         plan_of(path, target)
-    with pytest.raises(TargetChangedError, match="written by somebody else since"):
+    with pytest.raises(TargetChangedError, match="another program wrote it after"):
         taken_back(path, target)
     taken_back(path, target, force=True)
 

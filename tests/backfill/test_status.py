@@ -112,7 +112,7 @@ def test_a_rollback_without_its_bytes_says_so_and_touches_nothing(path: Path, ta
     kept.write_bytes(b"damaged")
 
     assert stands(path, target).kept is False
-    with pytest.raises(StorageError, match="are not kept in this ledger, or are damaged"):
+    with pytest.raises(StorageError, match="are missing from this ledger, or damaged"):
         taken_back(path, target)
     assert target.read_bytes() == after
     assert len(rows(path, "posterior.published")) == 1
@@ -124,7 +124,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_published
     plan = plan_of(path, target)
     monkeypatch.setattr(os, "access", lambda *_: False)
 
-    with pytest.raises(StorageError, match="cannot be written by you"):
+    with pytest.raises(StorageError, match="is not writable for you"):
         applied(path, plan)
 
     assert rows(path, "posterior.published") == rows(path, "balance.opened") == []

@@ -74,7 +74,7 @@ def test_the_tools_decay_of_a_rebuilt_file_is_kept_and_the_old_numbers_never_com
     applied(path, plan)
 
     assert (plan.changes, plan.unchanged, plan.in_balance) == ((), 2, 2)
-    assert plan.notes == ("a tool has written the file since it was published; what it did is among the old numbers",)
+    assert plan.notes == ("a tool wrote the file after it was published; its updates are among the old numbers",)
     assert target.read_bytes() == before
     assert {name: (one.alpha, one.beta) for name, one in Bandit(target).arms.items()} == {
         GIT: (1.9, 1.9), TESTS: (1.0 + 0.75 * 0.9, 1.0 + 0.25 * 0.9),
@@ -181,12 +181,12 @@ def test_a_state_of_before_what_was_opened_is_said_not_to_count(tmp_path: Path) 
 
     assert means(plan)[GIT] == ((3.0, 2.0), (10.0, 2.0))
     assert (plan.counts, plan.notes[0]) == (
-        False, "the numbers that stand there do not count, but those of a later state of this file that was opened",
+        False, "the present numbers do not count; those of a later state of this file, which was opened, do",
     )  # fmt: skip
     assert plan.refusals == (
         (
-            "what stands there does not count, since a later state of this file was opened (1970-01-01 10:00:00+00:00)"
-            "; forced, the numbers of that one come back, and with --rebuild neither counts"
+            "the present numbers do not count, since a later state of this file was opened (1970-01-01 10:00:00+00:00)"
+            "; with --force that state comes back, and with --rebuild neither counts"
         ),
     )
     rebuilt = plan_of(path, target, old="rebuilt")
@@ -199,4 +199,4 @@ def test_a_policy_that_leaves_the_file_out_is_said_to(tmp_path: Path) -> None:
     plan = plan_of(path, target, policy={"balances": ["/elsewhere"]})
 
     assert (plan.counts, plan.refusals, means(plan)[GIT]) == (False, (), ((3.0, 2.0), (2.0, 2.0)))
-    assert plan.notes == ("the numbers that stand there do not count: the policy's `balances` leave this file out",)
+    assert plan.notes == ("the present numbers do not count: the policy's `balances` exclude this file",)

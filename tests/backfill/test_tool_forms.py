@@ -170,8 +170,8 @@ def test_arms_of_pm_dispatch_stay_out_of_every_other_file(tmp_path: Path) -> Non
     for reader in ("gptme-sessions", "lesson-hook", "gptme-hybrid"):
         plan = plan_of(path, tmp_path / "new.json", reader)
         assert {one.arm for one in plan.changes} == set(AFTER)
-        assert [note for note in plan.notes if "another tool's" in note] == [
-            f"arms of the ledger that are another tool's stay out: 1, such as {MODEL}"
+        assert [note for note in plan.notes if "another tool " in note] == [
+            f"arms of another tool are not written: 1, such as {MODEL}"
         ]
 
 
@@ -249,8 +249,8 @@ def test_a_reader_that_would_find_no_arm_is_said(tmp_path: Path) -> None:
     notes = plan_of(path, tmp_path / "b.json", "lesson-hook").notes
 
     [said] = [note for note in notes if "looks up" in note]
-    assert said.startswith("no arm has the form that lesson-hook looks up (a lesson by its absolute path), so it will")
-    assert said.endswith("find none of them; name such arms in the policy's arm_aliases")
+    assert said.startswith("no arm has the form that lesson-hook looks up (a lesson by its absolute path), so it finds")
+    assert said.endswith("none of them; map them in the policy's arm_aliases")
     assert plan_of(path, tmp_path / "b.json", "lesson-hook", {"arm_aliases": {"lessons/git.md": GIT}}).notes == ()
 
 
@@ -268,7 +268,7 @@ def test_contexts_of_the_file_that_would_go_are_refused(tmp_path: Path) -> None:
     plan = plan_of(path, target, old="rebuilt")
     [refusal] = plan.refusals
     assert refusal.startswith(f'contexts of the file would be dropped (1 of 2, such as ["old"] of {GIT})')
-    assert refusal.endswith("forced, they go; without --rebuild they stay")
+    assert refusal.endswith("with --force they go; without --rebuild they stay")
     with pytest.raises(BackfillRefusedError, match="contexts of the file would be dropped"):
         applied(path, plan)
     assert plan_of(path, target, old="rebuilt", force=True).forced

@@ -62,8 +62,8 @@ def test_plan_apply_status_and_rollback_in_words(run: Run, target: Path) -> None
     refused = run("backfill", "rollback", "--target", target)
     assert refused.code == 3
     assert (
-        "written by somebody else since it was published. It was not touched. With --force the bytes of before are put "
-        "back all the same, and what stands there now is kept in the ledger's folder."
+        "another program wrote it after it was published. The file was not changed. With --force the earlier bytes "
+        "are restored anyway, and the present bytes are kept in the ledger's folder."
     ) in refused.err
     back = run("backfill", "rollback", "--target", target, "--force")
     assert (back.code, target.read_bytes()) == (0, text(FILE))
@@ -129,8 +129,8 @@ def test_what_the_tool_did_since_can_be_dropped_and_the_refusal_says_so(run: Run
     plan, applied = run("backfill", "plan", *words), run("backfill", "apply", *words)
 
     way = (
-        "Plan with --rebuild, which takes those grades from the log, or with --drop-updates, which leaves out what the "
-        "tool did since the last publication; with --force where the old numbers are right as they are."
+        "Plan with --rebuild, which takes those grades from the log, or with --drop-updates, which drops the tool's "
+        "updates since the last publication; with --force if the old numbers are correct."
     )
     assert (plan.code, applied.code) == (1, 1)
     assert f"Apply will refuse it. {way}" in plan.out
@@ -169,8 +169,8 @@ def test_what_is_not_repaired_is_the_first_thing_said(run: Run, here: Path, ledg
         "Refused: 1 of 2 grades are neither credited nor empty nor retracted (1 in-balance), and at most 10% may be."
     )
     assert third == (
-        "Apply will refuse it. Plan with --rebuild, which takes those grades from the log; with --force where the old "
-        "numbers are right as they are."
+        "Apply will refuse it. Plan with --rebuild, which takes those grades from the log; with --force if the old "
+        "numbers are correct."
     )
     assert [line.split() for line in plan.out.splitlines() if line.lstrip().startswith("in-balance")] == [
         ["in-balance", "1", "t:a"]
@@ -248,7 +248,7 @@ def test_apply_with_the_question_completes_what_was_interrupted_and_says_it_once
         patch.setattr(module, "place", fail)
         failed = run(*words)
     assert failed.code == 4
-    assert "it goes on where it ended" in failed.err
+    assert "it continues where it stopped" in failed.err
     assert "published but not in place" in run("backfill", "status").out
 
     assert run(*words).code == 0
@@ -284,7 +284,7 @@ def test_status_as_json_has_one_object_a_target(run: Run, target: Path) -> None:
         (("apply", "--target", "b.json"), "there is no plan for "),
         (("apply", "--plan", "none.json"), "--plan none.json cannot be read"),
         (("apply", "--plan", "none.json", "--force"), "takes no other option"),
-        (("apply", "--plan", "broken.json"), "broken.json is no plan of a backfill"),
+        (("apply", "--plan", "broken.json"), "broken.json is not a plan of a backfill"),
         (("rollback",), "`backfill rollback` needs --target FILE"),
         (("rollback", "--target", "b.json", "--rebuild"), "takes no --rebuild"),
         (("rollback", "--target", "b.json"), "nothing was published to"),

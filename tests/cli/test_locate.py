@@ -104,7 +104,7 @@ def test_nothing_found_is_no_and_says_so(here: Path, run: Run) -> None:
     (here / "c").mkdir()
     done = run("locate", f"codex:{A}", "--root", here / "c")
     assert done.code == 1
-    assert "no transcript was found that anything joins to it" in done.out
+    assert "no transcript was found that can be linked to it" in done.out
 
 
 def test_binding_needs_a_ledger_and_is_told_once_it_is_done(here: Path, run: Run) -> None:

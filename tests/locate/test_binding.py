@@ -66,7 +66,7 @@ def test_what_became_anothers_while_it_was_hashed_is_not_bound(
         assert ledger.log.head() == 0
     assert one.receipt is None
     assert one.why == (
-        "No such file or directory" if becomes is None else "it was replaced while it was looked at; search again"
+        "No such file or directory" if becomes is None else "it was replaced during the search; search again"
     )
 
 

@@ -53,7 +53,7 @@ def test_what_was_changed_shortened_or_removed_is_not(path: Path, tmp_path: Path
     assert check(of, tmp_path)[0].state == "good"
     path.write_bytes(b"x" + data[1:])
     [one] = check(of, tmp_path)
-    assert (one.state, one.is_good, one.why) == ("changed", False, "its beginning is not what was bound")
+    assert (one.state, one.is_good, one.why) == ("changed", False, "its beginning differs from the bound bytes")
     path.write_bytes(data[:-1])
     assert (check(of, tmp_path)[0].state, check(of, tmp_path)[0].why) == (
         "changed", f"it has {len(data) - 1} bytes, and had {len(data)}",

@@ -79,7 +79,7 @@ def test_a_label_that_was_used_again_is_not_the_killed_runs_of_which_no_end_is_k
     left("2026-08-01T12:00:04Z")
     [found] = answers(tmp_path, killed)
     assert (found.owner, found.found) == (None, True)
-    assert "41c2 is a label that is used again and again" in found.why
+    assert "41c2 is a reused label" in found.why
     path = left("2026-08-01T10:15:59Z")
     assert owners(tmp_path, killed) == [str(path)]
 
@@ -88,7 +88,7 @@ def test_a_marker_of_a_label_without_any_time_is_only_a_candidate(tmp_path: Path
     write.claude(tmp_path, A, LATER, write.marker("41c2", "claude-code"))
     [found] = answers(tmp_path, run("41c2", None))
     assert (found.owner, found.found) == (None, True)
-    assert "no time shows that this use of it is meant" in found.why
+    assert "no time shows that this use of it is the right one" in found.why
 
 
 def test_a_marker_that_was_given_to_another_tool_is_contradicted(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_quoted_marker_takes_nothing_from_the_one_that_wears_it(tmp_path: Path
     [found] = answers(tmp_path, run(ITEM, START, tool="claude-code"))
     assert found.owner is not None
     assert found.owner.file.path == str(worn)
-    assert "as where somebody quotes it" in next(one.why for one in found.judged if one.verdict == "candidate")
+    assert "as in a quotation" in next(one.why for one in found.judged if one.verdict == "candidate")
 
 
 def test_a_quoted_marker_alone_is_a_candidate(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_stub_is_never_owned_and_the_log_of_its_session_is(tmp_path: Path) -> 
         tmp_path / "projects" / "-home-dev-my-proj" / f"{A}.jsonl",
         {"type": "queue-operation", "timestamp": LATER, "sessionId": A},
     )
-    assert answers(tmp_path, wanted(f"claude-code:{A}"))[0].why == "nobody said anything in it"
+    assert answers(tmp_path, wanted(f"claude-code:{A}"))[0].why == "it contains no message"
     log = write.stream(tmp_path / "tmp" / "cc-session-1.log", A)
     pointer(tmp_path, "cc-session-log-ref-41c2.txt", log)
     assert owners(tmp_path, wanted(f"claude-code:{A}"), run("41c2", START)) == [str(log), str(log)]
@@ -181,7 +181,7 @@ def test_a_stale_pointer_of_a_reused_label_owns_nothing_without_a_time(tmp_path:
     pointer(tmp_path, "grok-build-session-log-ref-41c2.txt", path)
     [found] = answers(tmp_path, run("41c2", START, tool="grok"))
     assert (found.owner, found.found) == (None, True)
-    assert "41c2 is a label that is used again and again" in found.why
+    assert "41c2 is a reused label" in found.why
 
 
 @pytest.mark.parametrize("at", ["2026-08-01T10:15:04.100Z", "2026-08-01T10:25:00Z"], ids=["same second", "meanwhile"])
@@ -221,7 +221,7 @@ def test_a_pointer_to_a_file_that_is_gone_is_told_and_is_no_proof(tmp_path: Path
     pointer(tmp_path, f"gptme-traj-{ITEM}.path", "/gone/gptme/fox/conversation.jsonl")
     [found] = answers(tmp_path, run(ITEM, START))
     assert (found.found, found.judged) == (False, ())
-    assert found.lost[0].endswith("points at /gone/gptme/fox/conversation.jsonl, which does not exist any more")
+    assert found.lost[0].endswith("points at /gone/gptme/fox/conversation.jsonl, which no longer exists")
 
 
 def test_what_has_the_name_of_a_file_that_is_gone_is_a_candidate(tmp_path: Path) -> None:
@@ -233,22 +233,22 @@ def test_what_has_the_name_of_a_file_that_is_gone_is_a_candidate(tmp_path: Path)
     found, _ = find_transcripts.locate(Known(sessions={one.name: one}), one.name, where)
     assert found.owner is None
     assert [judged.claim.file.path for judged in found.judged] == [str(moved)]
-    assert found.why.startswith("/gone/gptme/fox/conversation.jsonl, which it names, is gone")
+    assert found.why.startswith("/gone/gptme/fox/conversation.jsonl, which it names, is missing")
 
 
 def test_a_pointer_that_holds_no_path_is_told(tmp_path: Path) -> None:
     pointer(tmp_path, f"gptme-traj-{ITEM}.path", "two\nlines")
     (tmp_path / "tmp" / "gptme-traj-x.path").write_text("x" * (limits.LOCATE_POINTER_BYTES + 1))
     [found] = answers(tmp_path, run(ITEM, START))
-    assert found.lost == (f"{tmp_path}/tmp/gptme-traj-{ITEM}.path holds no path",)
+    assert found.lost == (f"{tmp_path}/tmp/gptme-traj-{ITEM}.path contains no path",)
 
 
 def test_a_pointer_is_read_up_to_its_limit(tmp_path: Path) -> None:
     at_limit = "/" + "x" * (limits.LOCATE_POINTER_BYTES - 2)  # and its newline
     pointer(tmp_path, f"gptme-traj-{ITEM}.path", at_limit)
-    assert "which does not exist any more" in answers(tmp_path, run(ITEM, START))[0].lost[0]
+    assert "which no longer exists" in answers(tmp_path, run(ITEM, START))[0].lost[0]
     pointer(tmp_path, f"gptme-traj-{ITEM}.path", at_limit + "x")
-    assert answers(tmp_path, run(ITEM, START))[0].lost[0].endswith("holds no path")
+    assert answers(tmp_path, run(ITEM, START))[0].lost[0].endswith("contains no path")
 
 
 def test_the_only_conversation_in_a_runs_folder_is_its_own_if_it_began_after_the_start_second(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_the_only_conversation_in_a_runs_folder_is_its_own_if_it_began_after_the
     assert (found.owner.file.path, found.owner.rank) == (str(path), Rank.DIRECTORY)
     [found] = answers(tmp_path, run(ITEM, "2026-08-01T10:15:01.000Z", tool="gptme"))
     assert found.owner is None
-    assert found.why.startswith("it began in the second in which the run started")
+    assert found.why.startswith("it began in the run's first second")
 
 
 def test_a_computed_start_needs_a_second_more(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_computed_start_needs_a_second_more(tmp_path: Path) -> None:
 def test_a_place_without_a_time_inside_is_a_candidate(tmp_path: Path) -> None:
     write.grok(tmp_path / "grok-trajectories", ITEM)
     [found] = answers(tmp_path, run(ITEM, START, tool="grok"))
-    assert (found.owner, found.found, found.why) == (None, True, "no time stands in it")
+    assert (found.owner, found.found, found.why) == (None, True, "it contains no time")
 
 
 def test_what_two_records_name_is_nobodys(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_copies_with_the_same_bytes_are_one_transcript_and_others_are_not(tmp_pa
     assert owners(tmp_path, name) == [str(tmp_path / "cache" / "fox" / "conversation.jsonl")]
     path.write_text(path.read_text() + json.dumps({"role": "user", "content": "more", "timestamp": LATER}) + "\n")
     [found] = answers(tmp_path, name)
-    assert (found.owner, found.why) == (None, "its tool's file stands in two places, with different content")
+    assert (found.owner, found.why) == (None, "its tool's file exists in two places, with different content")
 
 
 def test_a_pointer_that_another_user_wrote_is_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +319,7 @@ def test_what_another_user_wrote_where_everybody_can_is_no_proof(
     assert owners(tmp_path, wanted(f"claude-code:{A}")) == [str(log)]  # nobody else can write there
     (tmp_path / "tmp").chmod(0o1777)
     [found] = answers(tmp_path, wanted(f"claude-code:{A}"))
-    assert (found.owner, found.why) == (None, "another user wrote it, into a folder that everybody may write to")
+    assert (found.owner, found.why) == (None, "another user wrote it, into a folder that every user may write to")
 
 
 def test_a_tools_own_name_is_not_sought_by_time(tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ def test_a_weaker_claim_beside_a_stronger_one_is_a_candidate_and_says_so(tmp_pat
     pointer(tmp_path, f"gptme-traj-{ITEM}.path", write.gptme(tmp_path / "logs", "x", LATER))
     [found] = answers(tmp_path, run(ITEM, START))
     assert [(one.verdict, one.why) for one in found.judged] == [
-        ("owner", ""), ("candidate", "a stronger claim stands before it"),
+        ("owner", ""), ("candidate", "another transcript has a stronger claim"),
     ]  # fmt: skip
 
 

@@ -169,7 +169,10 @@ def test_what_an_erased_event_took_out_is_not_known_but_a_clear_is_a_clear() -> 
     recorder.erase(4)
 
     assert texts(kept) == ["a", "b", "c", "d"]
-    assert kept.full(S).ignored == [(3, "what it took back was erased"), (4, "what it covers was erased")]
+    assert kept.full(S).ignored == [
+        (3, "the list of items that it removes was erased"),
+        (4, "what it covers was erased"),
+    ]
     kept.log.append([wire("history.cleared", "y")])
     recorder.erase(5)
     assert texts(kept) == []
@@ -209,7 +212,7 @@ def test_a_fork_that_is_not_the_first_event_or_not_of_the_past_is_ignored_with_i
     kept = told(*first, wire("history.forked", "f", of="t:b", through=through), appended("2", "b"))
 
     assert texts(kept) == (["a", "b"] if through == 1 else ["b"])
-    assert kept.full(S).ignored == [(2, "a history can only begin with another one that stood before it")]
+    assert kept.full(S).ignored == [(2, "a history can only start from one that came before it")]
 
 
 def test_forks_of_forks_of_one_another_end() -> None:

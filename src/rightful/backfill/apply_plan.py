@@ -34,13 +34,13 @@ from rightful.projections.publications import NO_BYTES, PRODUCER, TYPE, Publishe
 Wire = dict[str, Any]
 
 _BACK_ALL_THE_SAME = (
-    "It was not touched. With --force the bytes of before are put back all the same, and what stands there now is "
-    "kept in the ledger's folder."
+    "The file was not changed. With --force the earlier bytes are restored anyway, and the present bytes are kept in "
+    "the ledger's folder."
 )
 
 _LEFT = (
-    "It may be what a tool wrote last, and is not in the file. Nothing was published; look at what it holds, and "
-    "repeat the command to go on without it."
+    "It may contain the last write of a tool, which is not in the file. Nothing was published. Check its content, and "
+    "repeat the command to continue without it."
 )
 
 Happened = Literal["written", "removed", "already in place"]
@@ -87,7 +87,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         raise BackfillRefusedError(plan.target, plan.refusals, way_out(plan))
     real = target.resolved(plan.target, makes_folder=FORMS[plan.reader].makes_folder)
     if real != plan.target:
-        raise TargetChangedError(real, f"{plan.target} has become a link to it since it was planned")
+        raise TargetChangedError(real, f"{plan.target} became a link to it after the plan was made")
     target.check_outside(real, books.folder)
     with _held(real, as_tool=plan.reader == "pm-dispatch"):
         chain, seen = _looked(books, real)
@@ -97,12 +97,12 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
         if last is not None and last.id != mine and _stands(last, seen, plan):
             return _done(real, "already in place", last)
         if (last.id if last else None) not in {plan.supersedes, mine}:
-            raise TargetChangedError(real, "something else was published to it since the plan was made")
+            raise TargetChangedError(real, "something else was published to it after the plan was made")
         if last is not None and last.id == mine and seen.sha256 == plan.new_sha256:
             target.sync(real)
             return _done(real, "already in place", last)
         if seen.sha256 != plan.previous_sha256:
-            raise target.changed(real, "it is neither what the plan was made for nor what it writes")
+            raise target.changed(real, "its content is neither what the plan was made for nor what the plan writes")
         found = _again(books, plan, seen, [one for one in chain if one.id != mine])
         event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
         if last is None or last.id != mine or "beliefs" in last.said:  # or an earlier version began it
@@ -136,7 +136,7 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
     with _held(real, as_tool=_as_tool(publications(books.projected.log, real)[real])):
         chain, seen = _looked(books, real)
         if not chain:
-            raise UsageError(f"nothing was published to {real} from this ledger, so there is nothing to take back.")
+            raise UsageError(f"nothing was published to {real} from this ledger, so there is nothing to roll back.")
         last, force_ids = chain[-1], {one.id for one in in_force(chain)[-1:]}
         if last.rolled_back is not None and publication in {None, last.rolled_back}:
             return _finish(books, real, last, seen, force=force)
@@ -146,7 +146,7 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
             return _done(real, "already in place", last)
         back = in_force(chain)[-1]
         if seen.sha256 not in {back.new, back.previous} and not force:
-            raise target.changed(real, "it was written by somebody else since it was published", _BACK_ALL_THE_SAME)
+            raise target.changed(real, "another program wrote it after it was published", _BACK_ALL_THE_SAME)
         if not force and back.previous != seen.sha256:
             target.check_alone(real, seen)
         data, backup = _kept(books, back), Backup(Shelf(books.folder), real, back.id)
@@ -164,7 +164,7 @@ def _finish(books: Books, real: str, last: Published, seen: Seen, *, force: bool
         backup.restore()
         return _done(real, "already in place", last)
     if seen.sha256 != last.previous and not force:
-        raise target.changed(real, "it was written by somebody else since it was rolled back", _BACK_ALL_THE_SAME)
+        raise target.changed(real, "another program wrote it after it was rolled back", _BACK_ALL_THE_SAME)
     found = Shelf(books.folder).find(last.event.new_sha256) if last.new is not None else None
     if last.new is not None and found is None:
         raise _not_kept(real, last.new)
@@ -186,7 +186,7 @@ def _kept(books: Books, back: Published) -> bytes | None:
 
 
 def _not_kept(real: str, name: str) -> StorageError:
-    what = f"the bytes {name} that stood at {real} are not kept in this ledger, or are damaged; it was not touched"
+    what = f"the earlier bytes {name} of {real} are missing from this ledger, or damaged; the file was not changed"
     return StorageError(what, "Restore the ledger's folder `backfill` from a backup and roll back again.")
 
 
@@ -203,8 +203,8 @@ def _held(real: str, *, as_tool: bool) -> Iterator[None]:
     except OSError as error:
         why = error.strerror or str(error)
         raise StorageError(
-            f"{real} could not be written ({why}); it is what it was, or what was planned",
-            "Mend it and repeat the command: it goes on where it ended.",
+            f"{real} could not be written ({why}); it has its old bytes or the planned ones",
+            "Fix the cause and repeat the command: it continues where it stopped.",
         ) from error
 
 
@@ -227,7 +227,9 @@ def _looked(books: Books, real: str) -> tuple[list[Published], Seen]:
     where = None if left.sha256 in known else shelf.keep_at(left.data)
     target.drop(target.beside(real))
     if where is not None and (last is None or seen.sha256 != last.previous):  # else it is a half of what we began
-        raise target.changed(real, f"a backfill that was interrupted left a file beside it, kept as {where}", _LEFT)
+        raise target.changed(
+            real, f"an interrupted backfill left a temporary file next to it, which was moved to {where}", _LEFT
+        )
     return chain, target.stands(real)
 
 
@@ -248,7 +250,7 @@ def _again(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> Comp
     if found.plan.refusals and not plan.forced:
         raise BackfillRefusedError(plan.target, found.plan.refusals, way_out(found.plan))
     if (name := difference(plan, found.plan)) is not None:
-        what = f"what the ledger gives at position {plan.through} is not what the plan says any more, or it was edited"
+        what = f"the ledger at position {plan.through} no longer gives what the plan says, or the plan was edited"
         raise TargetChangedError(plan.target, f"{what}: `{name}` differs", "Nothing was written. Plan again.")
     if not plan.forced and plan.new_sha256 != seen.sha256:
         target.check_alone(plan.target, seen)

@@ -141,9 +141,9 @@ def plan_from(document: bytes, name: str) -> Plan:
             raise UsageError(f"{name} is a plan of another program version; nothing was written. Plan again.")
         found = msgspec.json.decode(document, type=Plan)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{name} is no plan of a backfill ({error}); nothing was written. Plan again.") from None
+        raise UsageError(f"{name} is not a plan of a backfill ({error}); nothing was written. Plan again.") from None
     if found.reader not in FORMS or found.policy.hash != found.policy_hash:
-        raise UsageError(f"{name} is no plan that this program made, or was changed; nothing was written. Plan again.")
+        raise UsageError(f"{name} was not made by this program, or was changed; nothing was written. Plan again.")
     return found
 
 

@@ -58,7 +58,7 @@ def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, ru
         *_came_back(old),
     )
     folder = Path(real).parent
-    made = () if folder.is_dir() else (f"{folder} does not exist; apply makes it",)
+    made = () if folder.is_dir() else (f"{folder} does not exist; apply creates it",)
     notes = (*made, *_notes_on_arms(form, found, state, new), *_notes(state, new, rule, old))
     return Words(old.counts, refusals, notes, changes, unchanged)
 
@@ -68,11 +68,11 @@ def way_out(plan: Plan) -> str:
     other = sum(one.count for name, one in plan.uncredited.items() if name not in FINE)
     if other - plan.in_balance > SHARE * plan.grades or other <= SHARE * plan.grades:
         return "Fix these, or plan with --force."
-    more = " Mend what else is named." if len(plan.refusals) > 1 else ""
-    drop = ", or with --drop-updates, which leaves out what the tool did since the last publication"
+    more = " Fix the other reasons too." if len(plan.refusals) > 1 else ""
+    drop = ", or with --drop-updates, which drops the tool's updates since the last publication"
     return (
         f"Plan with --rebuild, which takes those grades from the log{drop if plan.updated else ''}; with --force "
-        f"where the old numbers are right as they are.{more}"
+        f"if the old numbers are correct.{more}"
     )
 
 
@@ -113,8 +113,8 @@ def _refusals(form: Form, state: State, found: Beliefs) -> Iterator[str]:
     if mixed:
         more = f", and {len(mixed) - _EXAMPLES:,} more" if len(mixed) > _EXAMPLES else ""
         yield (
-            f"the file mixes forms: {'; '.join(mixed[:_EXAMPLES])}{more}; {form.name} cannot take a file like that, "
-            f"and forced, it is dropped"
+            f"the file mixes forms: {'; '.join(mixed[:_EXAMPLES])}{more}; {form.name} cannot read such a file, "
+            f"and with --force that part is dropped"
         )
     total = len(found.settlement.unit_bin)
     other = {name: one.count for name, one in uncredited_of(found).items() if name not in FINE}
@@ -133,10 +133,13 @@ def _gone(form: Form, state: State, new: State, rule: Rule, *, grades: int) -> I
     stay = "; without --rebuild they stay" if rule.old == "rebuilt" and all(map(form.takes, held)) else ""
     which = f"{len(held):,}, such as {held[0]}"
     if left:
-        yield f"every arm of the file would go ({which}), and only others come; forced, they go{stay}"
+        yield f"every arm of the file would go ({which}), and only other arms are added; with --force they go{stay}"
     else:
         why = f"credits no arm that {form.name} takes ({form.asks_for})" if grades else "holds no grade to pay from"
-        yield f"every arm of the file would go ({which}), and none would be left: the log {why}; forced, they go{stay}"
+        yield (
+            f"every arm of the file would go ({which}), and none would be left: the log {why}; with --force they "
+            f"go{stay}"
+        )
 
 
 def _contexts_gone(state: State, new: State, rule: Rule) -> Iterator[str]:
@@ -146,7 +149,9 @@ def _contexts_gone(state: State, new: State, rule: Rule) -> Iterator[str]:
     if gone:
         stay = "; without --rebuild they stay" if rule.old == "rebuilt" else ""
         which = f"{len(gone):,} of {len(held):,}, such as {gone[0]}"
-        yield f"contexts of the file would be dropped ({which}): the log credits none of them; forced, they go{stay}"
+        yield (
+            f"contexts of the file would be dropped ({which}): the log credits none of them; with --force they go{stay}"
+        )
 
 
 class _Old(NamedTuple):
@@ -169,8 +174,8 @@ def _old_of(real: str, found: Beliefs, rule: Rule, seen: Seen) -> _Old:
 def _came_back(old: _Old) -> Iterator[str]:
     if old.later is not None:
         yield (
-            f"what stands there does not count, since a later state of this file was opened "
-            f"({old.later.at.isoformat(' ', 'seconds')}); forced, the numbers of that one come back, and with "
+            f"the present numbers do not count, since a later state of this file was opened "
+            f"({old.later.at.isoformat(' ', 'seconds')}); with --force that state comes back, and with "
             f"--rebuild neither counts"
         )
 
@@ -187,23 +192,23 @@ def _notes_on_arms(form: Form, found: Beliefs, state: State, new: State) -> Iter
     arms = found.posteriors.arms
     foreign = [arm for arm in arms if not form.takes(arm)]
     if foreign:
-        yield f"arms of the ledger that are another tool's stay out: {len(foreign):,}, such as {foreign[0]}"
+        yield f"arms of another tool are not written: {len(foreign):,}, such as {foreign[0]}"
     written = [arm for arm in arms if form.takes(arm)]
     if written and not any(map(form.looks_up, written)):
         yield (
-            f"no arm has the form that {form.name} looks up ({form.asks_for}), so it will find none of them; "
-            f"name such arms in the policy's arm_aliases"
+            f"no arm has the form that {form.name} looks up ({form.asks_for}), so it finds none of them; "
+            f"map them in the policy's arm_aliases"
         )
     went, came = (
         [arm for arm in one.arms if one.numbers(arm) is not None and other.numbers(arm) is None]
         for one, other in ((state, new), (new, state))
     )
-    renamed = [f"{arm} goes and {other} comes" for arm in went for other in came if same_lesson(arm, other)]
+    renamed = [f"{arm} goes and {other} is added" for arm in went for other in came if same_lesson(arm, other)]
     if renamed:
         more = f", and {len(renamed) - _EXAMPLES:,} more" if len(renamed) > _EXAMPLES else ""
         yield (
-            f"by its path this is one lesson under two names: {'; '.join(renamed[:_EXAMPLES])}{more}; "
-            f"`rightful policy aliases` proposes the arm_aliases that make them one"
+            f"one lesson has two names, by its path: {'; '.join(renamed[:_EXAMPLES])}{more}; "
+            f"`rightful policy aliases` proposes arm_aliases that merge them"
         )
 
 
@@ -212,25 +217,25 @@ def _notes_on_old(
 ) -> Iterator[str]:
     """Yield what there is to know of the file's old numbers."""
     if rule.old != rule.asked_old:
-        yield "what stands there was rebuilt from the log alone, and so is this"
+        yield "the present numbers were rebuilt from the log only, and so are the new ones"
     if rule.is_ours and all(sha256 != seen.sha256 for _, sha256 in found.facts.published):
-        yield "a tool has written the file since it was published, and changed none of its beliefs; what it wrote stays"
+        yield "a tool wrote the file after it was published and changed no belief; its other changes stay"
     if rule.opens and rule.supersedes is not None:
-        among = "" if passed_over or rule.old == "rebuilt" else "; what it did is among the old numbers"
-        yield f"a tool has written the file since it was published{among}"
+        among = "" if passed_over or rule.old == "rebuilt" else "; its updates are among the old numbers"
+        yield f"a tool wrote the file after it was published{among}"
     elsewhere = rule.supersedes is None and any(sha256 == seen.sha256 for _, sha256 in found.facts.published)
     if elsewhere and rule.old == "rebuilt":
-        yield "these bytes were published to another file, and what that one opened does not count here"
+        yield "these bytes were published to another file, and the balance opened from that file does not count here"
     if rule.policy.hash != rule.asked and rule.old != "rebuilt":
-        yield "opening balances of other files do not count here: the policy in force names this file's alone"
+        yield "opening balances of other files do not count here: the policy in force names only that of this file"
     if passed_over and later is None:
-        yield "the numbers that stand there do not count: the policy's `balances` leave this file out"
+        yield "the present numbers do not count: the policy's `balances` exclude this file"
     elif later is not None:
-        yield "the numbers that stand there do not count, but those of a later state of this file that was opened"
+        yield "the present numbers do not count; those of a later state of this file, which was opened, do"
     if any(one.through is None for one in found.openings):
         yield (
             "the file gives no time, so grades that its old numbers contain count again; with --rebuild the old "
-            "numbers are left out, and they count once"
+            "numbers are dropped, and the grades count once"
         )
 
 

@@ -177,11 +177,11 @@ def _check_ours(every: dict[str, list[Published]], real: str, sha256: str, polic
     there = shlex.quote(to[-1])
     raise TargetError(
         real,
-        f"these bytes were published to {to[-1]}, so it was moved or copied from there, and the numbers that were "
+        f"these bytes were published to {to[-1]}, so the file was moved or copied from there, and the numbers "
         f"opened there would be lost here",
         f"Plan with --target {there} if that is the file. If it was moved, put it back, `rightful backfill rollback "
-        f"--target {there}`, and move it then: what stood there before is opened here. Or plan with --rebuild, "
-        f"which takes the log alone.",
+        f"--target {there}`, and then move it: its earlier content is opened here. Or plan with --rebuild, "
+        f"which uses only the log.",
     )
 
 
@@ -204,8 +204,8 @@ def _opens(facts: Facts, real: str, seen: Seen, chain: list[Published], old: Old
     ours = {one.new for one in chain if one.rolled_back is None} | {sha256 for _, sha256 in facts.published}
     if old == "kept" and not in_force(chain):
         raise UsageError(
-            f"nothing that was published to {real} is in force, so there are no updates since; nothing was planned. "
-            f"Leave --drop-updates out."
+            f"nothing that was published to {real} is in force, so there are no updates to drop. Nothing was planned. "
+            f"Plan without --drop-updates."
         )
     known = {one.sha256 for one in facts.balances if one.source == real}
     return seen.data is not None and old != "kept" and seen.sha256 not in ours | known
@@ -217,7 +217,7 @@ def _old(asked: Asked, in_place: list[Published], *, is_ours: bool) -> Old:
     Where what we rebuilt from the log is gone on from, nothing that it left out comes back.
     """
     if asked.old == "rebuilt" and asked.policy.balances:
-        raise PolicyError("`--rebuild` leaves all balances out, and this policy names some - at `$.balances`")
+        raise PolicyError("`--rebuild` excludes all balances, and this policy names some - at `$.balances`")
     goes_on = bool(in_place) and (asked.old == "kept" or is_ours)
     if goes_on and asked.policy.balances is None and in_place[-1].said.get("old") == "rebuilt":
         return "rebuilt"
@@ -240,7 +240,7 @@ def _alone(policy: Policy, real: str) -> Policy:
 
 def _computed(books: Books, reader: str, real: str, seen: Seen, rule: Rule, in_place: list[Published]) -> Computed:
     if (prior := rule.policy.prior) != (1.0, 1.0):
-        what = "Expected [1.0, 1.0], which is what tools take as nothing known"
+        what = "Expected [1.0, 1.0], the prior that the tools use"
         raise PolicyError(f"{what}, got {list(prior)} - at `$.prior`")
     form = FORMS[reader]
     state = NOTHING if seen.data is None else read(real, seen.data)

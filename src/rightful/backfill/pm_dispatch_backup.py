@@ -74,6 +74,6 @@ class Backup:
             return Seen(None)
         data = self._shelf.find(name)
         if data is None:
-            what = f"the bytes {name} that stood at {self.path} are not kept in this ledger, or are damaged"
+            what = f"the earlier bytes {name} of {self.path} are missing from this ledger, or damaged"
             raise StorageError(what, "Restore the ledger's folder `backfill` from a backup and roll back again.")
         return Seen(data)

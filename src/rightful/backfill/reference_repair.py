@@ -72,7 +72,7 @@ def write_back(path: str, looked: Seen, rows: tuple[Row, ...], owners: Mapping[s
             left = _settled(real, data)
             seen = target_file.stands(real)
             if seen.sha256 != looked.sha256:
-                raise TargetChangedError(real, "it was written by somebody else while it was searched for", _AGAIN)
+                raise TargetChangedError(real, "another program wrote it during the search", _AGAIN)
             if data == (seen.data or b""):
                 target_file.sync(real)
                 return Repaired(path=real, glued=glued, sha256=looked.sha256 or "", left=left)
@@ -82,8 +82,8 @@ def write_back(path: str, looked: Seen, rows: tuple[Row, ...], owners: Mapping[s
             target_file.place(real, data, seen, lambda other: _kept(real, other, seen))
     except OSError as error:
         raise StorageError(
-            f"{real} could not be written ({error.strerror or error}); it is what it was, or what was repaired",
-            "Mend it and repeat the command: it goes on where it ended.",
+            f"{real} could not be written ({error.strerror or error}); it has its old bytes or the repaired ones",
+            "Fix the cause and repeat the command: it continues where it stopped.",
         ) from error
     lines = tuple(row.line for row, _ in edits)
     return Repaired(path=real, rows=lines, glued=glued, backup=backup, sha256=target_file.sha256(data), left=left)

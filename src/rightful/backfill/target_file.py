@@ -26,7 +26,7 @@ from rightful.importers.sources import text_files
 
 _FILE = 0o666  # less the umask: what a tool's own write gives a new file
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
-_TWICE = "Compare that with what stands there, and plan again."
+_TWICE = "Compare it with the present file, and plan again."
 _AS_OWNER = "Nothing was written; run the command as the file's owner."
 _POLL_S = 0.02  # between two looks at a lock that somebody holds
 _ROUNDS = 8  # writes of a tool that are followed while its file is put back; each has to hit a moment
@@ -76,7 +76,7 @@ def resolved(path: str, *, makes_folder: bool = False) -> str:
         folders = Path(real).parents if makes_folder else Path(real).parents[:1]
         folder = next((folder for folder in folders if folder.exists()), None)
     except ValueError:
-        raise TargetError(repr(path), "it can be no path", "Name a file.") from None
+        raise TargetError(repr(path), "it is not a valid path", "Name a file.") from None
     if not path or folder is None or not folder.is_dir():
         raise TargetError(
             path or "an empty path", "its folder does not exist", "Make the folder, or name a file in one that exists."
@@ -115,7 +115,9 @@ def look(real: str, limit: int = limits.EVENT_BYTES) -> Seen:
         return Seen(None)
     except OSError as error:
         if error.errno in {errno.EINVAL, errno.EISDIR, errno.ENXIO}:
-            what = "it is a folder" if error.errno == errno.EISDIR or Path(real).is_dir() else "it is no regular file"
+            what = (
+                ("it is a folder") if error.errno == errno.EISDIR or Path(real).is_dir() else "it is not a regular file"
+            )
             raise TargetError(real, what, "Name the state file itself.") from None
         raise
     if len(data) > limit:
@@ -135,7 +137,7 @@ def check_size(real: str, data: bytes) -> None:
         TargetError: They are more than a state file may have.
     """
     if len(data) > limits.EVENT_BYTES:
-        what = f"it would have {len(data):,} bytes, and more than {limits.EVENT_BYTES:,} are not read again"
+        what = f"it would have {len(data):,} bytes, and a file above {limits.EVENT_BYTES:,} could not be read again"
         raise TargetError(real, what, "Merge arms with the policy's arm_aliases, and plan again.")
 
 
@@ -176,7 +178,7 @@ def _take(fd: int, what: str) -> None:
         except BlockingIOError:
             if time.monotonic() >= until:
                 held = f"another process held the lock of {what} for more than {limits.WAIT_S:g} s; nothing was written"
-                raise StorageError(held, "Let it finish, or end it, and repeat the command.") from None
+                raise StorageError(held, "Wait until it ends, or stop it, and repeat the command.") from None
             time.sleep(_POLL_S)
 
 
@@ -215,7 +217,7 @@ def place(real: str, data: bytes | None, expected: Seen, keep: Callable[[bytes],
     ours = None if data is None else sha256(data)
     settle(real, expected.sha256, ours, keep)
     if stands(real).sha256 != ours:
-        raise changed(real, "it was written by somebody else right after it was put in place")
+        raise changed(real, "another program wrote it right after it was replaced")
 
 
 def settle(real: str, expected: str | None, ours: str | None, keep: Callable[[bytes], str]) -> None:
@@ -245,7 +247,7 @@ def settle(real: str, expected: str | None, ours: str | None, keep: Callable[[by
     sync(real)
     if kept:
         raise changed(
-            real, f"a tool wrote it more than once meanwhile; an earlier write of it {_kept_as(kept)}", _TWICE
+            real, f"a tool wrote it more than once at the same time; an earlier write {_kept_as(kept)}", _TWICE
         )
     raise changed(real)
 
@@ -286,7 +288,7 @@ def _kept_as(kept: list[str]) -> str:
 
 
 def changed(
-    real: str, why: str = "it was written by somebody else meanwhile", advice: str | None = None
+    real: str, why: str = "another program wrote it at the same time", advice: str | None = None
 ) -> TargetChangedError:
     """Return the error of a file that is not what was expected."""
     return TargetChangedError(real, why) if advice is None else TargetChangedError(real, why, advice)
@@ -307,9 +309,11 @@ def check_writable(real: str, seen: Seen) -> None:
     """
     me, folder = os.geteuid(), Path(real).parent
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise StorageError(f"{folder} cannot be written by you, so {real} cannot be replaced", _AS_OWNER)
+        raise StorageError(f"{folder} is not writable for you, so {real} cannot be replaced", _AS_OWNER)
     if seen.data is not None and me not in {0, seen.owner[0]}:
-        raise StorageError(f"{real} belongs to another user (uid {seen.owner[0]}), and would become yours", _AS_OWNER)
+        raise StorageError(
+            f"{real} belongs to another user (uid {seen.owner[0]}), and replacing it would change its owner", _AS_OWNER
+        )
 
 
 def check_alone(real: str, seen: Seen) -> None:
@@ -319,7 +323,7 @@ def check_alone(real: str, seen: Seen) -> None:
         BackfillRefusedError: It has hard links.
     """
     if seen.links > 1:
-        why = f"it has {seen.links} names (hard links), and the others would go on with the old bytes"
+        why = f"it has {seen.links} names (hard links), and the other names would keep the old bytes"
         raise BackfillRefusedError(real, (why,), "Copy it and move the copy into its place, or use --force.")
 
 
@@ -330,7 +334,7 @@ def check_outside(real: str, ledger: Path) -> None:
         TargetError: It lies in the ledger's folder.
     """
     if within(real, ledger):
-        raise TargetError(real, "it lies in the ledger's own folder", "Name the state file that a tool reads.")
+        raise TargetError(real, "it is in the ledger's own folder", "Name the state file that a tool reads.")
 
 
 def within(path: str, folder: Path) -> bool:

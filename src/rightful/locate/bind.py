@@ -66,7 +66,7 @@ def _event(answer: Answer, now_us: int) -> dict[str, Any]:
     found = hashed(file.path)
     again = evidence_of(file.path, follow=False)
     if again is None or (again.native_id, again.sentinel) != (file.native_id, file.sentinel):
-        raise ValueError("it was replaced while it was looked at; search again")
+        raise ValueError("it was replaced during the search; search again")
     uri = Path(file.path).absolute().as_uri()
     at = None if file.started_at_us is None else times.text_of(file.started_at_us)
     return {

@@ -83,17 +83,17 @@ def _as_moved(one: Checked, moved: dict[tuple[str, int], str]) -> Checked:
     path = moved.get((one.binding.sha256, one.binding.bytes))
     if path is None:
         return one
-    return msgspec.structs.replace(one, state="moved", path=path, why=f"it was moved; it stood at {one.path}")
+    return msgspec.structs.replace(one, state="moved", path=path, why=f"it was moved from {one.path}")
 
 
 def _looked(one: Binding, others: tuple[str, ...]) -> Checked:
     path = path_of(one.uri)
     if path is None:
-        why = "it is no file of this machine"
+        why = "it is not a file on this machine"
         return Checked(binding=one, state="unreadable", path=one.uri, why=why, others=others)
     state, why = _state(one, path)
     if others:
-        why = f"{why}; it is bound to {', '.join(others)} too"
+        why = f"{why}; it is also bound to {', '.join(others)}"
     return Checked(binding=one, state=state, path=path, why=why, others=others)
 
 
@@ -102,16 +102,16 @@ def _state(one: Binding, path: str) -> tuple[State, str]:
         size = os.stat(path).st_size  # noqa: PTH116 - text, as a URI has it
         there = hashed(path, one.bytes)
     except (FileNotFoundError, NotADirectoryError):
-        return "deleted", "no file stands there any more"
+        return "deleted", "the file no longer exists"
     except OSError as error:
         return "unreadable", f"it cannot be read: {error.strerror}"
     if there.bytes < one.bytes:
         return "changed", f"it has {there.bytes} bytes, and had {one.bytes}"
     if there.sha256 != one.sha256:
-        return "changed", "its beginning is not what was bound"
+        return "changed", "its beginning differs from the bound bytes"
     if size > one.bytes:
         return "grown", f"{size - one.bytes} bytes were added"
-    return "good", "it is what was bound"
+    return "good", "it matches the bound bytes"
 
 
 def _moved(gone: Iterable[Binding], where: Places, told: Callable[[int], object]) -> dict[tuple[str, int], str]:

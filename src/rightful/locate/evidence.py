@@ -84,7 +84,7 @@ class FileEvidence(msgspec.Struct, frozen=True, kw_only=True):
         sentinel: The first marker in the first user turn, also where that turn was copied.
         is_stub: Nobody said anything in it.
         size: Its length; bytes.
-        is_foreign: Another user wrote it into a folder that everybody may write to, so it may say anything.
+        is_foreign: Another user wrote it into a folder that every user may write to, so it may say anything.
     """
 
     path: str

@@ -58,7 +58,7 @@ def places(
     asked = tuple(named)
     for path in asked:
         if not os.path.isdir(path):  # noqa: PTH112 - an empty name is the working folder for pathlib
-            raise UsageError(f"--root {path!r} is no folder; nothing was searched. Name one that exists.")
+            raise UsageError(f"--root {path!r} is not a folder; nothing was searched. Name an existing folder.")
     if asked:
         return Places(roots=tuple(Root(path, limits.LOCATE_DEPTH) for path in asked), elsewhere=True)
     return Places(roots=layouts.roots(environ, home, tuple(Path(one) for one in workspaces), ledger))
@@ -109,8 +109,8 @@ def named(of: Known, asked: str) -> str:
     if is_session(asked) and split_session(asked)[0] in NATIVES | {NAMESPACE}:
         return asked
     raise UsageError(
-        f"no session is named {asked!r} in this ledger, and it is no tool's own name, such as claude-code:<id>; "
-        f"nothing was searched. `rightful status --sessions` lists them."
+        f"no session is named {asked!r} in this ledger, and it is not a tool's own session name, such as "
+        f"claude-code:<id>; nothing was searched. `rightful status --sessions` lists them."
     )
 
 

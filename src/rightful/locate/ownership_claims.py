@@ -26,7 +26,7 @@ from rightful.locate.wanted_sessions import Wanted, shown, tool_of
 _SECOND_US = 1_000_000
 _WINDOW_US = limits.LOCATE_WINDOW_S * _SECOND_US
 _UNIQUE = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|\S{16,}")
-_REUSED = "is a label that is used again and again, and no time shows that this use of it is meant"
+_REUSED = "is a reused label, and no time shows that this use of it is the right one"
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,15 +115,15 @@ class Index:
     def lost(self, one: Wanted) -> tuple[str, ...]:
         """Return sentences on pointers and paths that lead nowhere any more."""
         told = [
-            f"{pointer.path} points at {pointer.target}, which does not exist any more"
+            f"{pointer.path} points at {pointer.target}, which no longer exists"
             if pointer.target is not None
-            else f"{pointer.path} holds no path"
+            else f"{pointer.path} contains no path"
             for label in sorted(one.ids)
             for pointer in self._by_pointer.get(label, ())
             if pointer.found is None
         ]
         gone = [path for path in sorted(one.paths) if layouts.settled(path) not in self._files]
-        return (*told, *(f"its record names {path}, where no transcript stands" for path in gone))
+        return (*told, *(f"its record names {path}, which is not a transcript" for path in gone))
 
     def _claims(self, one: Wanted) -> Iterator[Claim]:
         yield from self._native(one)
@@ -154,7 +154,7 @@ class Index:
         """Return the claim of a marker; one that was copied or quoted is no more than a clue."""
         mark, doubts = file.sentinel, []
         if mark is not None and not mark.leads:
-            doubts.append("words stand before the marker, as where somebody quotes it")
+            doubts.append("text precedes the marker, as in a quotation")
         rank = Rank.WEAK if doubts or file.inherits is not None else Rank.SENTINEL
         claim = self._claim(one, file, rank, f"its first turn is marked for session {label}", doubts, label)
         backend = None if mark is None else mark.backend
@@ -168,7 +168,7 @@ class Index:
         if named is None:
             return
         words = f"{Path(pointer.path).name} points at it"
-        doubts = [f"{pointer.target}, which it names, is gone, and this has the same name"] * pointer.moved
+        doubts = [f"{pointer.target}, which it names, is missing, and this file has the same name"] * pointer.moved
         doubts += ["another user wrote the pointer"] * (not pointer.is_ours)
         doubts += self._shared(label) or self._twins(one, label, named)
         for file in self._siblings(named):
@@ -184,7 +184,7 @@ class Index:
 
     def _placed(self, one: Wanted, label: str, file: FileEvidence) -> Claim:
         doubts = [*self._shared(label), *_not_after(one, file)]
-        return self._claim(one, file, Rank.DIRECTORY, f"it stands in the place of session {label}", doubts, label)
+        return self._claim(one, file, Rank.DIRECTORY, f"it is stored under the name of session {label}", doubts, label)
 
     def _shared(self, label: str) -> list[str]:
         """Return that two runs had one id, as two dispatches of one second have: the last one's pointer stands."""
@@ -279,11 +279,11 @@ class Index:
         if label is not None and not _UNIQUE.fullmatch(label) and not self._timed(one, file):
             more.append(f"{label} {_REUSED}")
         if one.is_two:
-            more.append("records of that name tell of two runs")
+            more.append("records of that name describe two runs")
         if file.is_stub:
-            more.append("nobody said anything in it")
+            more.append("it contains no message")
         if file.is_foreign:
-            more.append("another user wrote it, into a folder that everybody may write to")
+            more.append("another user wrote it, into a folder that every user may write to")
         if file.inherits is not None and rank is not Rank.NATIVE and not _names(one, file):
             more.append(f"its beginning was copied from {file.inherits}")
         if self.scan.is_partial and rank > Rank.NATIVE:
@@ -368,11 +368,11 @@ def _related(one: str | None, other: str | None) -> bool:
 def _not_after(one: Wanted, file: FileEvidence) -> list[str]:
     """Return why it is not shown that a transcript began after its run's start second."""
     if file.started_at_us is None:
-        return ["no time stands in it"]
+        return ["it contains no time"]
     if one.start_us is None:
         return ["when the run started is not known"]
     if file.started_at_us // _SECOND_US <= one.start_us // _SECOND_US + (not one.is_exact):
-        return ["it began in the second in which the run started, as that of another run may have"]
+        return ["it began in the run's first second, as the transcript of another run may have"]
     return []
 
 

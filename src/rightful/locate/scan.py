@@ -170,7 +170,7 @@ def _listed(
             budget -= 1
             if budget <= 0:
                 is_partial = True
-                problems.append(f"{root.path}: more than {limits.WALK_ENTRIES} entries; the rest was not looked at")
+                problems.append(f"{root.path}: more than {limits.WALK_ENTRIES} entries; the rest was not searched")
                 break
             if layouts.pointer_of(path) is not None:
                 pointing.add(path)

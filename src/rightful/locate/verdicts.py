@@ -114,7 +114,7 @@ class Court:
         first = sorted(group for group, of in groups.items() if min(claim.rank for claim in of) == rank)
         for group in groups:
             if group not in first:
-                whys[group] = "a stronger claim stands before it"
+                whys[group] = "another transcript has a stronger claim"
         if len(first) > 1:
             for group in first:
                 whys[group] = f"{len(first)} transcripts fit it equally well"
@@ -122,7 +122,7 @@ class Court:
         [group] = first
         head = heads[group]
         if head is None:
-            whys[group] = "its tool's file stands in two places, with different content"
+            whys[group] = "its tool's file exists in two places, with different content"
             return None, whys
         if head.doubts:
             whys[group] = "; ".join(head.doubts)
@@ -184,7 +184,7 @@ def _summary(owner: Claim | None, judged: tuple[Judged, ...]) -> str:
     if owner is not None:
         return owner.words
     if not judged:
-        return "no transcript was found that anything joins to it"
+        return "no transcript was found that can be linked to it"
     best = min((one for one in judged if one.verdict == "candidate"), key=lambda one: one.claim.rank, default=None)
     if best is None:
         return f"what was found is contradicted: {judged[0].why}"

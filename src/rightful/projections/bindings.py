@@ -80,7 +80,7 @@ class Bindings:
             case RawEvent():
                 raise UpgradeError(row.position, event.type, event.schema)
             case _:
-                raise AssertionError(f"{row.type} is none of {TYPES}")
+                raise AssertionError(f"{row.type} is not one of {TYPES}")
 
 
 def bindings(rows: Iterable[Recorded]) -> Bindings:

@@ -224,7 +224,7 @@ class Fold:
 
     def _popped(self, row: Stored) -> None:
         if row.body is None:
-            self.ignored.append((row.position, "what it took back was erased"))
+            self.ignored.append((row.position, "the list of items that it removes was erased"))
             return
         said = body_of(row.envelope, row.body, row.position)
         self._note(self.view.replace(said.items, [], Change(row.position, "popped")))
@@ -259,7 +259,7 @@ class Fold:
 
     def _forked(self, row: Stored) -> None:
         if row.position != self.shown.forked_at:
-            self.ignored.append((row.position, "a history can only begin with another one that stood before it"))
+            self.ignored.append((row.position, "a history can only start from one that came before it"))
 
     def _deferred(self, row: Stored) -> None:
         said = None if row.body is None else body_of(row.envelope, row.body, row.position)
