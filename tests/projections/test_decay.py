@@ -14,7 +14,6 @@ from rightful.projections.arithmetic import decay, exact
 
 GAMMA = st.floats(0.0, 1.0)
 REWARDS = st.lists(st.floats(0.0, 1.0), max_size=12)
-STRETCH = st.tuples(GAMMA, st.floats(0.0, 100.0))
 SECOND = 1_000_000
 
 
@@ -53,44 +52,10 @@ def test_arm_decay_counts_only_the_arms_own_credits() -> None:
 def test_session_weights_are_what_decaying_before_each_reward_leaves(rewards: list[float], gamma: float) -> None:
     alpha = 1.0
     for reward in rewards:
-        alpha = decay.toward_prior(alpha, gamma) + reward
+        alpha = 1.0 + gamma * (alpha - 1.0) + reward  # `Bandit.decay`, then the update
     weights = decay.session_weights(np.arange(len(rewards)), len(rewards), gamma)
 
     assert 1.0 + float(weights @ np.array(rewards)) == pytest.approx(alpha, abs=1e-12)
-
-
-def test_stretches_join_in_their_order_and_in_no_other() -> None:
-    first, then = (0.9, 1.0), (0.81, 0.5)
-
-    assert decay.compose(first, then) == pytest.approx((0.729, 1.31), abs=1e-15)
-    assert decay.compose(then, first) == pytest.approx((0.729, 1.45), abs=1e-15)
-
-
-@given(STRETCH, STRETCH, STRETCH)
-def test_where_a_log_is_cut_does_not_matter(
-    a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]
-) -> None:
-    left = decay.compose(decay.compose(a, b), c)
-    right = decay.compose(a, decay.compose(b, c))
-
-    assert left == pytest.approx(right, rel=1e-12, abs=1e-12)
-    assert decay.compose((1.0, 0.0), a) == decay.compose(a, (1.0, 0.0)) == a
-
-
-def test_parts_under_time_decay_merge_at_one_instant() -> None:
-    merged = decay.aged(1.0, 0, 200 * SECOND, 100.0) + decay.aged(0.5, 200 * SECOND, 200 * SECOND, 100.0)
-
-    assert merged == 0.75
-
-
-@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=10), st.integers(0, 10), st.integers(0, 10**9))
-def test_time_decay_of_the_whole_is_that_of_its_parts(ages: list[int], cut: int, later: int) -> None:
-    first = np.array(ages)
-    now, half_life = 10**9, 300.0
-    parts = [float(decay.time_weights(part, now, half_life).sum()) for part in (first[:cut], first[cut:])]
-    whole = float(decay.time_weights(first, now + later, half_life).sum())
-
-    assert sum(decay.aged(part, now, now + later, half_life) for part in parts) == pytest.approx(whole, rel=1e-12)
 
 
 def test_undecayed_parts_merge_by_adding() -> None:
@@ -99,30 +64,6 @@ def test_undecayed_parts_merge_by_adding() -> None:
     others = exact.group_sums(np.array([0, 1]), np.array([0.5, 0.0]), 2)
 
     assert [exact.value(a + b) for a, b in zip(ones, others, strict=True)] == [1.5, 0.0]
-
-
-def test_idle_ticks_come_to_rest_at_the_prior() -> None:
-    """Ten ticks at gamma .9 from Beta(5, 3), where the plain discount would leave (1.743, 1.046)."""
-    alpha, beta = 5.0, 3.0
-    for _ in range(10):
-        alpha, beta = decay.toward_prior(alpha, 0.9), decay.toward_prior(beta, 0.9)
-
-    assert (alpha, beta) == pytest.approx((2.3947137604, 1.6973568802), abs=1e-10)
-
-
-def test_an_updater_that_decays_first_keeps_the_newest_reward_whole() -> None:
-    before = after = 1.0
-    for reward in (1.0, 1.0):
-        before = decay.toward_prior(before, 0.9) + reward
-        after = decay.toward_prior(after + reward, 0.9)
-
-    assert before == pytest.approx(2.9, abs=1e-12)
-    assert after == pytest.approx(2.71, abs=1e-12)
-
-
-@given(st.floats(1.0, 1e6), GAMMA)
-def test_the_tick_is_gptmes_own_operation_bit_for_bit(alpha: float, gamma: float) -> None:
-    assert decay.toward_prior(alpha, gamma) == 1.0 + gamma * (alpha - 1.0)
 
 
 @given(GAMMA, st.integers(0, 2_000))
@@ -137,16 +78,12 @@ def test_weights_never_leave_the_unit_interval(gamma: float, count: int) -> None
 def test_a_gamma_outside_the_unit_interval_is_refused(gamma: float) -> None:
     with pytest.raises(errors.UsageError, match="gamma"):
         decay.session_weights(np.array([0]), 1, gamma)
-    with pytest.raises(errors.UsageError, match="gamma"):
-        decay.toward_prior(2.0, gamma)
 
 
 @pytest.mark.parametrize("half_life", [0.0, -1.0, math.inf, math.nan])
 def test_a_half_life_that_is_no_duration_is_refused(half_life: float) -> None:
     with pytest.raises(errors.UsageError, match="half-life"):
         decay.time_weights(np.array([0]), 1, half_life)
-    with pytest.raises(errors.UsageError, match="half-life"):
-        decay.aged(1.0, 0, 1, half_life)
 
 
 @pytest.mark.parametrize("place", [-1, 2])

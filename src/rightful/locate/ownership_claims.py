@@ -47,11 +47,6 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     against: tuple[str, ...] = ()
 
     @property
-    def is_solid(self) -> bool:
-        """Nothing speaks against it."""
-        return not self.doubts and not self.against
-
-    @property
     def group(self) -> str:
         """The session that the transcript is of, in its tool's own word; its path where it has none."""
         return group_of(self.file)

@@ -76,68 +76,6 @@ def arm_weights(index: NDArray[np.int64], count: NDArray[np.int64] | int, gamma:
     return _geometric(index, count, gamma)
 
 
-def compose(first: tuple[float, float], then: tuple[float, float]) -> tuple[float, float]:
-    """Join two consecutive stretches of a log under session or arm decay.
-
-    A stretch is the affine map `S -> gain * S + added`: `gain` is gamma to the number of ticks in
-    it, `added` what it leaves of its own evidence. Composition is associative and not commutative,
-    so neighbouring stretches can be folded apart and joined, but never swapped.
-
-    Args:
-        first: (gain, added) of the earlier stretch; added in units of evidence mass.
-        then: (gain, added) of the stretch that follows it.
-
-    Returns:
-        `(gain1 * gain2, added1 * gain2 + added2)`.
-    """
-    return first[0] * then[0], first[1] * then[0] + then[1]
-
-
-def aged(evidence: float, from_us: int, to_us: int, half_life_s: float) -> float:
-    """Carry evidence under time decay to another instant: `evidence * 2 ** -((to - from) / half_life)`.
-
-    Two parts of a log merge when both are carried to one instant and added. Carrying back in time
-    undoes carrying forward.
-
-    Args:
-        evidence: A decayed sum; units of evidence mass.
-        from_us: The instant it holds for; microseconds since 1970.
-        to_us: The instant wanted; microseconds since 1970.
-        half_life_s: Age at which evidence counts one half; seconds, above 0.
-
-    Returns:
-        The same evidence as it counts at `to_us`.
-
-    Raises:
-        UsageError: The half-life is not a finite number above 0.
-    """
-    _check_half_life(half_life_s)
-    return float(evidence * 2.0 ** -((to_us - from_us) / _US_PER_S / half_life_s))
-
-
-def toward_prior(parameter: float, gamma: float, prior: float = 1.0) -> float:
-    """Decay one parameter of a posterior as gptme does: `prior + gamma * (parameter - prior)`.
-
-    Repeated without data it comes to rest at the prior, where the plain discount
-    `gamma * parameter` forgets the prior too and tends to 0. An updater that decays and then adds
-    leaves the newest reward whole; adding first decays it as well. With prior 1 the float
-    operations are those of `Bandit.decay`, bit for bit.
-
-    Args:
-        parameter: alpha or beta; units of evidence mass.
-        gamma: What the tick leaves of the evidence; 0 to 1.
-        prior: The same parameter of the prior.
-
-    Returns:
-        The parameter after one tick.
-
-    Raises:
-        UsageError: `gamma` lies outside [0, 1].
-    """
-    _check_gamma(gamma)
-    return prior + gamma * (parameter - prior)
-
-
 def _geometric(place: NDArray[np.int64], count: NDArray[np.int64] | int, gamma: float) -> NDArray[np.float64]:
     import numpy as np
 
