@@ -31,28 +31,28 @@ LESSONS = "/home/dev/my.proj/lessons"
 QUOTE, COMMITS = f"{LESSONS}/tools/quote-paths.md", f"{LESSONS}/workflow/small-commits.md"
 
 NOBODY = (
-    f"Expected a session id, got '{DRAWN}': gptme makes up such a one where it knows no session, "
-    "so it names nobody - at `$.session_id`"
+    f"Expected a session id, got '{DRAWN}': gptme generates such an id if it knows no session, "
+    "so it does not identify a session - at `$.session_id`"
 )
 
 Said = dict[str, list[str]]
 
-PASSED_OVER: Said = {
+SKIPPED: Said = {
     "a prediction model of the lesson hook": ["ws/state/lesson-predictions/prediction-model.json"],
-    "results of leaving lessons out one by one": ["ws/state/lesson-thompson/loo-results.json"],
+    "leave-one-out results of lessons": ["ws/state/lesson-thompson/loo-results.json"],
     "a log of credited sessions (lesson-thompson)": ["ws/state/lesson-thompson/sessions.jsonl"],
 }
 
 PROBLEMS: Said = {
     "tmp/claude-lesson-match/bad_shape.json": ["Expected `array`, got `object` - at `$.injected`"],
-    "tmp/claude-lesson-match/truncated.json": ["Expected JSON, got a line that is cut short"],
+    "tmp/claude-lesson-match/truncated.json": ["Expected JSON, got a truncated line"],
     f"ws/state/lesson-dropout/{DRAWN}.jsonl": [NOBODY],
     "ws/state/lesson-trajectories/2026-08-01.jsonl": [
-        "Expected a session id, got 'unknown', which names nobody - at `$.session_id`"
+        "Expected a session id, got 'unknown', which names no session - at `$.session_id`"
     ],
     "ws/state/sessions/session-records.jsonl": [
         "Object missing required field `session_id` - at `$`",
-        "Expected JSON, got a line that is cut short",
+        "Expected JSON, got a truncated line",
     ],
 }
 
@@ -90,7 +90,7 @@ def imported(ledger: rightful.Ledger, folder: Path, capsys: pytest.CaptureFixtur
 
 def said(reports: dict[str, Any], mark: str = "") -> Said:
     """What is said of each file in one of the three ways, without its mark."""
-    marks = ("note: ", "passed over: ")
+    marks = ("note: ", "skipped: ")
     wanted: Said = {}
     for path, report in reports.items():
         for problem in report["problems"]:
@@ -143,9 +143,9 @@ def test_every_file_that_is_passed_over_is_said_to_be_what_it_is(
 ) -> None:
     _, reports = imported(ledger, folder, capsys)
 
-    told = {path: [f"{what}; not imported by this version"] for what, paths in PASSED_OVER.items() for path in paths}
-    others = "4 files with other suffixes were not looked at: 2 .yaml, 1 .path, 1 .txt"
-    assert said(reports, "passed over: ") == told | {".": [others]}
+    told = {path: [f"{what}; not imported by this version"] for what, paths in SKIPPED.items() for path in paths}
+    others = "4 files with other suffixes: 2 .yaml, 1 .path, 1 .txt"
+    assert said(reports, "skipped: ") == told | {".": [others]}
 
 
 def test_every_problem_is_said_with_its_file(
@@ -226,4 +226,4 @@ def test_the_shared_samples_say_the_same(
 
     own = {path: report for path, report in reports.items() if path not in {"ids.json", "."}}
     assert said(own) == PROBLEMS
-    assert said(own, "passed over: ").keys() == {path for paths in PASSED_OVER.values() for path in paths}
+    assert said(own, "skipped: ").keys() == {path for paths in SKIPPED.values() for path in paths}

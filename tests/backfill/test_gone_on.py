@@ -138,7 +138,9 @@ def test_a_file_without_a_time_is_credited_once_however_often_it_is_gone_on_from
     assert [one.extra["until"] for one in rows(path, "posterior.published")] == ["1970-01-01T12:01:00Z"] * 3
     held = rows(path, "balance.opened")
     assert [one.through and one.through.minute for one in held] == [None, 1, 1, 1][: len(held)]
-    what = "note: the state gives no time: it goes on from what this ledger published to it, which holds the grades"
+    what = (
+        "note: the state has no time: it continues from posteriors that this ledger published, which include the grades"
+    )
     assert said == [f"{what} up to 1970-01-01T12:01:00Z"] * (3 if through == "import" else 0)
 
 
@@ -175,9 +177,9 @@ def test_what_was_taken_back_says_nothing_of_a_file_without_a_time(tmp_path: Pat
     failed(target)
 
     plan = plan_of(path, target, "pm-dispatch")
-    said = [one for one in imported(path, target) if "the state gives no time" in one]
+    said = [one for one in imported(path, target) if "the state has no time" in one]
 
     assert plan.in_balance == 0
-    left_out = "unless it is left out with the policy's field `balances`"
-    assert said == [f"note: the state gives no time: the grades that it holds are counted again, {left_out}"]
+    excluded = "unless the policy's field `balances` excludes it"
+    assert said == [f"note: the state has no time: its grades are counted again {excluded}"]
     assert [one.through for one in rows(path, "balance.opened")] == [None, None]

@@ -184,7 +184,7 @@ def test_arms_of_pm_dispatch_stay_out_of_every_other_file(tmp_path: Path) -> Non
         ("lesson-hook", state(arm(MODEL, 1.0, 1.0, 1)), f"{MODEL} is an arm of pm-dispatch"),
         ("lesson-hook", {"arms": {"git": {"helpful": 4}}}, "git has no `alpha` and `beta`"),
         ("gptme-hybrid", state(arm(MODEL, 1.0, 1.0, 1)), f"{MODEL} is an arm of pm-dispatch"),
-        ("pm-dispatch", state(arm(GIT, 1.0, 1.0, 1)), f"{GIT} is no arm of pm-dispatch"),
+        ("pm-dispatch", state(arm(GIT, 1.0, 1.0, 1)), f"{GIT} is not an arm of pm-dispatch"),
         (
             "pm-dispatch",
             {"arms": {MODEL: {"alpha": 1, "beta": 1, "total_selections": 0, "arm_id": MODEL}}},
@@ -218,9 +218,9 @@ def test_what_gptme_sessions_would_start_fresh_from_can_be_mended_by_force_and_i
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "no whole JSON document"),
-        (text(state(arm(GIT, 1.0, 1.0, 1)))[:-9], "no whole JSON document"),
-        (b"\xff\xfe", "no whole JSON document"),
+        (b"", "not a complete JSON document"),
+        (text(state(arm(GIT, 1.0, 1.0, 1)))[:-9], "not a complete JSON document"),
+        (b"\xff\xfe", "not a complete JSON document"),
         (b"[]", "no object `arms`"),
         (b'{"arms": null}', "no object `arms`"),
         (b"{}", "no object `arms`"),

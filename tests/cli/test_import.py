@@ -55,14 +55,17 @@ def test_each_file_is_reported_with_its_problems(ledger: Path, run: Run) -> None
             "appended": 2,
             "duplicate": 0,
             "problems": [
-                {"line": 3, "what": "Expected a session id, got 'unknown', which names nobody - at `$.session_id`"}
+                {
+                    "line": 3,
+                    "what": "Expected a session id, got 'unknown', which names no session - at `$.session_id`",
+                }
             ],
         },
         {
             "path": f"{GOLDEN}/state/truncated.json",
             "appended": 0,
             "duplicate": 0,
-            "problems": [{"line": 1, "what": "Expected JSON, got a line that is cut short"}],
+            "problems": [{"line": 1, "what": "Expected JSON, got a truncated line"}],
         },
     ]
 
@@ -75,7 +78,8 @@ def test_people_get_the_problems_on_stderr_with_file_and_line(ledger: Path, run:
 
     assert done.out == f"{path}: 2 appended\n1 file: 2 appended (2 exposures); 1 problem.\n"
     assert done.err == (
-        f"rightful: {path}:3: problem: Expected a session id, got 'unknown', which names nobody - at `$.session_id`\n"
+        f"rightful: {path}:3: problem: Expected a session id, got 'unknown', "
+        "which names no session - at `$.session_id`\n"
     )
     problem = "1 problem (1 in files that brought nothing new)"
     assert (again.code, again.out) == (2, f"{path}: 2 there already\n1 file: 2 there already; {problem}.\n")
@@ -90,7 +94,7 @@ def test_what_is_worth_a_note_is_no_problem(ledger: Path, run: Run, here: Path) 
         0,
         f"{path}: 2 appended\n1 file: 2 appended (1 grade, 1 start); 0 problems, 1 note.\n",
     )
-    assert done.err.startswith(f"rightful: {path}:1: note: the row gives no time")
+    assert done.err.startswith(f"rightful: {path}:1: note: the row has no time")
 
 
 @pytest.mark.parametrize("kind", ["lesson-hook", "auto"])
@@ -128,14 +132,14 @@ def test_each_count_of_the_last_line_is_that_of_the_document_and_of_the_exit_cod
     total = run("import", "auto", here / "ws").out.splitlines()[-1]
 
     assert done.code == 2
-    assert [{"note": "note", "passed over": "passed"}.get(what.partition(":")[0], "problem") for what in said] == [
+    assert [{"note": "note", "skipped": "passed"}.get(what.partition(":")[0], "problem") for what in said] == [
         "note",
         "problem",
         "passed",
         "passed",
     ]
     assert all(set(problem) == {"line", "what"} for report in done.document for problem in report["problems"])
-    assert total == ("1 file: 2 there already; 1 problem (1 in files that brought nothing new), 1 note, 2 passed over.")
+    assert total == ("1 file: 2 there already; 1 problem (1 in files that brought nothing new), 1 note, 2 skipped.")
 
 
 def test_lines_that_are_wrong_alike_are_told_a_few_times_and_listed_all(ledger: Path, run: Run, here: Path) -> None:
@@ -159,7 +163,7 @@ def test_a_named_file_without_any_object_is_one_problem(ledger: Path, run: Run, 
     done = run("import", "auto", here / "notes.md")
 
     what = "Expected JSON: Expecting value, column 1; none of its 9,994 lines holds a JSON object"
-    assert done.err == f"rightful: {here}/notes.md:1: problem: {what}. Nothing of the file was imported\n"
+    assert done.err == f"rightful: {here}/notes.md:1: problem: {what}. Nothing was imported from the file\n"
     assert (done.code, done.out) == (2, "0 files: nothing; 1 problem.\n")
 
 
@@ -170,15 +174,15 @@ def test_notes_that_are_alike_are_told_a_few_times_over_all_files(ledger: Path, 
 
     done = run("import", "auto", here / "ws")
 
-    timeless = "note: the row gives no time: the file's was taken, and the session's name has no start in it"
-    stats = "passed over: the statistics of gptme's lesson tracker; not imported by this version"
+    timeless = "note: the row has no time: the file's time was used, and the session's name does not include a start"
+    stats = "skipped: the statistics of gptme's lesson tracker; not imported by this version"
     assert done.err.splitlines() == [
         *(f"rightful: {here}/ws/{at}.jsonl:1: {timeless}" for at in range(3)),
         f"rightful: {here}/ws/in/0.jsonl:1: {stats}",
         f"rightful: 2 more like this: {timeless}; --json lists them.",
         f"rightful: 4 more like this: {stats}; --json lists them.",
     ]
-    assert done.out.splitlines()[-1] == "5 files: 5 appended (5 starts); 0 problems, 5 notes, 5 passed over."
+    assert done.out.splitlines()[-1] == "5 files: 5 appended (5 starts); 0 problems, 5 notes, 5 skipped."
     assert len(run("import", "auto", here / "ws", "--json").document) == 10
 
 
@@ -188,16 +192,16 @@ def test_files_that_nobody_looked_at_are_counted_with_those_passed_over(ledger: 
 
     done = run("import", "auto", here / "ws")
 
-    why = "an object that is not of a kind asked for; 2 files with other suffixes were not looked at: 2 .md"
+    why = "an object that is not of a kind asked for; 2 files with other suffixes: 2 .md"
     assert done.out == f"{here}/ws: nothing was recognised and imported: {why}. --json lists each file.\n"
     assert (done.code, done.err) == (1, "")
 
     write(here / "ws" / "d.jsonl", {"session_id": "g", "start_time": "2026-08-01T10:00:00Z", "harness": "x"})
     done = run("import", "auto", here / "ws")
 
-    what = "passed over: 2 files with other suffixes were not looked at: 2 .md"
+    what = "skipped: 2 files with other suffixes: 2 .md"
     assert (done.code, done.err.splitlines()[-1]) == (0, f"rightful: {here}/ws: {what}")
-    assert done.out.endswith("0 problems, 3 passed over.\n")
+    assert done.out.endswith("0 problems, 3 skipped.\n")
 
 
 def test_one_more_reason_is_counted_in_the_singular(ledger: Path, run: Run, here: Path) -> None:
@@ -211,7 +215,7 @@ def test_one_more_reason_is_counted_in_the_singular(ledger: Path, run: Run, here
 def test_a_suffix_cannot_steer_the_terminal(ledger: Path, run: Run, here: Path) -> None:
     write(here / "ws" / "a.\x1b[2Jb")
 
-    assert run("import", "auto", here / "ws").out.endswith("not looked at: 1 .\\x1b[2Jb. --json lists each file.\n")
+    assert run("import", "auto", here / "ws").out.endswith("other suffix: 1 .\\x1b[2Jb. --json lists each file.\n")
 
 
 def test_a_balance_is_counted_by_its_name(ledger: Path, run: Run, here: Path) -> None:

@@ -24,7 +24,7 @@ def test_what_brings_nothing_new_is_told_in_one_line(ledger: Path, run: Run, her
     assert again.out.splitlines()[0] == "3 files: nothing new."
     assert (again.code, len(again.out.splitlines())) == (0, 2)
     assert again.err == (
-        "rightful: note: 3 problems in what was read before are not told again; `--again` reads all of it.\n"
+        "rightful: note: 3 problems in the part read before are not repeated; `--again` reads the whole file.\n"
     )
     assert one.out.splitlines()[0].startswith(f"{here / 'ws' / 'r.jsonl'}: ")
     assert one.out.splitlines()[0].endswith(" there already")
@@ -49,8 +49,8 @@ def test_a_file_of_another_kind_than_it_was_named_to_be_says_which_it_looks_like
 
     assert (done.code, done.out) == (2, "0 files: nothing; 1 problem.\n")
     assert done.err == (
-        f"rightful: {path}:1: problem: this looks like a file of the kind codex, and not of {named}; "
-        "nothing of it was imported. Import it as codex, or as auto\n"
+        f"rightful: {path}:1: problem: this looks like a file of kind codex, not {named}; "
+        "nothing was imported from it. Import it as codex, or as auto\n"
     )
     assert run("import", "codex", path).code == 0
 
@@ -61,9 +61,9 @@ def test_notes_on_what_brought_nothing_new_are_counted(ledger: Path, run: Run, h
 
     first, again = run("import", "auto", here / "ws"), run("import", "auto", here / "ws")
 
-    assert first.err.count("note: the row gives no time") == 2
+    assert first.err.count("note: the row has no time") == 2
     assert (again.code, again.out) == (0, "2 files: nothing new.\n2 files: 4 there already; 0 problems, 2 notes.\n")
     assert again.err == (
         "rightful: note: 2 notes on files that brought nothing new are not told again; --json lists them.\n"
     )
-    assert "the row gives no time" in run("import", "auto", here / "ws" / "a.jsonl").err
+    assert "the row has no time" in run("import", "auto", here / "ws" / "a.jsonl").err

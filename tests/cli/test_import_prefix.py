@@ -29,7 +29,7 @@ def test_second_database_with_the_same_session_id_is_imported_with_a_prefix(ledg
 
     assert refused.code == 2
     assert refused.err.endswith(
-        "nothing of it was imported. Import this database with --session-prefix, such as --session-prefix app2/\n"
+        "nothing was imported from it. Import this database with --session-prefix, such as --session-prefix app2/\n"
     )
     assert (done.code, again.code) == (0, 0)
     assert "nothing new" in again.out or "there already" in again.out

@@ -90,7 +90,7 @@ def test_a_transcript_out_of_its_layout_is_an_owner_and_what_is_passed_over_is_s
     done = run("locate", f"claude-code:{A}", "--root", here / "flat")
     assert (done.code, f"its own  {moved}" in done.out) == (0, True)
     none = run("locate", f"codex:{A}", "--root", here / "flat")
-    assert "Searched: 1 transcript, 0 pointer files; 1 other file passed over: no transcript of a tool" in none.out
+    assert "Searched: 1 transcript, 0 pointer files; 1 other file skipped: no transcript of a tool" in none.out
 
 
 def test_a_file_without_session_records_is_refused_where_it_looks_like_something_else(here: Path, run: Run) -> None:

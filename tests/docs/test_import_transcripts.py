@@ -54,8 +54,7 @@ def test_every_command_of_the_page_answers(home: Path, capsys: pytest.CaptureFix
         assert code == 0, answers[line]
 
     assert (
-        "droid-stream.jsonl:1: passed over: a session of Droid"
-        in answers["rightful import claude-code ~/.claude/projects"]
+        "droid-stream.jsonl:1: skipped: a session of Droid" in answers["rightful import claude-code ~/.claude/projects"]
     )
     gptme = answers["rightful import gptme ~/.local/share/gptme/logs"]
     assert "0 problems, 2 notes." in gptme
@@ -76,6 +75,6 @@ def test_reading_again_prints_the_notes_again(home: Path, capsys: pytest.Capture
     plain = capsys.readouterr().err
     assert main(["import", "--again", "gptme", logs]) == 0
 
-    assert first.count("the times have no offset") == 2
+    assert first.count("the times have no UTC offset") == 2
     assert plain == "rightful: note: 2 notes on files that brought nothing new are not told again; --json lists them.\n"
     assert capsys.readouterr().err == first

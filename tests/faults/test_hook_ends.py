@@ -208,6 +208,6 @@ def test_calls_that_name_nobody_are_one_note(ledger: Path) -> None:
 
     assert sorted(str(note["reason"]).partition(" - ")[0] for note in notes(ledger)) == [
         "Expected JSON: Expecting value, line 1 column 1",
-        "Expected a session id, got 'unknown', which names nobody",
+        "Expected a session id, got 'unknown', which names no session",
     ]
     assert any("(3 times)" in str(note["reason"]) for note in notes(ledger))

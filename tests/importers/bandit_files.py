@@ -14,7 +14,7 @@ from rightful.ledger import Ledger
 
 ARM = {"arm_id": "x", "alpha": 2.5, "beta": 1.5, "total_selections": 2}
 LAST = "2026-08-01T10:15:11+00:00"
-LEFT_OUT = "leave one out with the policy's field `balances`"
+LEFT_OUT = "exclude one with the policy's field `balances`"
 
 
 def write(path: Path, value: object, **json_options: Any) -> Path:

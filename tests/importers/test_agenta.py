@@ -50,7 +50,7 @@ def test_an_id_that_no_runner_derives_is_kept_and_noted(take: Taker, ledger: Led
 
     report = take(body("tool_call", TOOL_CALL, record_id=given))
 
-    what = f"note: `record_id` {given!r} is not what Agenta derives for this tool_call; it was kept as its id"
+    what = f"note: `record_id` {given!r} is not what Agenta derives for this tool_call; it was kept as the id"
     assert (said(report), outcomes(report), only(ledger).id) == ([what], ["appended"], given)
 
 
@@ -86,7 +86,7 @@ def test_without_turn_or_index_nothing_is_collapsed_and_a_note_says_so_once(take
     first, again = take(loose, loose), take(loose, loose, loose)
 
     assert outcomes(first) == ["appended", "appended"]
-    note = "note: records without an id, a turn or an index cannot be told from their retries; each was kept"
+    note = "note: records without an id, a turn or an index cannot be distinguished from retries; all were stored"
     assert said(first) == [note]
     assert outcomes(again) == ["duplicate", "duplicate", "appended"]
 
@@ -109,7 +109,7 @@ def test_who_speaks_is_told_by_the_source(take: Taker, ledger: Ledger) -> None:
 def test_a_transient_record_is_passed_over_with_a_note(take: Taker, ledger: Ledger) -> None:
     report = take(body("data", {"name": "progress", "data": 1, "transient": True}))
 
-    assert said(report) == ["note: a transient `data` record was passed over, as its store does"]
+    assert said(report) == ["note: a transient `data` record was skipped; Agenta does not store it either"]
     assert list(ledger.read()) == []
 
 
@@ -119,7 +119,7 @@ def test_what_the_store_cut_is_marked_and_noted(take: Taker, ledger: Ledger) -> 
     report = take(cut)
 
     assert only(ledger).extra == {"truncated": {"truncated": True, "original_bytes": 70_000}}
-    assert said(report) == ["note: its store cut this record; what was cut is lost"]
+    assert said(report) == ["note: the store truncated this record; the rest is lost"]
 
 
 def test_a_record_without_a_logical_id_is_kept_and_pairs_with_nothing(take: Taker, ledger: Ledger) -> None:
@@ -127,7 +127,7 @@ def test_a_record_without_a_logical_id_is_kept_and_pairs_with_nothing(take: Take
 
     event = only(ledger)
     assert (event.call, event.output) == (event.id, "x")
-    assert said(report) == ["note: this tool_result has no id, so it pairs with nothing"]
+    assert said(report) == ["note: this tool_result has no id, so it cannot be paired"]
 
 
 def test_a_done_without_a_turn_ends_nothing(take: Taker, ledger: Ledger) -> None:
@@ -174,7 +174,7 @@ def test_a_pipe_has_no_time_for_a_record_that_has_none(take: Taker) -> None:
     report = take(body("thought") | {"timestamp": None}, body("thought", record_index=1))
 
     assert outcomes(report) == ["invalid", "appended"]
-    assert said(report) == ["Expected a time; line 1 gives none, and a pipe has none - at `$.timestamp`"]
+    assert said(report) == ["Expected a time; line 1 has none, and stdin has none - at `$.timestamp`"]
 
 
 @pytest.mark.parametrize(("time", "seconds"), [(1_785_578_400, 1_785_578_400), (1_785_578_400_120, 1_785_578_400.12)])
@@ -190,7 +190,7 @@ BAD: list[tuple[Any, str]] = [
     ("{torn", "Expected JSON: Expecting property name enclosed in double quotes, column 2"),
     ([1], "Expected `object`, got `array`"),
     ({"record_type": "message"}, "Object missing required field `session_id` - at `$`"),
-    (body("message", session_id="unknown"), "Expected a session id, got 'unknown', which names nobody"),
+    (body("message", session_id="unknown"), "Expected a session id, got 'unknown', which names no session"),
     (body("message", record_index=-1), "Expected `int` >= 0 - at `$.record_index`"),
     (body("message", record_index=True), "Expected `int | null`, got `bool` - at `$.record_index`"),
     (body("message", record_id="x"), "Expected `uuid`, got 'x' - at `$.record_id`"),

@@ -25,8 +25,8 @@ def test_a_bandit_that_forgot_is_told_by_its_selections(ledger: Ledger, imported
 
     [problem] = report.problems
     assert problem.what == (
-        "note: it holds fewer selections than the balance that was opened of this file before: a reset, or an older "
-        "copy. Of one source the newest counts, by the time that the state gives"
+        "note: it has fewer selections than the balance opened from this file before: a reset, or an older copy. "
+        "Of one source, the balance with the newest time counts"
     )
     assert means(ledger) == {}
 
@@ -51,7 +51,7 @@ def test_bytes_that_this_ledger_wrote_open_nothing(ledger: Ledger, imported: Imp
         "problems": [
             {
                 "line": None,
-                "what": f"note: this ledger wrote these bytes itself (`{receipt.id}`): they open no balance",
+                "what": f"note: this ledger published this state itself (`{receipt.id}`): no balance is opened",
             }
         ],
     }
@@ -121,7 +121,7 @@ def test_arms_that_another_balance_has_too_are_worth_a_note_that_stays_the_same(
 
     once, again = imported("bandit-state", a, b), imported("bandit-state", a, b)
 
-    what = f"note: arms that stand in the balance of {str(a.resolve())!r} too: 1; both add up, or {LEFT_OUT}"
+    what = f"note: arms that are also in the balance of {str(a.resolve())!r}: 1; both count, or {LEFT_OUT}"
     assert [[one.what for one in report.problems] for report in once] == [[], [what]]
     assert [report.problems for report in again] == [report.problems for report in once]
     assert means(ledger)["x"] == (4.0, 2.0, 4)

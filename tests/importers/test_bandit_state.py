@@ -19,10 +19,7 @@ from rightful.importers.bandits.bandit_state import BanditStateReader
 from rightful.importers.engine.loop import End
 from rightful.ledger import Ledger
 
-NO_TIME = (
-    "note: the state gives no time: the grades that it holds are counted again, unless it is left out with the "
-    "policy's field `balances`"
-)
+NO_TIME = "note: the state has no time: its grades are counted again unless the policy's field `balances` excludes it"
 
 
 def facts(event: BalanceOpened) -> dict[str, Any]:
@@ -77,7 +74,7 @@ def test_a_file_that_was_written_since_opens_a_new_balance_and_the_newest_counts
         (
             {"last_updated": "2026-08-01T10:15:11"},
             datetime(2026, 8, 1, 10, 15, 11, tzinfo=UTC),
-            "note: `last_updated` has no offset; such times of this file were read as UTC",
+            "note: `last_updated` has no UTC offset; such times in this file were read as UTC",
         ),
         (
             {
@@ -85,12 +82,12 @@ def test_a_file_that_was_written_since_opens_a_new_balance_and_the_newest_counts
                 "arms": {"x": ARM | {"last_updated": LAST}, "y": ARM | {"last_updated": "2026-07-01Z"}},
             },
             datetime(2026, 8, 1, 10, 15, 11, tzinfo=UTC),
-            "note: Expected a time, got '2026-07-01Z' - at `$.last_updated`; it was not used",
+            "note: Expected a time, got '2026-07-01Z' - at `$.last_updated`; it was ignored",
         ),
         (
             {"last_updated": "2300-01-01T00:00Z", "arms": {"x": ARM | {"last_updated": LAST}}},
             datetime(2026, 8, 1, 10, 15, 11, tzinfo=UTC),
-            "note: Expected a time from 1970 to 2200, got '2300-01-01T00:00Z' - at `$.last_updated`; it was not used",
+            "note: Expected a time from 1970 to 2200, got '2300-01-01T00:00Z' - at `$.last_updated`; it was ignored",
         ),
         (
             {
@@ -98,7 +95,7 @@ def test_a_file_that_was_written_since_opens_a_new_balance_and_the_newest_counts
                 "arms": {"x": ARM | {"last_updated": LAST}, "y": ARM | {"last_updated": "2026-07-01"}},
             },
             datetime(2026, 8, 1, 10, 15, 11, tzinfo=UTC),
-            "note: `last_updated` has no offset; such times of this file were read as UTC",
+            "note: `last_updated` has no UTC offset; such times in this file were read as UTC",
         ),
         (
             {"last_updated": None, "arms": {}, "contextual_arms": {"x": {'["a"]': ARM | {"last_updated": LAST}}}},
@@ -141,7 +138,7 @@ def test_standard_input_is_a_source_of_its_own_and_needs_a_time(ledger: Ledger, 
     [event] = balances(ledger)
     assert (event.source, event.sha256) == ("-", hashlib.sha256(data).hexdigest())
     assert said(piped) == {"appended": 1, "duplicate": 0, "problems": []}
-    what = "Expected `last_updated`: the state gives no time, and a pipe has none - at `$`"
+    what = "Expected `last_updated`: the state has no time, and stdin has none - at `$`"
     assert [one.what for one in timeless.problems] == [what]
 
 
@@ -177,15 +174,15 @@ def test_the_digest_is_of_the_bytes_that_were_read_though_the_file_is_replaced_m
     assert (list(event.arms), event.sha256) == (["x"], hashlib.sha256(data).hexdigest())
 
 
-TORN = "Expected one bandit's state and nothing else in the file; it was written by two at once, or is torn. "
+TORN = "Expected exactly one bandit state in the file; it is incomplete, or two programs wrote it at once. "
 BROKEN: dict[str, tuple[bytes, list[tuple[int | None, str]]]] = {
-    "torn": (json.dumps(state(), indent=2).encode()[:-9], [(1, "Expected JSON, got a line that is cut short")]),
-    "torn compact": (json.dumps(state()).encode()[:-9], [(1, "Expected JSON, got a line that is cut short")]),
+    "torn": (json.dumps(state(), indent=2).encode()[:-9], [(1, "Expected JSON, got a truncated line")]),
+    "torn compact": (json.dumps(state()).encode()[:-9], [(1, "Expected JSON, got a truncated line")]),
     "twice": (
         json.dumps(state()).encode() * 2,
         [
-            (1, "note: several objects are glued on this line; read from it: 2"),
-            (1, f"{TORN}Nothing was opened - at `$`"),
+            (1, "note: several objects share this line; read from it: 2"),
+            (1, f"{TORN}No balance was opened - at `$`"),
         ],
     ),
     "tail": (
@@ -193,8 +190,8 @@ BROKEN: dict[str, tuple[bytes, list[tuple[int | None, str]]]] = {
         [
             (1, "Expected `object`, got `str`"),
             (1, "Expected JSON: Expecting value, line 11 column 7"),
-            (1, "note: several objects are glued on this line; read from it: 1"),
-            (1, f"{TORN}Nothing was opened - at `$`"),
+            (1, "note: several objects share this line; read from it: 1"),
+            (1, f"{TORN}No balance was opened - at `$`"),
         ],
     ),
     "list": (b"[1, 2]", [(1, "Expected `object`, got `array`")]),
@@ -202,7 +199,7 @@ BROKEN: dict[str, tuple[bytes, list[tuple[int | None, str]]]] = {
     "arms list": (b'{"arms": [], "total_sessions": 3}', [(1, "Expected `object`, got `array` - at `$.arms`")]),
     "no arms": (
         b'{"b": 1, "a": 2}',
-        [(1, "an object with `b`, `a` is not of bandit-state; nothing of it was imported")],
+        [(1, "an object with `b`, `a` is not of kind bandit-state; nothing was imported from it")],
     ),
     "arm twice": (b'{"arms": {"x": {}, "x": {}}}', [(1, "Expected each key once, got 'x' twice")]),
     "all arms bad": (
@@ -260,7 +257,7 @@ def test_an_arm_that_does_not_say_its_selections_is_worth_a_note(
 
     [report] = imported("bandit-state", write(tmp_path / "b.json", value))
 
-    what = "note: arms that do not say how often they were selected: 2; they count as selected 0 times"
+    what = "note: arms without a selection count: 2; they count as selected 0 times"
     assert [one.what for one in report.problems] == [what]
 
 

@@ -14,15 +14,15 @@ from rightful.ledger import Ledger
 SAME = "2026-08-01T10:15:11+00:00"
 LATER = "2026-08-02T10:15:11+00:00"
 AGAIN = (
-    "note: the file went back to what it said before, without a later time: it is opened again, since of one time the "
-    "balance that is imported last counts"
+    "note: the file was restored to an earlier state with the same time: it is opened again, since the balance that is "
+    "imported last counts"
 )
 NO_LATER = (
-    "note: it gives no later time than the balance that was opened of this file before, and says something else: of "
-    "one time the balance that is imported last counts"
+    "note: it has the time of the balance opened from this file before, but other content; "
+    "the balance that is imported last counts"
 )
-EARLIER = "note: it gives an earlier time than the balance that was opened of this file before, so that one counts"
-BACK = "note: the file went back to what it said before a later balance of it was opened: the later one counts"
+EARLIER = "note: its time is before that of the balance opened from this file earlier, so that balance counts"
+BACK = "note: the file was restored to a state older than its newest balance: the newest balance counts"
 
 
 def write(path: Path, alpha: float, last: str | None = SAME, arm: str = "x") -> Path:

@@ -157,8 +157,8 @@ def test_a_full_disk_is_a_note_that_is_told_once_and_all_is_imported(ledger: Led
 
     assert [(report.appended, report.exit_code, report.notes) for report in reports] == [(1, 0, 1), (1, 0, 0)]
     assert [problem.what for problem in reports[0].problems] == [
-        "note: how far this was read could not be kept: No space left on device; "  # noqa: ISC004 - one sentence
-        "the next import reads it from its beginning"
+        "note: the file's checkpoint could not be stored: No space left on device; "  # noqa: ISC004 - one sentence
+        "the next import reads all of the file"
     ]
     assert left == ["fill"]
 
@@ -170,7 +170,7 @@ def test_a_folder_of_checkpoints_that_is_read_only_is_a_note(ledger: Ledger, tmp
         report = import_once(ledger, Diary(), tmp_path / "a.jsonl")
 
     assert (report.appended, report.exit_code) == (1, 0)
-    assert "could not be kept: Read-only file system" in report.problems[0].what
+    assert "could not be stored: Read-only file system" in report.problems[0].what
 
 
 def test_a_state_at_the_limit_is_kept_and_a_longer_one_is_not(
@@ -188,7 +188,7 @@ def test_a_state_at_the_limit_is_kept_and_a_longer_one_is_not(
     monkeypatch.setattr(limits, "CHECKPOINT_BYTES", size)
     taken = import_once(ledger, Diary(), path)
 
-    assert f"its reader's state takes more than {size - 1} bytes" in refused.problems[0].what
+    assert f"the reader's state is larger than {size - 1} bytes" in refused.problems[0].what
     assert (taken.problems, begin(import_once(ledger, Diary(), path))) == ([], 13)
 
 
@@ -279,7 +279,7 @@ def test_a_state_that_cannot_be_said_is_a_mistake_and_nothing_is_lost(
     report = import_once(ledger, Diary(), tmp_path / "a.jsonl")
 
     assert (report.appended, report.lost, kept(ledger)) == (1, 1, [])
-    assert "a mistake of ours (ZeroDivisionError" in report.problems[0].what
+    assert "internal error (ZeroDivisionError" in report.problems[0].what
 
 
 def test_files_that_cannot_be_read_on_have_none(ledger: Ledger, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from rightful.importers.sources.text_files import Found, Problem
 SESSION = f"claude-code:{A}"
 IMAGE = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
 
-STUB = "a stub: nothing is said in it. A batch run keeps what was said in a stream log, cc-session-*.log"
+STUB = "a stub without messages. The messages of a batch run are in its stream log, cc-session-*.log"
 
 
 def test_a_prompt_that_is_a_plain_text_is_a_message() -> None:
@@ -286,9 +286,7 @@ def test_lines_before_the_first_time_wait_for_it_in_any_reading() -> None:
     said = list(more.events(Found(3, user("u1", None, "x"))))
 
     assert (waiting, stub) == ([], Problem(None, STUB, lost=False))
-    assert note == Problem(
-        None, "lines at its beginning wait for a line that names a session and a time: 2", lost=False
-    )
+    assert note == Problem(None, "lines at the beginning wait for a line with a session and a time: 2", lost=False)
     assert of(said) == of(read([snapshot, title, user("u1", None, "x")], origin.path))
     assert {(one["session"], one["at"]) for one in of(said)} == {(f"claude-code:{A}", "2026-08-01T10:00:01Z")}
     assert told(said, "data.recorded", "name") == ["file-history-snapshot", "ai-title"]
@@ -306,7 +304,7 @@ def test_only_the_first_lines_of_a_file_wait() -> None:
 def test_a_time_that_cannot_be_read_loses_no_line() -> None:
     said = read([user("u1", None, "one"), user("u2", "u1", "two", timestamp="yesterday")])
 
-    what = "Expected a time, got 'yesterday' - at `$.timestamp`; the time of the line before was taken"
+    what = "Expected a time, got 'yesterday' - at `$.timestamp`; the time of the previous line was used"
     assert [one for one in said if isinstance(one, Problem)] == [Problem(2, what, lost=False)]
     assert told(said, "message.recorded", "content", "at")[1] == ("two", "2026-08-01T10:00:01Z")
 

@@ -175,9 +175,7 @@ def test_parts_of_answers_in_a_stream_log_are_counted_and_left_out() -> None:
 
     said = read([part, part], LOG)
 
-    assert said == [
-        Problem(None, "2 parts of answers were left out: the lines beside them say the same whole", lost=False)
-    ]
+    assert said == [Problem(None, "2 partial answers were skipped: other lines have the complete answers", lost=False)]
 
 
 def test_lines_of_a_stream_log_without_ids_are_told_apart() -> None:
@@ -271,7 +269,7 @@ def test_the_description_of_a_subagent_is_what_its_session_started_with() -> Non
 
 
 def test_a_description_that_does_not_say_whose_it_is_is_refused() -> None:
-    with pytest.raises(InvalidEventError, match="does not say whose it is"):
+    with pytest.raises(InvalidEventError, match="does not name a session"):
         read([{"agentType": "Explore", "spawnDepth": 1}], "/p/agent-a1b2.meta.json")
 
 
@@ -285,7 +283,7 @@ def test_a_line_that_says_no_session_is_its_files() -> None:
 
 def test_a_spoken_line_that_says_no_session_in_a_file_that_says_none_is_refused() -> None:
     row = {name: value for name, value in user("u1", None, "x").items() if name != "sessionId"}
-    with pytest.raises(InvalidEventError, match="neither this line nor the file's name says one"):
+    with pytest.raises(InvalidEventError, match="neither this line nor the file's name has one"):
         read([row], "-")
 
 

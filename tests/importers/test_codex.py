@@ -256,12 +256,12 @@ def test_a_source_that_names_no_parent_links_nobody(source: object) -> None:
 
 @pytest.mark.parametrize("thread", ["unknown", "", " "])
 def test_an_id_that_names_nobody_is_refused(thread: str) -> None:
-    with pytest.raises(InvalidEventError, match="names nobody"):
+    with pytest.raises(InvalidEventError, match="names no session"):
         read(meta(thread), whole=True)
 
 
 def test_lines_before_any_first_line_are_nobodys() -> None:
-    with pytest.raises(InvalidEventError, match="nothing says whose this one is"):
+    with pytest.raises(InvalidEventError, match="its session is unknown"):
         read(said("hi"), name="copy.jsonl", whole=True)
 
 
@@ -351,8 +351,8 @@ def test_a_compressed_rollout_is_passed_over_and_how_to_read_it_is_said(imported
 
     [found], [named] = imported("codex", path.parent), imported("codex", path)
 
-    what = "compressed with zstd: unpack it (`zstd -d`) and import what comes out"
-    assert [one.what for one in found.problems] == [f"passed over: {what}"]
+    what = "compressed with zstd: decompress it (`zstd -d`) and import the result"
+    assert [one.what for one in found.problems] == [f"skipped: {what}"]
     assert [one.what for one in named.problems] == [f"could not be read: {what}"]
     assert (found.exit_code, named.exit_code) == (0, 2)
 

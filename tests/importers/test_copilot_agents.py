@@ -197,7 +197,7 @@ def test_a_rewind_to_what_is_no_message_in_the_history_is_data(to: str) -> None:
     assert len(of(events, POPPED)) == 1
     assert len(data_of(events, "session.snapshot_rewind")) == 1
     assert notes(events) == [
-        "a rewind goes back to what is no message of the user in this history; it was kept as data"
+        "the target of a rewind is not a user message in this history; the rewind was stored as data"
     ]
 
 

@@ -22,7 +22,7 @@ def test_a_file_that_does_not_begin_whole_is_its_folders() -> None:
 
 @pytest.mark.parametrize("path", ["/tmp/events.jsonl", "-"])
 def test_records_before_any_start_in_a_folder_that_names_nobody_are_nobodys(path: str) -> None:
-    with pytest.raises(InvalidEventError, match="nothing says whose this one is"):
+    with pytest.raises(InvalidEventError, match="its session is unknown"):
         read(asked("u1", "hi"), path=path, whole=True)
 
 
@@ -31,14 +31,14 @@ def test_the_folder_in_which_a_pipe_is_read_names_nobody(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path / SID)
 
     assert told(read(asked("u1", "hi"), path="events.jsonl", whole=True), MESSAGE, "session") == [SESSION]
-    with pytest.raises(InvalidEventError, match="nothing says whose this one is"):
+    with pytest.raises(InvalidEventError, match="its session is unknown"):
         read(asked("u1", "hi"), path="-", whole=True)
 
 
 def test_another_session_in_the_same_file_is_said() -> None:
     events = read(start("s1", sessionId="other"), asked("u2", "hi"))
 
-    assert notes(events) == [f"another session begins in this file; what follows was kept as {SID}'s"]
+    assert notes(events) == [f"another session starts in this file; what follows was stored as {SID}'s"]
     assert {one["session"] for one in of(events)} == {SESSION}
 
 
@@ -75,7 +75,7 @@ def test_objects_glued_on_a_line_and_a_line_separator_in_a_text_are_read(
     spoken = [one.event.content for one in ledger.read() if one.type == MESSAGE]  # type: ignore[union-attr]
     assert spoken == ["a\u2028b\u0085c", "d"]
     assert [(one.line, one.what) for one in report.problems] == [
-        (2, "note: several objects are glued on this line; read from it: 2")
+        (2, "note: several objects share this line; read from it: 2")
     ]
 
 

@@ -57,9 +57,9 @@ def test_without_an_id_it_refuses_and_says_how_to_name_one() -> None:
 
 @pytest.mark.parametrize("nobody", ["", " ", "unknown"])
 def test_an_id_that_names_nobody_is_refused_rather_than_passed_over(nobody: str) -> None:
-    with pytest.raises(InvalidEventError, match="which names nobody - at `--exposure-session-id`"):
+    with pytest.raises(InvalidEventError, match="which names no session - at `--exposure-session-id`"):
         session_credit.asked_for("w", nobody)
-    with pytest.raises(InvalidEventError, match="which names nobody - at `--workspace-session-id`"):
+    with pytest.raises(InvalidEventError, match="which names no session - at `--workspace-session-id`"):
         session_credit.asked_for(nobody, "e")
 
 
@@ -96,8 +96,8 @@ def test_a_records_own_time_comes_before_the_files(folder: Path) -> None:
     [
         ('{"injected": []}', "empty", "a.json lists no lesson"),
         ("", "empty", "a.json holds nothing"),
-        ("{", "malformed", "a.json: Expected JSON, got a line that is cut short"),
-        ('{"injected": ["/ho', "malformed", "a.json: Expected JSON, got a line that is cut short"),
+        ("{", "malformed", "a.json: Expected JSON, got a truncated line"),
+        ('{"injected": ["/ho', "malformed", "a.json: Expected JSON, got a truncated line"),
         ("[]", "malformed", "a.json: Expected `object`, got `array`"),
         ("{}", "malformed", "a.json: Object missing required field `injected` - at `$`"),
         ('{"injected": {}}', "malformed", "a.json: Expected `array`, got `object` - at `$.injected`"),

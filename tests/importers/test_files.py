@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rightful import limits
 from rightful.importers.sources.text_files import Digested, Found, Problem, objects_of, opened
 
-CUT_SHORT = "Expected JSON, got a line that is cut short"
+CUT_SHORT = "Expected JSON, got a truncated line"
 
 
 def read(data: bytes, limit: int = limits.EVENT_BYTES) -> list[Found | Problem]:
@@ -21,7 +21,7 @@ def read(data: bytes, limit: int = limits.EVENT_BYTES) -> list[Found | Problem]:
 
 
 def glued(found: int) -> str:
-    return f"several objects are glued on this line; read from it: {found}"
+    return f"several objects share this line; read from it: {found}"
 
 
 A, B = Found(1, {"a": 1}), Found(2, {"b": 2})

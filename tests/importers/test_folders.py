@@ -83,10 +83,10 @@ def test_a_walk_passes_over_what_no_agent_tool_writes_into(tmp_path: Path) -> No
     found = [item if isinstance(item, str) else (item[0], *item[1][1:]) for item in walk(str(tmp_path), others=others)]
 
     assert found == [
-        (f"{tmp_path}/.git", "the files of git itself; not looked into", False),
+        (f"{tmp_path}/.git", "git's own files; not searched", False),
         f"{tmp_path}/z.json",
-        (f"{tmp_path}/.rightful", "a ledger; not looked into", False),
-        (f"{tmp_path}/a/node_modules", "packages of other people; not looked into", False),
+        (f"{tmp_path}/.rightful", "a ledger; not searched", False),
+        (f"{tmp_path}/a/node_modules", "third-party packages; not searched", False),
         f"{tmp_path}/a/store/y.json",
     ]
     assert others == {}

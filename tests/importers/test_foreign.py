@@ -9,7 +9,7 @@ from tests.importers.conftest import KINDS, Importer
 
 from rightful.importers.engine.other_tools import described
 
-LOO = "results of leaving lessons out one by one"
+LOO = "leave-one-out results of lessons"
 FOREIGN: list[tuple[str, dict[str, Any]]] = [
     ("a prediction model of the lesson hook", {"model_version": 1, "co_occurrence": {}, "temporal": {}, "titles": {}}),
     (LOO, {"results": [{"path": "x.md", "delta": 0.1}]}),
@@ -53,6 +53,6 @@ def test_the_three_shapes_of_loo_results_are_told(imported: Importer, tmp_path: 
 
     [found], [named] = imported("auto", path.parent), imported("auto", path)
 
-    assert [one.what for one in found.problems] == [f"passed over: {LOO}; not imported by this version"]
+    assert [one.what for one in found.problems] == [f"skipped: {LOO}; not imported by this version"]
     assert [one.what for one in named.problems] == [f"{LOO}; not imported by this version"]
     assert (found.exit_code, named.exit_code) == (0, 2)

@@ -25,10 +25,8 @@ from rightful.ledger import Ledger
 FOX = "2026-08-01-running-blue-fox"
 QUOTE = "/home/dev/my.proj/lessons/tools/quote-paths.md"
 AT = "2026-08-01T10:15:01.123456"
-WHOSE = (
-    "messages outside of a `conversation.jsonl` and of the folders `branches` and `views`: nothing says whose they are"
-)
-LOCAL = "note: the times have no offset; they were read as the local time of this machine (UTC)"
+WHOSE = "messages outside `conversation.jsonl` and the folders `branches` and `views`: their session is unknown"
+LOCAL = "note: the times have no UTC offset; they were read as local time of this machine (UTC)"
 
 
 @pytest.fixture(autouse=True)
@@ -304,8 +302,8 @@ def test_a_model_that_is_known_later_is_said_later(ledger: Ledger, imported: Imp
     ("name", "what"),
     [
         ("fox/messages.jsonl", WHOSE),
-        ("unknown/conversation.jsonl", "Expected a session id, got 'unknown', which names nobody"),
-        ("a\nb/conversation.jsonl", "Expected a session id, got 'a\\nb', which cannot be a name"),
+        ("unknown/conversation.jsonl", "Expected a session id, got 'unknown', which names no session"),
+        ("a\nb/conversation.jsonl", "Expected a session id, got 'a\\nb', which is not a valid name"),
     ],
 )
 def test_lessons_of_a_file_that_does_not_say_whose_they_are_are_a_problem_in_a_folder_too(
@@ -317,7 +315,7 @@ def test_lessons_of_a_file_that_does_not_say_whose_they_are_are_a_problem_in_a_f
 
     assert said(named)["problems"] == [{"line": None, "what": what}]
     [problem] = found.problems
-    assert problem.what in (what, f"{what}; messages that show lessons, and were not imported: 1")
+    assert problem.what in (what, f"{what}; messages that show lessons and were not imported: 1")
     assert (named.exit_code, found.exit_code, found.passed, list(ledger.read())) == (2, 2, 0, [])
 
 
@@ -329,14 +327,14 @@ def test_messages_outside_of_conversations_that_show_no_lessons_are_passed_over_
     [named], [found] = imported("gptme", path), imported("auto", tmp_path / "logs")
 
     assert said(named)["problems"] == [{"line": None, "what": WHOSE}]
-    assert said(found)["problems"] == [{"line": None, "what": f"passed over: {WHOSE}"}]
+    assert said(found)["problems"] == [{"line": None, "what": f"skipped: {WHOSE}"}]
     assert (named.exit_code, found.exit_code, found.passed, found.is_read) == (2, 0, 1, False)
 
 
 def test_standard_input_has_no_folder(imported: Importer) -> None:
     [report] = imported("gptme", "-", stdin=json.dumps(lessons(header())).encode())
 
-    what = "Expected a file: a conversation does not say whose it is, and a pipe has no folder"
+    what = "Expected a file: a conversation is named by its folder, and standard input has none"
     assert (said(report)["problems"], report.exit_code) == ([{"line": None, "what": what}], 2)
 
 

@@ -63,7 +63,7 @@ def test_an_undo_of_an_older_version_takes_back_one(ledger: Ledger, imported: Im
 def test_an_undo_of_more_than_the_log_shows_is_noted(ledger: Ledger, imported: Importer, folder: Path) -> None:
     [report] = imported("gptme", write(folder / "events.jsonl", appended(1, A), event(2, "undo", n=3)))
 
-    what = "note: it takes back 2 more than the log shows; what the conversation lost, its own import tells"
+    what = "note: it undoes more messages than this log has: 2; the conversation's import records the rest"
     assert [(one.line, one.what) for one in report.problems] == [(2, what)]
     assert history(ledger) == []
 

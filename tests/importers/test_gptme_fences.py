@@ -29,7 +29,7 @@ def test_a_header_in_a_code_fence_is_quoted_and_that_is_said(
     [report] = imported("gptme", write(main, lessons(header("x.md") + fenced, header("z.md"))))
 
     assert arms(ledger) == [["x.md", "z.md"]]
-    what = "note: headers in a code fence were taken as quoted, and not as shown: 1"
+    what = "note: headers in a code fence count as quoted, not as shown: 1"
     assert [one.what for one in report.problems if one.line] == [what]
 
 

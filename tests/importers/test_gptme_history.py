@@ -104,7 +104,7 @@ def test_a_conversation_that_is_being_written_takes_nothing_back_yet(
     told = again(ledger, path)
 
     assert history(ledger) == ["a", "b"]
-    waits = "note: messages that stood in it are missing, and it is being written; that waits for the next import"
+    waits = "note: earlier messages are missing and the file is being written; the next import records what was removed"
     assert told.count(waits) == times
     path.write_bytes(whole)
     again(ledger, path)
@@ -158,7 +158,7 @@ def test_a_conversation_that_changes_while_it_is_read_is_not_whole(
 
     monkeypatch.setattr(gptme_beside, "Lines", growing)
 
-    with pytest.raises(InvalidEventError, match="is torn or being written"):
+    with pytest.raises(InvalidEventError, match="is incomplete or being written"):
         Gptme().reader(Origin(str(folder / "branches" / "main-undo-0.jsonl"), 0))
 
 
@@ -225,7 +225,9 @@ def test_a_copy_waits_for_its_conversation_to_be_whole(
 
     [report] = imported("gptme", copy if named else copy.parent)
 
-    what = "note: the `conversation.jsonl` beside it is torn or being written; it waits for the next import"
+    what = (
+        "note: `conversation.jsonl` of its conversation is incomplete or being written; the next import reads this file"
+    )
     assert ([one.what for one in report.problems], report.exit_code) == ([what], 0)
     assert list(ledger.read()) == []
 
@@ -273,7 +275,7 @@ def test_a_branch_without_its_conversation_is_taken_as_it_is(ledger: Ledger, imp
     [report] = imported("gptme", write(folder / "branches" / "other.jsonl", A, B))
 
     assert [one.what for one in report.problems] == [
-        "note: no `conversation.jsonl` stands beside it; its messages are taken as they are"
+        "note: its conversation has no `conversation.jsonl`; its messages were imported without comparison"
     ]
     assert (history(ledger), popped(ledger)) == (["a", "b"], [])
 

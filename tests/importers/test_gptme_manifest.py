@@ -17,7 +17,7 @@ from rightful.ledger import Ledger
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "manifest"
 SESSION = "workspace:41c2@2026-08-01T10:15:01.123456+00:00"
-MADE_UP = "Expected a session id, got 'anon-0a1b2c3d': gptme makes up such a one where it knows no session"
+MADE_UP = "Expected a session id, got 'anon-0a1b2c3d': gptme generates such an id if it knows no session"
 Record = dict[str, Any]
 
 
@@ -124,8 +124,8 @@ def test_a_record_that_was_changed_is_a_problem_and_its_neighbours_are_imported(
     [(name, what)] = lost(imported, folder)
 
     assert name == path.name
-    was = f"got {changed['hash']}: it was changed after it was written - at `$.hash`"
-    assert what == f"Expected the hash of what it says ({hash_of(changed, without='hash')}), {was}"
+    was = f"got {changed['hash']}: it was modified after it was written - at `$.hash`"
+    assert what == f"Expected the hash of its content ({hash_of(changed, without='hash')}), {was}"
     assert [row.event.extra["sequence"] for row in ledger.read() if row.event.extra] == [1, 1, 2]  # type: ignore[union-attr]
 
 
@@ -139,7 +139,7 @@ def test_a_record_behind_one_that_is_missing_is_a_problem(ledger: Ledger, import
     assert [name for name, _ in problems] == [
         f"41c2-000{n}-shell-{phase}.json" for n, phase in [(2, "post"), (3, "post"), (3, "pre")]
     ]
-    what = f"no record of '41c2' beside it has the hash {records[2]['hash']}, so nobody can say which session this was"
+    what = f"no record of '41c2' here has the hash {records[2]['hash']}, so the session is unknown"
     assert {text for _, text in problems} == {f"the chain is broken: {what} - at `$.prev_hash`"}
     assert len(list(ledger.read())) == 2
 
@@ -184,9 +184,9 @@ def test_a_chain_that_leads_through_another_id_is_broken(imported: Importer, fol
     [
         (
             "anon-0a1b2c3d",
-            f"{MADE_UP}, so it names nobody - at `$.session_id`",
+            f"{MADE_UP}, so it does not identify a session - at `$.session_id`",
         ),
-        ("unknown", "Expected a session id, got 'unknown', which names nobody - at `$.session_id`"),
+        ("unknown", "Expected a session id, got 'unknown', which names no session - at `$.session_id`"),
     ],
 )
 def test_an_id_that_names_nobody_is_a_problem(
@@ -228,7 +228,7 @@ def test_a_chain_that_leads_back_to_itself_ends(imported: Importer, folder: Path
         put(folder, record_)
 
     whats = dict(lost(imported, folder))
-    assert whats["41c2-0003-shell-pre.json"] == "the chain is broken: it leads back to itself - at `$.prev_hash`"
+    assert whats["41c2-0003-shell-pre.json"] == "the chain is broken: it has a cycle - at `$.prev_hash`"
 
 
 @pytest.mark.parametrize(("over", "count"), [(0, 2), (1, 1)])
@@ -247,7 +247,7 @@ def test_a_file_beside_it_is_read_up_to_its_limit(
 def test_standard_input_has_no_files_beside_it(imported: Importer) -> None:
     [report] = imported("manifest", "-", stdin=json.dumps(record(1, "pre", None)).encode())
 
-    what = "Expected a file: a record says whose it is only with those beside it"
+    what = "Expected a file: the session of a record is known only from the other records in its folder"
     assert said(report)["problems"] == [{"line": None, "what": what}]
 
 

@@ -211,8 +211,8 @@ def test_what_the_settings_say_of_the_session_is_a_start_of_its_own(
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("[chat", "note: `config.toml` beside it was not read: "),
-        ("a = 1\n" + "#" * 65_531, "note: `config.toml` beside it is longer than 65,536 bytes; not read"),
+        ("[chat", "note: `config.toml` next to it could not be parsed: "),
+        ("a = 1\n" + "#" * 65_531, "note: `config.toml` next to it is larger than 65,536 bytes; not read"),
         ('chat = "no"', None),
         ("[chat]\nname = 7\n" + "#" * (65_536 - 16), None),
     ],

@@ -71,8 +71,8 @@ def test_a_receipt_that_was_changed_is_a_problem_and_its_neighbours_are_imported
     changed = receipt() | {"target": "rm -rf /"}
     [report] = imported("receipts", write(path, receipt(), changed, receipt(2)))
 
-    expected = f"Expected the hash of what it says ({hash_of(changed, without='receipt_hash')})"
-    what = f"{expected}, got {changed['receipt_hash']}: it was changed after it was written - at `$.receipt_hash`"
+    expected = f"Expected the hash of its content ({hash_of(changed, without='receipt_hash')})"
+    what = f"{expected}, got {changed['receipt_hash']}: it was modified after it was written - at `$.receipt_hash`"
     assert said(report)["problems"] == [{"line": 2, "what": what}]
     assert [one.at.second for one in calls(ledger)] == [1, 3]
 
@@ -80,7 +80,7 @@ def test_a_receipt_that_was_changed_is_a_problem_and_its_neighbours_are_imported
 def test_a_session_that_the_plugin_did_not_know_is_nobody(ledger: Ledger, imported: Importer, path: Path) -> None:
     [report] = imported("receipts", write(path, receipt(session="unknown"), receipt()))
 
-    what = "Expected a session id, got 'unknown', which names nobody - at `$.session_id`"
+    what = "Expected a session id, got 'unknown', which names no session - at `$.session_id`"
     assert said(report)["problems"] == [{"line": 1, "what": what}]
     assert len(calls(ledger)) == 1
 

@@ -23,8 +23,8 @@ MESSAGE, THOUGHT, CALL, RESULT, USAGE = (
     "usage.recorded",
 )
 NOBODYS = (
-    "a stream of Grok says neither whose it is nor when, and this one stands in no folder `grok-trajectories`: "
-    "nothing of it was imported. Put it there as <session id>.jsonl and import that file"
+    "a stream of Grok has no session id and no time, and this one is not in a folder `grok-trajectories`: "
+    "nothing was imported from it. Move it there as <session id>.jsonl and import that file"
 )
 
 
@@ -76,14 +76,14 @@ def test_a_stream_elsewhere_in_a_folder_is_passed_over(imported: Importer, ledge
 
     [[found], [again], [named]] = (imported("grok", one) for one in (path.parent, path.parent, path))
 
-    assert [one.what for one in found.problems] == [f"passed over: {NOBODYS}"] == [one.what for one in again.problems]
+    assert [one.what for one in found.problems] == [f"skipped: {NOBODYS}"] == [one.what for one in again.problems]
     assert [one.what for one in named.problems] == [NOBODYS]
     assert (found.exit_code, found.passed, named.exit_code, ledger.log.head()) == (0, 1, 2, 0)
 
 
 @pytest.mark.parametrize("name", ["unknown", " "])
 def test_a_file_that_names_nobody_is_refused(name: str) -> None:
-    with pytest.raises(InvalidEventError, match="names nobody"):
+    with pytest.raises(InvalidEventError, match="names no session"):
         Grok().reader(Origin(f"/grok-trajectories/{name}.jsonl", 1))
 
 
@@ -115,7 +115,7 @@ def test_a_long_message_is_told_in_few_states() -> None:
 def test_what_waits_of_a_message_that_is_not_closed_is_said() -> None:
     events = read(*map(text, ["word "] * 100))
 
-    assert notes(events) == ["the file ends within a text; its last characters wait for the lines behind them: 30"]
+    assert notes(events) == ["the file ends within a text; its last characters wait for the next lines: 30"]
     assert told(events, MESSAGE, "content")[-1] == "word " * 94
 
 

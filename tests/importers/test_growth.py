@@ -158,9 +158,9 @@ def test_all_is_read_again_when_that_is_asked_for(ledger: Ledger, tmp_path: Path
 
     assert (rest.duplicate, rest.exit_code) == (0, 0)
     assert [problem.what for problem in rest.problems] == [
-        "note: 1 problem in what was read before is not told again; `--again` reads all of it"
+        "note: 1 problem in the part read before is not repeated; `--again` reads the whole file"
     ]
-    assert more.problems[0].what.startswith("note: 2 problems in what was read before are not told again")
+    assert more.problems[0].what.startswith("note: 2 problems in the part read before are not repeated")
     assert (again.duplicate, again.lost, again.span) == (2, 2, (0, 40, 40))
 
 

@@ -38,7 +38,7 @@ def test_a_database_is_told_by_its_content_in_a_folder_and_by_name(
 
     assert (shown(ledger), shown(ledger, "openai-agents:t")) == ([user("a")], [user("b")])
     assert [Path(one.path).name for one in found if one.is_read] == ["a.sqlite3"]
-    assert "passed over: a SQLite database with `cookies` is not of a known kind" in " ".join(words(list(found)))
+    assert "skipped: a SQLite database with `cookies` is not of a known kind" in " ".join(words(list(found)))
     assert words(list(named)) == []
 
 
@@ -53,7 +53,7 @@ def test_a_file_of_a_folder_with_a_databases_name_alone_is_passed_over(
 
     [report] = imported(kind, tmp_path / "app")
 
-    assert words([report]) == ["passed over: no SQLite database"]
+    assert words([report]) == ["skipped: not a SQLite database"]
     assert (report.exit_code, report.passed) == (0, 1)
 
 
@@ -83,9 +83,7 @@ def test_a_folder_is_searched_for_databases_only_by_kinds_that_read_them(importe
     (tmp_path / "app").mkdir()
     put(tmp_path / "app" / "a.db", user("a"))
 
-    assert words(list(imported("codex", tmp_path / "app"))) == [
-        "passed over: 1 file with another suffix was not looked at: 1 .db"
-    ]
+    assert words(list(imported("codex", tmp_path / "app"))) == ["skipped: 1 file with another suffix: 1 .db"]
 
 
 def test_a_file_that_was_named_as_the_wrong_kind_is_called_by_its_own(
@@ -98,12 +96,12 @@ def test_a_file_that_was_named_as_the_wrong_kind_is_called_by_its_own(
 
     assert words([importing.file(str(tmp_path / "a.db"), named=True)]) == [
         (
-            "this looks like a database of the kind openai-agents; nothing of it was imported. "
+            "this looks like a database of kind openai-agents; nothing was imported from it. "
             "Import it as openai-agents, or as auto"
         )
     ]
     assert words(list(imported("openai-agents", tmp_path / "other.db"))) == [
-        "a SQLite database with `cookies` is not of openai-agents"
+        "a SQLite database with `cookies` is not of kind openai-agents"
     ]
     assert words(list(imported("openai-agents", tmp_path / "x.jsonl"))) == [
         "Expected a SQLite database of the OpenAI Agents SDK, got another file"

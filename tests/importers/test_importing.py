@@ -75,11 +75,11 @@ def test_auto_tells_each_file_by_its_content_and_says_what_it_passed_over(
     ]
     assert [[problem.what for problem in report.problems] for report in reports[1:]] == [
         ["Object missing required field `session_id` - at `$`"],
-        ["passed over: an object with `weapons`, `total` is not of a known kind"],
-        ["passed over: Expected `object`, got `array`"],
+        ["skipped: an object with `weapons`, `total` is not of a known kind"],
+        ["skipped: Expected `object`, got `array`"],
         ["note: the file is empty"],
-        ["Expected JSON, got a line that is cut short"],
-        ["passed over: an object with `session_id`, `lessons` is not of a known kind"],
+        ["Expected JSON, got a truncated line"],
+        ["skipped: an object with `session_id`, `lessons` is not of a known kind"],
     ]
 
 
@@ -100,8 +100,7 @@ def test_a_folder_says_once_how_many_files_nobody_looked_at(imported: Importer, 
             "problems": [
                 {
                     "line": None,
-                    "what": "passed over: 4 files with other suffixes were not looked at: "
-                    "2 .log, 1 without suffix, 1 .toml",
+                    "what": "skipped: 4 files with other suffixes: 2 .log, 1 without suffix, 1 .toml",
                 }
             ],
         },
@@ -117,9 +116,9 @@ def test_suffixes_are_listed_by_their_number_and_the_rare_ones_counted(imported:
 
     [one], [many] = imported("auto", tmp_path / "one"), imported("auto", tmp_path / "many")
 
-    assert one.problems[0].what == "passed over: 1 file with another suffix was not looked at: 1 .md"
+    assert one.problems[0].what == "skipped: 1 file with another suffix: 1 .md"
     assert many.problems[0].what == (
-        "passed over: 11 files with other suffixes were not looked at: "
+        "skipped: 11 files with other suffixes: "
         "2 .s7, 1 .s0, 1 .s1, 1 .s2, 1 .s3, 1 .s4, 1 .s5, 1 .s6, 2 with 2 other suffixes"
     )
 
@@ -130,9 +129,7 @@ def test_a_broken_document_of_many_lines_is_one_problem(imported: Importer, tmp_
     path.write_text(json.dumps({"arms": {str(at): {"alpha": 1.0, "beta": 1.0} for at in range(99)}}, indent=2)[:-50])
 
     for reports in (imported("auto", path.parent), imported("bandit-state", path), imported("auto", path)):
-        assert [(one.line, one.what) for one in reports[0].problems] == [
-            (1, "Expected JSON, got a line that is cut short")
-        ]
+        assert [(one.line, one.what) for one in reports[0].problems] == [(1, "Expected JSON, got a truncated line")]
         assert reports[0].exit_code == 2
 
 
@@ -143,10 +140,12 @@ def test_foreign_file_is_passed_over_in_a_folder_and_one_problem_if_named(import
     [named] = imported("session-records", path)
 
     assert [problem.what for problem in found.problems] == [
-        "passed over: an object with `arms` is not of session-records"
+        "skipped: an object with `arms` is not of kind session-records"
     ]
     assert [problem.line for problem in named.problems] == [1]
-    assert named.problems[0].what == ("an object with `arms` is not of session-records; nothing of it was imported")
+    assert named.problems[0].what == (
+        "an object with `arms` is not of kind session-records; nothing was imported from it"
+    )
     assert (found.exit_code, named.exit_code, imported("auto", path)[0].exit_code) == (0, 2, 2)
 
 
@@ -155,7 +154,7 @@ def test_foreign_file_is_passed_over_in_a_folder_and_one_problem_if_named(import
     [
         ("none.jsonl", "could not be read: No such file or directory"),
         ("pipe.jsonl", "could not be read: not a regular file"),
-        ("a\0b", "this cannot be a path"),
+        ("a\0b", "not a valid path"),
     ],
 )
 def test_a_path_that_cannot_be_read_is_reported_and_the_others_are_imported(
@@ -215,8 +214,8 @@ def test_a_conflict_is_reported_with_its_line_and_exits_with_3(
 
     assert (report.appended, report.conflicts, report.exit_code) == (1, 1, 3)
     assert [problem.line for problem in report.problems] == [1]
-    assert report.problems[0].what.startswith("conflicts with what stands under its id: ")
-    assert report.problems[0].what.endswith("; it is kept in quarantine until an `event.withdrawn` settles it")
+    assert report.problems[0].what.startswith("conflicts with the event stored under its id: ")
+    assert report.problems[0].what.endswith("; it stays in quarantine until an `event.withdrawn` settles the conflict")
 
 
 def test_events_are_written_in_transactions_of_a_bounded_size(
@@ -272,8 +271,8 @@ def test_the_same_note_of_two_rows_glued_on_one_line_is_listed_once(imported: Im
     [report] = imported("session-records", tmp_path / "a.jsonl")
 
     assert [problem.what.partition(",")[0] for problem in report.problems] == [
-        "note: the row gives no time: the file's was taken",
-        "note: several objects are glued on this line; read from it: 2",
+        "note: the row has no time: the file's time was used",
+        "note: several objects share this line; read from it: 2",
     ]
 
 

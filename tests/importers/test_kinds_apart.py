@@ -86,7 +86,7 @@ FOREIGN = {
     "other-tools/cursor-stream.jsonl": "an object with",
     "other-tools/gemini-stream.jsonl": "an object with",
     "other-tools/heartbeat.json": "an object with",
-    "other-tools/hook-input.jsonl": "what a hook is given on stdin",
+    "other-tools/hook-input.jsonl": "an input of a hook",
     "other-tools/qwen-stream.jsonl": "a session of Qwen Code",
 }
 """Inputs of tools that are not imported, and how their description begins."""
@@ -115,7 +115,7 @@ def test_no_importer_reads_a_file_of_a_tool_that_is_not_imported(ledger: Ledger,
         [problem] = report.problems
         if kind != "openai-agents":
             assert problem.what.startswith(what), path
-            assert problem.what.endswith(("; not imported by this version", "; nothing of it was imported")), path
+            assert problem.what.endswith(("; not imported by this version", "; nothing was imported from it")), path
         assert (report.appended, report.exit_code, report.is_read) == (0, 2, False), path
     assert ledger.log.head() == 0
 
@@ -131,7 +131,7 @@ def test_a_file_of_a_tool_that_is_not_imported_is_passed_over_in_a_folder(
         report = imported(ledger, kind, folder)
 
         [problem] = report.problems
-        assert problem.what.startswith(f"passed over: {what}"), path
+        assert problem.what.startswith(f"skipped: {what}"), path
         assert (report.appended, report.exit_code, report.passed) == (0, 0, 1), path
     assert ledger.log.head() == 0
 
@@ -146,7 +146,7 @@ def test_no_importer_reads_a_file_of_another_kind(ledger: Ledger, kind: str) -> 
         [problem] = report.problems
         if kind != "openai-agents":
             assert problem.what == (
-                f"this looks like a file of the kind {own}, and not of {kind}; nothing of it was imported. "
+                f"this looks like a file of kind {own}, not {kind}; nothing was imported from it. "
                 f"Import it as {own}, or as auto"
             ), path
         assert (report.appended, report.exit_code, report.is_read) == (0, 2, False), path
@@ -162,7 +162,7 @@ def test_a_hook_input_amid_unknown_objects_is_still_not_a_session(ledger: Ledger
     report = imported(ledger, "claude-code", path)
 
     assert [problem.what for problem in report.problems] == [
-        "what a hook is given on stdin (`rightful hook run` takes it); not imported by this version"
+        "an input of a hook, for `rightful hook run`; not imported by this version"
     ]
     assert ledger.log.head() == 0
 

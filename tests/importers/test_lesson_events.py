@@ -141,6 +141,6 @@ def test_as_many_as_gptme_sessions_keeps_are_worth_a_note(ledger: Ledger, import
     [below] = imported("session-records", write(tmp_path / "a.jsonl", row(*most[1:])))
     [full] = imported("session-records", write(tmp_path / "b.jsonl", row(*most)))
 
-    what = "note: `lesson_events` are 500: gptme-sessions keeps the first 500, so later ones may be missing"
+    what = "note: `lesson_events` has 500 entries: gptme-sessions stores the first 500, so later ones may be missing"
     assert (lesson_events.KEPT, below.problems) == (500, [])
     assert [one.what for one in full.problems] == [what]

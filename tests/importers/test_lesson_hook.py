@@ -85,7 +85,7 @@ def test_a_state_file_that_grows_adds_its_growth_in_whatever_order(
     ("name", "what"),
     [
         ("bad_shape.json", "Expected `array`, got `object` - at `$.injected`"),
-        ("truncated.json", "Expected JSON, got a line that is cut short"),
+        ("truncated.json", "Expected JSON, got a truncated line"),
     ],
 )
 def test_a_broken_state_file_is_reported_with_its_line(imported: Importer, golden: Path, name: str, what: str) -> None:
@@ -103,12 +103,12 @@ def test_a_broken_state_file_is_reported_with_its_line(imported: Importer, golde
         (
             "unknown.json",
             {"injected": ["x.md"]},
-            "Expected a session id, got 'unknown', which names nobody - at `$`",
+            "Expected a session id, got 'unknown', which names no session - at `$`",
         ),
         (
             "s.txt",
             {"injected": ["x.md"]},
-            "Expected a file named <session>.json: a state file does not say whose it is - at `$`",
+            "Expected a file named <session>.json: a state file does not name its session - at `$`",
         ),
     ],
 )
@@ -145,8 +145,8 @@ def test_a_state_files_time_that_is_none_costs_nothing_but_itself(
 
     [report] = imported("lesson-hook", path)
 
-    what = "note: Expected seconds since 1970, got 1e+300 - at `$.last_pretool`; it was not used, and the file's time "
-    assert said(report) == {"appended": 1, "duplicate": 0, "problems": [{"line": 1, "what": what + "was taken"}]}
+    what = "note: Expected seconds since 1970, got 1e+300 - at `$.last_pretool`; it was ignored, and the file's time "
+    assert said(report) == {"appended": 1, "duplicate": 0, "problems": [{"line": 1, "what": what + "was used"}]}
     assert exposures(ledger)[0].at.timestamp() == MTIME_S
 
 
@@ -155,7 +155,7 @@ def test_a_trajectory_log_gives_one_exposure_a_line_under_the_raw_id(
 ) -> None:
     [report] = imported("lesson-hook", golden / "lesson-trajectories")
 
-    what = "Expected a session id, got 'unknown', which names nobody - at `$.session_id`"
+    what = "Expected a session id, got 'unknown', which names no session - at `$.session_id`"
     assert said(report) == {"appended": 2, "duplicate": 0, "problems": [{"line": 3, "what": what}]}
     first, second = exposures(ledger)
     assert (first.producer, first.session, first.alias) == ("lesson-hook-trajectory", f"claude-code:{CC}", False)
@@ -210,7 +210,7 @@ def test_a_torn_last_line_is_imported_once_it_is_whole(ledger: Ledger, imported:
     assert said(torn) == {
         "appended": 1,
         "duplicate": 0,
-        "problems": [{"line": 2, "what": "Expected JSON, got a line that is cut short"}],
+        "problems": [{"line": 2, "what": "Expected JSON, got a truncated line"}],
     }
     assert said(mended) == {"appended": 1, "duplicate": 1, "problems": []}
 
@@ -218,16 +218,22 @@ def test_a_torn_last_line_is_imported_once_it_is_whole(ledger: Ledger, imported:
 @pytest.mark.parametrize(
     ("row", "what"),
     [
-        (trajectory(session_id=""), "Expected a session id, got '', which names nobody - at `$.session_id`"),
-        (trajectory(session_id=" "), "Expected a session id, got ' ', which names nobody - at `$.session_id`"),
+        (
+            trajectory(session_id=""),
+            "Expected a session id, got '', which names no session - at `$.session_id`",
+        ),
+        (
+            trajectory(session_id=" "),
+            "Expected a session id, got ' ', which names no session - at `$.session_id`",
+        ),
         (trajectory(session_id=7), "Expected `str`, got `int` - at `$.session_id`"),
         (
             trajectory(session_id="a\nb"),
-            "Expected a session id, got 'a\\nb', which cannot be a name - at `$.session_id`",
+            "Expected a session id, got 'a\\nb', which is not a valid name - at `$.session_id`",
         ),
         (
             trajectory(session_id="a" * 2000),
-            f"Expected a session id, got {'a' * 64!r}, which cannot be a name - at `$.session_id`",
+            f"Expected a session id, got {'a' * 64!r}, which is not a valid name - at `$.session_id`",
         ),
         (trajectory(ts="now"), "Expected `float`, got `str` - at `$.ts`"),
         (trajectory(ts=True), "Expected `float`, got `bool` - at `$.ts`"),
@@ -238,11 +244,11 @@ def test_a_torn_last_line_is_imported_once_it_is_whole(ledger: Ledger, imported:
         (trajectory(lessons=[{"title": "X"}]), "Object missing required field `path` - at `$.lessons[0]`"),
         (trajectory(lessons=[{"path": ""}]), "Expected `str` of length >= 1 - at `$.lessons[0].path`"),
         (dropout(withheld="x.md"), "Expected `array`, got `str` - at `$.withheld`"),
-        (dropout(epsilon=1.5), "Expected a chance from 0 to 1, got 1.5 - at `$.epsilon`"),
-        (dropout(epsilon="0.3"), 'Expected a chance from 0 to 1, got "0.3" - at `$.epsilon`'),
+        (dropout(epsilon=1.5), "Expected a probability from 0 to 1, got 1.5 - at `$.epsilon`"),
+        (dropout(epsilon="0.3"), 'Expected a probability from 0 to 1, got "0.3" - at `$.epsilon`'),
         (
             {"lesson_file": "x.md", "timestamp_inject": "2026-08-01T10:15:01Z"},
-            "Expected a file named cc-session-<session>-lessons.jsonl: its lines do not say whose they are - at `$`",
+            "Expected a file named cc-session-<session>-lessons.jsonl: its lines do not name their session - at `$`",
         ),
         ({"b": 1, "a": 2}, "Expected an artifact of the lesson hook, got an object with 'a, b' - at `$`"),
     ],
@@ -287,8 +293,8 @@ def test_an_id_that_gptme_drew_at_random_names_nobody(ledger: Ledger, imported: 
     [report] = imported("lesson-hook", golden / "lesson-dropout" / f"{drawn}.jsonl")
 
     what = (
-        f"Expected a session id, got {drawn!r}: gptme makes up such a one where it knows no session, "
-        "so it names nobody - at `$.session_id`"
+        f"Expected a session id, got {drawn!r}: gptme generates such an id if it knows no session, "
+        "so it does not identify a session - at `$.session_id`"
     )
     assert said(report) == {"appended": 0, "duplicate": 0, "problems": [{"line": 1, "what": what}]}
     assert exposures(ledger) == []
@@ -315,7 +321,7 @@ def test_lesson_events_of_an_unknown_session_are_reported(imported: Importer, tm
     [report] = imported("lesson-hook", write(tmp_path / "cc-session-unknown-lessons.jsonl", row))
 
     assert [problem.what for problem in report.problems] == [
-        "Expected a session id, got 'unknown', which names nobody - at `$`"
+        "Expected a session id, got 'unknown', which names no session - at `$`"
     ]
 
 

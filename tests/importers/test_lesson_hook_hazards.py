@@ -174,7 +174,7 @@ def test_an_id_that_the_hook_was_not_given_names_nobody(
     rows = (trajectory(name, "x.md"), dropout(name), dropout(name, matched=()))
     [report] = imported("lesson-hook", write(tmp_path / "t.jsonl", *rows))
 
-    what = f"Expected a session id, got {name!r}, which names nobody - at `$.session_id`"
+    what = f"Expected a session id, got {name!r}, which names no session - at `$.session_id`"
     assert said(report)["problems"] == [{"line": line, "what": what} for line in (1, 2, 3)]
     assert exposures(ledger) == []
 

@@ -47,8 +47,8 @@ def test_a_bad_chance_of_a_dropout_costs_its_lesson(ledger: Ledger, imported: Im
     [report] = imported("lesson-hook", "-", stdin=json.dumps(line).encode())
 
     assert [one.what for one in report.problems] == [
-        "Expected a chance from 0 to 1, got 7 - at `$.withheld[1].effective_epsilon`",
-        "Expected a chance from 0 to 1, got 1.5 - at `$.epsilon`",
+        "Expected a probability from 0 to 1, got 7 - at `$.withheld[1].effective_epsilon`",
+        "Expected a probability from 0 to 1, got 1.5 - at `$.epsilon`",
     ]
     assert only(ledger).withheld == (ArmShown("x.md", 0.75),)
 
@@ -92,7 +92,7 @@ def test_a_name_that_programs_print_for_none_is_kept_and_noted(ledger: Ledger, i
 
     [report] = imported("lesson-hook", "-", stdin="".join(json.dumps(one) + "\n" for one in lines).encode())
 
-    what = "note: 'null' is what programs write where they know no session; it was kept as one - at `$.session_id`"
+    what = "note: 'null' looks like a placeholder for an unknown session; it was kept - at `$.session_id`"
     assert [(one.line, one.what) for one in report.problems] == [(1, what), (2, what)]
     assert {row.session for row in ledger.read()} == {"claude-code:null"}
     assert (report.appended, report.exit_code) == (2, 0)

@@ -66,7 +66,7 @@ def test_a_record_whose_time_no_event_may_have_keeps_its_neighbours(
 
     [report] = imported("session-records", write(tmp_path / "a.jsonl", *rows))
 
-    what = f"note: Expected a time from 1970 to 2200, got {time!r} - at `$.timestamp`; it was not used, and is no "
+    what = f"note: Expected a time from 1970 to 2200, got {time!r} - at `$.timestamp`; it was ignored, and is not "
     assert [one.what for one in report.problems] == [what + "part of the session's name"]
     assert report.appended == 4
 
@@ -93,7 +93,7 @@ def test_a_start_that_no_event_may_have_still_tells_runs_apart(imported: Importe
 
     [report] = imported("session-records", write(tmp_path / "a.jsonl", row))
 
-    what = "note: Expected a time from 1970 to 2200, got '0001-01-01T00:00:00Z' - at `$.start_time`; it was not used"
+    what = "note: Expected a time from 1970 to 2200, got '0001-01-01T00:00:00Z' - at `$.start_time`; it was ignored"
     assert [one.what for one in report.problems] == [what]
     assert (report.appended, report.exit_code) == (2, 0)
 
@@ -124,8 +124,8 @@ def test_what_we_did_not_foresee_is_said_loudly_and_ends_no_import(
     [good] = imported("session-records", tmp_path / "ws" / "b.jsonl")
 
     assert (odd.exit_code, odd.appended, good.appended) == (2, 0, 2)
-    assert odd.problems[0].what.startswith("a mistake of ours (KeyError: 2, in test_odd_rows.py:")
-    assert odd.problems[0].what.endswith("): what stands here was not imported whole; please report it")
+    assert odd.problems[0].what.startswith("internal error (KeyError: 2, in test_odd_rows.py:")
+    assert odd.problems[0].what.endswith("): not everything here was imported; please report it")
 
 
 @settings(max_examples=examples(200), deadline=None)

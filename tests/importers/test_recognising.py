@@ -52,7 +52,7 @@ def test_a_file_is_looked_at_up_to_a_limit_and_that_is_said(
     [at], [past], [whole] = (imported("auto", tmp_path / name) for name in ("at", "past", "whole"))
 
     assert (at.appended, past.appended, whole.appended) == (1, 0, 0)
-    only = "only its first 50 objects were looked at"
+    only = "only its first 50 objects were examined"
     assert past.problems[-1].what.endswith(only)
     assert not any(only in one.what for one in (*at.problems, *whole.problems))
 
@@ -64,7 +64,7 @@ def test_a_file_that_is_known_to_be_another_tools_is_not_read_on(imported: Impor
     [report] = imported("auto", tmp_path / "ws")
 
     assert [one.what for one in report.problems] == [
-        "passed over: a prediction model of the lesson hook; not imported by this version"
+        "skipped: a prediction model of the lesson hook; not imported by this version"
     ]
     assert (report.appended, report.exit_code) == (0, 0)
 

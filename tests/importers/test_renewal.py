@@ -272,7 +272,7 @@ def test_what_a_newer_reader_does_not_derive_is_withdrawn(ledger: Ledger, tmp_pa
     [problem] = report.problems
     assert (
         problem.what
-        == "note: 1 event was withdrawn: an earlier version read them from this file, and this version does not"
+        == "note: 1 event was withdrawn: an earlier version derived them from this file, and this version does not"
     )
     assert ledger.log.head() == head + 1
     read_by(ledger, Later(2, ["second ask"]), path)

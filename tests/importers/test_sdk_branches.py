@@ -197,7 +197,7 @@ def test_a_session_that_is_called_as_a_branch_would_be_is_a_problem(
 
     assert shown(ledger, of("b")) == [user("one"), user("zwei")]
     assert [one.what for one in report.problems] == [
-        "openai-agents:s/branch/b stands in this database twice; that of `agent_messages` was not imported"
+        "openai-agents:s/branch/b is in this database twice; the one in `agent_messages` was not imported"
     ]
 
 
@@ -246,10 +246,10 @@ def test_a_branch_that_cannot_be_a_name_is_a_problem_and_the_others_are_read(
 
     assert shown(ledger) == [user("one"), user("two")]
     assert [one.what for one in report.problems] == [
-        "a branch of openai-agents:s has the id 'b\\n', which cannot stand in a name; it was not imported"
+        "a branch of openai-agents:s has the id 'b\\n', which is not valid in a name; it was not imported"
     ]
     execute(path, "UPDATE message_structure SET branch_id = x'ff' WHERE branch_id <> 'main'")
     [report] = imported("openai-agents", path)
     assert [one.what for one in report.problems] == [
-        "a branch of openai-agents:s has an id that is no text; it was not imported"
+        "a branch of openai-agents:s has an id that is not text; it was not imported"
     ]

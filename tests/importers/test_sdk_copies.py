@@ -37,7 +37,7 @@ def test_an_older_copy_elsewhere_takes_nothing_back_and_a_moved_database_goes_on
     [grown] = imported("openai-agents", moved)
 
     assert notes(backup) == [
-        f"note: openai-agents:s stands here as an older copy of what was imported from {path}; nothing was taken back"
+        f"note: openai-agents:s is an older copy of what was imported from {path}; nothing was undone"
     ]
     assert (grown.appended, grown.lost) == (2, 0)
     assert shown(ledger) == [user("a"), said("b"), user("c")]
@@ -111,8 +111,8 @@ def test_another_conversation_under_the_same_id_elsewhere_is_a_problem(
 
     assert notes(report) == [
         (
-            f"openai-agents:s was imported from {path}, and this database has another conversation under that id; "
-            "nothing of it was imported. Import this database with --session-prefix, such as --session-prefix app2/"
+            f"openai-agents:s was imported from {path}, and this database has a different conversation under that id; "
+            "nothing was imported from it. Import this database with --session-prefix, such as --session-prefix app2/"
         )
     ]
     assert (report.exit_code, shown(ledger)) == (2, [user("a")])

@@ -85,8 +85,8 @@ def test_what_the_sdk_deleted_leaves_the_view_and_stays_in_the_full_history(
     assert everything(ledger) == [user("a"), said("b"), user("c")]
     assert notes(popped) == [
         (
-            "note: openai-agents:s: 1 item of an earlier import gone from the database; "
-            "taken back in its view, kept in its full history"
+            "note: openai-agents:s: 1 item of an earlier import deleted from the database; "
+            "removed from its view, kept in its full history"
         )
     ]
     assert [one.what.split(":")[3][:8] for one in cleared.problems] == [" 2 items"]
@@ -186,8 +186,7 @@ def test_a_new_database_at_the_same_path_is_not_taken_for_the_old_one(
     assert everything(ledger) == [user("a"), said("b"), user("a"), said("not b")]
     assert shown(ledger, name("t")) == [user("other")]
     assert notes(report)[-1] == (
-        "note: openai-agents:t is not in the database, which is another one than it was imported from; "
-        "nothing was taken back"
+        "note: openai-agents:t is not in this database, which is not the one it was imported from; nothing was undone"
     )
 
 
@@ -222,12 +221,12 @@ def test_what_went_on_in_the_ledger_is_never_taken_back_or_moved(
     assert "history.popped" not in types(ledger)
     assert notes(late) == [
         (
-            "note: openai-agents:s: 1 row written to the database after the session went on in the ledger; "
-            "imported behind what came since"
+            "note: openai-agents:s: 1 row written to the database after the session continued in the ledger; "
+            "imported after the newer items"
         )
     ]
     assert notes(cleared) == [
-        "note: openai-agents:s is not in the database any more; it went on in the ledger, so its history is kept"
+        "note: openai-agents:s is no longer in the database; it continued in the ledger, so its history is unchanged"
     ]
 
 
@@ -253,8 +252,9 @@ def test_rows_are_not_put_behind_a_history_that_was_begun_in_the_ledger(
     assert shown(ledger) == [user("new")]
     assert notes(report) == [
         (
-            "openai-agents:s has a history in the ledger that no import began; its rows would stand behind what came "
-            "later, so nothing of it was imported. Import a database before going on with it"
+            "openai-agents:s has a history in the ledger that was not started by an import; its rows would follow "
+            "newer items, so nothing was imported from it. Import a database before you continue its sessions in the "
+            "ledger"
         )
     ]
 

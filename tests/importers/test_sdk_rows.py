@@ -122,7 +122,7 @@ def test_tables_are_told_by_their_shape_and_not_by_their_names(imported: Importe
     [report] = imported("openai-agents", path)
 
     assert (shown(ledger), shown(ledger, name("t"))) == ([user("a")], [user("b")])
-    assert told(report) == [(None, "openai-agents:t stands in this database twice; that of `a_table` was not imported")]
+    assert told(report) == [(None, "openai-agents:t is in this database twice; the one in `a_table` was not imported")]
 
 
 def test_sqlalchemys_tables_are_read_in_the_order_of_their_times(
@@ -156,7 +156,7 @@ def test_a_session_that_is_cleared_in_a_table_that_gives_ids_again_leaves_the_vi
     assert shown(ledger) == []
     assert [what for _, what in told(report)] == [
         (
-            "note: openai-agents:s: 1 item of an earlier import gone from the database; taken back in its view, kept "
+            "note: openai-agents:s: 1 item of an earlier import deleted from the database; removed from its view, kept "
             "in its full history"
         )
     ]
@@ -171,7 +171,7 @@ def test_encrypted_items_are_kept_as_they_are_and_that_is_said(imported: Importe
 
     assert shown(ledger) == items(path)
     assert shown(ledger)[0]["__enc__"] == 1
-    assert told(report) == [(None, "note: openai-agents:s: 1 item of EncryptedSession; kept as stored, encrypted")]
+    assert told(report) == [(None, "note: openai-agents:s: 1 item of EncryptedSession; imported in encrypted form")]
 
 
 @pytest.mark.parametrize("session_id", ["", "unknown", "a\nb", "x" * 1_100])
@@ -185,7 +185,7 @@ def test_a_session_that_names_nobody_is_a_problem_and_the_others_are_read(
 
     assert shown(ledger) == [user("b")]
     [(_, what)] = told(report)
-    cannot = "which names nobody or cannot be a name; it was not imported"
+    cannot = "which is a placeholder or not a valid name; it was not imported"
     assert what == f"a session of `agent_messages` has the id {session_id[:64]!r}, {cannot}"
 
 
@@ -205,7 +205,7 @@ def test_a_table_of_another_program_with_such_columns_is_not_the_sdks(
     [report] = imported("openai-agents", path)
 
     assert ledger.log.head() == 0
-    assert told(report)[0][1].endswith("is not of openai-agents")
+    assert told(report)[0][1].endswith("is not of kind openai-agents")
 
 
 def test_a_row_that_damage_moved_is_told_as_damage(path: Path) -> None:
@@ -234,4 +234,4 @@ def test_a_table_that_is_torn_out_of_a_pair_is_read_without_it(imported: Importe
     [report] = imported("openai-agents", path)
 
     assert shown(ledger) == [{}]
-    assert told(report) == [(None, "a session of `old` has an id that is no text; it was not imported")] * 2
+    assert told(report) == [(None, "a session of `old` has an id that is not text; it was not imported")] * 2

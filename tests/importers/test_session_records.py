@@ -15,7 +15,7 @@ from rightful.ledger import Ledger
 W = "workspace:7c1d@2026-08-01T10:00:00+00:00"
 CC = "7fbe4341-0d57-4016-8374-1ed5e8da4b1b"
 RUBRIC = "a dimension of 1 to 512 characters without `/` and control characters"
-TIMELESS = "note: the row gives no time: the file's was taken, and the session's name has no start in it"
+TIMELESS = "note: the row has no time: the file's time was used, and the session's name does not include a start"
 
 
 def row(**fields: Any) -> dict[str, Any]:
@@ -50,9 +50,9 @@ def test_the_golden_file_is_imported_with_every_problem_and_its_line(
 
     problems = [
         {"line": 4, "what": "Object missing required field `session_id` - at `$`"},
-        {"line": 5, "what": "Expected JSON, got a line that is cut short"},
+        {"line": 5, "what": "Expected JSON, got a truncated line"},
         {"line": 6, "what": TIMELESS},
-        {"line": 6, "what": "note: several objects are glued on this line; read from it: 2"},
+        {"line": 6, "what": "note: several objects share this line; read from it: 2"},
         {"line": 7, "what": TIMELESS},
     ]
     assert said(once) == {"appended": 17, "duplicate": 6, "problems": problems}
@@ -171,7 +171,7 @@ def test_what_is_no_grade_is_reported_with_its_place_and_takes_no_seq(
         ({"": 0.5}, f"Expected {RUBRIC}, got '' - at `$.grades`"),
         (
             {"overall": 0.5},
-            "Expected another dimension than `overall`, which would pass for the overall grade - at `$.grades.overall`",
+            "Expected a dimension other than `overall`, which names the overall grade - at `$.grades.overall`",
         ),
         ({"harm": 2}, "Expected `float` <= 1.0 - at `$.grades.harm`"),
         ([0.5], "Expected `object`, got `array` - at `$.grades`"),
@@ -304,11 +304,17 @@ def test_a_grade_that_others_gave_meanwhile_is_read_anew(
 @pytest.mark.parametrize(
     ("fields", "what"),
     [
-        ({"session_id": "unknown"}, "Expected a session id, got 'unknown', which names nobody - at `$.session_id`"),
-        ({"session_id": ""}, "Expected a session id, got '', which names nobody - at `$.session_id`"),
+        (
+            {"session_id": "unknown"},
+            "Expected a session id, got 'unknown', which names no session - at `$.session_id`",
+        ),
+        ({"session_id": ""}, "Expected a session id, got '', which names no session - at `$.session_id`"),
         ({"session_id": None}, "Expected `str`, got `null` - at `$.session_id`"),
         ({"session_id": 41}, "Expected `str`, got `int` - at `$.session_id`"),
-        ({"session_id": "a\x00b"}, "Expected a session id, got 'a\\x00b', which cannot be a name - at `$.session_id`"),
+        (
+            {"session_id": "a\x00b"},
+            "Expected a session id, got 'a\\x00b', which is not a valid name - at `$.session_id`",
+        ),
     ],
 )
 def test_a_row_of_nobody_is_reported_and_its_neighbours_are_imported(
@@ -327,7 +333,7 @@ def test_a_name_that_programs_print_for_none_is_kept_and_noted(
 ) -> None:
     [report] = imported("session-records", write(records, row(session_id=name)))
 
-    what = f"note: {name!r} is what programs write where they know no session; it was kept as one - at `$.session_id`"
+    what = f"note: {name!r} looks like a placeholder for an unknown session; it was kept - at `$.session_id`"
     assert said(report) == {"appended": 2, "duplicate": 0, "problems": [{"line": 1, "what": what}]}
     assert {one.session for one in ledger.read()} == {f"workspace:{name}@2026-08-01T10:00:00+00:00"}
 

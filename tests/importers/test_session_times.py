@@ -19,7 +19,7 @@ from rightful.events.base import Event
 from rightful.importers.shared.foreign_fields import digest, key_of
 from rightful.ledger import Ledger
 
-BEYOND = "- at `$.start_time`; with `duration_seconds` it gives no end that an event may have"
+BEYOND = "- at `$.start_time`; with `duration_seconds` the end is out of range"
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_row_without_a_time_has_the_files_and_says_so(ledger: Ledger, imported
 def test_a_row_without_a_time_from_a_pipe_is_a_problem(imported: Importer) -> None:
     [report] = imported("session-records", "-", stdin=b'{"session_id": "g1", "outcome": "noop"}\n')
 
-    what = "Expected `timestamp`: the row gives no time, and a pipe has none - at `$.timestamp`"
+    what = "Expected `timestamp`: the row has no time, and stdin has none - at `$.timestamp`"
     assert said(report) == {"appended": 0, "duplicate": 0, "problems": [{"line": 1, "what": what}]}
 
 
@@ -81,7 +81,7 @@ def test_a_time_without_offset_is_local_and_said_once(
 
     [report] = imported("session-records", write(records, row(**naive), row(**naive, session_id="b")))
 
-    what = "note: `start_time` has no offset; such times of this file were read as the local time of this machine"
+    what = "note: `start_time` has no UTC offset; such times in this file were read as local time of this machine"
     assert said(report)["problems"] == [{"line": 1, "what": f"{what} ({short} in this row)"}]
     assert report.exit_code == 0
     assert next(iter(ledger.read())).session == "workspace:7c1d@2026-08-01T10:00:00"
@@ -181,10 +181,10 @@ def test_end_that_a_piped_row_does_not_give_is_bounded_by_its_reading(ledger: Le
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        ("long", "Expected a duration in seconds, got 'long' - at `$.duration_seconds`; it was not used"),
-        (True, "Expected a duration in seconds, got 'True' - at `$.duration_seconds`; it was not used"),
-        (-5, "Expected a duration in seconds, got '-5' - at `$.duration_seconds`; it was not used"),
-        (1e300, "Expected a duration in seconds, got '1e+300' - at `$.duration_seconds`; it was not used"),
+        ("long", "Expected a duration in seconds, got 'long' - at `$.duration_seconds`; it was ignored"),
+        (True, "Expected a duration in seconds, got 'True' - at `$.duration_seconds`; it was ignored"),
+        (-5, "Expected a duration in seconds, got '-5' - at `$.duration_seconds`; it was ignored"),
+        (1e300, "Expected a duration in seconds, got '1e+300' - at `$.duration_seconds`; it was ignored"),
         (7_000_000_000, f"Expected a time from 1970 to 2200, got '2026-08-01T10:00:00+00:00' {BEYOND}"),
     ],
 )
@@ -214,7 +214,7 @@ def test_a_time_that_is_none_is_said_and_the_others_are_taken(
 ) -> None:
     [report] = imported("session-records", write(records, row(end_time="soon")))
 
-    what = "note: Expected a time, got 'soon' - at `$.end_time`; it was not used"
+    what = "note: Expected a time, got 'soon' - at `$.end_time`; it was ignored"
     assert said(report)["problems"] == [{"line": 1, "what": what}]
     assert grades(ledger) == [(1, 0.6, None)]
 
@@ -225,17 +225,17 @@ def test_a_time_that_is_none_is_said_and_the_others_are_taken(
         (
             {"start_time": "yesterday"},
             "workspace:cc@2026-08-01T10:30:00+00:00",
-            ["Expected a time, got 'yesterday' - at `$.start_time`; it was not used, and is no part of the"],
+            ["Expected a time, got 'yesterday' - at `$.start_time`; it was ignored, and is not part of the"],
         ),
         (
             {"start_time": None, "timestamp": "yesterday"},
             "workspace:cc",
-            ["Expected a time, got 'yesterday' - at `$.timestamp`; it was not used, and is no part of the", TIMELESS],
+            ["Expected a time, got 'yesterday' - at `$.timestamp`; it was ignored, and is not part of the", TIMELESS],
         ),
         (
             {"start_time": None, "timestamp": None, "end_time": "2026-08-01T11:00:00Z"},
             "workspace:cc",
-            ["the row gives no start: the session's name has none in it"],
+            ["the row has no start time, so the session's name does not include one"],
         ),
     ],
 )

@@ -189,7 +189,7 @@ def test_a_database_that_is_locked_is_a_problem_that_says_so_and_is_tried_again(
     [report] = imported("openai-agents", path)
 
     assert [one.what for one in locked.problems] == [
-        "another program keeps it locked; nothing of it was imported. Import it again"
+        "another program has locked it; nothing was imported from it. Import it again"
     ]
     assert (locked.waits, locked.exit_code, locked.is_read) == (True, 2, False)
     assert (report.appended, shown(ledger), limits.DATABASE_WAIT_S) == (2, [user("a")], 5.0)
@@ -224,7 +224,7 @@ def test_a_database_that_changes_all_the_time_is_not_read(path: Path, monkeypatc
         put(path, user("b"))
 
     monkeypatch.setattr(sqlite_databases, "_backed_up", changing)
-    with pytest.raises(NotYetError, match="changed all the time"), sqlite_databases.copied(str(path)):
+    with pytest.raises(NotYetError, match="kept changing"), sqlite_databases.copied(str(path)):
         raise AssertionError
 
 
@@ -255,7 +255,7 @@ def test_a_full_disk_of_temporary_files_is_said(path: Path, monkeypatch: pytest.
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(sqlite_databases, "_backed_up", full)
-    with pytest.raises(InvalidEventError, match="no space for a copy of it"), sqlite_databases.copied(str(path)):
+    with pytest.raises(InvalidEventError, match="no space for a copy"), sqlite_databases.copied(str(path)):
         raise AssertionError
 
 
@@ -267,7 +267,7 @@ def test_a_pipe_beside_a_database_is_not_waited_for(imported: Importer, path: Pa
     [report] = imported("openai-agents", path)
 
     assert [one.what for one in report.problems] == [
-        f"sessions.db{part} is not a regular file; nothing of the database was imported"
+        f"sessions.db{part} is not a regular file; nothing was imported from the database"
     ]
 
 
@@ -292,7 +292,7 @@ def test_a_damaged_database_is_a_problem_and_takes_nothing_back(
     assert len(shown(ledger)) == 20
     assert report.exit_code == 2
     assert report.problems[-1].what == (
-        "SQLite cannot read it (database disk image is malformed); what of it is not in the ledger was not imported"
+        "SQLite cannot read it (database disk image is malformed); rows missing from the ledger were not imported"
     )
 
 

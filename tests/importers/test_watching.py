@@ -224,7 +224,7 @@ def test_a_ledger_that_others_hold_is_tried_again(
     reports = follow(script, path)
 
     assert [(report.appended, len(report.problems)) for report in reports] == [(0, 1), (1, 0)]
-    assert "It is tried again" in reports[0].problems[0].what
+    assert "The import is retried" in reports[0].problems[0].what
     assert script.waits == [limits.WATCH_AGAIN_S, limits.WATCH_LOOK_S]
 
 

@@ -290,7 +290,7 @@ def test_a_retraction_is_a_seq_and_a_grade_after_it_re_instates(hook: Producer, 
 def test_there_is_nothing_to_take_back_before_there_is_a_grade(hook: Producer, log: Log) -> None:
     hook.grade("t:a", 0.8, rubric="style")
 
-    with pytest.raises(UsageError, match="hook/overall has not graded t:a; there is nothing to take back"):
+    with pytest.raises(UsageError, match="hook/overall has not graded t:a; there is no grade to retract"):
         hook.retract("t:a")
     assert log.head() == 1
 

@@ -239,7 +239,7 @@ def _check_arms(arms: Sequence[str], place: str) -> None:
 
 def _check_session(name: str, place: str) -> None:
     if split_session(name)[1] in NOT_A_SESSION:
-        raise InvalidEventError(f"Expected a session, got {name!r}, which names nobody", place)
+        raise InvalidEventError(f"Expected a session, got {name!r}, which names no session", place)
     if _check_text(name, place) > limits.SESSION_BYTES:
         raise InvalidEventError(f"Expected a session of at most {limits.SESSION_BYTES} bytes", place)
 

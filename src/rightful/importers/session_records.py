@@ -71,7 +71,7 @@ _CORRECTED = (
     "grades that an earlier version imported with a wrong time (not that of the session's end, or local time read as "
     "UTC), which were imported again"
 )
-_UNNAMED = ", and is no part of the session's name"
+_UNNAMED = ", and is not part of the session's name"
 _TIMES = ("start_time", "timestamp", "end_time")
 _SECOND_US = 1_000_000  # durations are counted in whole seconds, and a row is written within one of its end
 _TAKEN = frozenset(
@@ -187,25 +187,25 @@ class SessionRecordsReader(Reader):
                 (by_utc_us, _), (at_us, zone) = moment_us(text, place), local_us(text, place)
             except InvalidEventError as error:
                 is_unnamed = field != "end_time" and text != started
-                notes.append(f"{error}; it was not used{_UNNAMED * is_unnamed}")
+                notes.append(f"{error}; it was ignored{_UNNAMED * is_unnamed}")
                 continue
             read[field] = at_us
             by_utc.append(by_utc_us)
             if zone is not None and not self._told_of_naive:
                 self._told_of_naive = True
-                what = f"such times of this file were read as the local time of this machine ({zone} in this row)"
-                notes.append(f"`{field}` has no offset; {what}")
+                what = f"such times in this file were read as local time of this machine ({zone} in this row)"
+                notes.append(f"`{field}` has no UTC offset; {what}")
         mtime_us = self._origin.mtime_us
         if read:
             if not started:
-                notes.append("the row gives no start: the session's name has none in it")
+                notes.append("the row has no start time, so the session's name does not include one")
             latest = max(str(row.get(field) or "") for field in _TIMES)
             bound_us = max(mtime_us or 0, *read.values())
             first_us, end_us = next(iter(read.values())), read.get("end_time", _ended_us(row, read, notes))
             return _When(first_us, end_us, bound_us, max(by_utc), started, latest), notes
         if mtime_us is None:
-            raise InvalidEventError("Expected `timestamp`: the row gives no time, and a pipe has none", "$.timestamp")
-        notes.append("the row gives no time: the file's was taken, and the session's name has no start in it")
+            raise InvalidEventError("Expected `timestamp`: the row has no time, and stdin has none", "$.timestamp")
+        notes.append("the row has no time: the file's time was used, and the session's name does not include a start")
         return _When(None, None, mtime_us, None, started, ""), notes
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
@@ -246,13 +246,13 @@ def _ended_us(row: Mapping[str, Any], read: Mapping[str, int], notes: list[str])
     is_number = isinstance(lasted_s, int | float) and not isinstance(lasted_s, bool)
     if not is_number or not 0 < lasted_s <= limits.AT_MAX_US / _SECOND_US:
         notes.append(
-            f"Expected a duration in seconds, got {str(lasted_s)[:32]!r} - at `$.duration_seconds`; it was not used"
+            f"Expected a duration in seconds, got {str(lasted_s)[:32]!r} - at `$.duration_seconds`; it was ignored"
         )
         return None
     try:
         end_us, _ = local_us(str(row[field]), f"$.{field}", plus_s=lasted_s)
     except InvalidEventError as error:
-        notes.append(f"{error}; with `duration_seconds` it gives no end that an event may have")
+        notes.append(f"{error}; with `duration_seconds` the end is out of range")
         return None
     return -(-end_us // _SECOND_US) * _SECOND_US
 
@@ -348,7 +348,7 @@ def _graded(row: Mapping[str, Any], session: str, when: _When) -> Iterator[Wire 
             yield _grade(session, when, _OVERALL, reward, None, place)
     for rubric, value in others.items():
         if rubric == _OVERALL:
-            what = "Expected another dimension than `overall`, which would pass for the overall grade"
+            what = "Expected a dimension other than `overall`, which names the overall grade"
             yield InvalidEventError(what, "$.grades.overall")
         else:
             yield _grade(session, when, rubric, value, None, f"$.grades.{rubric}")

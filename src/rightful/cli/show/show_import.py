@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rightful.cli.output import terminal
 from rightful.errors import StorageError
-from rightful.importers.engine.file_report import BEFORE, NOTE, PASSED_OVER
+from rightful.importers.engine.file_report import BEFORE, NOTE, SKIPPED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,7 +119,7 @@ class Teller:
         self._totals.add(report)
         self._reported += 1
         self._read += report.is_read or bool(report.lost)
-        passes = [problem for problem in report.problems if problem.what.startswith(PASSED_OVER)]
+        passes = [problem for problem in report.problems if problem.what.startswith(SKIPPED)]
         self._waiting += [(_place(report, problem), problem.what) for problem in passes]
         if self._quiet or self.broken is not None:
             return
@@ -155,7 +155,7 @@ class Teller:
             )
 
     def folder_done(self, folder: str) -> None:
-        """Answer for the files of a folder that were passed over: one by one, or in one line if none was recognised."""
+        """Answer for the files of a folder that were skipped: one by one, or in one line if none was recognised."""
         try:
             self._tell_folder()
         except (BrokenPipeError, StorageError) as error:
@@ -201,7 +201,7 @@ class Teller:
             what = f"{terminal.plural(notes, 'note')} on files that brought nothing new"
             terminal.warn_stderr(f"{NOTE}{what} {'is' if notes == 1 else 'are'} not told again; --json lists them.")
         if before := self._totals.before:
-            what = f"{terminal.plural(before, 'problem')} in what was read before"
+            what = f"{terminal.plural(before, 'problem')} in the part read before"
             terminal.warn_stderr(f"{NOTE}{what} {'is' if before == 1 else 'are'} {BEFORE}.")
 
 
@@ -241,7 +241,7 @@ class Totals:
         old = f" ({self._lost_in_old:,} in files that brought nothing new)" if self._lost_in_old else ""
         found = [terminal.plural(self._counts["lost"], "problem") + old]
         found += [terminal.plural(self._counts["notes"], "note")] * (self._counts["notes"] > 0)
-        found += [f"{passed:,} passed over"] * (passed > 0)
+        found += [f"{passed:,} skipped"] * (passed > 0)
         words = _words(self._counts)
         listed = ", ".join(
             terminal.plural(self._kinds[kind], noun) for kind, noun in _NOUNS.items() if self._kinds[kind]
@@ -261,7 +261,7 @@ def _unrecognised(folder: str, passed: list[tuple[str, str]]) -> str:
 
 def _reason(what: str) -> str:
     """Return why a file was passed over, without what only concerns this file."""
-    short = what.removeprefix(PASSED_OVER).partition(";")[0]
+    short = what.removeprefix(SKIPPED).partition(";")[0]
     return "an object that is not of a kind asked for" if short.startswith("an object with") else short
 
 
@@ -286,7 +286,7 @@ def _tell_problems(report: FileReport, notes: Alike) -> None:
     for problem in report.problems:
         if problem.what.startswith(NOTE) and not problem.what.endswith(BEFORE):  # those are counted over all files
             notes.complain(_place(report, problem), problem.what)
-    for problem in (one for one in report.problems if not one.what.startswith((NOTE, PASSED_OVER))):
+    for problem in (one for one in report.problems if not one.what.startswith((NOTE, SKIPPED))):
         problems.complain(_place(report, problem), f"{_PROBLEM}{problem.what}")
     if more := sum(problems.rest.values()):
         terminal.warn_stderr(f"{report.path}: {_PROBLEM}{more:,} more like these; --json lists them.")

@@ -129,7 +129,7 @@ def show_answer(answer: Answer, scan: Scan, before: tuple[Binding, ...], bound: 
 
 
 def _tell_search(scan: Scan) -> None:
-    others = f"; {terminal.plural(scan.passed, 'other file')} passed over: no transcript of a tool that is known"
+    others = f"; {terminal.plural(scan.passed, 'other file')} skipped: no transcript of a tool that is known"
     terminal.wrap_stdout(
         f"Searched: {terminal.plural(len(scan.files), 'transcript')}, "
         f"{terminal.plural(len(scan.pointers), 'pointer file')}"

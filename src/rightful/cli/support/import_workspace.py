@@ -108,14 +108,14 @@ def _show(folder: Path, found: list[Found], last: str) -> None:
     """Print the places as a table, what is wrong in their files, and the totals."""
     from rightful.cli.output import tables
     from rightful.cli.show.show_import import Alike
-    from rightful.importers.engine.file_report import NOTE, PASSED_OVER
+    from rightful.importers.engine.file_report import NOTE, SKIPPED
 
     rows = [row for item in found if (row := _row(folder, item)) is not None]
     tables.show_table({"what": "", "where": "", "files": "n", "new events": "n", "there already": "n"}, rows)
     said = Alike()
     for item in found:
         for place, what in _problems(item.reports):
-            if not what.startswith(PASSED_OVER):
+            if not what.startswith(SKIPPED):
                 said.complain(place, what if what.startswith(NOTE) else f"problem: {what}")
     said.complain_of_rest()
     terminal.print_stdout(last)

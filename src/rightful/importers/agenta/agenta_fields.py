@@ -81,7 +81,7 @@ def fields_of(kind: str, attributes: Attributes, source: str | None, *, turn: st
         extra["source"] = source
     if cut := {name.lstrip("_"): attributes[name] for name in _TRUNCATED if name in attributes}:
         extra = {name: value for name, value in extra.items() if name not in _TRUNCATED} | {"truncated": cut}
-        notes = (*notes, "its store cut this record; what was cut is lost")
+        notes = (*notes, "the store truncated this record; the rest is lost")
     return said._replace(fields=fields | ({"extra": extra} if extra else {}), notes=notes)
 
 
@@ -174,7 +174,7 @@ def _named(fields: Fields, name: str, logical: str | None) -> Said:
     """Return a record that is known by the id of a call or an interaction."""
     if logical:
         return Said(fields | {name: logical}, logical)
-    return Said(fields, None, name, (f"this {fields['type'].partition('.')[0]} has no id, so it pairs with nothing",))
+    return Said(fields, None, name, (f"this {fields['type'].partition('.')[0]} has no id, so it cannot be paired",))
 
 
 def _rest(attributes: Attributes, *taken: str) -> Fields:

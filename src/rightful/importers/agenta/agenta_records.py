@@ -162,7 +162,7 @@ class AgentaReader(Reader):
         kind = record.record_type or attributes.get("type")
         kind = kind if isinstance(kind, str) and kind else "record"
         if kind == "data" and attributes.get("transient") is True:
-            yield Problem(line, "a transient `data` record was passed over, as its store does", lost=False)
+            yield Problem(line, "a transient `data` record was skipped; Agenta does not store it either", lost=False)
             return
         turn = record.turn_id or None
         said = fields_of(kind, attributes, record.record_source, turn=turn, span=record.span_id)
@@ -184,7 +184,7 @@ class AgentaReader(Reader):
         if self._last_us is not None:
             return {"at": times.text_of(self._last_us)}
         if self._origin.mtime_us is None:
-            raise InvalidEventError(f"Expected a time; line {line} gives none, and a pipe has none", "$.timestamp")
+            raise InvalidEventError(f"Expected a time; line {line} has none, and stdin has none", "$.timestamp")
         return {"at": times.text_of(self._origin.mtime_us), "at_basis": "file"}
 
     def _notes(self, record: _Record, kind: str, logical: str | None) -> Iterator[str]:
@@ -192,10 +192,10 @@ class AgentaReader(Reader):
         if given is not None and kind in NAMED and logical is not None:
             derived = {record_id(record.session_id, logical, kind, one) for one in (turn, None)}
             if _given(given) not in derived | {legacy_record_id(record.session_id, logical, kind)}:
-                yield f"`record_id` {given[:64]!r} is not what Agenta derives for this {kind}; it was kept as its id"
+                yield f"`record_id` {given[:64]!r} is not what Agenta derives for this {kind}; it was kept as the id"
         if given is None and not self._told_of_loose and (turn is None or record.record_index is None):
             self._told_of_loose = True
-            yield "records without an id, a turn or an index cannot be told from their retries; each was kept"
+            yield "records without an id, a turn or an index cannot be distinguished from retries; all were stored"
 
     def _id(self, record: _Record, kind: str, said: Mapping[str, Any], *, is_row: bool) -> str:
         """Return the event's id: the record's own, or one that its next delivery has too."""

@@ -40,7 +40,7 @@ PRODUCER = "bandit-state"
 
 _PUBLISHER = "backfill"  # others may tell of what they published, and say nothing of what is in our bytes
 _MARKS = frozenset({"contextual_arms", "total_sessions"})
-_LEFT_OUT = "leave one out with the policy's field `balances`"
+_LEFT_OUT = "exclude one with the policy's field `balances`"
 
 
 class BanditState:
@@ -95,8 +95,8 @@ class BanditStateReader(Reader):
             keys = ", ".join(sorted(document)[:5])
             raise InvalidEventError(f"Expected a bandit's state, with `arms`; got an object with {keys[:160]!r}")
         if self._objects > 1 or not end.is_whole:
-            what = "Expected one bandit's state and nothing else in the file; it was written by two at once, or is torn"
-            raise InvalidEventError(f"{what}. Nothing was opened")
+            what = "Expected exactly one bandit state in the file; it is incomplete, or two programs wrote it at once"
+            raise InvalidEventError(f"{what}. No balance was opened")
         opened = Opened(document)
         for error in opened.problems:
             yield Problem(self._first.line, str(error))
@@ -107,9 +107,7 @@ class BanditStateReader(Reader):
     def _opened(self, opened: Opened, document: Mapping[str, Any], sha256: str) -> Iterator[Wire | Problem]:
         through_us, notes = through(document, opened)
         if opened.uncounted:
-            notes.append(
-                f"arms that do not say how often they were selected: {opened.uncounted}; they count as selected 0 times"
-            )
+            notes.append(f"arms without a selection count: {opened.uncounted}; they count as selected 0 times")
         for note in notes:
             yield Problem(None, note, lost=False)
         source = STDIN if self._origin.path == STDIN else os.path.realpath(self._origin.path)
@@ -130,7 +128,7 @@ class BanditStateReader(Reader):
         if through_us is not None:
             return {"at": times.text_of(through_us), "through": times.text_of(through_us)}
         if self._origin.mtime_us is None:
-            raise InvalidEventError("Expected `last_updated`: the state gives no time, and a pipe has none")
+            raise InvalidEventError("Expected `last_updated`: the state has no time, and stdin has none")
         return {"at": times.text_of(self._origin.mtime_us), "at_basis": "file"}
 
     def plan(self, log: Log, events: list[Wire]) -> Plan:
@@ -159,7 +157,7 @@ class BanditStateReader(Reader):
                     planned[place] = event | {"key": again}
             if (ours := published.get(event["sha256"])) is not None:
                 standing[place] = Receipt(ours.id, "duplicate", ours.position, ours.first)
-                what = f"this ledger wrote these bytes itself (`{ours.id}`): they open no balance"
+                what = f"this ledger published this state itself (`{ours.id}`): no balance is opened"
                 notes.append(Problem(None, what, lost=False))
             else:
                 notes += (Problem(None, what, lost=False) for what in _beside(rows, published, event))
@@ -206,22 +204,22 @@ def _timeless(rows: list[Recorded], event: Wire) -> tuple[Wire, list[str]]:
         if isinstance(row.event, PosteriorPublished) and row.event.producer == _PUBLISHER and row.outcome == "appended"
     ]
     if (until := until_of(published, event["source"])) is not None:
-        what = f"it goes on from what this ledger published to it, which holds the grades up to {until}"
-        return event | {"through": until}, [f"the state gives no time: {what}"]
+        what = f"it continues from posteriors that this ledger published, which include the grades up to {until}"
+        return event | {"through": until}, [f"the state has no time: {what}"]
     if not (event["arms"] or event.get("contexts") or event.get("judge")):
         return event, []
-    what = "the grades that it holds are counted again, unless it is left out with the policy's field `balances`"
-    return event, [f"the state gives no time: {what}"]
+    what = "its grades are counted again unless the policy's field `balances` excludes it"
+    return event, [f"the state has no time: {what}"]
 
 
 def _moment(text: object, notes: list[str]) -> int | None:
     try:
         at_us, aware = moment_us(str(text), "$.last_updated")
     except InvalidEventError as error:
-        notes.append(f"{error}; it was not used")
+        notes.append(f"{error}; it was ignored")
         return None
     if not aware:
-        notes.append("`last_updated` has no offset; such times of this file were read as UTC")
+        notes.append("`last_updated` has no UTC offset; such times in this file were read as UTC")
     return at_us
 
 
@@ -256,9 +254,9 @@ def _put_back(rows: list[Recorded], published: Container[str], own: Recorded) ->
     if last.sha256 == first.sha256:
         return None, None
     if _through(last) > _through(first):
-        return None, "the file went back to what it said before a later balance of it was opened: the later one counts"
-    what = "the file went back to what it said before, without a later time: it is opened again, since of one time the"
-    return key_of(first.source, first.sha256, counts.id), f"{what} balance that is imported last counts"
+        return None, "the file was restored to a state older than its newest balance: the newest balance counts"
+    what = "the file was restored to an earlier state with the same time: it is opened again, since the balance that is"
+    return key_of(first.source, first.sha256, counts.id), f"{what} imported last counts"
 
 
 def _through(event: Any) -> int:  # noqa: ANN401 - a balance, of whichever row
@@ -282,23 +280,21 @@ def _beside(rows: list[Recorded], published: Container[str], event: Wire) -> Ite
     if before is not None:
         yield from _since(before, event)
     if before is not None and _selections(event) < sum(one.n for one in before.arms.values()):
-        what = (
-            "it holds fewer selections than the balance that was opened of this file before: a reset, or an older copy."
-        )
-        yield f"{what} Of one source the newest counts, by the time that the state gives"
+        what = "it has fewer selections than the balance opened from this file before: a reset, or an older copy."
+        yield f"{what} Of one source, the balance with the newest time counts"
     for source, other in newest.items():
         if shared := event["arms"].keys() & other.arms.keys():
-            yield f"arms that stand in the balance of {source!r} too: {len(shared)}; both add up, or {_LEFT_OUT}"
+            yield f"arms that are also in the balance of {source!r}: {len(shared)}; both count, or {_LEFT_OUT}"
 
 
 def _since(before: BalanceOpened, event: Wire) -> Iterator[str]:
     """Yield what the time of a balance says beside that of the balance of the same file which counted before."""
     through_us = times.us_from(event["through"]) if "through" in event else -1
     if through_us < _through(before):
-        yield "it gives an earlier time than the balance that was opened of this file before, so that one counts"
+        yield "its time is before that of the balance opened from this file earlier, so that balance counts"
     elif through_us == _through(before):
-        what = "it gives no later time than the balance that was opened of this file before, and says something else"
-        yield f"{what}: of one time the balance that is imported last counts"
+        what = "it has the time of the balance opened from this file before, but other content"
+        yield f"{what}; the balance that is imported last counts"
 
 
 def _selections(event: Wire) -> int:

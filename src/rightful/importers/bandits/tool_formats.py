@@ -113,12 +113,12 @@ def read(path: str, data: bytes) -> State:
     try:
         top = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
-        why = "it is no whole JSON document; a tool may be writing it at this moment"
+        why = "it is not a complete JSON document; a tool may be writing it now"
         raise TargetError(path, why) from None
     arms = top.get("arms", {}) if isinstance(top, dict) else None
     contexts = top.get("contextual_arms", {}) if isinstance(top, dict) else None
     if not isinstance(arms, dict) or not isinstance(contexts, dict) or "arms" not in top:
-        raise TargetError(path, "it holds no object `arms`, so it is no bandit state")
+        raise TargetError(path, "it has no object `arms`, so it is not a bandit state")
     state = State(top, arms, contexts)
     for place, entry in _entries(state):
         if (wrong := _wrong(entry)) is not None:
@@ -194,7 +194,7 @@ class Form(NamedTuple):
 def _foreign(state: State, *, pm: bool) -> Iterator[str]:
     for arm in state.arms:
         if arm.startswith(PM) != pm:
-            whose = "an arm of pm-dispatch" if not pm else "no arm of pm-dispatch"
+            whose = "an arm of pm-dispatch" if not pm else "not an arm of pm-dispatch"
             yield f"{arm} is {whose}"
 
 

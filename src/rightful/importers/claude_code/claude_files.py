@@ -109,7 +109,7 @@ class Owners:
         if raw is None:
             raw = self.own
             if raw is None:
-                raise InvalidEventError("Expected a session id: neither this line nor the file's name says one")
+                raise InvalidEventError("Expected a session id: neither this line nor the file's name has one")
         elif not isinstance(raw, str):
             raise InvalidEventError(f"Expected `str`, got `{content.json_type(raw)}`", f"$.{name}")
         agent = self._agent(value)

@@ -228,13 +228,13 @@ class ClaudeCodeReader(GrowingReader):
         """Say what a person should know of the file as a whole."""
         del end
         if self._held:
-            what = f"lines at its beginning wait for a line that names a session and a time: {len(self._held)}"
+            what = f"lines at the beginning wait for a line with a session and a time: {len(self._held)}"
             yield Problem(None, what, lost=False)
         if self._parts:
-            what = f"{self._parts} parts of answers were left out: the lines beside them say the same whole"
+            what = f"{self._parts} partial answers were skipped: other lines have the complete answers"
             yield Problem(None, what, lost=False)
         if (self._seen or self._held) and not self._talked:
-            what = "a stub: nothing is said in it. A batch run keeps what was said in a stream log, cc-session-*.log"
+            what = "a stub without messages. The messages of a batch run are in its stream log, cc-session-*.log"
             yield Problem(None, what, lost=False)
 
     # -- what every line has -----------------------------------------------------------------
@@ -246,7 +246,7 @@ class ClaudeCodeReader(GrowingReader):
         try:
             self._at_us = moment_us(text if isinstance(text, str) else json.dumps(text), "$.timestamp")[0]
         except InvalidEventError as error:
-            return Problem(number, f"{error}; the time of the line before was taken", lost=False)
+            return Problem(number, f"{error}; the time of the previous line was used", lost=False)
         return None
 
     def _ident(self, value: Mapping[str, Any], owner: Owner) -> str:
@@ -422,7 +422,7 @@ class ClaudeCodeReader(GrowingReader):
     def _described(self, value: Mapping[str, Any]) -> Iterator[Wire]:
         """Yield what the description of a subagent says."""
         if self._place.own is None or self._place.agent is None:
-            what = "Expected a file <session>/subagents/agent-<id>.meta.json: it does not say whose it is"
+            what = "Expected a file <session>/subagents/agent-<id>.meta.json: its content does not name a session"
             raise InvalidEventError(what)
         owner = self._owners.of({})
         told = described(value)

@@ -234,7 +234,7 @@ class CodexReader(GrowingReader):
         """Return the thread that wrote a line, in the turn that the line begins, if it begins one."""
         thread = self._threads.of(turn, started_ms, self._times.known_us)
         if thread is None:
-            raise InvalidEventError("Expected a `session_meta` before any other line: nothing says whose this one is")
+            raise InvalidEventError("Expected a `session_meta` before any other line: its session is unknown")
         if turn is not None and not (kind == "turn_context" and turn == thread.scope and thread.turn is None):
             thread.begin(turn)
         return thread
@@ -295,9 +295,7 @@ class CodexReader(GrowingReader):
         count, asked = rolled_back(payload), len(thread.turns)
         is_copy = thread.id != self._threads.owner
         if count > asked and not is_copy:
-            what = (
-                f"{count} turns were rolled back, and this session has {asked} of its own; the others stay as they are"
-            )
+            what = f"{count} turns were rolled back, but this session has only {asked} of its own; others are unchanged"
             yield Problem(line, what, lost=False)
         part = Part("history.popped", (ROLLED_BACK, count), {}, twin=digest([ROLLED_BACK, count]))
         nth, _ = thread.tell(part, is_item=True)

@@ -162,7 +162,7 @@ class CopilotReader(GrowingReader):
     def finish(self, end: End) -> Iterator[Wire | Problem]:
         """Yield what was taken out of the file since it was read last; while it is being written, that waits."""
         if self._before and not is_settled(Path(self._origin.path), self._origin.mtime_us):
-            what = "it is not what it was, and is being written; what is missing of it waits for the next import"
+            what = "it was rewritten and is being written; the next import records what was removed"
             yield Problem(None, what, lost=False)
             return
         before, met, self._before, self._met = self._before, self._met, {}, set()
@@ -218,9 +218,7 @@ class CopilotReader(GrowingReader):
             yield from self._started(record, line)
             return
         if self._value is None:
-            raise InvalidEventError(
-                "Expected a `session.start` before any other record: nothing says whose this one is"
-            )
+            raise InvalidEventError("Expected a `session.start` before any other record: its session is unknown")
         agent = self._agents.setdefault(record.agent, Agent())
         match record.kind:
             case "subagent.started" | "subagent.completed" | "subagent.failed":
@@ -253,7 +251,7 @@ class CopilotReader(GrowingReader):
         read: _Start = shape_of(record, _Start)
         session_of(NAMESPACE, read.sessionId, "$.data.sessionId")
         if self._is_told and read.sessionId != self._value:
-            yield Problem(line, f"another session begins in this file; what follows was kept as {self._value}'s")
+            yield Problem(line, f"another session starts in this file; what follows was stored as {self._value}'s")
             yield self._wire(record, kept(record))
             return
         self._value, self._is_told = read.sessionId, True
@@ -311,7 +309,7 @@ class CopilotReader(GrowingReader):
         read: _Rewind = shape_of(record, _Rewind)
         rewound = agent.rewind(event_id(Copilot.NAME, self._key(read.upToEventId)))
         if rewound is None:
-            what = "a rewind goes back to what is no message of the user in this history; it was kept as data"
+            what = "the target of a rewind is not a user message in this history; the rewind was stored as data"
             yield Problem(line, what, lost=False)
             yield self._wire(record, kept(record))
             return

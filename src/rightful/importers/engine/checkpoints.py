@@ -210,7 +210,7 @@ class Checkpoints:
             known = reading.known()
             facts = os.fstat(reading.file.stream.fileno())
         except OSError as error:
-            return self._once(f"could not be kept: {error.strerror}")
+            return self._once(f"could not be stored: {error.strerror}")
         if known is None:
             return None
         real, head = Path(reading.file.path).resolve(), self._log.head()
@@ -234,16 +234,16 @@ class Checkpoints:
         try:
             self._write(_name(kind, real), checkpoint)
         except OSError as error:
-            return self._once(f"could not be kept: {error.strerror or error}")
+            return self._once(f"could not be stored: {error.strerror or error}")
         except ValueError as error:
-            return self._once(f"could not be kept: {error}")
+            return self._once(f"could not be stored: {error}")
         return None
 
     def _write(self, name: str, checkpoint: Checkpoint) -> None:
         data = msgspec.json.encode(checkpoint)
         data = hashlib.sha256(data).hexdigest().encode() + b"\n" + data
         if len(data) > limits.CHECKPOINT_BYTES + _CHECK_BYTES:
-            raise ValueError(f"its reader's state takes more than {limits.CHECKPOINT_BYTES} bytes")
+            raise ValueError(f"the reader's state is larger than {limits.CHECKPOINT_BYTES} bytes")
         from rightful.importers.sources.private_folder import private_folder
 
         folder = Path(private_folder(str(self.folder)))
@@ -256,7 +256,7 @@ class Checkpoints:
         if self._told:
             return None
         self._told = True
-        return Problem(None, f"how far this was read {why}; the next import reads it from its beginning", lost=False)
+        return Problem(None, f"the file's checkpoint {why}; the next import reads all of the file", lost=False)
 
 
 class Known(NamedTuple):

@@ -13,11 +13,11 @@ from rightful.importers.sources.text_files import Problem
 from rightful.log.classify import STANDS
 from rightful.log.rows import Receipt
 
-NOTE, PASSED_OVER = "note: ", "passed over: "
+NOTE, SKIPPED = "note: ", "skipped: "
 """How the words of a problem begin that is none: what is worth knowing, and what is not meant for us."""
 
-BEFORE = "not told again; `--again` reads all of it"
-"""How the words of a note end on what was wrong in what was read before."""
+BEFORE = "not repeated; `--again` reads the whole file"
+"""How the words of a note end on what was wrong in the part read before."""
 
 _SUFFIXES_SHOWN = 8
 
@@ -98,7 +98,7 @@ class FileReport(msgspec.Struct):
         appended: Events that are new in the ledger.
         duplicate: Events that stood there already.
         problems: What was not imported, what is worth knowing (it begins with `NOTE`), and why
-            the file was passed over (`PASSED_OVER`).
+            the file was passed over (`SKIPPED`).
         conflicts: Events that contradict one of the same id; kept, and pay nobody.
         repeated: Those of the duplicates that were appended since the import began.
         lost: How many of the problems say that something was not imported, the unlisted ones too.
@@ -108,7 +108,7 @@ class FileReport(msgspec.Struct):
         passed: How many files it says were passed over.
         kinds: How many events of each type were appended.
         start_details: How many starts only add to one that the file had told of the same session.
-        before: How many problems stand in what was read before.
+        before: How many problems stand in the part read before.
         span: What was read of a file that grows; None of any other, which is read whole.
         answers: What the ledger answered for each record, of a kind that says so.
     """
@@ -134,7 +134,7 @@ class FileReport(msgspec.Struct):
     def unread(cls, path: str, problem: Problem, *, files: int = 1) -> FileReport:
         """Return the report of a file that could not be read, or of files that are not meant to be."""
         if not problem.lost:
-            problem = problem._replace(what=PASSED_OVER + problem.what)
+            problem = problem._replace(what=SKIPPED + problem.what)
         passed = 0 if problem.lost else files
         return cls(path, problems=[problem], lost=int(problem.lost), is_read=False, passed=passed)
 
@@ -146,8 +146,8 @@ class FileReport(msgspec.Struct):
         if rest := most[_SUFFIXES_SHOWN:]:
             said.append(f"{sum(count for _, count in rest)} with {len(rest)} other suffixes")
         files = others.total()
-        many = "1 file with another suffix was" if files == 1 else f"{files} files with other suffixes were"
-        what = f"{many} not looked at: {', '.join(said)}"
+        many = "1 file with another suffix" if files == 1 else f"{files} files with other suffixes"
+        what = f"{many}: {', '.join(said)}"
         return cls.unread(folder, Problem(None, what, lost=False), files=files)
 
     def as_dict(self) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class Told:
     def tell(self, problem: Problem) -> None:
         """List a problem or a note, or count it with those that are not listed any more."""
         problems = self._report.problems
-        if not problem.lost and not problem.what.startswith(PASSED_OVER):
+        if not problem.lost and not problem.what.startswith(SKIPPED):
             problem = problem._replace(what=NOTE + problem.what)
             if problem in takewhile(lambda one: one.line == problem.line, reversed(problems)):
                 return  # two objects of one line, and the same to say of both

@@ -111,7 +111,7 @@ class Growth:
         begin, end = self._reading.begin.offset, self._reading.lines.offset
         run.report.span = Span(begin, end, max(self._reading.file.size, end))
         if begin and self._kept is not None and (lost := self._kept.lost):
-            what = "problem in what was read before is" if lost == 1 else "problems in what was read before are"
+            what = "problem in the part read before is" if lost == 1 else "problems in the part read before are"
             run.report.before = lost
             run.tell(Problem(None, f"{lost:,} {what} {BEFORE}", lost=False))
 

@@ -168,7 +168,7 @@ class Import(NamedTuple):
             with opened(path, follow=named) as file:
                 return self._file(Origin(path, file.mtime_us, named), file)
         except ValueError:  # a NUL in the path
-            return FileReport.unread(path, Problem(None, "this cannot be a path"))
+            return FileReport.unread(path, Problem(None, "not a valid path"))
         except OSError as error:
             if error.filename != path:
                 raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rightful import limits
 from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
-from rightful.importers.engine.file_report import PASSED_OVER, Answers, FileReport, Told, is_stored
+from rightful.importers.engine.file_report import SKIPPED, Answers, FileReport, Told, is_stored
 from rightful.importers.engine.other_tools import described
 from rightful.importers.engine.recognition import ONLY, foreign
 from rightful.importers.engine.renewal import Ranges
@@ -85,7 +85,7 @@ class Run:
             for event in events():
                 if isinstance(event, Problem):
                     self._refuse(event)
-                    if event.what.startswith(PASSED_OVER):
+                    if event.what.startswith(SKIPPED):
                         self.report.is_read, self.report.passed = False, 1
                 else:
                     self.waiting.append((line, event))
@@ -107,8 +107,8 @@ class Run:
     def mistake(self, line: int | None, error: Exception) -> None:
         """Say that we did not foresee something: loudly, since it is lost, and without an end of the import."""
         self.is_mistaken = True
-        what = f"a mistake of ours ({type(error).__name__}: {error}, in {_raised_in(error)})"
-        self._refuse(Problem(line, f"{what}: what stands here was not imported whole; please report it"))
+        what = f"internal error ({type(error).__name__}: {error}, in {_raised_in(error)})"
+        self._refuse(Problem(line, f"{what}: not everything here was imported; please report it"))
 
     def wait(self, error: NotYetError) -> FileReport:
         """Say why the file is read by the next import only."""
@@ -154,7 +154,7 @@ class Run:
             self._written()
         if events:
             what = "event was withdrawn" if len(events) == 1 else "events were withdrawn"
-            why = "an earlier version read them from this file, and this version does not"
+            why = "an earlier version derived them from this file, and this version does not"
             self.tell(Problem(None, f"{len(events):,} {what}: {why}", lost=False))
 
     def _append(self, events: list[Wire]) -> None:
@@ -185,10 +185,10 @@ class Run:
         elif problems and problems[0].what.startswith(NO_OBJECT):
             self._pass(problems[0], shape, named=named)
         elif sum(item.lost for item in problems) > 1:
-            lines = f"its {len(problems):,} lines" if not unread else "the lines that were looked at"
+            lines = f"its {len(problems):,} lines" if not unread else "the lines that were read"
             what = f"{problems[0].what}; none of {lines} holds a JSON object"
             self.report.is_read = False
-            self.tell(problems[0]._replace(what=f"{what}. Nothing of the file was imported{unread}"))
+            self.tell(problems[0]._replace(what=f"{what}. Nothing was imported from the file{unread}"))
         else:
             for item in problems:
                 self.tell(item)
@@ -198,9 +198,9 @@ class Run:
         self.report.passed = int(not named)
         what = problem.what if shape is None else f"{shape}; not imported by this version"
         if named:
-            self.tell(problem._replace(what=what if shape is not None else f"{what}; nothing of it was imported"))
+            self.tell(problem._replace(what=what if shape is not None else f"{what}; nothing was imported from it"))
         else:
-            self.tell(Problem(problem.line, PASSED_OVER + what, lost=False))
+            self.tell(Problem(problem.line, SKIPPED + what, lost=False))
 
     def _count(self, line: int | None, event: Wire, receipt: Receipt) -> None:
         kind: str = event["type"]
@@ -214,8 +214,10 @@ class Run:
                 self.tell(Problem(line, receipt.reason or "Expected an event"))
             case "conflict":
                 self.report.conflicts += 1
-                what = f"conflicts with what stands under its id: {receipt.reason}"
-                self.tell(Problem(line, f"{what}; it is kept in quarantine until an `event.withdrawn` settles it"))
+                what = f"conflicts with the event stored under its id: {receipt.reason}"
+                self.tell(
+                    Problem(line, f"{what}; it stays in quarantine until an `event.withdrawn` settles the conflict")
+                )
             case _:
                 self.report.appended += 1
                 if kind == "session.started":

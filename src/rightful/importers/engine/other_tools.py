@@ -63,7 +63,7 @@ _GEMINI, _OPENCODE = "a session of Gemini CLI", "a part of a session of OpenCode
 
 _SHAPES: tuple[tuple[str, Shape], ...] = (
     ("a prediction model of the lesson hook", _has("model_version", "co_occurrence")),
-    ("results of leaving lessons out one by one", lambda value: _is_loo(value.get("results"))),
+    ("leave-one-out results of lessons", lambda value: _is_loo(value.get("results"))),
     ("a log of credited sessions (lesson-thompson)", _has("session_id", "base_reward", "lessons")),
     ("the statistics of gptme's lesson tracker", _has("lesson_stats")),
     (_QWEN, _with_message("parts", "sessionId", "uuid")),
@@ -78,12 +78,12 @@ _SHAPES: tuple[tuple[str, Shape], ...] = (
     (_OPENCODE, _has("id", "projectID", "directory")),
     ("a conversation of Kiro", _has("conversation_id", "history")),
     ("a transcript of Cursor", _is_of_cursor),
-    ("what a hook is given on stdin (`rightful hook run` takes it)", _has("session_id", "hook_event_name")),
-    ("a status line's input of Claude Code", _has("session_id", "transcript_path", "workspace")),
+    ("an input of a hook, for `rightful hook run`", _has("session_id", "hook_event_name")),
+    ("a status line input of Claude Code", _has("session_id", "transcript_path", "workspace")),
     ("events of a ledger, for `rightful ingest`", lambda value: _typed(r"\w+\.\w+")(value) and "producer" in value),
 )
 
-_NAMES = {"loo-results.json": "results of leaving lessons out one by one"}
+_NAMES = {"loo-results.json": "leave-one-out results of lessons"}
 
 
 def _is_loo(results: object) -> bool:

@@ -69,7 +69,7 @@ def recognised(
             if count > _KEPT:
                 head[-1] = Problem(item.line, foreign(item, kinds))
         if count == limits.FOREIGN_OBJECTS:
-            what = f"{ONLY} {count:,} objects were looked at"
+            what = f"{ONLY} {count:,} objects were examined"
             return Recognition(None, chain(head, [Problem(None, what, lost=False)] * any(True for _ in items)))
     is_alone = origin.is_named and len(kinds) == 1
     return Recognition(kinds[0] if is_alone and _is_emptied(head) else None, iter(head))
@@ -85,13 +85,13 @@ def _first(kinds: Iterable[Kind], found: Found) -> Kind | None:
 
 
 def _of_another(found: Found, kind: Kind, other: Kind) -> Problem:
-    what = f"this looks like a file of the kind {other.NAME}, and not of {kind.NAME}; nothing of it was imported"
+    what = f"this looks like a file of kind {other.NAME}, not {kind.NAME}; nothing was imported from it"
     return Problem(found.line, f"{what}. Import it as {other.NAME}, or as auto")
 
 
 def among(kinds: list[Kind]) -> str:
-    """Return the name of the only kind that may come, or words for several."""
-    return kinds[0].NAME if len(kinds) == 1 else "a known kind"
+    """Return how a message names the accepted kinds."""
+    return f"kind {kinds[0].NAME}" if len(kinds) == 1 else "a known kind"
 
 
 def foreign(found: Found, kinds: list[Kind]) -> str:

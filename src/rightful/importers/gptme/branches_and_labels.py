@@ -25,7 +25,7 @@ from rightful.importers.gptme.neighbour_files import Main
 from rightful.importers.shared.foreign_fields import digest, key_of, moment_us, shaped
 from rightful.importers.sources.text_files import Found, Problem
 
-ALONE = "no `conversation.jsonl` stands beside it; its messages are taken as they are"
+ALONE = "its conversation has no `conversation.jsonl`; its messages were imported without comparison"
 """What is said of a branch or a view that cannot be held against its conversation."""
 
 

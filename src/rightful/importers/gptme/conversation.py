@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from rightful.errors import InvalidEventError
-from rightful.importers.engine.file_report import PASSED_OVER
+from rightful.importers.engine.file_report import SKIPPED
 from rightful.importers.engine.formats import REWRITTEN, End, GrowingReader, Grows, NotYetError, Origin, Wire
 from rightful.importers.engine.loop import STDIN
 from rightful.importers.gptme.branches_and_labels import BranchReader, CheckpointsReader
@@ -78,7 +78,9 @@ class Gptme:
                 raise
             return _ReaderOfNobodys(error.what)
         if _is_held(place) and main.is_torn:
-            raise NotYetError(f"the `{MAIN}` beside it is torn or being written; it waits for the next import")
+            raise NotYetError(
+                f"`{MAIN}` of its conversation is incomplete or being written; the next import reads this file"
+            )
         return reader
 
     def _main(self, place: Place) -> Main:
@@ -120,13 +122,13 @@ def _reader(place: Place, origin: Origin, main: Main) -> GrowingReader:
 def _place_of(origin: Origin) -> Place:
     """Return where a file of a conversation stands."""
     if origin.path == STDIN:
-        raise InvalidEventError("Expected a file: a conversation does not say whose it is, and a pipe has no folder")
+        raise InvalidEventError("Expected a file: a conversation is named by its folder, and standard input has none")
     folder = Path(os.path.realpath(Path(origin.path).parent))  # the file's own link is not followed
     if (kind := _KINDS.get(origin.name)) is not None:
         return Place(folder, folder.name, kind)
     if folder.name in _COPIES:
         return Place(folder.parent, folder.parent.name, folder.name)
-    what = f"messages outside of a `{MAIN}` and of the folders `branches` and `views`: nothing says whose they are"
+    what = f"messages outside `{MAIN}` and the folders `branches` and `views`: their session is unknown"
     raise InvalidEventError(what)
 
 
@@ -157,6 +159,6 @@ class _ReaderOfNobodys(GrowingReader):
         """Yield why the file is passed over, or that it holds lessons that were shown to nobody known."""
         del end
         if self._shown:
-            yield Problem(self._first, f"{self._why}; messages that show lessons, and were not imported: {self._shown}")
+            yield Problem(self._first, f"{self._why}; messages that show lessons and were not imported: {self._shown}")
         else:
-            yield Problem(None, f"{PASSED_OVER}{self._why}", lost=False)
+            yield Problem(None, f"{SKIPPED}{self._why}", lost=False)

@@ -133,7 +133,7 @@ class MainReader(GrowingReader):
         del end
         yield from self._notes
         if self._zone is not None:
-            what = f"the times have no offset; they were read as the local time of this machine ({self._zone})"
+            what = f"the times have no UTC offset; they were read as local time of this machine ({self._zone})"
             yield Problem(None, what, lost=False)
         standing = {item for said in self._messages.standing for item in said.items}
         gone = [item for item in self._gone if item not in standing]
@@ -150,7 +150,9 @@ class MainReader(GrowingReader):
                 self._popped[item] = nth = 1 - self._popped.get(item, 0)
                 yield self._messages.popped(item, at_us=self._origin.mtime_us, nth=nth) | {"at_basis": "file"}
         else:
-            what = "messages that stood in it are missing, and it is being written; that waits for the next import"
+            what = (
+                "earlier messages are missing and the file is being written; the next import records what was removed"
+            )
             yield Problem(None, what, lost=False)
 
     def changes(self, former: Former) -> Iterator[Wire]:

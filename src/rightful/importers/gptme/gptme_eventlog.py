@@ -119,7 +119,7 @@ class EventLogReader(GrowingReader):
         gone = self._messages.take_back(max(count, 0))
         yield from self._popped(gone, frozenset(), at_us)
         if (unknown := count - len(gone)) > 0:
-            what = f"it takes back {unknown} more than the log shows; what the conversation lost, its own import tells"
+            what = f"it undoes more messages than this log has: {unknown}; the conversation's import records the rest"
             yield Problem(line, what, lost=False)
 
     def _replaced(

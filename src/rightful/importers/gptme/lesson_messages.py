@@ -65,7 +65,7 @@ def exposed(found: Found, folder: str, session: str, occurrence: int) -> Iterato
     at_us, _ = local_us(message.timestamp)
     lessons, quoted = lessons_in(message.content)
     if quoted:
-        what = f"headers in a code fence were taken as quoted, and not as shown: {quoted}"
+        what = f"headers in a code fence count as quoted, not as shown: {quoted}"
         yield Problem(found.line, what, lost=False)
     if not lessons:
         raise InvalidEventError("Expected lessons, each with `## title` and `*Path: …*`; found none", "$.content")

@@ -146,12 +146,14 @@ def settings_of(path: Path) -> Iterator[dict[str, Any] | Problem]:
     except OSError:
         return
     if len(data) > limits.BESIDE_BYTES:
-        yield Problem(None, f"`{_CONFIG}` beside it is longer than {limits.BESIDE_BYTES:,} bytes; not read", lost=False)
+        yield Problem(
+            None, f"`{_CONFIG}` next to it is larger than {limits.BESIDE_BYTES:,} bytes; not read", lost=False
+        )
         return
     try:
         chat = tomllib.loads(data.decode()).get("chat", {})
     except (ValueError, RecursionError) as error:
-        yield Problem(None, f"`{_CONFIG}` beside it was not read: {error}", lost=False)
+        yield Problem(None, f"`{_CONFIG}` next to it could not be parsed: {error}", lost=False)
         return
     if isinstance(chat, dict):
         yield chat

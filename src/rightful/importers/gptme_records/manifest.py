@@ -14,7 +14,7 @@ The id is `GPTME_SESSION_ID`, a label that is used again: the next session of th
 and overwrites. So the session is `workspace:<id>@<time of the first record of the chain>`, and a
 record's key is its hash: another record under the same file name is another fact. What an older
 session left behind has lost its beginning, and nobody can say which session that was. Where gptme
-knows no id it makes one up (`anon-` and eight digits), which names nobody.
+knows no id it makes one up (`anon-` and eight digits), which names no session.
 
 The `result_hash` of a tool that yields nothing is the hash of an empty text; it is kept as it is.
 """
@@ -95,7 +95,9 @@ class GptmeManifest:
             InvalidEventError: A pipe has no files beside it.
         """
         if origin.path == STDIN:
-            raise InvalidEventError("Expected a file: a record says whose it is only with those beside it")
+            raise InvalidEventError(
+                "Expected a file: the session of a record is known only from the other records in its folder"
+            )
         folder = Path(origin.path).parent
         return _ManifestReader(lambda record: self._beside(folder, record))
 
@@ -136,9 +138,9 @@ class _ManifestReader(Reader):
         check_hash(value, record.hash, "hash")
         if _MADE_UP.match(record.session_id):
             what = (
-                f"Expected a session id, got {record.session_id!r}: gptme makes up such a one where it knows no session"
+                f"Expected a session id, got {record.session_id!r}: gptme generates such an id if it knows no session"
             )
-            raise InvalidEventError(f"{what}, so it names nobody", "$.session_id")
+            raise InvalidEventError(f"{what}, so it does not identify a session", "$.session_id")
         began = self._began(record)
         moment_us(began, "$.timestamp")
         kind = "tool_call.snapshotted" if record.phase == "pre" else "tool_result.snapshotted"
@@ -161,10 +163,10 @@ class _ManifestReader(Reader):
                 return link.timestamp
             before = self._chain.get(link.previous)
             if before is None or before.session_id != record.session_id:
-                what = f"the chain is broken: no record of {record.session_id!r} beside it has the hash {link.previous}"
-                raise InvalidEventError(f"{what}, so nobody can say which session this was", "$.prev_hash")
+                what = f"the chain is broken: no record of {record.session_id!r} here has the hash {link.previous}"
+                raise InvalidEventError(f"{what}, so the session is unknown", "$.prev_hash")
             link = before
-        raise InvalidEventError("the chain is broken: it leads back to itself", "$.prev_hash")
+        raise InvalidEventError("the chain is broken: it has a cycle", "$.prev_hash")
 
 
 def check_hash(value: Mapping[str, Any], said: str, name: str) -> None:
@@ -180,7 +182,7 @@ def check_hash(value: Mapping[str, Any], said: str, name: str) -> None:
     """
     computed = hash_of(value, without=name)
     if computed != said:
-        what = f"Expected the hash of what it says ({computed}), got {said[:80]}: it was changed after it was written"
+        what = f"Expected the hash of its content ({computed}), got {said[:80]}: it was modified after it was written"
         raise InvalidEventError(what, f"$.{name}")
 
 

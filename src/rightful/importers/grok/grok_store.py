@@ -39,7 +39,7 @@ NAMESPACE = "grok"
 
 _SUMMARY = "summary.json"
 _DIGITS = 16  # of a digest, by which repeats of a line are counted
-_REWRITTEN = "the file was written over; what it held before stays in the ledger, and in the session's history"
+_REWRITTEN = "the file was rewritten; its earlier content stays in the ledger and in the session's history"
 
 
 def proves(value: Mapping[str, Any]) -> bool:

@@ -31,7 +31,7 @@ from typing import Any
 import msgspec
 
 from rightful.errors import InvalidEventError
-from rightful.importers.engine.file_report import PASSED_OVER
+from rightful.importers.engine.file_report import SKIPPED
 from rightful.importers.engine.formats import APPENDED, End, GrowingReader, Grows, Origin, Wire
 from rightful.importers.engine.loop import STDIN
 from rightful.importers.grok import grok_store
@@ -56,8 +56,8 @@ _OF_TEXT = frozenset({"type", "data", "content", "text", "timestamp"})  # no oth
 _OF_CALL = frozenset({"toolName", "rawInput", "title", "status", "kind"})
 _OTHERS = frozenset({"role", "session_id", "sessionID", "messageID", "uuid", "message"})  # what no line of a stream has
 _NOBODYS = (
-    "a stream of Grok says neither whose it is nor when, and this one stands in no folder `grok-trajectories`: "
-    "nothing of it was imported. Put it there as <session id>.jsonl and import that file"
+    "a stream of Grok has no session id and no time, and this one is not in a folder `grok-trajectories`: "
+    "nothing was imported from it. Move it there as <session id>.jsonl and import that file"
 )
 
 
@@ -181,9 +181,7 @@ class GrokReader(GrowingReader):
         if (text := self._known.text) is not None:
             streamed = text.streamed
             if waiting := len(streamed.text) - streamed.told:
-                what = (
-                    f"the file ends within a {text.kind}; its last characters wait for the lines behind them: {waiting}"
-                )
+                what = f"the file ends within a {text.kind}; its last characters wait for the next lines: {waiting}"
                 yield Problem(None, what, lost=False)
 
     def _wire(self, part: Part) -> Wire:
@@ -287,7 +285,7 @@ class _ReaderOfNobodys(GrowingReader):
     def finish(self, end: End) -> Iterator[Wire | Problem]:
         """Yield why it is passed over."""
         del end
-        yield Problem(None, f"{PASSED_OVER}{_NOBODYS}", lost=False)
+        yield Problem(None, f"{SKIPPED}{_NOBODYS}", lost=False)
 
 
 def _started(facts: dict[str, Any]) -> Part:

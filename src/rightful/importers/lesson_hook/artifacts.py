@@ -159,13 +159,13 @@ class LessonHookReader(Reader):
         injected = shaped(value, _Injected).injected
         safe, dot, suffix = self._origin.name.rpartition(".")
         if not dot or suffix != "json":
-            raise InvalidEventError("Expected a file named <session>.json: a state file does not say whose it is")
+            raise InvalidEventError("Expected a file named <session>.json: a state file does not name its session")
         session = session_of(NAMESPACE, safe, "$")
         at_us = self._origin.mtime_us or 0
         try:
             at_us = last_pretool_us(value) or at_us
         except InvalidEventError as error:
-            yield Problem(line, f"{error}; it was not used, and the file's time was taken", lost=False)
+            yield Problem(line, f"{error}; it was ignored, and the file's time was used", lost=False)
         seen: set[str] = set()
         for place, one in enumerate(injected):
             try:
@@ -203,7 +203,7 @@ class LessonHookReader(Reader):
         at_us, facts = lesson_events.exposed(value)
         named = _EVENTS_NAME.match(self._origin.name)
         if named is None:
-            what = "Expected a file named cc-session-<session>-lessons.jsonl: its lines do not say whose they are"
+            what = "Expected a file named cc-session-<session>-lessons.jsonl: its lines do not name their session"
             raise InvalidEventError(what)
         session = session_of(NAMESPACE, named["safe"], "$")
         return self._of_line("events", session, at_us, value) | {"alias": True} | facts
@@ -248,8 +248,8 @@ def _namespace_of(session_id: str) -> str:
     """
     if _DRAWN_AT_RANDOM.match(session_id):
         what = (
-            f"Expected a session id, got {session_id!r}: gptme makes up such a one where it knows "
-            f"no session, so it names nobody"
+            f"Expected a session id, got {session_id!r}: gptme generates such an id if it knows "
+            f"no session, so it does not identify a session"
         )
         raise InvalidEventError(what, "$.session_id")
     if _OF_CLAUDE_CODE.match(session_id):
@@ -299,7 +299,7 @@ def _withheld(value: Any, place: str, epsilon: object) -> dict[str, Any]:  # noq
     if dropped is None:
         return arm
     if isinstance(dropped, bool) or not isinstance(dropped, int | float) or not 0 <= dropped <= 1:
-        raise InvalidEventError(f"Expected a chance from 0 to 1, got {json.dumps(dropped)[:32]}", where)
+        raise InvalidEventError(f"Expected a probability from 0 to 1, got {json.dumps(dropped)[:32]}", where)
     return arm | {"p_inject": 1.0 - dropped}
 
 

@@ -65,7 +65,9 @@ def of_record(row: Mapping[str, Any], session: str, producer: str, line: int) ->
         yield Problem(line, str(InvalidEventError(f"Expected `array`, got `{json_type(values)}`", f"$.{FIELD}")))
         return
     if len(values) >= KEPT:
-        what = f"`{FIELD}` are {len(values)}: gptme-sessions keeps the first {KEPT}, so later ones may be missing"
+        what = (
+            f"`{FIELD}` has {len(values)} entries: gptme-sessions stores the first {KEPT}, so later ones may be missing"
+        )
         yield Problem(line, what, lost=False)
     seen: Counter[str] = Counter()
     for at, value in enumerate(values):

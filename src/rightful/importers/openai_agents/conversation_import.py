@@ -67,7 +67,7 @@ class Taking:
         try:
             rows = self._rows(one, had, writing)
         except sqlite3.DatabaseError as error:
-            self._problem(f"{one.name}: SQLite cannot read it ({error}); nothing of it was imported")
+            self._problem(f"{one.name}: SQLite cannot read it ({error}); nothing was imported from it")
             return
         if self._is_elsewhere(one, had, rows):
             return
@@ -93,7 +93,7 @@ class Taking:
         sealed = erased = 0
         for message in messages_of(self._connection, one.store, one.session_id, one.branch):
             if not isinstance(message.row.id, int):
-                self._problem(f"a row of `{one.store.messages}` has an id that is no number; it was not imported")
+                self._problem(f"a row of `{one.store.messages}` has an id that is not a number; it was not imported")
             elif had.erased and writing.is_any(had.erased, message.row, had.times[message.row]):
                 erased += 1
             elif message.row in had.times or (why := writing.why_not(message)) is None:
@@ -104,7 +104,7 @@ class Taking:
         if erased:
             self._note(f"{one.name}: {_many(erased, 'row')} erased from the ledger; not imported again")
         if sealed:
-            what = f"{one.name}: {_many(sealed, 'item')} of EncryptedSession; kept as stored, encrypted"
+            what = f"{one.name}: {_many(sealed, 'item')} of EncryptedSession; imported in encrypted form"
             self._note(what)
         if one.branch == MAIN and (lost := unbranched_of(self._connection, one.store, one.session_id)):
             what = f"{one.name}: {_many(len(lost), 'row')} of `{one.store.messages}` in no branch (first: {lost[0]})"
@@ -114,22 +114,22 @@ class Taking:
     def _is_elsewhere(self, one: Conversation, had: Known, rows: Sequence[Row]) -> bool:
         """Say whether the ledger has the session from elsewhere, so that nothing of it is to be taken."""
         if rows and had.is_continued and not had.is_ours:
-            what = "has a history in the ledger that no import began; its rows would stand behind what came later"
-            what = f"{one.name} {what}, so nothing of it was imported"
-            self._problem(f"{what}. Import a database before going on with it")
+            what = "has a history in the ledger that was not started by an import; its rows would follow newer items"
+            what = f"{one.name} {what}, so nothing was imported from it"
+            self._problem(f"{what}. Import a database before you continue its sessions in the ledger")
             return True
         if not had.times or not had.sources or had.sources[-1] == self._source:  # of erased starts no source is known
             return False
         if not any(row in had.times for row in rows) and had.alive and self._source not in had.sources:
             others = ", ".join(sorted(set(had.sources)))
-            what = f"was imported from {others}, and this database has another conversation under that id"
+            what = f"was imported from {others}, and this database has a different conversation under that id"
             fix = "Import this database with --session-prefix, such as --session-prefix app2/"
-            self._problem(f"{one.name} {what}; nothing of it was imported. {fix}")
+            self._problem(f"{one.name} {what}; nothing was imported from it. {fix}")
             return True
         if self._is_newer(one, had, rows):
             return False
-        what = "stands here as an older copy of what was imported"
-        self._note(f"{one.name} {what} from {had.sources[-1]}; nothing was taken back")
+        what = "is an older copy of what was imported"
+        self._note(f"{one.name} {what} from {had.sources[-1]}; nothing was undone")
         self._run.report.duplicate += len(rows)
         return True
 
@@ -171,12 +171,12 @@ class Taking:
             new = [row for row in rows if row not in there]
             if lost:
                 what = (
-                    f"{_many(lost, 'row')} gone from the database; the session went on in the ledger, so kept in view"
+                    f"{_many(lost, 'row')} deleted from the database; kept, since the session continued in the ledger"
                 )
                 self._note(f"{one.name}: {what}")
             if new:
-                what = f"{_many(len(new), 'row')} written to the database after the session went on in the ledger"
-                self._note(f"{one.name}: {what}; imported behind what came since")
+                what = f"{_many(len(new), 'row')} written to the database after the session continued in the ledger"
+                self._note(f"{one.name}: {what}; imported after the newer items")
             return _Change([], new)
         agree = 0
         while agree < min(len(kept), len(rows)) and kept[agree][1] == rows[agree]:
@@ -217,12 +217,14 @@ class Taking:
         if not had.alive:
             return
         if had.is_continued:
-            self._note(f"{session} is not in the database any more; it went on in the ledger, so its history is kept")
+            self._note(
+                f"{session} is no longer in the database; it continued in the ledger, so its history is unchanged"
+            )
             return
         leads = had.sources[-1:] == [self._source]
         newest = _newest(had.alive.values() if leads else had.times)
         if (store.last_row is not None or not leads) and _last_row(store) < newest:
-            what = "is not in the database, which is another one than it was imported from; nothing was taken back"
+            what = "is not in this database, which is not the one it was imported from; nothing was undone"
             self._note(f"{session} {what}")
             return
         self._gone(session, len(had.alive))
@@ -233,8 +235,8 @@ class Taking:
         writing.flush()
 
     def _gone(self, session: str, count: int) -> None:
-        what = f"{_many(count, 'item')} of an earlier import gone from the database"
-        self._note(f"{session}: {what}; taken back in its view, kept in its full history")
+        what = f"{_many(count, 'item')} of an earlier import deleted from the database"
+        self._note(f"{session}: {what}; removed from its view, kept in its full history")
 
     def _note(self, what: str) -> None:
         self._run.tell(Problem(None, what, lost=False))

@@ -116,7 +116,7 @@ class OpenAIAgents:
             for session_id, created in sessions_of(connection, store):
                 for one in _of_session(run, connection, store, session_id, created, self._prefix):
                     if one.name in seen:
-                        what = f"{one.name} stands in this database twice; that of `{store.messages}` was not imported"
+                        what = f"{one.name} is in this database twice; the one in `{store.messages}` was not imported"
                         run.tell(Problem(None, what))
                     else:
                         seen.add(one.name)
@@ -127,11 +127,11 @@ def _of_session(
     run: Run, connection: Connection, store: Store, session_id: str | None, created: object, prefix: str
 ) -> Iterator[Conversation]:
     if session_id is None:
-        run.tell(Problem(None, f"a session of `{store.messages}` has an id that is no text; it was not imported"))
+        run.tell(Problem(None, f"a session of `{store.messages}` has an id that is not text; it was not imported"))
         return
     name = f"{NAMESPACE}:{prefix}{session_id}"
     if not is_session(name):
-        what = f"the id {session_id[:64]!r}, which names nobody or cannot be a name"
+        what = f"the id {session_id[:64]!r}, which is a placeholder or not a valid name"
         run.tell(Problem(None, f"a session of `{store.messages}` has {what}; it was not imported"))
         return
     branches = branches_of(connection, store, session_id)
@@ -139,7 +139,7 @@ def _of_session(
     for branch in branches:
         if branch is None or not is_session(own := f"{name}/branch/{branch}"):
             what = (
-                "an id that is no text" if branch is None else f"the id {branch[:64]!r}, which cannot stand in a name"
+                "an id that is not text" if branch is None else f"the id {branch[:64]!r}, which is not valid in a name"
             )
             run.tell(Problem(None, f"a branch of {name} has {what}; it was not imported"))
         elif branch != MAIN:

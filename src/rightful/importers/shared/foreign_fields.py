@@ -94,10 +94,10 @@ def session_of(namespace: str, value: str, place: str, *, suffix: str = "") -> s
         InvalidEventError: The id names nobody, or cannot be a session's name.
     """
     if value in NOT_A_SESSION or not value.strip():
-        raise InvalidEventError(f"Expected a session id, got {value!r}, which names nobody", place)
+        raise InvalidEventError(f"Expected a session id, got {value!r}, which names no session", place)
     name = f"{namespace}:{value}{suffix}"
     if not is_session(name):
-        raise InvalidEventError(f"Expected a session id, got {value[:64]!r}, which cannot be a name", place)
+        raise InvalidEventError(f"Expected a session id, got {value[:64]!r}, which is not a valid name", place)
     return name
 
 
@@ -110,7 +110,7 @@ def doubt_of(value: str, place: str) -> str | None:
     """
     if value.strip().lower() not in _WORDS_FOR_NONE:
         return None
-    return f"{value[:64]!r} is what programs write where they know no session; it was kept as one - at `{place}`"
+    return f"{value[:64]!r} looks like a placeholder for an unknown session; it was kept - at `{place}`"
 
 
 def key_of(*parts: str | int | None) -> str:

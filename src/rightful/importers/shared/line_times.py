@@ -39,5 +39,5 @@ class LineTimes:
         if self.known_us is not None:
             return {"at": times.text_of(self.known_us)}
         if self._mtime_us is None:
-            raise InvalidEventError("Expected a time: no line has one yet, and a pipe has none", "$.timestamp")
+            raise InvalidEventError("Expected a time: no line has one so far, and stdin has none", "$.timestamp")
         return {"at": times.text_of(self._mtime_us), "at_basis": "file"}

@@ -79,7 +79,7 @@ class Grading:
             if last.recorded is not None and _equal(event, last.event):
                 return Receipt(last.recorded.id, "duplicate", last.recorded.position, last.recorded.first)
             if kind is GradeRetracted and last.event is None:
-                raise UsageError(f"{self._producer}/{rubric} has not graded {session}; there is nothing to take back.")
+                raise UsageError(f"{self._producer}/{rubric} has not graded {session}; there is no grade to retract.")
             try:
                 return self._append(event, unless=grades_of(session), after=last.read_at)
             except ConditionFailedError:

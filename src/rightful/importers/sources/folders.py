@@ -25,7 +25,7 @@ _CONFIG = "config.toml"  # read with gptme's transcript
 
 _PACKED = ".jsonl.zst"  # how Codex names a rollout that it has compressed (codex-rs/rollout/src/compression.rs)
 
-_OTHERS = {".git": "the files of git itself", "node_modules": "packages of other people"}
+_OTHERS = {".git": "git's own files", "node_modules": "third-party packages"}
 _LEDGER = frozenset({"ledger.lock", "store"})
 
 
@@ -78,7 +78,7 @@ def _walked(
             continue
         names = {entry.name for entry in entries}
         if names >= _LEDGER:
-            yield current, Problem(None, "a ledger; not looked into", lost=False)
+            yield current, Problem(None, "a ledger; not searched", lost=False)
             continue
         for entry in entries:
             seen += 1
@@ -87,7 +87,7 @@ def _walked(
                 return
             if entry.is_dir(follow_symlinks=False):
                 if entry.name in _OTHERS:
-                    yield entry.path, Problem(None, f"{_OTHERS[entry.name]}; not looked into", lost=False)
+                    yield entry.path, Problem(None, f"{_OTHERS[entry.name]}; not searched", lost=False)
             elif is_looked_at(entry.name, databases=databases) or entry.name.endswith(_PACKED):
                 yield _file(entry)
             elif others is not None and not (entry.name == _CONFIG and _MAIN in names):

@@ -20,7 +20,7 @@ import msgspec
 from rightful import content, limits
 from rightful.importers.sources.text_files import Found, OpenFile, Problem, leading, of_line, opened
 
-WAITS = "the last line is torn or still being written; it waits for the next import"
+WAITS = "the last line is incomplete or still being written; the next import reads it"
 """What is said of a last line that is not whole."""
 
 _CHUNK = 1 << 20

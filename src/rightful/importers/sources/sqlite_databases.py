@@ -47,7 +47,7 @@ WAL = "-wal"
 _SHM, _JOURNAL = "-shm", "-journal"
 _VERSIONS, _WAL_MODE = slice(18, 20), 2  # of the header: how it is written and read
 _TRIES = 5
-_NO_SPACE = "there is no space for a copy of it in the folder of temporary files (TMPDIR); nothing of it was imported"
+_NO_SPACE = "there is no space for a copy in the temporary folder (TMPDIR); nothing was imported from it"
 
 
 class _Facts(NamedTuple):
@@ -121,16 +121,16 @@ def _real(path: str) -> str:
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(f"{real}{part}").st_mode):  # noqa: PTH116 - the path is shown as it was given
                 what = f"{os.path.basename(real)}{part} is not a regular file"  # noqa: PTH119 - a name is shown, no path is built
-                raise InvalidEventError(f"{what}; nothing of the database was imported")
+                raise InvalidEventError(f"{what}; nothing was imported from the database")
     return real
 
 
 def _said(error: Exception) -> InvalidEventError:
     if "locked" in str(error):
-        return NotYetError("another program keeps it locked; nothing of it was imported. Import it again")
+        return NotYetError("another program has locked it; nothing was imported from it. Import it again")
     if "full" in str(error):  # the copy's disk, since nothing else is written
         return InvalidEventError(_NO_SPACE)
-    return InvalidEventError(f"SQLite cannot read it ({error}); what of it is not in the ledger was not imported")
+    return InvalidEventError(f"SQLite cannot read it ({error}); rows missing from the ledger were not imported")
 
 
 def _copy(real: str, copy: Connection, timeout_s: float) -> None:
@@ -144,7 +144,7 @@ def _copy(real: str, copy: Connection, timeout_s: float) -> None:
                 return
         if _carried(real, copy):
             return
-    raise NotYetError("it changed all the time while it was copied; nothing of it was imported. Import it again")
+    raise NotYetError("it kept changing while it was copied; nothing was imported from it. Import it again")
 
 
 def _is_shared(real: str) -> bool:
@@ -210,5 +210,5 @@ def _write(real: str, copy: Path) -> None:
     except FileNotFoundError:
         raise
     except OSError as error:
-        what = f"{os.path.basename(real)} could not be read: {error.strerror}; nothing of it was imported"  # noqa: PTH119 - a name is shown, no path is built
+        what = f"{os.path.basename(real)} could not be read: {error.strerror}; nothing was imported from it"  # noqa: PTH119 - a name is shown, no path is built
         raise InvalidEventError(_NO_SPACE if error.errno == errno.ENOSPC else what) from None

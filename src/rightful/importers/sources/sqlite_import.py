@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from rightful.log.log import Log
 
 PIPED = (
-    "Expected a file, got a SQLite database on stdin: its newest rows may stand in a file beside it (`-wal`); "
+    "Expected a file, got a SQLite database on stdin: its newest rows may be in a separate `-wal` file; "
     "nothing was imported. Name the file"
 )
 """What is said of a database on standard input."""
 
-NO_DATABASE = "no SQLite database"
+NO_DATABASE = "not a SQLite database"
 """What is said of a file of a folder that has a database's name only."""
 
 _TRIES = 50  # copies anew when others write the same sessions meanwhile
@@ -144,8 +144,8 @@ def _foreign_at_sight(importing: Import, origin: Origin) -> FileReport | None:
 def _foreign(importing: Import, origin: Origin, connection: Connection) -> FileReport:
     """Return the report of a database that is of none of the kinds that may come."""
     if (other := _kind(importing.all_kinds(), connection)) is not None:
-        what = f"this looks like a database of the kind {other.NAME}"
-        return _passed(origin, f"{what}; nothing of it was imported. Import it as {other.NAME}, or as auto")
+        what = f"this looks like a database of kind {other.NAME}"
+        return _passed(origin, f"{what}; nothing was imported from it. Import it as {other.NAME}, or as auto")
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name LIMIT 5").fetchall()
     said = ", ".join(f"`{name[:32].decode('utf-8', 'replace')}`" for (name,) in tables) or "no tables"
     return _passed(origin, f"a SQLite database with {said} is not of {among(importing.kinds)}")

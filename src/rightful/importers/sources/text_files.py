@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NO_OBJECT = "Expected `object`, got"
 """How the problem begins of JSON that is whole and is no object."""
 
-COMPRESSED = "compressed with zstd: unpack it (`zstd -d`) and import what comes out"
+COMPRESSED = "compressed with zstd: decompress it (`zstd -d`) and import the result"
 """What is said of a file that Codex has compressed (`rollout-….jsonl.zst`)."""
 
 _CHUNK = 1 << 16
@@ -252,7 +252,7 @@ def _of_pieces(text: str, number: int) -> Iterator[Found | Problem]:
     yield from items
     found = sum(isinstance(item, Found) for item in items)
     if found and len(items) > 1:
-        yield Problem(number, f"several objects are glued on this line; read from it: {found}", lost=False)
+        yield Problem(number, f"several objects share this line; read from it: {found}", lost=False)
 
 
 def _piece(text: str, number: int) -> Found | Problem:
@@ -293,7 +293,7 @@ def _values(text: str, at: int) -> tuple[list[str], _Rest | None]:
 
 def _why(error: json.JSONDecodeError) -> str:
     if error.pos >= len(error.doc) or error.msg.startswith("Unterminated string"):
-        return "Expected JSON, got a line that is cut short"
+        return "Expected JSON, got a truncated line"
     line = f"line {error.lineno} " * (error.lineno > 1)
     return f"Expected JSON: {error.msg}, {line}column {error.colno}"
 

@@ -130,7 +130,7 @@ class Watch:
             self._seen.clear()  # what was being read was not imported; the rest is known by its checkpoint
             self.waiting.add(_absolute(place))
             report = FileReport(place, problems=[], is_read=False)
-            Told(report).tell(Problem(None, f"{error} It is tried again", lost=False))
+            Told(report).tell(Problem(None, f"{error} The import is retried", lost=False))
             yield report
 
     def _new(self, report: FileReport) -> FileReport | None:
