@@ -147,9 +147,7 @@ def test_a_rollback_beyond_the_session_takes_what_there_is_and_says_so() -> None
 
     ids = [[id_of(one), 0] for one in of(events, "message.recorded")]
     assert told(events, POPPED, "items") == [[{"first": ids[0], "last": ids[1]}]]
-    assert notes(events) == [
-        "3 turns were rolled back, but this session has only 1 of its own; others are unchanged"
-    ]
+    assert notes(events) == ["3 turns were rolled back, but this session has only 1 of its own; others are unchanged"]
 
 
 @pytest.mark.parametrize("count", [0, 2])
