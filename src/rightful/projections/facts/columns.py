@@ -93,7 +93,8 @@ class Table:
 
     def __getitem__(self, name: str) -> Column:
         """Return a column, whole; a view that stays valid until rows are added."""
-        self.flush()
+        if self._pending:
+            self.flush()
         return self._columns[name][: self._size]
 
     def load(self, columns: Mapping[str, Column]) -> None:
