@@ -11,7 +11,7 @@ from tests.faults.support import flip, into_tables, journal
 import rightful
 from rightful.errors import DamagedRowError
 from rightful.identity import event_id
-from rightful.storage.tables.store_tables import pack_position
+from rightful.storage.tables.store_tables import Tables, pack_position
 
 SESSIONS = ("t:a", "t:b", "t:c")
 
@@ -49,6 +49,13 @@ def flipped(folder: Path, entry: bytes, byte: int) -> None:
     path.write_bytes(data)
 
 
+def damaged(folder: Path, entry: bytes, first: int, last: int) -> None:
+    """Change all bytes of an entry from one through another, wherever the data file has it."""
+    path = folder / "store" / "data.mdb"
+    run = bytes(byte ^ 0x15 for byte in entry[first : last + 1])
+    path.write_bytes(path.read_bytes().replace(entry, entry[:first] + run + entry[last + 1 :]))
+
+
 def outcome(folder: Path, number: int) -> str:
     try:
         with rightful.open(folder) as ledger:
@@ -73,6 +80,30 @@ def test_flipped_id_key_or_position_is_named_on_append_and_read(folder: Path) ->
             flipped(folder, tag + pack_position(number + 1), byte)
             assert outcome(folder, number) in ("damaged", "duplicate"), (number, byte)
             (folder / "store" / "data.mdb").write_bytes(whole)
+
+
+def test_damaged_run_of_id_key_is_named_wherever_it_is(folder: Path) -> None:
+    whole = (folder / "store" / "data.mdb").read_bytes()
+    tag = f"id:{event_id('p', 'k4')}".encode()
+    for count in (2, 5, 20, len(tag)):
+        for first in range(0, len(tag) - count + 1, 3):
+            damaged(folder, tag + pack_position(5), first, first + count - 1)
+            assert (folder / "store" / "data.mdb").read_bytes() != whole
+            assert outcome(folder, 4) in ("damaged", "duplicate"), (first, count)
+            (folder / "store" / "data.mdb").write_bytes(whole)
+
+
+def test_append_of_new_ids_reads_no_row_next_to_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys alone show that none of them is a damaged one."""
+    stored = sorted(event_id("p", f"k{number}") for number in range(9))
+    between = [number for number in range(9, 99) if stored[0] < event_id("p", f"k{number}") < stored[-1]]
+    compared = list[bytes]()
+    monkeypatch.setattr(Tables, "_see_entry", lambda _, __, word, ___, **____: compared.append(word))
+    with rightful.open(folder) as ledger:
+        receipts = ledger.append([fact(number) for number in between])
+
+    assert {receipt.outcome for receipt in receipts} == {"appended"}
+    assert not compared
 
 
 def test_flipped_session_key_is_named_and_loses_no_row_silently(folder: Path) -> None:

@@ -33,9 +33,6 @@ class Codec(Protocol):
     def trace(self, tag: str) -> bytes:
         """Return bytes that stand in every record that has the tag, and in few others."""
 
-    def begins_with_id(self, record: bytes, word: bytes) -> bool:
-        """Return whether an index key is the event id that the record begins with. False proves nothing."""
-
 
 class LedgerCodec:
     """The record is the envelope; type and tags are read from it."""
@@ -60,10 +57,6 @@ class LedgerCodec:
         """Return what the tag names, as the envelope's JSON has it."""
         return msgspec.json.encode(tag.partition(":")[2])
 
-    def begins_with_id(self, record: bytes, word: bytes) -> bool:
-        """Return whether the envelope's first field is that id."""
-        return word.startswith(b"id:") and record.startswith(b'{"id":"' + word[3:] + b'"')
-
 
 class PlainCodec:
     """The record holds type, tags and data."""
@@ -87,7 +80,3 @@ class PlainCodec:
     def trace(self, tag: str) -> bytes:
         """Return the tag, as MessagePack has it."""
         return tag.encode()
-
-    def begins_with_id(self, record: bytes, word: bytes) -> bool:  # noqa: ARG002 - as the port says
-        """Return False: a record begins with its type."""
-        return False

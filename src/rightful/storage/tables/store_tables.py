@@ -40,6 +40,7 @@ KINDS: Final = MappingProxyType({kind.name: kind for kind in (LEDGER, PLAIN)})
 
 _POSITION: Final = struct.Struct(">Q")
 _NOT_TEXT: Final = b"\xff"  # begins no UTF-8
+_HYPHEN_AT: Final = len("id:00000000-0000-5000")  # one of a UUID's hyphens, about in its middle
 
 pack_position = _POSITION.pack
 
@@ -66,6 +67,15 @@ def word_key(word: str) -> bytes:
     if 0 < len(key) <= limits.TAG_KEY_BYTES:
         return key
     return _NOT_TEXT + sha256(key).digest()
+
+
+def _is_other_id(key: bytes, word: bytes) -> bool:
+    """Return whether an index key is of another event id than a word, even if one run of its bytes is damaged.
+
+    Such a run is before the hyphen, or behind it, or changes it. In a sound key of another id both sides differ.
+    """
+    at = _HYPHEN_AT
+    return key[:at] != word[:at] and key[at + 1 :] != word[at + 1 :] and key[at : at + 1] == word[at : at + 1] == b"-"
 
 
 def tree_record(frontier: Frontier) -> bytes:
@@ -141,35 +151,36 @@ class Tables:
     def tagged(self, txn: lmdb.Transaction[bytes], word: bytes) -> list[int]:
         """Return the positions that the index has under a tag's key, ascending.
 
-        If there are none, no index entry may have a damaged key: that would be next to the tag's place.
+        An absent tag may be one whose key was damaged. A search for it ends next to the damaged key, so
+        both neighbours are compared with their rows, unless they cannot be that key.
 
         Raises:
             DamagedRowError: An entry next to the place of an absent tag is not of the row that it leads to.
         """
         with txn.cursor(db=self.env.tables["tags"]) as cursor:
             if cursor.set_range(word):
-                key, value = cursor.item()
+                key = cursor.key()
                 if key == word:
                     return [unpack_position(position) for position in cursor.iternext_dup()]
-                self._see_entry(txn, key, value, is_in_order=key > word)
+                if key < word or not _is_other_id(key, word):
+                    self._see_entry(txn, key, cursor.value(), is_in_order=key > word)
                 has_entry = cursor.prev_nodup()
             else:
                 has_entry = cursor.last()
             if has_entry:
-                key, value = cursor.item()
-                self._see_entry(txn, key, value, is_in_order=key < word)
+                key = cursor.key()
+                if key > word or not _is_other_id(key, word):
+                    self._see_entry(txn, key, cursor.value(), is_in_order=key < word)
         return []
 
     def _see_entry(self, txn: lmdb.Transaction[bytes], word: bytes, key: bytes, *, is_in_order: bool) -> None:
         record = (txn.get(key, db=self.env.tables["rows"]) or b"")[HASH_BYTES:]
         if is_in_order and record:
-            if self.codec.begins_with_id(record, word):  # most entries are of ids
-                return
             try:
                 if word in map(word_key, self.codec.words(record)[1]):
                     return
             except msgspec.DecodeError:
-                return  # the row is damaged, which a reader of it is told
+                return  # the row is damaged, and a read of it reports that
         what = f"the index has it under {word.decode(errors='backslashreplace')!r}, which it does not name"
         raise DamagedRowError(str(self.env.root), unpack_position(key), what)
 
