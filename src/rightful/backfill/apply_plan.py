@@ -103,7 +103,7 @@ def apply(books: Books, plan: Plan, clock: Clock) -> Done:
             return _done(real, "already in place", last)
         if seen.sha256 != plan.previous_sha256:
             raise target.changed(real, "its content is neither what the plan was made for nor what the plan writes")
-        found = _again(books, plan, seen, [one for one in chain if one.id != mine])
+        found = _again(books, plan, seen, [publication for publication in chain if publication.id != mine])
         event = _publication(plan, key, clock(), opened=_is_opened(books, plan, found))
         if last is None or last.id != mine or "beliefs" in last.said:  # or an earlier version began it
             event["extra"] |= {"beliefs": read(real, found.data).beliefs_sha256}
@@ -137,7 +137,7 @@ def rollback(books: Books, named: str, clock: Clock, *, publication: str | None 
         chain, seen = _looked(books, real)
         if not chain:
             raise UsageError(f"nothing was published to {real} from this ledger, so there is nothing to roll back.")
-        last, force_ids = chain[-1], {one.id for one in in_force(chain)[-1:]}
+        last, force_ids = chain[-1], {publication.id for publication in in_force(chain)[-1:]}
         if last.rolled_back is not None and publication in {None, last.rolled_back}:
             return _finish(books, real, last, seen, force=force)
         if publication is not None and publication not in force_ids:
@@ -266,7 +266,7 @@ def _plan_key(plan: Plan) -> str:
 
 def _is_opened(books: Books, plan: Plan, found: Computed) -> bool:
     """Say whether the new bytes are those of an opening balance: a tool's, and not ours."""
-    held = {one.sha256 for one in books.projected.facts.balances if one.position <= plan.through}
+    held = {balance.sha256 for balance in books.projected.facts.balances if balance.position <= plan.through}
     return plan.new_sha256 in held | ({plan.previous_sha256} if found.opened is not None else set())
 
 

@@ -98,16 +98,16 @@ def ground_of(
         before: Balances of the file from this position on do not count; None where all do.
     """
     now, found = facts.watermark + 1, copy.copy(facts)
-    found.balances = [one for one in facts.balances if one.source == source]
+    found.balances = [balance for balance in facts.balances if balance.source == source]
     if opened is not None:
         found.balance(cast("Envelope", _Stamp(times.us_of(opened.at))), opened, now)
         events = events | {now: opened}
     own = found.balances
-    found.balances = [one for one in own if before is None or one.position < before]
+    found.balances = [balance for balance in own if before is None or balance.position < before]
     counts = balances(found, policy, now)
-    others = [one for one in facts.balances if one.source != source]
-    every = sorted([*others, *counts], key=lambda one: one.position)
-    found.balances = [one._replace(id="", position=0) if one.source == source else one for one in every]
+    others = [balance for balance in facts.balances if balance.source != source]
+    every = sorted([*others, *counts], key=lambda balance: balance.position)
+    found.balances = [balance._replace(id="", position=0) if balance.source == source else balance for balance in every]
     return Ground(found, events | {0: events[counts[0].position]} if counts else events, own)
 
 
@@ -122,7 +122,7 @@ def beliefs_of(ground: Ground, policy: Policy, through: int, decay_at_us: int) -
     """
     made = settled(ground.facts, policy, through)
     posteriors = posteriors_of(ground.facts, made.settlement, policy, through, decay_at_us)
-    openings = [ground.events[one.position] for one in balances(ground.facts, policy, through)]
+    openings = [ground.events[balance.position] for balance in balances(ground.facts, policy, through)]
     return Beliefs(ground.facts, made, posteriors, openings, ground.own)
 
 
@@ -138,30 +138,30 @@ def numbers_of(found: Beliefs, takes: Callable[[str], bool], state: State) -> Nu
         state: What the file holds.
     """
     counted, stood, told = _tallies(found), _times_of(state), _told(found)
-    opened = [(one.at_us, _text(one.at_us)) for one in found.own]
-    _, latest = max([*stood.values(), _latest(found), *opened], key=lambda one: one[0])
+    opened = [(balance.at_us, _text(balance.at_us)) for balance in found.own]
+    _, latest = max([*stood.values(), _latest(found), *opened], key=lambda moment: moment[0])
     created = state.top.get("created")
     created = created if isinstance(created, str) else _text(_first_us(found))
     latest = latest or created
 
-    def number(key: Key, one: Posterior) -> Number:
+    def number(key: Key, belief: Posterior) -> Number:
         beside = counted.get(key) or _marginal(counted, key)
         last_us = -1 if beside.last_us is None else beside.last_us
         at_us, text = stood.get(key, (-1, ""))
         if at_us < last_us:
             text = told.get((key, last_us)) or _text(last_us)
-        return Number(one.alpha, one.beta, one.n, beside.rewards, text or latest)
+        return Number(belief.alpha, belief.beta, belief.n, beside.rewards, text or latest)
 
     place = _order(found, counted)
     arms = sorted(found.posteriors.arms.items(), key=lambda item: place((item[0], None)))
-    of_arms = {arm: number((arm, None), one) for arm, one in arms if takes(arm)}
+    of_arms = {arm: number((arm, None), belief) for arm, belief in arms if takes(arm)}
     of_contexts: dict[str, dict[str, Number]] = {}
-    for one in sorted(found.posteriors.contexts, key=lambda one: place((one.arm, one.context))):
-        if takes(one.arm):  # a file can hold an arm in a context alone
-            inside = of_contexts.setdefault(one.arm, {})
-            inside[json.dumps(list(one.context))] = number((one.arm, one.context), one)
+    for belief in sorted(found.posteriors.contexts, key=lambda belief: place((belief.arm, belief.context))):
+        if takes(belief.arm):  # a file can hold an arm in a context alone
+            inside = of_contexts.setdefault(belief.arm, {})
+            inside[json.dumps(list(belief.context))] = number((belief.arm, belief.context), belief)
     bins = found.settlement.unit_bin
-    sessions = int(np.isin(bins, (CREDITED, EMPTY)).sum()) + sum(one.sessions or 0 for one in found.openings)
+    sessions = int(np.isin(bins, (CREDITED, EMPTY)).sum()) + sum(balance.sessions or 0 for balance in found.openings)
     return Numbers(of_arms, of_contexts, sessions, created, latest)
 
 
@@ -174,7 +174,7 @@ def _order(found: Beliefs, counted: dict[Key, Tally]) -> Callable[[Key], tuple[o
     if found.posteriors.policy.arithmetic == "sequential":
         replayed = {key: number for number, key in enumerate(counted)}
         return lambda key: (replayed.get(key, len(replayed)), repr(key))
-    opened = {key for one in found.openings for key, _ in _entries(one, found.posteriors.policy)}
+    opened = {key for balance in found.openings for key, _ in _entries(balance, found.posteriors.policy)}
     uses = first_uses(found.made)
 
     def place(key: Key) -> tuple[object, ...]:
@@ -202,9 +202,9 @@ def _tallies(found: Beliefs) -> dict[Key, Tally]:
 def _told(found: Beliefs) -> dict[tuple[Key, int], str]:
     """Return the times of the balances' arms as their files wrote them, by what they mean."""
     said = (
-        (key, one.last_updated, _us(one.last_updated or ""))
+        (key, entry.last_updated, _us(entry.last_updated or ""))
         for opened in found.openings
-        for key, one in _entries(opened, found.posteriors.policy)
+        for key, entry in _entries(opened, found.posteriors.policy)
     )
     return {(key, at_us): text for key, text, at_us in said if text and at_us is not None}
 
@@ -214,20 +214,20 @@ def _entries(opened: BalanceOpened, policy: Policy) -> Iterator[tuple[Key, Balan
     canonical = policy.arm_aliases.get
     for arm, held in opened.arms.items():
         yield (canonical(arm, arm), None), held
-    for one in opened.contexts:
-        yield (canonical(one.arm, one.arm), one.context), one
+    for entry in opened.contexts:
+        yield (canonical(entry.arm, entry.arm), entry.context), entry
 
 
 def _marginal(counted: dict[Key, Tally], key: Key) -> Tally:
     """Return what is counted of one dimension alone: of all contexts that have that value in it."""
     arm, context = key
     of = [
-        one
-        for (other, whole), one in counted.items()
+        tally
+        for (other, whole), tally in counted.items()
         if other == arm and whole is not None and context is not None and context[0] in whole
     ]
-    latest = max((one.last_us for one in of if one.last_us is not None), default=None)
-    return Tally(sum(one.n for one in of), sum(one.rewards for one in of), latest, 0)
+    latest = max((tally.last_us for tally in of if tally.last_us is not None), default=None)
+    return Tally(sum(tally.n for tally in of), sum(tally.rewards for tally in of), latest, 0)
 
 
 def _latest(found: Beliefs) -> tuple[int, str]:
@@ -235,7 +235,7 @@ def _latest(found: Beliefs) -> tuple[int, str]:
     settled = found.settlement
     counted = settled.unit_grade[np.isin(settled.unit_bin, (CREDITED, EMPTY))]
     latest = [int(found.facts.grades["at"][counted].max())] if len(counted) else []
-    latest += [times.us_of(one.through) for one in found.openings if one.through is not None]
+    latest += [times.us_of(balance.through) for balance in found.openings if balance.through is not None]
     return (max(latest), _text(max(latest))) if latest else (-1, "")
 
 
@@ -243,14 +243,14 @@ def _first_us(found: Beliefs) -> int:
     """Return when the first thing happened that the log has, whatever the order in which it came to the ledger."""
     facts, through = found.facts, found.posteriors.through
     first = [table["at"][table["pos"] <= through] for table in (facts.shown, facts.grades)]
-    return min((int(one.min()) for one in first if len(one)), default=0)
+    return min((int(column.min()) for column in first if len(column)), default=0)
 
 
 def until_of(found: Beliefs) -> str | None:
     """Return the time of the latest grade that was looked at, or that an opening balance contains."""
     seen = found.facts.grades["at"][found.settlement.unit_grade]
     latest = [int(seen.max())] if len(seen) else []
-    latest += [times.us_of(one.through) for one in found.openings if one.through is not None]
+    latest += [times.us_of(balance.through) for balance in found.openings if balance.through is not None]
     return times.text_of(max(latest)) if latest else None
 
 
@@ -281,14 +281,16 @@ def digest_of(found: Beliefs) -> str:
 def _statistics(found: Beliefs) -> Sums:
     policy = found.posteriors.policy
     if policy.arithmetic == "sequential":  # floats in log order are the statistics there
-        states: dict[Key, Posterior] = {(arm, None): one for arm, one in found.posteriors.arms.items()}
-        states |= {(one.arm, one.context): one for one in found.posteriors.contexts}
+        states: dict[Key, Posterior] = {(arm, None): belief for arm, belief in found.posteriors.arms.items()}
+        states |= {(belief.arm, belief.context): belief for belief in found.posteriors.contexts}
         start = scaled(policy.prior[0])
-        return Sums({key: (one.n, scaled(one.mass), scaled(one.alpha) - start) for key, one in states.items()})
+        return Sums(
+            {key: (belief.n, scaled(belief.mass), scaled(belief.alpha) - start) for key, belief in states.items()}
+        )
     sums = sums_of(found.facts, found.settlement, policy, found.posteriors.decay_at_us)
-    one = scaled(1.0)
+    unit = scaled(1.0)
     for opened in found.openings:
         for key, held in _entries(opened, policy):
-            won, lost = scaled(held.alpha) - one, scaled(held.beta) - one
+            won, lost = scaled(held.alpha) - unit, scaled(held.beta) - unit
             sums.add(Sums({key: (held.n, won + lost, won)}))
     return sums

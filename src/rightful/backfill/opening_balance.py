@@ -32,10 +32,10 @@ def opening_of(source: str, data: bytes, mtime_us: int, until: str | None = None
         said = list(reader.finish(End(sha256(data), is_whole=True)))
     except InvalidEventError as error:
         raise refused(source, error) from None
-    for one in said:
-        if isinstance(one, Problem) and one.lost:
-            raise TargetError(source, f"its balance cannot be opened ({one.what})")
-    event = next(one for one in said if not isinstance(one, Problem))
+    for result in said:
+        if isinstance(result, Problem) and result.lost:
+            raise TargetError(source, f"its balance cannot be opened ({result.what})")
+    event = next(result for result in said if not isinstance(result, Problem))
     return event if until is None else {"through": until, **event}
 
 

@@ -65,7 +65,7 @@ def words_of(form: Form, real: str, state: State, new: State, found: Beliefs, ru
 
 def way_out(plan: Plan) -> str:
     """Return what to do about a plan that is refused: first what mends it."""
-    other = sum(one.count for name, one in plan.uncredited.items() if name not in FINE)
+    other = sum(grades.count for name, grades in plan.uncredited.items() if name not in FINE)
     if other - plan.in_balance > SHARE * plan.grades or other <= SHARE * plan.grades:
         return "Fix these, or plan with --force."
     more = " Fix the other reasons too." if len(plan.refusals) > 1 else ""
@@ -88,7 +88,7 @@ def _changes(state: State, new: State, found: Beliefs) -> tuple[tuple[ArmChange,
         belief = found.posteriors.arms.get(arm)
         n = belief.n if belief is not None and new_pair is not None else 0
         rows.append(ArmChange(arm, old_pair, new_pair, delta, n))
-    return tuple(sorted(rows, key=lambda one: (-abs(one.delta_mean), one.arm))), unchanged
+    return tuple(sorted(rows, key=lambda change: (-abs(change.delta_mean), change.arm))), unchanged
 
 
 def _mean(pair: tuple[float, float]) -> float:
@@ -117,7 +117,7 @@ def _refusals(form: Form, state: State, found: Beliefs) -> Iterator[str]:
             f"and with --force that part is dropped"
         )
     total = len(found.settlement.unit_bin)
-    other = {name: one.count for name, one in uncredited_of(found).items() if name not in FINE}
+    other = {name: grades.count for name, grades in uncredited_of(found).items() if name not in FINE}
     if sum(other.values()) > SHARE * total:
         bins = ", ".join(f"{count:,} {name}" for name, count in other.items())
         share = f"{sum(other.values()):,} of {total:,} grades"
@@ -163,8 +163,8 @@ class _Old(NamedTuple):
 
 
 def _old_of(real: str, found: Beliefs, rule: Rule, seen: Seen) -> _Old:
-    held = {one.sha256 for one in found.own}
-    counted = {one.sha256: one for one in found.openings if one.source == real}
+    held = {balance.sha256 for balance in found.own}
+    counted = {balance.sha256: balance for balance in found.openings if balance.source == real}
     passed_over = rule.old == "counted" and seen.sha256 in held - counted.keys()
     later = next(iter(counted.values()), None) if passed_over else None
     notes = tuple(_notes_on_old(found, rule, seen, passed_over=passed_over, later=later))
@@ -200,8 +200,8 @@ def _notes_on_arms(form: Form, found: Beliefs, state: State, new: State) -> Iter
             f"map them in the policy's arm_aliases"
         )
     went, came = (
-        [arm for arm in one.arms if one.numbers(arm) is not None and other.numbers(arm) is None]
-        for one, other in ((state, new), (new, state))
+        [arm for arm in before.arms if before.numbers(arm) is not None and other.numbers(arm) is None]
+        for before, other in ((state, new), (new, state))
     )
     renamed = [f"{arm} goes and {other} is added" for arm in went for other in came if same_lesson(arm, other)]
     if renamed:
@@ -232,7 +232,7 @@ def _notes_on_old(
         yield "the present numbers do not count: the policy's `balances` exclude this file"
     elif later is not None:
         yield "the present numbers do not count; those of a later state of this file, which was opened, do"
-    if any(one.through is None for one in found.openings):
+    if any(balance.through is None for balance in found.openings):
         yield (
             "the file gives no time, so grades that its old numbers contain count again; with --rebuild the old "
             "numbers are dropped, and the grades count once"

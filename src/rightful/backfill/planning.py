@@ -134,7 +134,9 @@ def recomputed(books: Books, plan: Plan, seen: Seen, chain: list[Published]) -> 
         plan.target, plan.reader, _asked_policy(plan), through, plan.asked_decay_at, plan.asked_old, plan.forced
     )
     rule = _rule(books, asked, plan.target, seen, chain)
-    opened = any(one.id == plan.opens for one in books.projected.facts.balances)  # by this plan, interrupted since
+    opened = any(
+        balance.id == plan.opens for balance in books.projected.facts.balances
+    )  # by this plan, interrupted since
     policy = rule.policy
     if rule.old != "rebuilt":  # a balance of another file may have come or gone since
         policy = plan.policy if plan.policy in (asked.policy, _alone(asked.policy, plan.target)) else policy
@@ -166,13 +168,16 @@ def _rule(books: Books, asked: Asked, real: str, seen: Seen, chain: list[Publish
 
 def _check_ours(every: dict[str, list[Published]], real: str, sha256: str, policy: Policy) -> None:
     """Refuse bytes that we published to another file alone: what is in them was opened there, and counts there."""
-    here = {one.new for one in every.get(real, []) if one.rolled_back is None}
+    here = {publication.new for publication in every.get(real, []) if publication.rolled_back is None}
     to = [
         name
         for name, chain in every.items()
-        if any(one.new == sha256 and one.rolled_back is None and NOT_OURS.isdisjoint(one.said) for one in chain)
+        if any(
+            publication.new == sha256 and publication.rolled_back is None and NOT_OURS.isdisjoint(publication.said)
+            for publication in chain
+        )
     ]
-    if sha256 in here or not to or any(fnmatchcase(name, one) for name in to for one in policy.balances or ()):
+    if sha256 in here or not to or any(fnmatchcase(name, pattern) for name in to for pattern in policy.balances or ()):
         return
     there = shlex.quote(to[-1])
     raise TargetError(
@@ -201,13 +206,15 @@ def _opens(facts: Facts, real: str, seen: Seen, chain: list[Published], old: Old
 
     That does not depend on the position of the plan.
     """
-    ours = {one.new for one in chain if one.rolled_back is None} | {sha256 for _, sha256 in facts.published}
+    ours = {publication.new for publication in chain if publication.rolled_back is None} | {
+        sha256 for _, sha256 in facts.published
+    }
     if old == "kept" and not in_force(chain):
         raise UsageError(
             f"nothing that was published to {real} is in force, so there are no updates to drop. Nothing was planned. "
             f"Plan without --drop-updates."
         )
-    known = {one.sha256 for one in facts.balances if one.source == real}
+    known = {balance.sha256 for balance in facts.balances if balance.source == real}
     return seen.data is not None and old != "kept" and seen.sha256 not in ours | known
 
 
@@ -228,7 +235,7 @@ def _effective(policy: Policy, old: Old, facts: Facts, real: str) -> Policy:
     """Return the policy with the balances that belong into this file."""
     if old == "rebuilt":
         return structs.replace(policy, balances=())
-    if policy.balances is None and any(one.source != real for one in facts.balances):
+    if policy.balances is None and any(balance.source != real for balance in facts.balances):
         return _alone(policy, real)
     return policy
 
@@ -286,7 +293,7 @@ def _retired(ground: Ground, rule: Rule, before: int | None, opened: str | None)
     """Return the balances of the file whose numbers it will hold no more, by event id."""
     if rule.old == "counted":
         return ()
-    held = {one.id for one in ground.own if one.id and (before is None or one.position >= before)}
+    held = {balance.id for balance in ground.own if balance.id and (before is None or balance.position >= before)}
     return tuple(sorted(held | ({opened} if opened is not None else set())))
 
 

@@ -55,7 +55,7 @@ def status(books: Books, named: str | None = None) -> list[TargetStatus]:
     """Return the state of a target, or of all that anything was published to."""
     real = None if named is None else target.resolved(named)
     found = publications(books.projected.log, real)
-    return [_status(books, one, chain) for one, chain in sorted(found.items()) if chain]
+    return [_status(books, path, chain) for path, chain in sorted(found.items()) if chain]
 
 
 def _status(books: Books, real: str, chain: list[Published]) -> TargetStatus:

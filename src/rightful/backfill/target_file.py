@@ -396,12 +396,12 @@ def _linked(temp: str, real: str) -> bool:
     return True
 
 
-def _exchange(one: str, other: str) -> bool:
+def _exchange(path: str, other: str) -> bool:
     """Exchange two files in one step (Linux renameat2); False where the system cannot."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         return False
-    if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+    if call(_AT_FDCWD, os.fsencode(path), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
         return True
     number = ctypes.get_errno()
     if number in _UNKNOWN:

@@ -57,7 +57,7 @@ def bind(log: Log, answers: list[Answer], clock: Clock) -> tuple[Bound, ...]:
             why = getattr(error, "strerror", None) or str(error)
             done.append(Bound(answer.session, path, None, why))
     receipts = iter(log.append(events) if events else [])
-    return tuple(one if one.why is not None else one._replace(receipt=next(receipts)) for one in done)
+    return tuple(result if result.why is not None else result._replace(receipt=next(receipts)) for result in done)
 
 
 def _event(answer: Answer, now_us: int) -> dict[str, Any]:

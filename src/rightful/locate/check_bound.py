@@ -58,59 +58,59 @@ def check(
     """
     bound = of.bindings.all() if session is None else of.bindings.of(session)
     disputed = of.bindings.disputed()
-    found = [_looked(one, _others(of, one, disputed.get(one.uri, ()))) for one in bound]
-    gone = [one for one in found if one.state == "deleted"]
+    found = [_looked(binding, _others(of, binding, disputed.get(binding.uri, ()))) for binding in bound]
+    gone = [checked for checked in found if checked.state == "deleted"]
     if not gone:
         return tuple(found)
-    moved = _moved([one.binding for one in gone], where, told)
-    return tuple(_as_moved(one, moved) if one.state == "deleted" else one for one in found)
+    moved = _moved([checked.binding for checked in gone], where, told)
+    return tuple(_as_moved(checked, moved) if checked.state == "deleted" else checked for checked in found)
 
 
-def _others(of: Known, one: Binding, names: Iterable[str]) -> tuple[str, ...]:
+def _others(of: Known, binding: Binding, names: Iterable[str]) -> tuple[str, ...]:
     """Return the sessions that a transcript is bound to too; a run and its tool's name for it are one."""
-    mine = of.sessions[one.session].natives if one.session in of.sessions else {}
-    native = split_session(one.session)[0] in NATIVES
+    mine = of.sessions[binding.session].natives if binding.session in of.sessions else {}
+    native = split_session(binding.session)[0] in NATIVES
     others = []
     for name in names:
         theirs = of.sessions[name].natives if name in of.sessions else {}
         is_level = native == (split_session(name)[0] in NATIVES)
-        if name != one.session and name not in mine and one.session not in theirs and is_level:
+        if name != binding.session and name not in mine and binding.session not in theirs and is_level:
             others.append(name)
     return tuple(others)
 
 
-def _as_moved(one: Checked, moved: dict[tuple[str, int], str]) -> Checked:
-    path = moved.get((one.binding.sha256, one.binding.bytes))
+def _as_moved(checked: Checked, moved: dict[tuple[str, int], str]) -> Checked:
+    path = moved.get((checked.binding.sha256, checked.binding.bytes))
     if path is None:
-        return one
-    return msgspec.structs.replace(one, state="moved", path=path, why=f"it was moved from {one.path}")
+        return checked
+    return msgspec.structs.replace(checked, state="moved", path=path, why=f"it was moved from {checked.path}")
 
 
-def _looked(one: Binding, others: tuple[str, ...]) -> Checked:
-    path = path_of(one.uri)
+def _looked(binding: Binding, others: tuple[str, ...]) -> Checked:
+    path = path_of(binding.uri)
     if path is None:
         why = "it is not a file on this machine"
-        return Checked(binding=one, state="unreadable", path=one.uri, why=why, others=others)
-    state, why = _state(one, path)
+        return Checked(binding=binding, state="unreadable", path=binding.uri, why=why, others=others)
+    state, why = _state(binding, path)
     if others:
         why = f"{why}; it is also bound to {', '.join(others)}"
-    return Checked(binding=one, state=state, path=path, why=why, others=others)
+    return Checked(binding=binding, state=state, path=path, why=why, others=others)
 
 
-def _state(one: Binding, path: str) -> tuple[State, str]:
+def _state(binding: Binding, path: str) -> tuple[State, str]:
     try:
         size = os.stat(path).st_size  # noqa: PTH116 - text, as a URI has it
-        there = hashed(path, one.bytes)
+        there = hashed(path, binding.bytes)
     except (FileNotFoundError, NotADirectoryError):
         return "deleted", "the file no longer exists"
     except OSError as error:
         return "unreadable", f"it cannot be read: {error.strerror}"
-    if there.bytes < one.bytes:
-        return "changed", f"it has {there.bytes} bytes, and had {one.bytes}"
-    if there.sha256 != one.sha256:
+    if there.bytes < binding.bytes:
+        return "changed", f"it has {there.bytes} bytes, and had {binding.bytes}"
+    if there.sha256 != binding.sha256:
         return "changed", "its beginning differs from the bound bytes"
-    if size > one.bytes:
-        return "grown", f"{size - one.bytes} bytes were added"
+    if size > binding.bytes:
+        return "grown", f"{size - binding.bytes} bytes were added"
     return "good", "it matches the bound bytes"
 
 
@@ -119,22 +119,22 @@ def _moved(gone: Iterable[Binding], where: Places, told: Callable[[int], object]
     scan = scanning.scan(where.roots, elsewhere=True, told=told)
     left = limits.LOCATE_HASHED_BYTES
     found: dict[tuple[str, int], str] = {}
-    for one in gone:
-        name = os.path.basename(path_of(one.uri) or "")  # noqa: PTH119 - text, as a URI has it
+    for binding in gone:
+        name = os.path.basename(path_of(binding.uri) or "")  # noqa: PTH119 - text, as a URI has it
         able = [
             (os.path.basename(file.path) != name, file.size, file.path)  # noqa: PTH119 - as above
             for file in scan.files.values()
-            if file.size >= one.bytes
+            if file.size >= binding.bytes
         ]
         for _, _, path in sorted(able):
-            if one.bytes > left:
+            if binding.bytes > left:
                 break
-            left -= one.bytes
+            left -= binding.bytes
             try:
-                there = hashed(path, one.bytes)
+                there = hashed(path, binding.bytes)
             except OSError:
                 continue
-            if there == (one.bytes, one.sha256):
-                found[one.sha256, one.bytes] = path
+            if there == (binding.bytes, binding.sha256):
+                found[binding.sha256, binding.bytes] = path
                 break
     return found

@@ -219,7 +219,7 @@ def _content(line: Line) -> object:
 def _is_result(content: object) -> bool:
     """Say whether a user's record holds what tools answered."""
     return isinstance(content, list) and any(
-        isinstance(one, dict) and one.get("type") == "tool_result" for one in content
+        isinstance(part, dict) and part.get("type") == "tool_result" for part in content
     )
 
 
@@ -229,5 +229,5 @@ def _text(content: object) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    texts = (one.get("text") for one in content if isinstance(one, dict))
+    texts = (part.get("text") for part in content if isinstance(part, dict))
     return "\n".join(text for text in texts if isinstance(text, str))

@@ -61,7 +61,7 @@ def places(
             raise UsageError(f"--root {path!r} is not a folder; nothing was searched. Name an existing folder.")
     if asked:
         return Places(roots=tuple(Root(path, limits.LOCATE_DEPTH) for path in asked), elsewhere=True)
-    return Places(roots=layouts.roots(environ, home, tuple(Path(one) for one in workspaces), ledger))
+    return Places(roots=layouts.roots(environ, home, tuple(Path(folder) for folder in workspaces), ledger))
 
 
 class Known(msgspec.Struct, kw_only=True):
@@ -163,9 +163,9 @@ def missing(of: Known, rows: Iterable[Row], where: Places, told: Callable[[int],
     every = tuple(rows)
     sessions = dict(of.sessions)
     for row in every:
-        if (one := row.wanted) is not None:
-            before = sessions.get(one.name)
-            sessions[one.name] = one if before is None else sessions_.merged(one, before)
+        if (wanted := row.wanted) is not None:
+            before = sessions.get(wanted.name)
+            sessions[wanted.name] = wanted if before is None else sessions_.merged(wanted, before)
     scan = _scan(sessions.values(), where, told)
     court = _court(of, sessions, scan)
     gone = tuple(row for row in every if row.is_missing)
@@ -174,15 +174,15 @@ def missing(of: Known, rows: Iterable[Row], where: Places, told: Callable[[int],
 
 
 def _scan(sessions: Iterable[Wanted], where: Places, told: Callable[[int], object]) -> Scan:
-    paths = sorted({path for one in sessions for path in one.paths})
+    paths = sorted({path for session in sessions for path in session.paths})
     return scanning.scan(where.roots, extra=paths, elsewhere=where.elsewhere, told=told)
 
 
 def _court(of: Known, sessions: Mapping[str, Wanted], scan: Scan) -> Court:
     bound: dict[str, list[tuple[str, Rank]]] = {}
-    for one in of.bindings.all():
-        if (path := path_of(one.uri)) is not None:
-            bound.setdefault(layouts.settled(path), []).append((one.session, EVIDENCE[one.evidence]))
+    for binding in of.bindings.all():
+        if (path := path_of(binding.uri)) is not None:
+            bound.setdefault(layouts.settled(path), []).append((binding.session, EVIDENCE[binding.evidence]))
     return Court(Index(scan, sessions.values()), sessions, bound, _same)
 
 
@@ -195,11 +195,11 @@ def path_of(uri: str) -> str | None:
     return None if "\0" in path else path
 
 
-def _same(one: FileEvidence, other: FileEvidence) -> bool:
+def _same(file: FileEvidence, other: FileEvidence) -> bool:
     """Say whether two files hold the same bytes."""
-    if one.size != other.size:
+    if file.size != other.size:
         return False
     try:
-        return hashed(one.path) == hashed(other.path)
+        return hashed(file.path) == hashed(other.path)
     except OSError:
         return False

@@ -77,7 +77,14 @@ def roots(
     logs = [*(named("GPTME_LOGS_HOME") or [data / "gptme/logs"]), *named("GPTME_LOGS_DIR"), cache / "gptme/logs"]
     found += [Root(str(path), 3) for path in logs]
     found += [Root(str(ledger / RUNS_FOLDER), 5)] if ledger is not None else []
-    around = [*workspaces, *(place / "state" for place in workspaces), home, data, cache, *(one.parent for one in logs)]
+    around = [
+        *workspaces,
+        *(place / "state" for place in workspaces),
+        home,
+        data,
+        cache,
+        *(folder.parent for folder in logs),
+    ]
     found += [Root(str(place / "gptme-runs"), 3) for place in around]
     found += [Root(str(place / "state/sessions" / _GROK_FOLDER), 1) for place in workspaces]
     found += [Root(str(path), 1) for path in [*named("TMPDIR"), Path("/tmp")]]  # noqa: S108 - where launchers write

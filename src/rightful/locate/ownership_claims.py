@@ -74,9 +74,9 @@ class Index:
         self._by_place: dict[str, list[FileEvidence]] = defaultdict(list)
         self._by_folder: dict[tuple[str, str | None], list[tuple[int, str]]] = defaultdict(list)
         self._by_pointer: dict[str, list[Pointer]] = defaultdict(list)
-        runs = [one for one in sessions if not one.is_native]
-        self._known = Counter(label for one in runs for label in one.ids)
-        self._runs = sorted((one.start_us, one.name, one) for one in runs if one.start_us is not None)
+        runs = [session for session in sessions if not session.is_native]
+        self._known = Counter(label for run in runs for label in run.ids)
+        self._runs = sorted((run.start_us, run.name, run) for run in runs if run.start_us is not None)
         for file in scan.files.values():
             self._add(file)
         self._pointing: dict[str, list[str]] = defaultdict(list)
@@ -98,66 +98,66 @@ class Index:
         if file.started_at_us is not None:
             self._by_folder[file.tool, file.cwd].append((file.started_at_us, file.path))
 
-    def of(self, one: Wanted) -> tuple[Claim, ...]:
+    def of(self, session: Wanted) -> tuple[Claim, ...]:
         """Return the claims of a session, the best of each transcript, the strongest first."""
         best: dict[str, Claim] = {}
-        for claim in self._claims(one):
+        for claim in self._claims(session):
             last = best.get(claim.file.path)
             if last is None or (claim.rank < Rank.WEAK and _order(claim) < _order(last)):
                 best[claim.file.path] = claim
         return tuple(sorted(best.values(), key=lambda claim: (*_order(claim), claim.file.path)))
 
-    def lost(self, one: Wanted) -> tuple[str, ...]:
+    def lost(self, session: Wanted) -> tuple[str, ...]:
         """Return sentences on pointers and paths that lead nowhere any more."""
         told = [
             f"{pointer.path} points at {pointer.target}, which no longer exists"
             if pointer.target is not None
             else f"{pointer.path} contains no path"
-            for label in sorted(one.ids)
+            for label in sorted(session.ids)
             for pointer in self._by_pointer.get(label, ())
             if pointer.found is None
         ]
-        gone = [path for path in sorted(one.paths) if layouts.settled(path) not in self._files]
+        gone = [path for path in sorted(session.paths) if layouts.settled(path) not in self._files]
         return (*told, *(f"its record names {path}, which is not a transcript" for path in gone))
 
-    def _claims(self, one: Wanted) -> Iterator[Claim]:
-        yield from self._native(one)
-        for label in sorted(one.ids):
+    def _claims(self, session: Wanted) -> Iterator[Claim]:
+        yield from self._native(session)
+        for label in sorted(session.ids):
             for file in self._by_mark.get(label, ()):
-                yield self._marked(one, label, file)
+                yield self._marked(session, label, file)
             for pointer in self._by_pointer.get(label, ()):
-                yield from self._pointed(one, label, pointer)
+                yield from self._pointed(session, label, pointer)
             for file in self._by_place.get(label, ()):
-                yield self._placed(one, label, file)
-        for path in sorted(one.paths):
+                yield self._placed(session, label, file)
+        for path in sorted(session.paths):
             if (named := self._files.get(layouts.settled(path))) is not None:
-                yield self._claim(one, named, Rank.POINTER, "its record names this path", [])
-        yield from self._in_window(one)
+                yield self._claim(session, named, Rank.POINTER, "its record names this path", [])
+        yield from self._in_window(session)
 
-    def _native(self, one: Wanted) -> Iterator[Claim]:
-        for native, rank in sorted(one.natives.items()):
+    def _native(self, session: Wanted) -> Iterator[Claim]:
+        for native, rank in sorted(session.natives.items()):
             for file in self._by_native.get(native, ()):
-                known = "" if native == one.name else f", which is joined to {one.name} by {_JOINED[rank]}"
-                yield self._claim(one, file, rank, f"{_embedded(file)} {native}{known}", [])
-        if one.is_native:
+                known = "" if native == session.name else f", which is joined to {session.name} by {_JOINED[rank]}"
+                yield self._claim(session, file, rank, f"{_embedded(file)} {native}{known}", [])
+        if session.is_native:
             return
-        for label in sorted(one.ids):
+        for label in sorted(session.ids):
             for file in self._by_id.get(label, ()) if _UNIQUE.fullmatch(label) else ():
-                yield self._claim(one, file, Rank.NATIVE, f"{_embedded(file)} {label}, the run's own id", [])
+                yield self._claim(session, file, Rank.NATIVE, f"{_embedded(file)} {label}, the run's own id", [])
 
-    def _marked(self, one: Wanted, label: str, file: FileEvidence) -> Claim:
+    def _marked(self, session: Wanted, label: str, file: FileEvidence) -> Claim:
         """Return the claim of a marker; one that was copied or quoted is no more than a clue."""
         mark, doubts = file.sentinel, []
         if mark is not None and not mark.leads:
             doubts.append("text precedes the marker, as in a quotation")
         rank = Rank.WEAK if doubts or file.inherits is not None else Rank.SENTINEL
-        claim = self._claim(one, file, rank, f"its first turn is marked for session {label}", doubts, label)
+        claim = self._claim(session, file, rank, f"its first turn is marked for session {label}", doubts, label)
         backend = None if mark is None else mark.backend
         if backend is not None and tool_of(backend) not in {None, file.tool}:
             return _contradicted(claim, f"the marker was given to {backend}, and this is a transcript of {file.tool}")
         return claim
 
-    def _pointed(self, one: Wanted, label: str, pointer: Pointer) -> Iterator[Claim]:
+    def _pointed(self, session: Wanted, label: str, pointer: Pointer) -> Iterator[Claim]:
         """Yield the transcript that a pointer names, and the tool's own one where that is a printed log."""
         named = None if pointer.found is None else self._files.get(pointer.found)
         if named is None:
@@ -165,10 +165,10 @@ class Index:
         words = f"{Path(pointer.path).name} points at it"
         doubts = [f"{pointer.target}, which it names, is missing, and this file has the same name"] * pointer.moved
         doubts += ["another user wrote the pointer"] * (not pointer.is_ours)
-        doubts += self._shared(label) or self._twins(one, label, named)
+        doubts += self._shared(label) or self._twins(session, label, named)
         for file in self._siblings(named):
             via = words if file is named else f"{Path(pointer.path).name} points at a log of its session"
-            claim = self._claim(one, file, Rank.POINTER, via, doubts, label)
+            claim = self._claim(session, file, Rank.POINTER, via, doubts, label)
             if file.tool != pointer.tool:
                 why = f"the pointer is one of {pointer.tool}, and this is a transcript of {file.tool}"
                 claim = _contradicted(claim, why)
@@ -177,29 +177,31 @@ class Index:
     def _siblings(self, file: FileEvidence) -> list[FileEvidence]:
         return self._by_native[group_of(file)] if file.native_id is not None else [file]
 
-    def _placed(self, one: Wanted, label: str, file: FileEvidence) -> Claim:
-        doubts = [*self._shared(label), *_not_after(one, file)]
-        return self._claim(one, file, Rank.DIRECTORY, f"it is stored under the name of session {label}", doubts, label)
+    def _placed(self, session: Wanted, label: str, file: FileEvidence) -> Claim:
+        doubts = [*self._shared(label), *_not_after(session, file)]
+        return self._claim(
+            session, file, Rank.DIRECTORY, f"it is stored under the name of session {label}", doubts, label
+        )
 
     def _shared(self, label: str) -> list[str]:
         """Return that two runs had one id, as two dispatches of one second have: the last one's pointer stands."""
         groups = {group_of(file) for file in self._by_place.get(label, ())}
         return [f"the folder of session {label} holds {len(groups)} transcripts"] if len(groups) > 1 else []
 
-    def _twins(self, one: Wanted, label: str, named: FileEvidence) -> list[str]:
+    def _twins(self, session: Wanted, label: str, named: FileEvidence) -> list[str]:
         """Return that another transcript began with a run, in the folder of the one that its pointer names.
 
         Two dispatches of one second share a short label, and so one pointer, which the later one wrote; and
         the next use of a label takes the pointer of one that still runs.
         """
-        if _UNIQUE.fullmatch(label) or one.start_us is None or named.cwd is None:
+        if _UNIQUE.fullmatch(label) or session.start_us is None or named.cwd is None:
             return []
         alone = {group_of(named)} | {
             group_of(file)
-            for file in self._started(one, (named.tool, named.cwd))
+            for file in self._started(session, (named.tool, named.cwd))
             if not file.is_stub
             and file.inherits is None
-            and not _foreign(one, file)
+            and not _foreign(session, file)
             and not self._is_pointed(file, label)
         }
         what = "another transcript" if len(alone) == 2 else f"{len(alone) - 1} other transcripts"  # noqa: PLR2004 - it and one
@@ -207,56 +209,56 @@ class Index:
 
     def _is_pointed(self, file: FileEvidence, label: str) -> bool:
         """Say whether another label's pointer leads to a transcript, or to a log of its session."""
-        return any(other != label for one in self._siblings(file) for other in self._pointing.get(one.path, ()))
+        return any(other != label for sibling in self._siblings(file) for other in self._pointing.get(sibling.path, ()))
 
-    def _in_window(self, one: Wanted) -> Iterator[Claim]:
+    def _in_window(self, session: Wanted) -> Iterator[Claim]:
         """Yield transcripts that only fit by working folder and start."""
-        if one.start_us is None or one.is_native:
+        if session.start_us is None or session.is_native:
             return
-        fitting = [file for file in self._started(one) if one.tool in {None, file.tool}]
-        there = [file for file in fitting if one.folder is not None and file.cwd == one.folder]
-        rivals = {group_of(file) for file in there if not _foreign(one, file)}
+        fitting = [file for file in self._started(session) if session.tool in {None, file.tool}]
+        there = [file for file in fitting if session.folder is not None and file.cwd == session.folder]
+        rivals = {group_of(file) for file in there if not _foreign(session, file)}
         for file in there:
-            doubts = _not_after(one, file)
-            if one.tool is None:
+            doubts = _not_after(session, file)
+            if session.tool is None:
                 doubts.append("which tool the run used is not known")
             if len(rivals) > 1:
                 doubts.append(f"{len(rivals)} transcripts began in that folder at that time")
-            doubts += self._between(one, file)
-            words = f"it began in {one.folder}, {_behind(one, file)} after the run's start"
-            yield self._claim(one, file, Rank.CWD, words, doubts)
+            doubts += self._between(session, file)
+            words = f"it began in {session.folder}, {_behind(session, file)} after the run's start"
+            yield self._claim(session, file, Rank.CWD, words, doubts)
         for file in [file for file in fitting if file not in there][: limits.LOCATE_CLAIMS]:
-            if (claim := self._weak(one, file)) is not None:
+            if (claim := self._weak(session, file)) is not None:
                 yield claim
 
-    def _between(self, one: Wanted, file: FileEvidence) -> list[str]:
+    def _between(self, session: Wanted, file: FileEvidence) -> list[str]:
         """Return which other run started there, after this one and before a transcript began: it may be that one's."""
-        first = (one.start_us or 0) // _SECOND_US * _SECOND_US
+        first = (session.start_us or 0) // _SECOND_US * _SECOND_US
         for at_us, name, other in self._runs[bisect_left(self._runs, (first,)) :]:
             if at_us // _SECOND_US > (file.started_at_us or 0) // _SECOND_US:
                 break
-            is_there = other.tool in {None, file.tool} and other.folder in {None, one.folder}
-            if is_there and name != one.name and name not in one.natives and one.name not in other.natives:
+            is_there = other.tool in {None, file.tool} and other.folder in {None, session.folder}
+            if is_there and name != session.name and name not in session.natives and session.name not in other.natives:
                 return [f"{name} started there before it began"]
         return []
 
-    def _weak(self, one: Wanted, file: FileEvidence) -> Claim | None:
-        words = f"it began {_behind(one, file)} after the run's start"
-        slug, folder = Path(file.path).parent.name, one.folder
+    def _weak(self, session: Wanted, file: FileEvidence) -> Claim | None:
+        words = f"it began {_behind(session, file)} after the run's start"
+        slug, folder = Path(file.path).parent.name, session.folder
         if file.cwd is None and folder is not None and file.form == "transcript" and layouts.slug_fits(slug, folder):
             doubt = f"only the name of its folder fits {folder}, and those of other folders look the same"
         elif file.cwd is None or folder is None:
             doubt = "only the time fits"
         else:
             return None
-        return self._claim(one, file, Rank.WEAK, words, [doubt])
+        return self._claim(session, file, Rank.WEAK, words, [doubt])
 
-    def _started(self, one: Wanted, place: tuple[str, str | None] | None = None) -> Iterator[FileEvidence]:
+    def _started(self, session: Wanted, place: tuple[str, str | None] | None = None) -> Iterator[FileEvidence]:
         """Yield the transcripts that began soon after a run's start, before its end; those of one tool and folder."""
-        first = (one.start_us or 0) // _SECOND_US * _SECOND_US
+        first = (session.start_us or 0) // _SECOND_US * _SECOND_US
         last = first + _WINDOW_US
-        if one.end_us is not None:
-            last = min(last, one.end_us // _SECOND_US * _SECOND_US + _SECOND_US - 1)  # ends are often whole seconds
+        if session.end_us is not None:
+            last = min(last, session.end_us // _SECOND_US * _SECOND_US + _SECOND_US - 1)  # ends are often whole seconds
         for starts in self._by_folder.values() if place is None else [self._by_folder.get(place, [])]:
             for at_us, path in starts[bisect_left(starts, (first, "")) :]:
                 if at_us > last:
@@ -264,22 +266,22 @@ class Index:
                 yield self._files[path]
 
     def _claim(
-        self, one: Wanted, file: FileEvidence, rank: Rank, words: str, doubts: list[str], label: str | None = None
+        self, session: Wanted, file: FileEvidence, rank: Rank, words: str, doubts: list[str], label: str | None = None
     ) -> Claim:
-        against = list(_against(one, file, rank))
-        other = _foreign(one, file) if rank > Rank.SENTINEL else None
+        against = list(_against(session, file, rank))
+        other = _foreign(session, file) if rank > Rank.SENTINEL else None
         if other is not None and (label is not None or rank >= Rank.DIRECTORY or self._known[other]):
             against.append(f"its first turn is marked for session {other}")
         more = list(doubts)
-        if label is not None and not _UNIQUE.fullmatch(label) and not self._timed(one, file):
+        if label is not None and not _UNIQUE.fullmatch(label) and not self._timed(session, file):
             more.append(f"{label} {_REUSED}")
-        if one.is_two:
+        if session.is_two:
             more.append("records of that name describe two runs")
         if file.is_stub:
             more.append("it contains no message")
         if file.is_foreign:
             more.append("another user wrote it, into a folder that every user may write to")
-        if file.inherits is not None and rank is not Rank.NATIVE and not _names(one, file):
+        if file.inherits is not None and rank is not Rank.NATIVE and not _names(session, file):
             more.append(f"its beginning was copied from {file.inherits}")
         if self.scan.is_partial and rank > Rank.NATIVE:
             more.append("the search was cut off, so another file may fit as well")
@@ -287,16 +289,16 @@ class Index:
             more.append("not all could be read, so another file may fit as well")
         return Claim(file=file, rank=rank, words=words, doubts=tuple(more), against=tuple(against))
 
-    def _timed(self, one: Wanted, file: FileEvidence) -> bool:
+    def _timed(self, session: Wanted, file: FileEvidence) -> bool:
         """Say whether times show that a reused label means this run: its start, and that of the transcript.
 
         What is before its start or after its end is contradicted anyway. Where its end is not known, as that of
         a run that was killed, what began long after its start may be of the next one of that label.
         """
         times = [other.started_at_us for other in self._siblings(file) if other.started_at_us is not None]
-        if one.start_us is None or not times:
+        if session.start_us is None or not times:
             return False
-        return one.end_us is not None or min(times) <= one.start_us + _WINDOW_US
+        return session.end_us is not None or min(times) <= session.start_us + _WINDOW_US
 
 
 _JOINED = {
@@ -320,56 +322,56 @@ def _embedded(file: FileEvidence) -> str:
     return "its folder is" if file.tool == "gptme" else "inside it is"
 
 
-def _names(one: Wanted, file: FileEvidence) -> bool:
+def _names(session: Wanted, file: FileEvidence) -> bool:
     """Say whether a session is known to be exactly what a file that copies another says that it is."""
-    return f"{file.tool}:{file.native_id}" in one.natives
+    return f"{file.tool}:{file.native_id}" in session.natives
 
 
-def _foreign(one: Wanted, file: FileEvidence) -> str | None:
+def _foreign(session: Wanted, file: FileEvidence) -> str | None:
     """Return the session that a file's own first turn is marked for, where that is not this one."""
     mark = file.sentinel
-    if mark is None or not mark.leads or file.inherits is not None or mark.session in one.ids:
+    if mark is None or not mark.leads or file.inherits is not None or mark.session in session.ids:
         return None
     return mark.session
 
 
-def _against(one: Wanted, file: FileEvidence, rank: Rank) -> Iterator[str]:
+def _against(session: Wanted, file: FileEvidence, rank: Rank) -> Iterator[str]:
     """Yield what contradicts a claim: the file's own words, the tool, the folder, the times."""
     if file.agrees is False:
         yield f"its name says {file.native_id}, and its lines say {', '.join(file.ids[:2])}"
     if rank is Rank.NATIVE:
         return
-    if one.tool is not None and one.tool != file.tool:
-        yield f"the run used {one.tool}, and this is a transcript of {file.tool}"
-    if rank in {Rank.POINTER, Rank.DIRECTORY} and not _related(one.cwd, file.cwd):
-        yield f"it ran in {file.cwd}, and the run in {one.cwd}"
+    if session.tool is not None and session.tool != file.tool:
+        yield f"the run used {session.tool}, and this is a transcript of {file.tool}"
+    if rank in {Rank.POINTER, Rank.DIRECTORY} and not _related(session.cwd, file.cwd):
+        yield f"it ran in {file.cwd}, and the run in {session.cwd}"
     at_us = file.started_at_us
     if at_us is None or file.inherits is not None:
         return
-    if one.start_us is not None and at_us // _SECOND_US < one.start_us // _SECOND_US - (not one.is_exact):
-        yield f"it began at {shown(at_us)}, before the run's start at {shown(one.start_us)}"
-    if one.end_us is not None and at_us // _SECOND_US > one.end_us // _SECOND_US:
-        yield f"it began at {shown(at_us)}, after the run's end at {shown(one.end_us)}"
+    if session.start_us is not None and at_us // _SECOND_US < session.start_us // _SECOND_US - (not session.is_exact):
+        yield f"it began at {shown(at_us)}, before the run's start at {shown(session.start_us)}"
+    if session.end_us is not None and at_us // _SECOND_US > session.end_us // _SECOND_US:
+        yield f"it began at {shown(at_us)}, after the run's end at {shown(session.end_us)}"
 
 
-def _related(one: str | None, other: str | None) -> bool:
+def _related(folder: str | None, other: str | None) -> bool:
     """Say whether two working folders can be those of one run: they are equal, or one lies in the other."""
-    if one is None or other is None or one.startswith("~") or other.startswith("~"):
+    if folder is None or other is None or folder.startswith("~") or other.startswith("~"):
         return True
-    first, second = Path(os.path.normpath(one)), Path(os.path.normpath(other))
+    first, second = Path(os.path.normpath(folder)), Path(os.path.normpath(other))
     return first.is_relative_to(second) or second.is_relative_to(first)
 
 
-def _not_after(one: Wanted, file: FileEvidence) -> list[str]:
+def _not_after(session: Wanted, file: FileEvidence) -> list[str]:
     """Return why it is not shown that a transcript began after its run's start second."""
     if file.started_at_us is None:
         return ["it contains no time"]
-    if one.start_us is None:
+    if session.start_us is None:
         return ["when the run started is not known"]
-    if file.started_at_us // _SECOND_US <= one.start_us // _SECOND_US + (not one.is_exact):
+    if file.started_at_us // _SECOND_US <= session.start_us // _SECOND_US + (not session.is_exact):
         return ["it began in the run's first second, as the transcript of another run may have"]
     return []
 
 
-def _behind(one: Wanted, file: FileEvidence) -> str:
-    return f"{((file.started_at_us or 0) - (one.start_us or 0)) / _SECOND_US:.1f} s"
+def _behind(session: Wanted, file: FileEvidence) -> str:
+    return f"{((file.started_at_us or 0) - (session.start_us or 0)) / _SECOND_US:.1f} s"

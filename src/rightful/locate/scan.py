@@ -94,12 +94,12 @@ def scan(
         take(path)
     passed = count - len(pointing) - len(files)
     pointers = [pointer for path in sorted(pointing) if (pointer := _pointer(path)) is not None]
-    targets = [one.target for one in pointers if one.target is not None]
+    targets = [pointer.target for pointer in pointers if pointer.target is not None]
     if not elsewhere:
-        for target in sorted({layouts.settled(one) for one in (*targets, *extra) if os.path.isabs(one)}):  # noqa: PTH117 - text, as everywhere here
+        for target in sorted({layouts.settled(path) for path in (*targets, *extra) if os.path.isabs(path)}):  # noqa: PTH117 - text, as everywhere here
             take(target)
     ends = _Ends(files)
-    led = (_led(one, files, ends, elsewhere=elsewhere) for one in pointers)
+    led = (_led(pointer, files, ends, elsewhere=elsewhere) for pointer in pointers)
     return Scan(files, tuple(led), tuple(problems), is_partial, passed)
 
 
@@ -193,10 +193,10 @@ def _walk(folder: str, depth: int, limit: int, problems: list[str], listed: set[
         try:
             with os.scandir(current) as listing:
                 entries = sorted(islice(listing, limit), key=lambda entry: entry.name)
-            folders = [one.path for one in entries if one.is_dir(follow_symlinks=False)]
+            folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
             if current not in listed:
                 listed.add(current)
-                yield from (one.path for one in entries if one.is_file(follow_symlinks=False))
+                yield from (entry.path for entry in entries if entry.is_file(follow_symlinks=False))
         except OSError as error:
             problems.append(f"{current} could not be read: {error.strerror}")
             continue

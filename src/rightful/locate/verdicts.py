@@ -79,7 +79,7 @@ class Court:
     ) -> None:
         self._index, self._same = index, same
         self._sessions = sessions
-        self._claims = {name: index.of(one) for name, one in sessions.items()}
+        self._claims = {name: index.of(session) for name, session in sessions.items()}
         self._claimed: dict[str, list[tuple[str, Rank]]] = defaultdict(list)
         for name, claims in self._claims.items():
             if not sessions[name].is_native:
@@ -88,19 +88,21 @@ class Court:
                         self._claimed[claim.group].append((name, claim.rank))
         for path, holders in bound.items():
             if (file := index.scan.files.get(path)) is not None:
-                self._claimed[group_of(file)] += [one for one in holders if split_session(one[0])[0] not in NATIVES]
+                self._claimed[group_of(file)] += [
+                    holder for holder in holders if split_session(holder[0])[0] not in NATIVES
+                ]
 
     def answer(self, name: str) -> Answer:
         """Return what is known of a session's transcript."""
-        one = self._sessions[name]
+        session = self._sessions[name]
         claims = self._claims[name]
-        owner, whys = self._owner(one, claims)
+        owner, whys = self._owner(session, claims)
         judged = tuple(self._judged(claim, owner, whys) for claim in claims)
-        found = any(one.verdict != "contradicted" for one in judged)
+        found = any(verdict.verdict != "contradicted" for verdict in judged)
         why = _summary(owner, judged)
-        return Answer(session=name, found=found, owner=owner, judged=judged, why=why, lost=self._index.lost(one))
+        return Answer(session=name, found=found, owner=owner, judged=judged, why=why, lost=self._index.lost(session))
 
-    def _owner(self, one: Wanted, claims: tuple[Claim, ...]) -> tuple[Claim | None, dict[str, str]]:
+    def _owner(self, session: Wanted, claims: tuple[Claim, ...]) -> tuple[Claim | None, dict[str, str]]:
         """Return the claim that owns, and why each group of files that could does not."""
         able = [claim for claim in claims if not claim.against and claim.rank < Rank.WEAK]
         groups: dict[str, list[Claim]] = defaultdict(list)
@@ -127,7 +129,7 @@ class Court:
         if head.doubts:
             whys[group] = "; ".join(head.doubts)
             return None, whys
-        if rivals := self._rivals(one, head):
+        if rivals := self._rivals(session, head):
             whys[group] = (
                 f"{_listed(rivals)} claims it as strongly"
                 if len(rivals) == 1
@@ -136,16 +138,16 @@ class Court:
             return None, whys
         return head, whys
 
-    def _rivals(self, one: Wanted, head: Claim) -> list[str]:
+    def _rivals(self, session: Wanted, head: Claim) -> list[str]:
         """Return the other sessions that claim a transcript at least as strongly."""
-        if one.is_native:
+        if session.is_native:
             return []
-        mine = {one.name, *one.natives}
+        mine = {session.name, *session.natives}
         return sorted(
             {
                 name
                 for name, rank in self._claimed[head.group]
-                if name not in mine and rank <= head.rank and one.name not in self._names_of(name)
+                if name not in mine and rank <= head.rank and session.name not in self._names_of(name)
             }
         )
 
@@ -170,14 +172,16 @@ def _head(claims: list[Claim], same: Same) -> Claim | None:
 
     What its tool wrote comes before what it printed, and a stub after both.
     """
-    ranked = sorted(claims, key=lambda one: (bool(one.doubts), _FORMS[one.file.form], one.rank, one.file.path))
+    ranked = sorted(
+        claims, key=lambda claim: (bool(claim.doubts), _FORMS[claim.file.form], claim.rank, claim.file.path)
+    )
     first = ranked[0]
     alike = [
-        one
-        for one in ranked[1:]
-        if _FORMS[one.file.form] == _FORMS[first.file.form] and one.file.is_stub == first.file.is_stub
+        claim
+        for claim in ranked[1:]
+        if _FORMS[claim.file.form] == _FORMS[first.file.form] and claim.file.is_stub == first.file.is_stub
     ]
-    return first if all(same(first.file, one.file) for one in alike) else None
+    return first if all(same(first.file, claim.file) for claim in alike) else None
 
 
 def _summary(owner: Claim | None, judged: tuple[Judged, ...]) -> str:
@@ -185,7 +189,11 @@ def _summary(owner: Claim | None, judged: tuple[Judged, ...]) -> str:
         return owner.words
     if not judged:
         return "no transcript was found that can be linked to it"
-    best = min((one for one in judged if one.verdict == "candidate"), key=lambda one: one.claim.rank, default=None)
+    best = min(
+        (verdict for verdict in judged if verdict.verdict == "candidate"),
+        key=lambda verdict: verdict.claim.rank,
+        default=None,
+    )
     if best is None:
         return f"what was found is contradicted: {judged[0].why}"
     return best.why

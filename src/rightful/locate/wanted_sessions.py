@@ -175,43 +175,48 @@ def of_ledger(rows: Iterable[Recorded]) -> dict[str, Wanted]:
             case SessionStarted() as event:
                 _start(_of(found, event.session), event)
             case SessionEnded() as event:
-                one, extra = _of(found, event.session), event.extra or {}
+                session, extra = _of(found, event.session), event.extra or {}
                 if event.at_basis != "file":
-                    one.end_us = max(times.us_of(event.at), one.end_us or 0)
+                    session.end_us = max(times.us_of(event.at), session.end_us or 0)
                 durations.setdefault(event.session, extra.get("duration_seconds"))
-                one.add_fields(extra)
+                session.add_fields(extra)
             case SessionLinked(as_="native") as event:
                 _of(found, event.session).add_native(event.other, EVIDENCE[event.evidence])
             case SessionUnlinked() as event:
                 _of(found, event.session).natives.pop(event.other, None)
             case _:
                 pass
-    for one in found.values():
-        if split_session(one.name)[0] == NAMESPACE and one.start_us == one.end_us:
-            one.start_us = None  # a record without a start is named by the time at which it was written
-        _compute_start(one, durations.get(one.name))
+    for session in found.values():
+        if split_session(session.name)[0] == NAMESPACE and session.start_us == session.end_us:
+            session.start_us = None  # a record without a start is named by the time at which it was written
+        _compute_start(session, durations.get(session.name))
     return found
 
 
-def merged(one: Wanted, other: Wanted) -> Wanted:
+def merged(session: Wanted, other: Wanted) -> Wanted:
     """Return what two sources say of one session; what the first one knows stays."""
     for native, rank in other.natives.items():
-        one.add_native(native, rank)
-    one.is_two = one.is_two or other.is_two or _differ(one.tool, other.tool) or _differ(one.closed_us, other.closed_us)
-    one.closed_us = one.closed_us or other.closed_us
-    one.ids |= other.ids
-    one.paths |= other.paths
-    one.tool, one.cwd = one.tool or other.tool, one.cwd or other.cwd
-    one.workspace = one.workspace or other.workspace
-    if one.start_us is None:
-        one.start_us, one.is_exact = other.start_us, other.is_exact
-    if one.end_us is None or (other.end_us is not None and other.end_us > one.end_us):
-        one.end_us = other.end_us
-    return one
+        session.add_native(native, rank)
+    session.is_two = (
+        session.is_two
+        or other.is_two
+        or _differ(session.tool, other.tool)
+        or _differ(session.closed_us, other.closed_us)
+    )
+    session.closed_us = session.closed_us or other.closed_us
+    session.ids |= other.ids
+    session.paths |= other.paths
+    session.tool, session.cwd = session.tool or other.tool, session.cwd or other.cwd
+    session.workspace = session.workspace or other.workspace
+    if session.start_us is None:
+        session.start_us, session.is_exact = other.start_us, other.is_exact
+    if session.end_us is None or (other.end_us is not None and other.end_us > session.end_us):
+        session.end_us = other.end_us
+    return session
 
 
-def _differ(one: object, other: object) -> bool:
-    return one is not None and other is not None and one != other
+def _differ(first: object, other: object) -> bool:
+    return first is not None and other is not None and first != other
 
 
 def _of(found: dict[str, Wanted], name: str) -> Wanted:
@@ -220,30 +225,30 @@ def _of(found: dict[str, Wanted], name: str) -> Wanted:
     return found[name]
 
 
-def _start(one: Wanted, event: SessionStarted) -> None:
-    one.tool = one.tool or tool_of(event.harness)
-    one.cwd = event.cwd or one.cwd
+def _start(session: Wanted, event: SessionStarted) -> None:
+    session.tool = session.tool or tool_of(event.harness)
+    session.cwd = event.cwd or session.cwd
     if event.producer == RUN_PRODUCER:
-        _start_of_run(one, event.extra or {})
+        _start_of_run(session, event.extra or {})
     if event.at_basis != "file":
         at_us = times.us_of(event.at)
-        one.start_us = at_us if one.start_us is None else min(one.start_us, at_us)
+        session.start_us = at_us if session.start_us is None else min(session.start_us, at_us)
 
 
-def _start_of_run(one: Wanted, extra: Mapping[str, Any]) -> None:
+def _start_of_run(session: Wanted, extra: Mapping[str, Any]) -> None:
     """Take what a run gave its tool: one that was killed could not record what that came to."""
     native, logs = extra.get("native_id"), extra.get("logs")
-    if one.tool is not None and isinstance(native, str) and is_session(f"{one.tool}:{native}"):
-        one.add_native(f"{one.tool}:{native}", Rank.NATIVE)
+    if session.tool is not None and isinstance(native, str) and is_session(f"{session.tool}:{native}"):
+        session.add_native(f"{session.tool}:{native}", Rank.NATIVE)
     if isinstance(logs, str):
-        one.ids.update(PurePath(logs).parts[-3:-2])  # the run's mark
+        session.ids.update(PurePath(logs).parts[-3:-2])  # the run's mark
 
 
-def _compute_start(one: Wanted, duration_s: object) -> None:
-    if one.start_us is not None or one.end_us is None or isinstance(duration_s, bool):
+def _compute_start(session: Wanted, duration_s: object) -> None:
+    if session.start_us is not None or session.end_us is None or isinstance(duration_s, bool):
         return
-    if isinstance(duration_s, int | float) and 0 <= duration_s * _SECOND_US <= one.end_us:
-        one.start_us, one.is_exact = one.end_us - round(duration_s * _SECOND_US), False
+    if isinstance(duration_s, int | float) and 0 <= duration_s * _SECOND_US <= session.end_us:
+        session.start_us, session.is_exact = session.end_us - round(duration_s * _SECOND_US), False
 
 
 def _moment(value: object) -> int | None:

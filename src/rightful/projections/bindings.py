@@ -46,19 +46,19 @@ class Bindings:
 
     def of(self, session: str) -> tuple[Binding, ...]:
         """Return the transcripts of a session, in the order in which they were bound."""
-        return tuple(one for one in self.all() if one.session == session)
+        return tuple(binding for binding in self.all() if binding.session == session)
 
     def all(self) -> tuple[Binding, ...]:
         """Return every binding that is in force, in the order of their rows."""
-        return tuple(sorted(self._bound.values(), key=lambda one: one.position))
+        return tuple(sorted(self._bound.values(), key=lambda binding: binding.position))
 
     def disputed(self) -> dict[str, tuple[str, ...]]:
         """Return the transcripts that are bound to several sessions, each with its sessions."""
-        return _several((one.uri, one.session) for one in self.all())
+        return _several((binding.uri, binding.session) for binding in self.all())
 
     def split(self) -> dict[str, tuple[str, ...]]:
         """Return the sessions that have several transcripts, each with their places."""
-        return _several((one.session, one.uri) for one in self.all())
+        return _several((binding.session, binding.uri) for binding in self.all())
 
     def fold(self, row: Recorded) -> None:
         """Take one row; one that is erased says nothing, and one that is stale or in conflict does not count.
@@ -97,6 +97,6 @@ def bindings(rows: Iterable[Recorded]) -> Bindings:
 
 def _several(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for one, other in pairs:
-        found.setdefault(one, []).append(other)
-    return {one: tuple(others) for one, others in found.items() if len(others) > 1}
+    for first, other in pairs:
+        found.setdefault(first, []).append(other)
+    return {first: tuple(others) for first, others in found.items() if len(others) > 1}

@@ -94,7 +94,7 @@ def from_values(values: dict[str, bytes], facts: Facts) -> Kept:
         ValueError: A part does not have its form.
     """
     stored = msgspec.msgpack.decode(values["posteriors"], type=_Posteriors)
-    sums = Sums({(one.arm, one.context): (one.n, int(one.mass, 16), int(one.success, 16)) for one in stored.sums})
+    sums = Sums({(row.arm, row.context): (row.n, int(row.mass, 16), int(row.success, 16)) for row in stored.sums})
     ambiguous, reused = (
         np.frombuffer(values[name], "u1").astype(np.bool_) for name in ("runs/ambiguous", "runs/reused")
     )

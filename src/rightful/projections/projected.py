@@ -322,7 +322,9 @@ class Projected:
         """
         facts, whole = self.facts, structs.replace(policy, without_sessions=())
         base = self._stand(whole)
-        numbers = [number for one in policy.without_sessions for number in facts.names.numbered(one, base.through)]
+        numbers = [
+            number for session in policy.without_sessions for number in facts.names.numbered(session, base.through)
+        ]
         closed = facts.names.closure(numbers)
         standing = Standing(policy, base.through, base.sums.copy(), dict(base.counters))
         if closed:

@@ -98,5 +98,5 @@ def publications(log: Log, target: str | None = None) -> dict[str, list[Publishe
 
 def in_force(chain: list[Published]) -> list[Published]:
     """Return the publications that no rollback has taken back, the newest last."""
-    gone = {one.rolled_back for one in chain}
-    return [one for one in chain if one.rolled_back is None and one.id not in gone]
+    gone = {publication.rolled_back for publication in chain}
+    return [publication for publication in chain if publication.rolled_back is None and publication.id not in gone]

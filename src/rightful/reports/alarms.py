@@ -67,8 +67,8 @@ def _only_decays(ground: Ground) -> Iterator[Alarm]:
     aliases = ground.policy.arm_aliases
     opened = {
         aliases.get(arm, arm)
-        for one in balances(ground.facts, ground.policy, ground.through)
-        for arm, held in one.arms.items()
+        for balance in balances(ground.facts, ground.policy, ground.through)
+        for arm, held in balance.arms.items()
         if (held.alpha, held.beta) != (1.0, 1.0)
     }
     last = dict.fromkeys(opened, 0)
@@ -90,10 +90,10 @@ def _decays(ground: Ground) -> Iterator[tuple[int, float]]:
     """Yield (position, gamma) of every decay that leaves less than all, of updaters that the policy pays from."""
     facts = ground.facts
     void = _void(ground)
-    for one in facts.decayed:
-        known = one.position <= ground.through and one.position not in void
-        if known and one.gamma < 1.0 and pays_producer(ground.policy, one.producer):
-            yield one.position, one.gamma
+    for decay in facts.decayed:
+        known = decay.position <= ground.through and decay.position not in void
+        if known and decay.gamma < 1.0 and pays_producer(ground.policy, decay.producer):
+            yield decay.position, decay.gamma
     table = facts.grades
     for row in np.flatnonzero((table["aside"] >= 0) & (table["pos"] <= ground.through)).tolist():
         gamma = facts.asides[int(table["aside"][row])].decay_rate
@@ -125,11 +125,11 @@ def _pruned_at(ground: Ground) -> dict[str, int]:
 def _by_source(ground: Ground) -> dict[str, list[Balance]]:
     """Return the balances of each source that counts, oldest first, without withdrawn ones."""
     void = _void(ground)
-    counting = {one.source for one in balances(ground.facts, ground.policy, ground.through)}
+    counting = {balance.source for balance in balances(ground.facts, ground.policy, ground.through)}
     found: dict[str, list[Balance]] = {source: [] for source in sorted(counting)}
-    for one in sorted(ground.facts.balances, key=lambda one: (one.at_us, one.position)):
-        if one.source in found and one.position <= ground.through and one.position not in void:
-            found[one.source].append(one)
+    for balance in sorted(ground.facts.balances, key=lambda balance: (balance.at_us, balance.position)):
+        if balance.source in found and balance.position <= ground.through and balance.position not in void:
+            found[balance.source].append(balance)
     return found
 
 
@@ -156,9 +156,9 @@ def _no_rewards(ground: Ground, log: Log) -> Iterator[Alarm]:
             iter(log.read(types=["balance.opened"], after=found[-1].position - 1, until=found[-1].position))
         ).event
         arms = list(getattr(event, "arms", {}).values())
-        telling = [one for one in arms if one.rewards is not None]
-        selections = sum(one.n for one in telling)
-        if telling and not sum(one.rewards or 0 for one in telling) and selections >= limits.REWARDLESS_COUNT:
+        telling = [arm for arm in arms if arm.rewards is not None]
+        selections = sum(arm.n for arm in telling)
+        if telling and not sum(arm.rewards or 0 for arm in telling) and selections >= limits.REWARDLESS_COUNT:
             yield Alarm("no-rewards", _rewardless(event, f"{source} (#{found[-1].position})", len(telling), selections))
     yield from _rewardless_graders(ground)
 

@@ -145,10 +145,10 @@ def days_of(ground: Ground) -> list[Day]:
     bins = _bins(ground, of, len(keys))
     transcripts = _transcripts(ground, of, frozenset(counted.tolist()))
     rows = []
-    for at, one in enumerate(keys.tolist()):
+    for at, key_of_day in enumerate(keys.tolist()):
         sessions, exposure, grade, binding = (int(column[at]) for column in columns)
         ended = {name: int(bins[number, at]) for number, name in enumerate(BINS) if bins[number, at]}
-        producer, day = facts.producers.values[one >> 32], one & 0xFFFFFFFF
+        producer, day = facts.producers.values[key_of_day >> 32], key_of_day & 0xFFFFFFFF
         held = transcripts.get(at, {})
         rows.append(Day(producer, _text(day), sessions, exposure, grade, binding, ended, day < ground.today, held))
     kept = [row for row in rows if row.sessions or row.bins]
@@ -221,8 +221,8 @@ def drops(rows: list[Day], days: int) -> list[Alarm]:
     later; nor are days with fewer than `limits.COVERAGE_SESSIONS` sessions, on either side.
     """
     among = {row.day for row in newest(rows, days)}
-    found = [one for measure in (*MEASURES, "transcript") for one in _drops(rows, among, measure)]
-    return sorted(found, key=lambda one: (one.day or "", one.producer or "", one.kind))
+    found = [alarm for measure in (*MEASURES, "transcript") for alarm in _drops(rows, among, measure)]
+    return sorted(found, key=lambda alarm: (alarm.day or "", alarm.producer or "", alarm.kind))
 
 
 def _drops(rows: list[Day], among: set[str], measure: str) -> Iterator[Alarm]:
@@ -231,13 +231,13 @@ def _drops(rows: list[Day], among: set[str], measure: str) -> Iterator[Alarm]:
         if not row.complete or row.measured(measure)[1] < limits.COVERAGE_SESSIONS:
             continue
         before = judged.setdefault(row.producer, [])
-        if before and row.day in among and (one := _drop(row, before[-limits.COVERAGE_DAYS :], measure)) is not None:
-            yield one
+        if before and row.day in among and (alarm := _drop(row, before[-limits.COVERAGE_DAYS :], measure)) is not None:
+            yield alarm
         before.append(row)
 
 
 def _drop(row: Day, before: list[Day], measure: str) -> Alarm | None:
-    usual = median(have / of for have, of in (one.measured(measure) for one in before))
+    usual = median(have / of for have, of in (day.measured(measure) for day in before))
     have, of = row.measured(measure)
     share = have / of
     if round((usual - share) * 100, 9) <= limits.COVERAGE_POINTS:

@@ -99,8 +99,10 @@ def sessions(projected: Projected, part: str, limit: int) -> Sessions:
     numbers, below = _numbers(facts, part)
     shown = numbers[:limit] if limit else numbers
     states = states_of(facts.turns, shown)
-    found = [_session(projected.log, facts.names, one, states.get(one), below.get(one, [])) for one in shown]
-    found.sort(key=lambda one: one.first_at.removesuffix("Z"), reverse=True)  # a whole second has no fraction
+    found = [
+        _session(projected.log, facts.names, number, states.get(number), below.get(number, [])) for number in shown
+    ]
+    found.sort(key=lambda session: session.first_at.removesuffix("Z"), reverse=True)  # a whole second has no fraction
     return Sessions(found, len(numbers))
 
 
@@ -112,8 +114,8 @@ def _numbers(facts: Facts, part: str) -> tuple[list[int], dict[int, list[str]]]:
     kept, below = [], dict[int, list[str]]()
     for number in known[np.lexsort((first[known], seen[known]))[::-1]].tolist():
         name = names.text(number)
-        found = [one for text in above(name) if (one := names.texts.find(text)) is not None]
-        known_above = [one for one in found if first[one] <= facts.watermark]
+        found = [outer for text in above(name) if (outer := names.texts.find(text)) is not None]
+        known_above = [number for number in found if first[number] <= facts.watermark]
         if known_above:
             below.setdefault(known_above[-1], []).append(name)  # the outermost: only that one is listed
         elif part in name:
@@ -133,13 +135,15 @@ def _session(log: Log, names: Names, number: int, state: State | None, below: li
     basis: Literal["file"] | None = None if told.own or not told.of_files else "file"
     is_bound = not kinds.keys().isdisjoint(bindings.TYPES)
     held = bindings.bindings(log.read(session=name, types=list(bindings.TYPES))).all() if is_bound else ()
-    bound = [Bound(one.uri, one.evidence) for one in held]
+    bound = [Bound(binding.uri, binding.evidence) for binding in held]
     history = Kept(kinds["history.appended"], kinds["history.compacted"]) if HISTORY & kinds.keys() else None
     if state is None and history is not None:
         state = "unknown"  # as `completeness_of` says: nobody counts what should be in one
     first_at, last_at = times.text_of(first_us), times.text_of(last_us)
-    forks = sorted(one for one in below if any(log.of_session(one, _FORKED)))
-    others = sorted(one for one in below if one not in forks and any(log.of_session(one, _APPENDED)))
+    forks = sorted(name_below for name_below in below if any(log.of_session(name_below, _FORKED)))
+    others = sorted(
+        name_below for name_below in below if name_below not in forks and any(log.of_session(name_below, _APPENDED))
+    )
     subagents = len(below) - len(forks) - len(others)
     return Session(name, first_at, last_at, basis, count, list(by), state, history, bound, subagents, forks, others)
 

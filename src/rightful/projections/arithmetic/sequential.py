@@ -92,14 +92,14 @@ class _State:
         self.n[slot] += held.n
         self.known[slot] = True
 
-    def change(self, one: Change) -> None:
+    def change(self, change: Change) -> None:
         """Decay all arms toward their prior, or drop some."""
-        if one.gamma is not None:
-            (a0, b0), moved = self.prior, self._moved(one.spared)
-            self.alpha[moved] = a0 + one.gamma * (self.alpha[moved] - a0)
-            self.beta[moved] = b0 + one.gamma * (self.beta[moved] - b0)
-            self.mass[moved] = self.mass[moved] * one.gamma
-        for key in one.dropped:
+        if change.gamma is not None:
+            (a0, b0), moved = self.prior, self._moved(change.spared)
+            self.alpha[moved] = a0 + change.gamma * (self.alpha[moved] - a0)
+            self.beta[moved] = b0 + change.gamma * (self.beta[moved] - b0)
+            self.mass[moved] = self.mass[moved] * change.gamma
+        for key in change.dropped:
             if (slot := self.slots.get(key)) is not None:
                 self.alpha[slot], self.beta[slot] = self.prior
                 self.mass[slot], self.n[slot], self.known[slot] = 0.0, 0, False
@@ -138,7 +138,7 @@ def run(facts: Facts, settlement: Settlement, policy: Policy, through: int) -> d
     reward = np.repeat(settlement.credit_reward, 2)[order]
     up, down = weight * reward, weight * (1.0 - reward)
     done = 0
-    for change in sorted(changes(facts, settlement, policy, through), key=lambda one: one.position):
+    for change in sorted(changes(facts, settlement, policy, through), key=lambda change: change.position):
         upto = int(np.searchsorted(position, change.position, "left"))
         _add(state, slot[done:upto], up[done:upto], down[done:upto], weight[done:upto])
         state.change(change)
@@ -159,9 +159,9 @@ def _add(state: _State, slot: Ints, up: Floats, down: Floats, weight: Floats) ->
 def openings(facts: Facts, policy: Policy, through: int) -> Iterator[tuple[Key, Held]]:
     """Yield what the opening balances hold, arm by arm, then context by context."""
     canonical = policy.arm_aliases.get
-    for one in balances(facts, policy, through):
-        yield from (((canonical(arm, arm), None), held) for arm, held in one.arms.items())
-        yield from (((canonical(arm, arm), context), held) for arm, context, held in one.contexts)
+    for balance in balances(facts, policy, through):
+        yield from (((canonical(arm, arm), None), held) for arm, held in balance.arms.items())
+        yield from (((canonical(arm, arm), context), held) for arm, context, held in balance.contexts)
 
 
 def slots(facts: Facts, settlement: Settlement, opened: list[tuple[Key, Held]]) -> tuple[dict[Key, int], Ints]:
@@ -195,7 +195,7 @@ def changes(facts: Facts, settlement: Settlement, policy: Policy, through: int) 
     quarantine = quarantined(facts, through)
     left_out = {*quarantine.unusable.tolist(), *quarantine.void.tolist()}
     opened = balances(facts, policy, through, quarantine)
-    contained = _Contained(opened, policy, [max(one.through_us, one.at_us) for one in opened])
+    contained = _Contained(opened, policy, [max(balance.through_us, balance.at_us) for balance in opened])
     producers = {event.producer for event in facts.decayed} | {event.producer for event in facts.pruned}
     paying = {producer for producer in producers if pays_producer(policy, producer)}
 
@@ -210,7 +210,7 @@ def changes(facts: Facts, settlement: Settlement, policy: Policy, through: int) 
         inside: list[Key] = [(canonical(arm, arm), context) for arm, context in pruned.contexts]
         spared = contained.at(pruned.at_us)
         yield Change(pruned.position, None, [key for key in (*arms, *inside) if key[0] not in spared], spared)
-    yield from _called(facts, settlement, _Contained(opened, policy, [one.through_us for one in opened]))
+    yield from _called(facts, settlement, _Contained(opened, policy, [balance.through_us for balance in opened]))
 
 
 class _Contained:
@@ -223,7 +223,9 @@ class _Contained:
     """
 
     def __init__(self, opened: list[Balance], policy: Policy, until_us: list[int]) -> None:
-        self._until = sorted(zip(until_us, (balance_arms(one, policy) for one in opened), strict=True), key=_first)
+        self._until = sorted(
+            zip(until_us, (balance_arms(balance, policy) for balance in opened), strict=True), key=_first
+        )
         self._times = [until for until, _ in self._until]
         self._known: dict[int, frozenset[str]] = {}
 

@@ -106,8 +106,12 @@ def _sum(sums: Sums, settlement: Settlement, weight: Floats, place: Ints, contex
     mass = group_sums(slot, w, len(count))
     success = group_sums(slot, w * settlement.credit_reward[chosen], len(count))
     part: dict[Key, Statistic] = {}
-    for one, at in keys:
-        part[settlement.arms[one // len(contexts)], contexts[one % len(contexts)]] = (count[at], mass[at], success[at])
+    for pair, at in keys:
+        part[settlement.arms[pair // len(contexts)], contexts[pair % len(contexts)]] = (
+            count[at],
+            mass[at],
+            success[at],
+        )
     sums.add(Sums(part))
 
 

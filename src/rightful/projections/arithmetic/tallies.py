@@ -72,7 +72,7 @@ def tallies(facts: Facts, settlement: Settlement, policy: Policy, through: int) 
     last = np.array([positions[-1] if positions else 0 for positions in dropped.values()], np.int64)
     left = every.position > last[every.slot]
     paid = _Credits(every.slot[left], every.position[left], every.at_us[left], every.reward[left])
-    held = _of_balances([(key, one) for key, one in opened if not dropped[key]])
+    held = _of_balances([(key, held) for key, held in opened if not dropped[key]])
     found = _told(list(keys), paid, held, policy)
     made = _made(found, every, keys, {key for key, _ in opened}, dropped)
     return {key: found[key] for key in sorted(found, key=made.__getitem__)}
@@ -101,10 +101,10 @@ def _dropped(
 
 def _of_balances(opened: list[tuple[Key, Held]]) -> dict[Key, Tally]:
     found: dict[Key, Tally] = {}
-    for key, one in opened:
+    for key, held in opened:
         old = found.get(key, Tally(0, 0, None, 0))
-        last_us = max((at for at in (old.last_us, _time(one.last_updated)) if at is not None), default=None)
-        found[key] = Tally(old.n + one.n, old.rewards + (one.rewards or 0), last_us, 0)
+        last_us = max((at for at in (old.last_us, _time(held.last_updated)) if at is not None), default=None)
+        found[key] = Tally(old.n + held.n, old.rewards + (held.rewards or 0), last_us, 0)
     return found
 
 
@@ -127,10 +127,10 @@ def _told(keys: list[Key], paid: _Credits, opened: dict[Key, Tally], policy: Pol
     used, first = np.unique(slot, return_index=True)
     for number, place in zip(used.tolist(), first.tolist(), strict=True):
         at_us, old = int(last_us[number]), opened.get(keys[number])
-        one = Tally(int(n[number]), int(rewards[number]), at_us, int(paid.position[place]))
+        tally = Tally(int(n[number]), int(rewards[number]), at_us, int(paid.position[place]))
         if old is not None:
-            one = Tally(old.n + one.n, old.rewards + one.rewards, _later(old, at_us), 0)
-        found[keys[number]] = one
+            tally = Tally(old.n + tally.n, old.rewards + tally.rewards, _later(old, at_us), 0)
+        found[keys[number]] = tally
     return found
 
 

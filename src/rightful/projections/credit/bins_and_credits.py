@@ -166,7 +166,7 @@ def _every(scene: Scene, units: Units, targets: Targets, sources: Sources | None
     if len(slices) == 1:
         once = _pairs(scene, units, targets, sources, count, slices[0])
         return lambda: (once,)
-    return lambda: (_pairs(scene, units, targets, sources, count, one) for one in slices)
+    return lambda: (_pairs(scene, units, targets, sources, count, part) for part in slices)
 
 
 def _pairs(scene: Scene, units: Units, targets: Targets, sources: Sources | None, count: Ints, part: slice) -> Pairs:

@@ -167,14 +167,19 @@ def balances(facts: Facts, policy: Policy, through: int, quarantine: Quarantined
     ours = {sha256 for position, sha256 in facts.published if position <= through}
     retired = retired_by(facts, through, left_out)
     newest: dict[str, Balance] = {}
-    for one in facts.balances:
-        if one.position > through or one.position in left_out or one.sha256 in ours or one.id in retired:
+    for balance in facts.balances:
+        if (
+            balance.position > through
+            or balance.position in left_out
+            or balance.sha256 in ours
+            or balance.id in retired
+        ):
             continue
-        if policy.balances is not None and not _fits(one.source, policy.balances):
+        if policy.balances is not None and not _fits(balance.source, policy.balances):
             continue
-        best = newest.get(one.source)
-        if best is None or (one.at_us, one.position) > (best.at_us, best.position):
-            newest[one.source] = one
+        best = newest.get(balance.source)
+        if best is None or (balance.at_us, balance.position) > (best.at_us, best.position):
+            newest[balance.source] = balance
     return list(newest.values())
 
 
@@ -192,12 +197,12 @@ def retired_by(facts: Facts, through: int, left_out: Container[int] = ()) -> dic
         through: The last position that counts.
         left_out: Positions of rows that do not count.
     """
-    back = {one for position, one in facts.taken_back if position <= through and position not in left_out}
+    back = {rollback for position, rollback in facts.taken_back if position <= through and position not in left_out}
     return {
-        balance: one.position
-        for one in facts.retired
-        if one.position <= through and one.position not in left_out and one.id not in back
-        for balance in one.balances
+        balance: retirement.position
+        for retirement in facts.retired
+        if retirement.position <= through and retirement.position not in left_out and retirement.id not in back
+        for balance in retirement.balances
     }
 
 
@@ -242,7 +247,9 @@ def _shown(facts: Facts, rows: Ints, quarantine: Quarantined, through: int, poli
     keep = ~np.isin(pos, quarantine.void)
     rows, pos = rows[keep], pos[keep]
     flags = _gather(table["flags"], rows)
-    name, at, context, start, count = (_gather(table[one], rows) for one in ("name", "at", "ctx", "start", "count"))
+    name, at, context, start, count = (
+        _gather(table[column], rows) for column in ("name", "at", "ctx", "start", "count")
+    )
     erased = flags & ERASED_EXPOSURE != 0
     usable = ~np.isin(pos, quarantine.unusable) & ~erased
     session = _session_of(facts, name, through)
@@ -332,8 +339,12 @@ def corrected(facts: Facts, rows: Ints, void: Container[int], through: int) -> M
         through: The last position that counts.
     """
     table = facts.grades
-    counted = (one for one in facts.corrected if one.position <= through and one.position not in void)
-    wrong = {(one.name, one.grader, one.seq) for one in counted}
+    counted = (
+        correction
+        for correction in facts.corrected
+        if correction.position <= through and correction.position not in void
+    )
+    wrong = {(correction.name, correction.grader, correction.seq) for correction in counted}
     found: Mask = np.isin(table["name"][rows], [name for name, _, _ in wrong])
     keys = ("name", "grader", "seq")
     for place in np.flatnonzero(found).tolist():
@@ -354,7 +365,7 @@ def _grades(facts: Facts, policy: Policy, rows: Ints, quarantine: Quarantined, t
         keep &= kind != RETRACTION
     rows, pos, grader, kind = rows[keep], pos[keep], grader[keep], kind[keep]
     name, seq, at, outcome, target, aside = (
-        _gather(table[one], rows) for one in ("name", "seq", "at", "outcome", "target", "aside")
+        _gather(table[column], rows) for column in ("name", "seq", "at", "outcome", "target", "aside")
     )
     conflicting = np.isin(pos, quarantine.unusable)
     reward = table["reward"][rows]

@@ -8,16 +8,16 @@ from rightful.projections.credit.runs import Runs, quarantined, runs_of
 from rightful.projections.facts.facts import Facts
 
 
-def same_run(facts: Facts, one: str, other: str) -> bool | None:
+def same_run(facts: Facts, session: str, other: str) -> bool | None:
     """Say whether links join two names into one run.
 
     Returns:
         True if they do; False if they join the second one into a run that the first is no part of;
         None where the links do not say so: a name is unknown, in no link, or ambiguous.
     """
-    if one == other:
+    if session == other:
         return True
-    numbers = [facts.names.texts.find(name) for name in (one, other)]
+    numbers = [facts.names.texts.find(name) for name in (session, other)]
     if None in numbers:
         number = numbers[1]
         return False if number is not None and _is_joined(facts, number) else None

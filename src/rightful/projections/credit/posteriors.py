@@ -89,7 +89,7 @@ class Posteriors(msgspec.Struct, frozen=True):
         """
         if (whole := self.arms.get(arm)) is None:
             return Lookup(*self.policy.prior, 0, 0.0, resolved=None)
-        known = {one.context: one for one in self.contexts if one.arm == arm}
+        known = {belief.context: belief for belief in self.contexts if belief.arm == arm}
         asked = () if context is None else tuple(context)
         for candidate in (asked, *((part,) for part in asked if part is not None)):
             found = known.get(candidate)
@@ -102,14 +102,16 @@ class Posteriors(msgspec.Struct, frozen=True):
         return {
             "policy": {**self.policy.as_dict(), "hash": self.policy.hash},
             "through": self.through,
-            "arms": {arm: _numbers(one) for arm, one in self.arms.items()},
-            "contexts": [{"arm": one.arm, "context": list(one.context), **_numbers(one)} for one in self.contexts],
+            "arms": {arm: _numbers(belief) for arm, belief in self.arms.items()},
+            "contexts": [
+                {"arm": belief.arm, "context": list(belief.context), **_numbers(belief)} for belief in self.contexts
+            ],
             "counters": dict(self.counters),
         }
 
 
-def _numbers(one: Posterior) -> dict[str, Any]:
-    return {"alpha": one.alpha, "beta": one.beta, "n": one.n, "mass": one.mass, "mean": one.mean}
+def _numbers(belief: Posterior) -> dict[str, Any]:
+    return {"alpha": belief.alpha, "beta": belief.beta, "n": belief.n, "mass": belief.mass, "mean": belief.mean}
 
 
 def posteriors_of(facts: Facts, settlement: Settlement, policy: Policy, through: int, decay_at_us: int) -> Posteriors:
@@ -124,7 +126,7 @@ def posteriors_of(facts: Facts, settlement: Settlement, policy: Policy, through:
     """
     if policy.arithmetic == "sequential":
         running = sequential.run(facts, settlement, policy, through)
-        states = {key: Posterior(one.alpha, one.beta, one.n, one.mass) for key, one in running.items()}
+        states = {key: Posterior(state.alpha, state.beta, state.n, state.mass) for key, state in running.items()}
     else:
         states = states_of(facts, sums_of(facts, settlement, policy, decay_at_us), policy, through)
     return shaped(states, policy, through, decay_at_us, counters_of(settlement))
@@ -137,13 +139,15 @@ def shaped(
     arms: dict[str, Posterior] = {}
     contexts = []
     for arm, context in ordered(states):
-        one = states[arm, context]
+        belief = states[arm, context]
         if context is None:
-            arms[arm] = one
-        elif isinstance(one, ContextPosterior):
-            contexts.append(one)
+            arms[arm] = belief
+        elif isinstance(belief, ContextPosterior):
+            contexts.append(belief)
         else:
-            contexts.append(ContextPosterior(one.alpha, one.beta, one.n, one.mass, arm=arm, context=context))
+            contexts.append(
+                ContextPosterior(belief.alpha, belief.beta, belief.n, belief.mass, arm=arm, context=context)
+            )
     return Posteriors(policy, through, decay_at_us, arms, contexts, {key: n for key, n in counters.items() if n})
 
 

@@ -149,8 +149,8 @@ def link_states(facts: Facts, through: int, quarantine: Quarantined, among: Mask
     state[keep & (unlink == 1)] = UNLINKS
     undone = {(int(session[row]), int(other[row])): int(pos[row]) for row in np.flatnonzero(keep & (unlink == 1))}
     keep &= unlink == 0
-    for (one, two), at in undone.items():
-        before = keep & (session == one) & (other == two) & (pos < at)
+    for (own, linked), at in undone.items():
+        before = keep & (session == own) & (other == linked) & (pos < at)
         state[before], keep = UNDONE, keep & ~before
     weak = evidence == CWD_WINDOW
     strong = keep & ~weak

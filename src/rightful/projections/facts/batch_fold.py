@@ -65,7 +65,7 @@ def add_exposures(facts: Facts, batch: Batch) -> None:
     size = [len(body.arms) for body in bodies]
     first = len(facts.shown)
     start = np.cumsum([len(facts.arms_shown), *size])[:-1]
-    facts.arms_shown.extend_columns(arm=[number(one.arm) for body in bodies for one in body.arms])
+    facts.arms_shown.extend_columns(arm=[number(arm.arm) for body in bodies for arm in body.arms])
     facts.shown.extend_columns(
         name=names,
         at=[envelope.at_us for envelope in envelopes],
@@ -91,7 +91,7 @@ def add_grades(facts: Facts, batch: Batch) -> None:
         positions = positions[kept]
         names = [names[place] for place in kept]
         envelopes, bodies = [envelopes[place] for place in kept], [bodies[place] for place in kept]
-    graders = [grader((one.producer, body.rubric)) for one, body in zip(envelopes, bodies, strict=True)]
+    graders = [grader((envelope.producer, body.rubric)) for envelope, body in zip(envelopes, bodies, strict=True)]
     for name, number, body, position in zip(names, graders, bodies, positions.tolist(), strict=True):
         if body.extra is not None:
             facts.correct(name, number, body, position)

@@ -119,15 +119,15 @@ def completeness_of(rows: Iterable[Stored]) -> Completeness:
             withdrawals.append(withdrawal)
         told.setdefault(row.envelope.producer, _Told()).take(row)
     withdrawn = {(id_, revision) for id_, found in in_force(withdrawals).items() for revision in found}
-    for one in told.values():
-        one.settle(withdrawn)
-    judged = [one.judged() for one in told.values() if one.has_transcript()]
+    for producer in told.values():
+        producer.settle(withdrawn)
+    judged = [producer.judged() for producer in told.values() if producer.has_transcript()]
     if not judged:
         why = "its history does not count what was said" if has_history else "no transcript of it is recorded"
         return Completeness("unknown", why=why)
-    worst = min(judged, key=lambda one: WORST.index(one.state))
-    holes = tuple(hole for one in judged for hole in one.holes)
-    return Completeness(worst.state, holes, worst.why, frozenset().union(*(one.late for one in judged)))
+    worst = min(judged, key=lambda answer: WORST.index(answer.state))
+    holes = tuple(hole for answer in judged for hole in answer.holes)
+    return Completeness(worst.state, holes, worst.why, frozenset().union(*(answer.late for answer in judged)))
 
 
 def require_complete(session: str, found: Completeness) -> None:
@@ -206,7 +206,7 @@ class _Told:
             doubts += turn.doubts(gaps=self._is_overwritten)
         if self._is_overwritten:
             doubts.append(_OVERWRITTEN)
-        lost = {one: None for turn in turns.values() for one in turn.previous if one not in self._turns}
+        lost = {name: None for turn in turns.values() for name in turn.previous if name not in self._turns}
         holes += [Hole(name, "missing") for name in lost]
         state: State = "incomplete" if holes else "unknown" if doubts else "complete"
         late = frozenset(at for turn in turns.values() for at in turn.late_positions())
@@ -331,7 +331,7 @@ def end_of(row: Stored) -> End:
     if row.body is None:
         return End(own, 0, None)
     body = body_of(row.envelope, row.body, row.position)
-    count = max((one for one in (own, body.event_count) if one is not None), default=None)
+    count = max((number for number in (own, body.event_count) if number is not None), default=None)
     return End(count, body.dropped_count or 0, body.previous)
 
 

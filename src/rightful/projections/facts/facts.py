@@ -245,7 +245,7 @@ class Facts:
 
     def _add_shown(self, name: int, at_us: int, position: int, context: int, flags: int, arms: tuple[Any, ...]) -> int:
         number, start = self.arms.number, len(self.arms_shown)
-        self.arms_shown.extend(array("i", [number(one.arm) for one in arms]))
+        self.arms_shown.extend(array("i", [number(listed.arm) for listed in arms]))
         row = self.shown.append(name, at_us, position, context, flags, start, len(arms))
         if self.touched is not None:
             self.touched.add(name)
@@ -344,7 +344,7 @@ class Facts:
         """What another updater dropped."""
         self.mention(envelope, body, position)
         if body is not None:
-            contexts = [(one.arm, one.context) for one in body.contexts]
+            contexts = [(dropped.arm, dropped.context) for dropped in body.contexts]
             self.pruned.append(Pruned(position, envelope.at_us, envelope.producer, list(body.arms), contexts))
 
     def balance(self, envelope: Envelope, body: Any, position: int) -> None:  # noqa: ANN401 - the body's struct
@@ -360,8 +360,8 @@ class Facts:
                 -1 if body.through is None else times.us_of(body.through),
                 body.source,
                 body.sha256,
-                {arm: _held(one) for arm, one in body.arms.items()},
-                [(one.arm, one.context, _held(one)) for one in body.contexts],
+                {arm: _held(entry) for arm, entry in body.arms.items()},
+                [(entry.arm, entry.context, _held(entry)) for entry in body.contexts],
             )
         )
 
@@ -380,7 +380,9 @@ class Facts:
         if NOT_OURS.isdisjoint(said):
             self.published.append((position, body.new_sha256))
         if isinstance(retires := said.get("retires"), list):
-            self.retired.append(Retired(position, envelope.id, [one for one in retires if isinstance(one, str)]))
+            self.retired.append(
+                Retired(position, envelope.id, [balance for balance in retires if isinstance(balance, str)])
+            )
         if isinstance(back := said.get("rolled_back"), str):
             self.taken_back.append((position, back))
 
@@ -400,7 +402,7 @@ class Facts:
 
     def withdrawn_rows(self, event_id: str, through: int) -> list[int]:
         """Return the positions of an event's rows if its own producer withdrew all of them, else none."""
-        rows = {one: row for one, row in self.named.get(event_id, {}).items() if row[0] <= through}
+        rows = {revision: row for revision, row in self.named.get(event_id, {}).items() if row[0] <= through}
         for revision, (_, producer) in rows.items():
             if all(of != revision for _, of in self.withdrawals(event_id, through, producer)):
                 return []
@@ -416,13 +418,13 @@ class Facts:
         """
 
         def said(of: str) -> list[tuple[int, int, str, str]]:
-            return [one for one in self.withdrawn.get(of, ()) if one[0] <= through and by in {None, one[3]}]
+            return [row for row in self.withdrawn.get(of, ()) if row[0] <= through and by in {None, row[3]}]
 
         return [(position, revision) for position, revision, own, _ in said(event_id) if not said(own)]
 
     def conflicting(self, event_id: str, through: int) -> dict[int, int]:
         """Return {revision: position} of the rows of an id in conflict at a position; empty without one."""
-        known = {one: at for one, at in self.quarantine.get(event_id, {}).items() if at <= through}
+        known = {revision: at for revision, at in self.quarantine.get(event_id, {}).items() if at <= through}
         return known if len(known) > 1 else {}
 
     def conflict(self, envelope: Envelope, position: int) -> None:
@@ -451,8 +453,8 @@ class Facts:
         self.watermark = max(self.watermark, position + len(at_us) - 1)
 
 
-def _held(one: BalanceArm | BalanceContext) -> Held:
-    return Held(one.alpha, one.beta, one.n, one.rewards, one.last_updated)
+def _held(entry: BalanceArm | BalanceContext) -> Held:
+    return Held(entry.alpha, entry.beta, entry.n, entry.rewards, entry.last_updated)
 
 
 def flags_of(envelope: Envelope, body: Any) -> int:  # noqa: ANN401 - the body's struct

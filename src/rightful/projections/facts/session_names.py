@@ -168,14 +168,14 @@ class Names:
         self.started[number] = min(self.started[number], position)
         self.started_us[number] = min(self.started_us[number], at_us)
 
-    def couple(self, one: int, other: int) -> None:
+    def couple(self, number: int, other: int) -> None:
         """Note that what is known of one name can change what the other earns."""
         self._grow_couples()
-        a, b = self._root(one), self._root(other)
+        a, b = self._root(number), self._root(other)
         if a == b:
             return
         self._parent[max(a, b)] = min(a, b)
-        self._ring[one], self._ring[other] = self._ring[other], self._ring[one]
+        self._ring[number], self._ring[other] = self._ring[other], self._ring[number]
 
     def _grow_couples(self) -> None:
         for column in (self._ring, self._parent):  # each by its own length, in case an exception came between

@@ -212,8 +212,8 @@ def _note(worst: dict[int, int], at: tuple[int, int] | None, turns: dict[int, _T
         return
     outside = turns.pop(_NONE, None)
     is_overwritten = outside is not None and outside.is_overwritten
-    judged = [one.judged(is_overwritten=is_overwritten) for one in turns.values()]
-    found = [_STATES.index(one) for one in judged if one is not None]
+    judged = [turn.judged(is_overwritten=is_overwritten) for turn in turns.values()]
+    found = [_STATES.index(state) for state in judged if state is not None]
     if outside is not None and outside.is_turnless:
         found.append(_STATES.index("unknown"))
     if found:
@@ -286,9 +286,9 @@ class _Turn:
 
     def _missing_count(self) -> int:
         expected = found = 0
-        spans = [(span.first, span.last) for span in self._spans] + [(one, one) for one in self._own]
+        spans = [(span.first, span.last) for span in self._spans] + [(index, index) for index in self._own]
         top = max([*(last for _, last in spans), *(count - 1 for count in self._counts)], default=_NONE)
-        for first, last in sorted(spans + [(one, one) for one in self._filled if one < top]):
+        for first, last in sorted(spans + [(index, index) for index in self._filled if index < top]):
             if last >= expected:
                 found += last - max(first, expected) + 1
                 expected = last + 1

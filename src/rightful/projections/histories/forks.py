@@ -33,10 +33,12 @@ def begun_with(facts: Iterable[Fact], others: RowsOf | None) -> list[list[Fact]]
 
 def _fork(facts: Iterable[Fact]) -> Fact | None:
     """Return the fork that a history begins with: it lies behind the position that it names, and nothing before it."""
-    known = [one for one in facts if one.kind.startswith("history_") and one.body is not None and not one.withdrawn]
-    for one in sorted(known, key=lambda one: one.position):
-        if one.kind != "history_forked":
+    known = [
+        fact for fact in facts if fact.kind.startswith("history_") and fact.body is not None and not fact.withdrawn
+    ]
+    for fact in sorted(known, key=lambda fact: fact.position):
+        if fact.kind != "history_forked":
             return None
-        if one.body is not None and one.body.through < one.position:
-            return one
+        if fact.body is not None and fact.body.through < fact.position:
+            return fact
     return None

@@ -171,7 +171,7 @@ class Fold:
         if envelope.schema == SCHEMAS.get(envelope.type) and envelope.v <= VERSION:
             return _said(body)
         said = body_of(envelope, body, row.position)
-        raws = [msgspec.Raw(msgspec.json.encode(one, order="deterministic")) for one in said.items]
+        raws = [msgspec.Raw(msgspec.json.encode(item, order="deterministic")) for item in said.items]
         return _Said(raws, said.run, getattr(said, "ordinal", None))
 
     def _items(self, row: Stored, raws: Sequence[msgspec.Raw]) -> Iterator[Item]:
@@ -209,7 +209,7 @@ class Fold:
         record = Compaction(
             position=row.position,
             covered=[],
-            put=[one.id for one in put],
+            put=[item.id for item in put],
             after=said.after,
             mode=said.mode,
             response_id=said.response_id,
@@ -232,9 +232,9 @@ class Fold:
     def _note(self, taken: Taken) -> None:
         """Note in the records what a change did."""
         change, put = taken.change, taken.put
-        gone = [one for one in taken.gone if not one.is_ghost]
+        gone = [item for item in taken.gone if not item.is_ghost]
         if change.record is not None:
-            change.record.covered += [one.id for one in gone]
+            change.record.covered += [item.id for item in gone]
             change.record.inert = not taken.is_put if put else change.record.inert
         if self.chronicle is not None:
             self.chronicle.end(gone, change.fate, change.position)
@@ -246,8 +246,8 @@ class Fold:
     def _end_put(self, put: list[Item], position: int, *, is_put: bool) -> None:
         assert self.chronicle is not None
         if is_put:
-            for one in put:
-                self.chronicle.fates.pop(one.id, None)
+            for item in put:
+                self.chronicle.fates.pop(item.id, None)
         else:
             self.chronicle.end(put, "inert", position)
 
@@ -255,7 +255,7 @@ class Fold:
         self.owed = None
         gone = self.view.clear()
         if self.chronicle is not None:
-            self.chronicle.end([one for one in gone if not one.is_ghost], "cleared", row.position)
+            self.chronicle.end([item for item in gone if not item.is_ghost], "cleared", row.position)
 
     def _forked(self, row: Stored) -> None:
         if row.position != self.shown.forked_at:

@@ -91,8 +91,8 @@ def _spoken(item: Item, head: _Head) -> Item:
         return item._replace(answers=_pair("call", head.tool_call_id))
     if not isinstance(head.tool_calls, list):
         return item
-    ids = [one.get("id") for one in head.tool_calls if isinstance(one, dict)]
-    return item._replace(opens=tuple(dict.fromkeys(pair for one in ids for pair in _pairs("call", one))))
+    ids = [call.get("id") for call in head.tool_calls if isinstance(call, dict)]
+    return item._replace(opens=tuple(dict.fromkeys(pair for id_ in ids for pair in _pairs("call", id_))))
 
 
 def ghost(id_: ItemKey, position: int) -> Item:
@@ -118,23 +118,23 @@ def objects(items: Sequence[Item]) -> list[Any]:
     parts[-1] += b"]"  # all is copied once, and there may be megabytes
     found: list[Any] = msgspec.json.decode(b",".join(parts))
     if any([item.escaped for item in items]):  # noqa: C419 - a list is twice as fast, and there are thousands
-        return [content.restore(one) if item.escaped else one for item, one in zip(items, found, strict=True)]
+        return [content.restore(value) if item.escaped else value for item, value in zip(items, found, strict=True)]
     return found
 
 
-def ends(one: Any, place: Callable[[Any], int | None], count: int) -> tuple[int, int] | None:  # noqa: ANN401 - an item or a range
+def ends(name: Any, place: Callable[[Any], int | None], count: int) -> tuple[int, int] | None:  # noqa: ANN401 - an item or a range
     """Return the places in a view of the first and the last item that a name means; None where one is not there.
 
     Args:
-        one: An item's id, or a range.
+        name: An item's id, or a range.
         place: Gives the place of an item by its id; None if it is not there.
         count: How many items the view has.
     """
-    if not isinstance(one, ItemRange):
-        at = place(one)
+    if not isinstance(name, ItemRange):
+        at = place(name)
         return None if at is None else (at, at)
-    first = 0 if one.first is None else place(one.first)
-    last = count - 1 if one.last is None else place(one.last)
+    first = 0 if name.first is None else place(name.first)
+    last = count - 1 if name.last is None else place(name.last)
     return None if first is None or last is None else (first, last)
 
 

@@ -323,6 +323,6 @@ class View:
         return self._places.get((id_, ERASED)) if found is None else found
 
     def _wait(self, names: list[Any], late: Late) -> None:
-        both = [end for one in names for end in ((one.first, one.last) if isinstance(one, ItemRange) else (one,))]
+        both = [end for name in names for end in ((name.first, name.last) if isinstance(name, ItemRange) else (name,))]
         for id_ in {end[0] for end in both if end is not None and self._place(end) is None}:
             self._late.setdefault(id_, []).append(late)

@@ -74,7 +74,7 @@ def fold(session: str, rows: Iterable[Stored], *, revisions: bool = False, other
         left_out=sources.left_out,
         is_overwritten=gathered.is_overwritten,
     )
-    stretched = {one.part.fact.producer for one in groups if stretch_of(one.part) is not None}
+    stretched = {group.part.fact.producer for group in groups if stretch_of(group.part) is not None}
     put_beside(transcript, gathered.said_beside(), stretched)
     if gathered.beside or transcript.entries:
         transcript.names = [session]

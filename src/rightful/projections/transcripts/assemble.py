@@ -45,10 +45,10 @@ class Telling:
     ) -> list[tuple[Entry, list[Part]]]:
         """Return the entries in order, each with the parts that told it."""
         placed = [(place_of(call, self._tells_messages).at, self._call(call), _parts(call)) for call in calls]
-        placed += [(one.part.at, self._usage(one), one.parts) for one in groups]
+        placed += [(group.part.at, self._usage(group), group.parts) for group in groups]
         others = (part for part in parts if part.kind not in {"tool_call", "tool_result", "usage"})
         placed += [(group[0].at, self._entry(group), group) for group in _once(others, calls)]
-        placed.sort(key=lambda one: one[0])
+        placed.sort(key=lambda placed_entry: placed_entry[0])
         return [(entry, group) for _, entry, group in placed]
 
     def _entry(self, group: list[Part]) -> Entry:
@@ -87,21 +87,25 @@ class Telling:
     def _call(self, call: Call) -> Entry:
         """Return the entry of a call, its result in it."""
         told = shown_first(call, self._tells_messages)
-        all_calls = sorted((part for one in call.tellings for part in one.calls), key=lambda part: part.fact.position)
-        results = [part for one in told for part in one.results]
-        given = next((one.shown for one in told if one.shown is not None), None)
+        all_calls = sorted(
+            (part for telling in call.tellings for part in telling.calls), key=lambda part: part.fact.position
+        )
+        results = [part for telling in told for part in telling.results]
+        given = next((telling.shown for telling in told if telling.shown is not None), None)
         entry = self._begun("tool_call", all_calls or results, [*all_calls, *results], given)
         ids = list(dict.fromkeys(part.said["call"] for part in all_calls or results if part.said))
         entry.call, entry.calls = (ids[0] if ids else UNSET), (ids if len(ids) > 1 else UNSET)
         if given is not None and given.said:
             entry.arguments = given.said["arguments"]
-            names = (one.name for one in told)
+            names = (telling.name for telling in told)
             entry.name = _or_unset(next((name for name in names if name), None))
         if not all_calls:
             entry.unpaired = True
         entry.revisions = sum(part.states for part in all_calls) or sum(part.states for part in results)
         if results:
-            self._put_result(entry, next((one.real for one in told if one.real is not None), results[-1]), results)
+            self._put_result(
+                entry, next((telling.real for telling in told if telling.real is not None), results[-1]), results
+            )
         return entry
 
     def _put_result(self, entry: Entry, shown: Part, results: list[Part]) -> None:
@@ -124,20 +128,20 @@ class Telling:
         fact = part.fact
         envelope = fact.rows[0].envelope
         entry = Entry(kind=kind, id=fact.id, position=fact.position, at_us=envelope.at_us, producer=fact.producer)
-        entry.turn = _or_unset(next((one.turn for one in group if one.turn is not None), None))
+        entry.turn = _or_unset(next((part.turn for part in group if part.turn is not None), None))
         entry.at_basis = _or_unset(envelope.at_basis)
-        entry.revisions = sum(one.states for one in group)
+        entry.revisions = sum(part.states for part in group)
         if part.ordinal is not None:
             entry.item = [fact.id, part.ordinal]
             entry.response_id = _or_unset(getattr(fact.body, "response_id", None))
             is_agents = part.said.get("role") not in NO_AGENTS
             entry.agent = _or_unset(getattr(fact.body, "agent", None) if is_agents else None)
         self._mark(entry, shown or part)
-        facts = list(dict.fromkeys(one.fact for one in behind or group if one.ordinal == 0 or _is_whole(one)))
-        if conflicts := [row for one in facts for row in one.conflicts]:
+        facts = list(dict.fromkeys(part.fact for part in behind or group if part.ordinal == 0 or _is_whole(part)))
+        if conflicts := [row for fact in facts for row in fact.conflicts]:
             entry.conflicts = [_row(row) for row in conflicts]
         if self._rows:
-            all_rows = {row.position: row for one in facts for row in one.rows if row not in one.conflicts}
+            all_rows = {row.position: row for fact in facts for row in fact.rows if row not in fact.conflicts}
             entry.rows = [_row(all_rows[position]) for position in sorted(all_rows)]
         return entry
 
@@ -165,7 +169,7 @@ def _is_whole(part: Part) -> bool:
 
 
 def _parts(call: Call) -> list[Part]:
-    return [part for one in call.tellings for part in (*one.calls, *one.results)]
+    return [part for telling in call.tellings for part in (*telling.calls, *telling.results)]
 
 
 def _summary(fact: Fact) -> str | UnsetType:
@@ -232,7 +236,7 @@ def _once(parts: Iterable[Part], calls: list[Call]) -> list[list[Part]]:
     of_key: defaultdict[object, deque[list[Part]]] = defaultdict(lambda: deque(maxlen=limits.TOLD_APART))
     for part in parts:
         groups = of_key[_key(part, named)]
-        group = next((one for one in groups if _says_again(part, one[-1])), None)
+        group = next((group for group in groups if _says_again(part, group[-1])), None)
         if group is None:
             group = []
             groups.append(group)
@@ -299,8 +303,8 @@ class _Named:
     def __init__(self, calls: list[Call]) -> None:
         self._found: dict[str, list[tuple[int, int]]] = {}
         for number, call in enumerate(calls):
-            for one in call.tellings:
-                for part in one.calls:
+            for telling in call.tellings:
+                for part in telling.calls:
                     if part.said:
                         self._found.setdefault(part.said["call"], []).append((part.at, number))
         for places in self._found.values():

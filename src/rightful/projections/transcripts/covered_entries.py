@@ -124,9 +124,9 @@ class Covering:
         covered = {item for id_ in ids for item in self._covered[id_]}
         numbers = sorted({number for item in covered for number in places.get(item, ())})
         found = [(entries[first], entries[last]) for first, last in ranges(numbers)]
-        entry.covered = [[one.position for one in ends] for ends in found]
-        if any(one.item is not UNSET for ends in found for one in ends):
-            entry.covered_places = [[_place(one) for one in ends] for ends in found]
+        entry.covered = [[entry.position for entry in ends] for ends in found]
+        if any(entry.item is not UNSET for ends in found for entry in ends):
+            entry.covered_places = [[_place(entry) for entry in ends] for ends in found]
         untold = sum(item not in places and item[0] not in self._elsewhere for item in covered)
         entry.elsewhere = sum(item[0] in self._elsewhere for item in covered) or UNSET
         entry.unresolved = (min(self._unresolved[id_] for id_ in ids) + untold) or UNSET

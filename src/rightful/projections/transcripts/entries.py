@@ -188,9 +188,9 @@ class Entry(Struct, kw_only=True):
             if name == "at_us":
                 out["at"] = times.text_of(value)
             elif name in {"conflicts", "rows"}:
-                out[name] = [one.as_dict() for one in value]
+                out[name] = [row.as_dict() for row in value]
             elif name in {"holes_before", "holes_behind"}:
-                out[name] = [_hole(one) for one in value]
+                out[name] = [_hole(hole) for hole in value]
             else:
                 out[name], hit = contents.escape(value)
                 escaped = escaped or hit
@@ -286,8 +286,8 @@ class Transcript(Struct, kw_only=True):
         out: dict[str, Any] = {"session": self.session, "completeness": self.completeness}
         if self.why is not None:
             out["why"] = self.why
-        out["holes"] = [_hole(one) for one in self.holes]
-        out["entries"] = [one.as_dict() for one in self.entries]
+        out["holes"] = [_hole(hole) for hole in self.holes]
+        out["entries"] = [entry.as_dict() for entry in self.entries]
         out["usage"] = {"total": jsonable(self.usage.total), "cumulative": jsonable(self.usage.cumulative)}
         for name, value in (("started", self.started), ("ended", self.ended)):
             if value is not None:
@@ -306,11 +306,11 @@ def jsonable(value: Any) -> Any:  # noqa: ANN401 - content is any JSON value
 
 
 def _hole(hole: Hole) -> dict[str, Any]:
-    out: dict[str, Any] = {"turn": hole.turn, "kind": hole.kind, "indexes": [list(one) for one in hole.indexes]}
+    out: dict[str, Any] = {"turn": hole.turn, "kind": hole.kind, "indexes": [list(span) for span in hole.indexes]}
     return out | ({} if hole.count is None else {"count": hole.count})
 
 
 def _dated(value: Started | Ended) -> dict[str, Any]:
     fields = {name: getattr(value, name) for name in value.__struct_fields__ if name != "at_us"}
-    kept = {name: jsonable(one) for name, one in fields.items() if one is not UNSET}
+    kept = {name: jsonable(field) for name, field in fields.items() if field is not UNSET}
     return {"at": times.text_of(value.at_us)} | kept

@@ -32,8 +32,8 @@ def put_holes(told: Iterable[Told], holes: Iterable[Hole]) -> None:
             if (entry_behind := following.get(hole.turn)) is not None:
                 _put_before(entry_behind, hole)
         elif hole.kind != "late" and hole.turn in turns:
-            for one in _apart(hole):
-                _put(turns[hole.turn], one)
+            for part in _apart(hole):
+                _put(turns[hole.turn], part)
 
 
 def _apart(hole: Hole) -> Iterable[Hole]:

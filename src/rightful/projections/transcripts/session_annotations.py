@@ -74,8 +74,8 @@ def _dated(of: type[Started | Ended], row: Stored) -> Any:  # noqa: ANN401 - one
     return of(at_us=row.envelope.at_us, at_basis=UNSET if basis is None else basis)
 
 
-def _is_exact(one: Started | Ended) -> bool:
-    return one.at_basis is UNSET
+def _is_exact(annotation: Started | Ended) -> bool:
+    return annotation.at_basis is UNSET
 
 
 def _put(into: Any, body: Any, names: tuple[str, ...]) -> Any:  # noqa: ANN401 - one of two structs

@@ -127,7 +127,7 @@ def _place_again(found: dict[str, Fact], repeat: Fact) -> None:
     data = getattr(repeat.body, "data", None)
     fact = found.get(data["id"]) if isinstance(data, dict) and "id" in data else None
     if fact is not None and fact.turn == repeat.turn and None not in {fact.index, repeat.index}:
-        fact.index = min(one for one in (fact.index, repeat.index) if one is not None)
+        fact.index = min(index for index in (fact.index, repeat.index) if index is not None)
 
 
 def _is_ours(fact: Fact) -> bool:
@@ -199,14 +199,14 @@ class Gathered:
 
     def _lightened(self, envelope: Envelope) -> Envelope:
         """Return an envelope without its commitment, and with texts that all rows share: a session's rows are many."""
-        one = self._texts.setdefault
+        shared = self._texts.setdefault
         return structs.replace(
             envelope,
-            type=one(envelope.type, envelope.type),
-            producer=one(envelope.producer, envelope.producer),
-            session=one(envelope.session, envelope.session),
-            turn=one(envelope.turn, envelope.turn),
-            outcome=one(envelope.outcome, envelope.outcome),
+            type=shared(envelope.type, envelope.type),
+            producer=shared(envelope.producer, envelope.producer),
+            session=shared(envelope.session, envelope.session),
+            turn=shared(envelope.turn, envelope.turn),
+            outcome=shared(envelope.outcome, envelope.outcome),
             commitment="",
         )
 
@@ -219,7 +219,7 @@ class Gathered:
             if id_ in found:
                 for number, fact in enumerate((found[new] for new in ids if new in found), 1):
                     fact.place = (found[id_].position, number)
-        for fact in [one for one in found.values() if one.kind == "data" and _is_ours(one)]:
+        for fact in [fact for fact in found.values() if fact.kind == "data" and _is_ours(fact)]:
             del found[fact.id]
             self.is_overwritten = self.is_overwritten or getattr(fact.body, "name", None) == OVERWRITING
             _place_again(found, fact)
@@ -230,7 +230,7 @@ class Gathered:
         highest: dict[str, int] = {}
         starts: dict[str, tuple[int, int]] = {turn: (position, 0) for turn, position in self.turns.items()}
         keys: dict[str, tuple[tuple[int, int], int, int, tuple[int, int]]] = {}
-        known = sorted(facts, key=lambda one: one.place)
+        known = sorted(facts, key=lambda fact: fact.place)
         for fact in known:
             if fact.turn is not None:
                 starts[fact.turn] = min(starts[fact.turn], fact.place)
@@ -244,4 +244,4 @@ class Gathered:
             else:
                 highest[fact.turn] = max(highest.get(fact.turn, -1), fact.index)
                 keys[fact.id] = (start, fact.index, 0, fact.place)
-        return sorted(facts, key=lambda one: keys[one.id])
+        return sorted(facts, key=lambda fact: keys[fact.id])

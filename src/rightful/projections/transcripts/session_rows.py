@@ -66,32 +66,32 @@ def _joined(projected: Projected, own: Transcript, *, revisions: bool) -> Transc
         raise UsageError(f"no session is named {own.session!r} in this ledger; nothing was shown. Name it in full.")
     others, own.ambiguous = _others(facts, known[0])
     told = [_folded(projected.log, name, revisions=revisions) for name in others]
-    told = sorted((one for one in told if one.entries), key=_beginning)
+    told = sorted((transcript for transcript in told if transcript.entries), key=_beginning)
     if not told:
         return own
-    for one in told:
-        for entry in one.entries:
-            entry.session = one.session
+    for transcript in told:
+        for entry in transcript.entries:
+            entry.session = transcript.session
     for entry in own.entries:
         entry.session = own.session
-    worst = min(told, key=lambda one: WORST.index(one.completeness))
+    worst = min(told, key=lambda transcript: WORST.index(transcript.completeness))
     return Transcript(
         session=own.session,
-        names=[one.session for one in told],
+        names=[transcript.session for transcript in told],
         completeness=worst.completeness,
         why=worst.why,
-        holes=[hole for one in told for hole in one.holes],
-        entries=[entry for one in [*told, own] for entry in one.entries],
+        holes=[hole for transcript in told for hole in transcript.holes],
+        entries=[entry for transcript in [*told, own] for entry in transcript.entries],
         usage=_used(told),
         started=begun(own.started, told[0].started),
         ended=own.ended or told[-1].ended,
-        subagents=sorted({name for one in [own, *told] for name in one.subagents}),
-        left_out=dict(sum((Counter(one.left_out) for one in told), Counter[str]())),
+        subagents=sorted({name for transcript in [own, *told] for name in transcript.subagents}),
+        left_out=dict(sum((Counter(transcript.left_out) for transcript in told), Counter[str]())),
     )
 
 
-def _beginning(one: Transcript) -> tuple[int, str]:
-    return min(entry.at_us for entry in one.entries), one.session
+def _beginning(transcript: Transcript) -> tuple[int, str]:
+    return min(entry.at_us for entry in transcript.entries), transcript.session
 
 
 def names_of(projected: Projected, session: str) -> list[str]:
@@ -113,25 +113,25 @@ def _others(facts: Facts, number: int) -> tuple[list[str], str | None]:
     rows = np.flatnonzero((states == IN_FORCE) & (facts.links["relation"][: len(states)] != _SUBAGENT))
     near: dict[int, list[int]] = {}
     for row in rows.tolist():
-        one, other = int(facts.links["session"][row]), int(facts.links["other"][row])
-        near.setdefault(one, []).append(other)
-        near.setdefault(other, []).append(one)
+        session, other = int(facts.links["session"][row]), int(facts.links["other"][row])
+        near.setdefault(session, []).append(other)
+        near.setdefault(other, []).append(session)
     found, waiting = {number}, [number]
     while waiting:
         for other in near.get(waiting.pop(), ()):
             if other not in found:
                 found.add(other)
                 waiting.append(other)
-    return sorted({names.text(one) for one in found - {number}}), None
+    return sorted({names.text(name) for name in found - {number}}), None
 
 
 def _used(told: list[Transcript]) -> Usage:
     amounts: dict[str, list[Any]] = {}
     cumulative: dict[str, Any] = {}
-    for one in told:
-        for name, value in one.usage.total.items():
+    for transcript in told:
+        for name, value in transcript.usage.total.items():
             amounts.setdefault(name, []).append(value)
-        cumulative |= one.usage.cumulative
+        cumulative |= transcript.usage.cumulative
     return Usage(
         total={
             name: sum(values) if all(isinstance(value, int) for value in values) else math.fsum(values)

@@ -20,19 +20,21 @@ class Sources:
     """
 
     def __init__(self, parts: list[Part]) -> None:
-        self._tellers = dict.fromkeys(_producer(one) for one in parts if one.kind == "message" and one.ordinal is None)
-        batches = dict.fromkeys(_producer(one) for one in parts if one.ordinal is not None)
-        self._lead = next((one for one in batches if one in self._tellers or not self._tellers), None)
+        self._tellers = dict.fromkeys(
+            _producer(part) for part in parts if part.kind == "message" and part.ordinal is None
+        )
+        batches = dict.fromkeys(_producer(part) for part in parts if part.ordinal is not None)
+        self._lead = next((producer for producer in batches if producer in self._tellers or not self._tellers), None)
         self.left_out: dict[str, int] = {}
-        going_on = frozenset() if self._tellers else {_producer(one) for one in parts if _goes_on(one)}
-        self.together = frozenset({one for one in batches if one == self._lead or one in going_on})
-        own = self.together.union(one for one in batches if one in self._tellers)
+        going_on = frozenset() if self._tellers else {_producer(part) for part in parts if _goes_on(part)}
+        self.together = frozenset({producer for producer in batches if producer == self._lead or producer in going_on})
+        own = self.together.union(producer for producer in batches if producer in self._tellers)
         if not batches.keys() - own:
             self.parts = parts
             return
-        known = {name for one in parts if one.ordinal is None or _producer(one) in own for name in _names(one)}
-        sharing = {_producer(one) for one in parts if one.ordinal is not None and not known.isdisjoint(_names(one))}
-        self.parts = [one for one in parts if one.ordinal is None or self._is_told(one, own, sharing)]
+        known = {name for part in parts if part.ordinal is None or _producer(part) in own for name in _names(part)}
+        sharing = {_producer(part) for part in parts if part.ordinal is not None and not known.isdisjoint(_names(part))}
+        self.parts = [part for part in parts if part.ordinal is None or self._is_told(part, own, sharing)]
 
     def tells_messages(self, producer: str) -> bool:
         """Say whether a producer tells the messages of the session."""

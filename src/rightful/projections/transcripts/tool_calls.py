@@ -50,7 +50,7 @@ class Call:
     @property
     def first(self) -> Part:
         """Its first part: its call, or else its result."""
-        return min(self.calls or self.results, key=lambda one: one.at)
+        return min(self.calls or self.results, key=lambda part: part.at)
 
     @property
     def producer(self) -> str:
@@ -155,7 +155,7 @@ def named_call(payload: object) -> str | None:
     places = [payload.get("toolCallId")]
     if isinstance(inner, Mapping):
         places += [inner.get("toolCallId"), inner.get("id")]
-    return next((one for one in places if isinstance(one, str) and one), None)
+    return next((place for place in places if isinstance(place, str) and place), None)
 
 
 class _Open:
@@ -273,7 +273,7 @@ class _Stream:
                 behind.popleft().take_all(alone)
             else:
                 left.append(alone)
-        return sorted([*self._calls, *left], key=lambda one: one.first.at)
+        return sorted([*self._calls, *left], key=lambda call: call.first.at)
 
 
 def _laid(told: list[list[Call]]) -> list[Call]:
@@ -284,8 +284,8 @@ def _laid(told: list[list[Call]]) -> list[Call]:
     found = list(lead.pop(min(lead)))
     for calls in lead.values():
         waiting: dict[str | None, deque[Call]] = {}
-        for one in found:
-            waiting.setdefault(one.name, deque()).append(one)
+        for lead_call in found:
+            waiting.setdefault(lead_call.name, deque()).append(lead_call)
         for call in calls:
             fitting = waiting.get(call.name) or (_any(waiting) if call.name is None else waiting.get(None))
             if fitting:
@@ -307,21 +307,21 @@ def shown_first(call: Call, tells_messages: Callable[[str], bool]) -> list[Call]
     """
     return sorted(
         call.tellings,
-        key=lambda one: (one.real is None, not tells_messages(one.producer), one.first.at),
+        key=lambda telling: (telling.real is None, not tells_messages(telling.producer), telling.first.at),
     )
 
 
 def place_of(call: Call, tells_messages: Callable[[str], bool]) -> Part:
     """Return the part at whose place a call stands: among the messages, where one who tells them tells it too."""
-    told = [one for one in call.tellings if one.calls] or call.tellings
-    return min((one.first for one in told), key=lambda part: (not tells_messages(part.fact.producer), part.at))
+    told = [telling for telling in call.tellings if telling.calls] or call.tellings
+    return min((telling.first for telling in told), key=lambda part: (not tells_messages(part.fact.producer), part.at))
 
 
-def _fits(one: Part, other: Part) -> bool:
+def _fits(part: Part, other: Part) -> bool:
     """Say whether two states of a call can be of one call."""
-    if not one.said or not other.said:  # erased
+    if not part.said or not other.said:  # erased
         return True
-    a, b = one.said, other.said
+    a, b = part.said, other.said
     same_name = a["name"] == b["name"] or not a["name"] or not b["name"]
     return same_name and (grows(a["arguments"], b["arguments"]) or grows(b["arguments"], a["arguments"]))
 

@@ -54,8 +54,8 @@ class Used:
 def _counted(told: Iterable[Mapping[str, Any]], *, is_ordered: bool) -> dict[str, Any]:
     """Return of each name the last value that is one, or the largest number where no order is known."""
     counts: dict[str, Any] = {}
-    for one in told:
-        for name, value in one.items():
+    for counts_of_part in told:
+        for name, value in counts_of_part.items():
             before = counts.get(name)
             if before is not None and (value is None or (not is_ordered and _is_less(value, before))):
                 continue
@@ -106,36 +106,39 @@ def total(groups: Iterable[Used], tells_messages: Callable[[str], bool], togethe
         tells_messages: Says whether a producer tells messages.
         together: The producers whose batches make one history.
     """
-    known = [one for one in groups if not one.part.fact.withdrawn]
-    added = [one for one in known if not one.cumulative]
-    producers = list(dict.fromkeys(part.fact.producer for one in added for part in one.parts))
-    lead = next((one for one in producers if tells_messages(one)), producers[0] if producers else None)
+    known = [group for group in groups if not group.part.fact.withdrawn]
+    added = [group for group in known if not group.cumulative]
+    producers = list(dict.fromkeys(part.fact.producer for group in added for part in group.parts))
+    lead = next((producer for producer in producers if tells_messages(producer)), producers[0] if producers else None)
     leads = together if lead in together else (lead,)
-    mine = [one for one in added if any(part.fact.producer in leads for part in one.parts)]
+    mine = [group for group in added if any(part.fact.producer in leads for part in group.parts)]
     wholes: dict[str | None, Mapping[str, Any]] = {
-        one.part.turn: one.counts for one in mine if one.part.said.get("of") is None and one.part.turn is not None
+        group.part.turn: group.counts
+        for group in mine
+        if group.part.said.get("of") is None and group.part.turn is not None
     }
     amounts: dict[str, list[float]] = {}
-    for one in mine:
-        whole = wholes.get(one.part.turn, {}) if one.part.said.get("of") is not None else {}
-        for name, value in one.counts.items():
+    for group in mine:
+        whole = wholes.get(group.part.turn, {}) if group.part.said.get("of") is not None else {}
+        for name, value in group.counts.items():
             if name not in whole and _is_number(value):
                 amounts.setdefault(name, []).append(value)
-    latest = _since_begun([one for one in known if one.cumulative])
+    latest = _since_begun([group for group in known if group.cumulative])
     return Usage(total={name: _sum(values) for name, values in amounts.items()}, cumulative=latest)
 
 
 def _since_begun(groups: list[Used]) -> dict[str, Any]:
     """Return what cumulative usages come to: the sum of the stretches of each producer, the largest of these sums."""
-    is_ordered = all(one.part.fact.turn is not None and one.part.fact.index is not None for one in groups)
+    is_ordered = all(group.part.fact.turn is not None and group.part.fact.index is not None for group in groups)
     stretches: dict[str, dict[str | None, list[Used]]] = {}
-    for one in groups:
-        of_producer = stretches.setdefault(one.part.fact.producer, {})
-        of_producer.setdefault(stretch_of(one.part), []).append(one)
+    for group in groups:
+        of_producer = stretches.setdefault(group.part.fact.producer, {})
+        of_producer.setdefault(stretch_of(group.part), []).append(group)
     sums: list[dict[str, Any]] = []
     for of_producer in stretches.values():
         counts = [
-            _counted((one.counts for one in of_stretch), is_ordered=is_ordered) for of_stretch in of_producer.values()
+            _counted((group.counts for group in of_stretch), is_ordered=is_ordered)
+            for of_stretch in of_producer.values()
         ]
         sums.append(counts[0] if len(counts) == 1 else _added(counts))
     return _counted(sums, is_ordered=is_ordered)
@@ -143,8 +146,8 @@ def _since_begun(groups: list[Used]) -> dict[str, Any]:
 
 def _added(counts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the sums of what is a number in several counts."""
-    names = dict.fromkeys(name for one in counts for name in one)
-    numbers = {name: [one[name] for one in counts if _is_number(one.get(name))] for name in names}
+    names = dict.fromkeys(name for usage in counts for name in usage)
+    numbers = {name: [usage[name] for usage in counts if _is_number(usage.get(name))] for name in names}
     return {name: _sum(values) for name, values in numbers.items() if values}
 
 

@@ -88,9 +88,9 @@ class Seen:
         details = (event.extra or {}).get("lessons")
         if not isinstance(details, list) or len(details) != len(event.arms):
             return None
-        for one, detail in zip(event.arms, details, strict=True):
+        for listed, detail in zip(event.arms, details, strict=True):
             title = detail.get("title") if isinstance(detail, dict) else None
-            if one.arm == arm and isinstance(title, str):
+            if listed.arm == arm and isinstance(title, str):
                 return title.strip().casefold()
         return None
 
@@ -102,12 +102,12 @@ def _together(run: Ints, value: Column) -> Pairs:
     pairs = np.unique(run << 32 | value)
     found: Pairs = {}
     for step in count(1):
-        one, other = pairs[:-step], pairs[step:]
-        same = one >> 32 == other >> 32
+        first_of_pair, other = pairs[:-step], pairs[step:]
+        same = first_of_pair >> 32 == other >> 32
         if not same.any():
             break
-        codes, first = np.unique((one[same] & _LOW) << 32 | other[same] & _LOW, return_index=True)
-        runs = (one[same] >> 32)[first].tolist()
+        codes, first = np.unique((first_of_pair[same] & _LOW) << 32 | other[same] & _LOW, return_index=True)
+        runs = (first_of_pair[same] >> 32)[first].tolist()
         for code, of in zip(codes.tolist(), runs, strict=True):
             found.setdefault(frozenset({code >> 32, code & _LOW}), of)
     return found
@@ -115,7 +115,7 @@ def _together(run: Ints, value: Column) -> Pairs:
 
 def differing(titles: Mapping[str, frozenset[str]]) -> tuple[str, str] | None:
     """Return two arms whose titles are known and have none in common."""
-    for one, other in combinations(titles, 2):
-        if titles[one] and titles[other] and titles[one].isdisjoint(titles[other]):
-            return one, other
+    for arm, other in combinations(titles, 2):
+        if titles[arm] and titles[other] and titles[arm].isdisjoint(titles[other]):
+            return arm, other
     return None

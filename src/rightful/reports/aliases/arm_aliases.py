@@ -76,7 +76,7 @@ class Proposals(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def arm_aliases(self) -> dict[str, str]:
         """The aliases as a policy has them."""
-        pairs = ((one.arm, group.arm) for group in self.groups for one in group.spellings)
+        pairs = ((spelling.arm, group.arm) for group in self.groups for spelling in group.spellings)
         return {alias: arm for alias, arm in pairs if arm is not None and alias != arm}
 
 
@@ -141,13 +141,13 @@ def _candidates(facts: Facts, policy: Policy) -> _Candidates:
     arms = sorted({*facts.arms.values, *_others(facts)} - policy.arm_aliases.keys())
     places = {arm: place for arm in arms if (place := _place(arm)) is not None}
     marks: dict[str, set[str]] = defaultdict(set)
-    for one in places.values():
-        if one.mark is not None:
-            marks[one.path].add(one.mark)
+    for location in places.values():
+        if location.mark is not None:
+            marks[location.path].add(location.mark)
     keyed: dict[tuple[str | None, str], list[str]] = defaultdict(list)
-    for arm, one in places.items():
-        of_path = marks[one.path]
-        keyed[one.mark or (next(iter(of_path)) if len(of_path) == 1 else None), one.path].append(arm)
+    for arm, location in places.items():
+        of_path = marks[location.path]
+        keyed[location.mark or (next(iter(of_path)) if len(of_path) == 1 else None), location.path].append(arm)
     return _Candidates(places, keyed)
 
 
@@ -165,7 +165,15 @@ class _Counts:
     def spellings(self, arms: Iterable[str]) -> tuple[Spelling, ...]:
         """Return names with their evidence, that with the most first."""
         found = [self._one(arm) for arm in arms]
-        found.sort(key=lambda one: (-one.credits, -one.exposures, -one.withheld, len(one.arm), one.arm))
+        found.sort(
+            key=lambda spelling: (
+                -spelling.credits,
+                -spelling.exposures,
+                -spelling.withheld,
+                len(spelling.arm),
+                spelling.arm,
+            )
+        )
         return tuple(found)
 
     def _one(self, arm: str) -> Spelling:
@@ -183,10 +191,10 @@ def _others(facts: Facts) -> Iterator[str]:
         yield from (arm for arm, *_ in balance.contexts)
 
 
-def same_lesson(one: str, other: str) -> bool:
+def same_lesson(arm: str, other: str) -> bool:
     """Say whether two names are one lesson by their paths; what speaks against it, only a ledger knows."""
-    here, there = _place(one), _place(other)
-    if here is None or there is None or one == other:
+    here, there = _place(arm), _place(other)
+    if here is None or there is None or arm == other:
         return False
     return here.path == there.path and (here.root is not None or there.root is not None)
 
@@ -211,7 +219,7 @@ class _Reasons:
     def __init__(self, seen: Seen, candidates: _Candidates, policy: Policy) -> None:
         self._seen, self._policy, self._places = seen, policy, candidates.places
         held = {arm for (mark, _), arms in candidates.keyed.items() if mark is not None for arm in arms}
-        roots = {arm: one.root for arm, one in candidates.places.items() if arm in held}
+        roots = {arm: place.root for arm, place in candidates.places.items() if arm in held}
         for alias, arm in policy.arm_aliases.items():  # what an alias was shown with says something of it too
             if arm in held and (place := _place(alias)) is not None:
                 roots[alias] = place.root
@@ -241,8 +249,8 @@ class _Reasons:
         targets = sorted({*self._policy.arm_aliases.values()} & {*arms})
         if len(targets) > 1:
             return f"the policy already has aliases of {' and of '.join(targets)}"
-        for one, other in combinations(self._roots_of(arms), 2):
-            if (pair := frozenset({one, other})) in self._apart:
+        for root, other in combinations(self._roots_of(arms), 2):
+            if (pair := frozenset({root, other})) in self._apart:
                 return f"{self._two_folders(pair)} with the same path"
         for name, second in combinations(arms, 2):
             if (run := both.get(frozenset({name, second}))) is not None:
@@ -274,12 +282,12 @@ class _Folders:
     def torn(self, root: int) -> frozenset[int] | None:
         """Return two folders that would be one with this one, and are two."""
         mine = self._root(root)
-        return next((pair for pair in self._apart if all(self._root(one) == mine for one in pair)), None)
+        return next((pair for pair in self._apart if all(self._root(folder) == mine for folder in pair)), None)
 
-    def _root(self, one: int) -> int:
-        while (above := self._parent.get(one, one)) != one:
-            one = above
-        return one
+    def _root(self, folder: int) -> int:
+        while (above := self._parent.get(folder, folder)) != folder:
+            folder = above
+        return folder
 
 
 def _reason(path: str, arms: list[str], places: dict[str, _Place]) -> str:
@@ -290,7 +298,7 @@ def _reason(path: str, arms: list[str], places: dict[str, _Place]) -> str:
 
 def _staying(spellings: Iterable[Spelling], policy: Policy, prefer: str | None) -> str:
     """Return the name that stays: one that has aliases already, else a preferred one, else that of most evidence."""
-    arms = [one.arm for one in spellings]
+    arms = [spelling.arm for spelling in spellings]
     has_aliases = [arm for arm in arms if arm in policy.arm_aliases.values()]
     preferred = [arm for arm in arms if prefer is not None and arm.startswith(prefer)]
     return [*has_aliases, *preferred, *arms][0]

@@ -143,7 +143,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def nearest(self) -> list[Candidate]:
         """The best rule, and all that are as near as it is."""
-        return [one for one in self.candidates if _order(one) == _order(self.candidates[0])]
+        return [candidate for candidate in self.candidates if _order(candidate) == _order(self.candidates[0])]
 
     @property
     def told(self) -> bool:
@@ -155,7 +155,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fitting(self) -> list[Candidate]:
         """The rules that fit; none where the log could not tell them from any other."""
-        return [one for one in self.candidates if one.fits and self.told]
+        return [candidate for candidate in self.candidates if candidate.fits and self.told]
 
 
 class _Rule(NamedTuple):
@@ -200,14 +200,14 @@ def compared(
         at_us = latest_at_us(projected.log, facts, through)
     facts, notes = _without_itself(facts, sha256, through)
     question = _Question(facts, state, through, at_us, set(), set())
-    rules = [*(_Rule(*one) for one in asked or ()), *_rules(facts, through)]
+    rules = [*(_Rule(*pair) for pair in asked or ()), *_rules(facts, through)]
     tried = [_best(question, rule) for rule in rules]
     tried += [_best(question, rule) for rule in _decayed(question, rules)]
     if not any(candidate.fits for candidate, _ in tried):
         more = list(_rules_with_decays(facts, through))
         tried += [_best(question, rule) for rule in more]
         rules += more
-    tried.sort(key=lambda one: _order(one[0]))
+    tried.sort(key=lambda trial: _order(trial[0]))
     best, lacks = tried[0]
     common = len(_arms(state) & {*question.own, *facts.arms.values})
     changes = [] if best.fits or not common else rule_changes(facts, state, through, at_us, rules)
@@ -224,7 +224,7 @@ def compared(
         grades=known_grades(facts, state, through),
         credited=len(question.own),
         common=common,
-        candidates=tuple(one for one, _ in tried),
+        candidates=tuple(candidate for candidate, _ in tried),
         changes=tuple(changes),
         lacks=tuple(lacks),
         notes=(*state.notes, *notes),
@@ -241,16 +241,16 @@ def _foreign(arms: set[str]) -> str:
     return f"{len(arms):,} arms of the log belong to another tool's file and were skipped, such as {min(arms)}."
 
 
-def _order(one: Candidate) -> tuple[int, int, float]:
-    return one.wrong, -one.exact, one.max_alpha + one.max_beta
+def _order(candidate: Candidate) -> tuple[int, int, float]:
+    return candidate.wrong, -candidate.exact, candidate.max_alpha + candidate.max_beta
 
 
 def _without_itself(facts: Facts, sha256: str, through: int) -> tuple[Facts, list[str]]:
     """Return the facts without the balance that this file opened: it would be held against itself."""
     notes = []
-    if any(one.sha256 == sha256 and one.position <= through for one in facts.balances):
+    if any(balance.sha256 == sha256 and balance.position <= through for balance in facts.balances):
         facts = until(facts, None)
-        facts.balances = [one for one in facts.balances if one.sha256 != sha256]
+        facts.balances = [balance for balance in facts.balances if balance.sha256 != sha256]
         notes.append(
             "The ledger's opening balance of this file is excluded, since the file would be compared with itself."
         )
@@ -262,7 +262,7 @@ def _without_itself(facts: Facts, sha256: str, through: int) -> tuple[Facts, lis
 
 def _rules(facts: Facts, through: int) -> Iterator[_Rule]:
     """Yield the presets, with and without the opening balances, and the recorded calls of each updater alone."""
-    opened = any(one.position <= through for one in facts.balances)
+    opened = any(balance.position <= through for balance in facts.balances)
     rules = [_Rule(name, policy) for name, policy in PRESETS.items()]
     names = [facts.names.text(number) for number in range(len(facts.names))]
     updaters = {name.removeprefix(CALLS).partition("#")[0] for name in names if name.startswith(CALLS)}
@@ -286,7 +286,9 @@ def _rules_with_decays(facts: Facts, through: int) -> Iterator[_Rule]:
             for name, policy in PRESETS.items()
             if policy.decay is None
         ]
-        yield from _with_and_without_balances(rules, opened=any(one.position <= through for one in facts.balances))
+        yield from _with_and_without_balances(
+            rules, opened=any(balance.position <= through for balance in facts.balances)
+        )
 
 
 def _with_and_without_balances(rules: list[_Rule], *, opened: bool) -> Iterator[_Rule]:
@@ -310,18 +312,18 @@ def _decayed(question: _Question, rules: list[_Rule]) -> Iterator[_Rule]:
 def _best(question: _Question, rule: _Rule) -> tuple[Candidate, list[Lack]]:
     """Return the best of a rule's comparisons over the times at which the file may have been written."""
     tried = [_held_against(question, rule, cut) for cut in cuts(question.facts, question.state, question.through)]
-    return min(tried, key=lambda one: _order(one[0]))
+    return min(tried, key=lambda trial: _order(trial[0]))
 
 
 def _held_against(question: _Question, rule: _Rule, cut: int | None) -> tuple[Candidate, list[Lack]]:
     facts, state, policy = until(question.facts, cut), question.state, rule.policy
     settlement = settle(facts, policy, question.through)
     found = posteriors_of(facts, settlement, policy, question.through, question.decay_at_us)
-    log: dict[Key, Posterior] = {(arm, None): one for arm, one in found.arms.items()}
+    log: dict[Key, Posterior] = {(arm, None): belief for arm, belief in found.arms.items()}
     if any(context is not None for _, context in state.beliefs):
-        log.update({(one.arm, one.context): one for one in found.contexts})
+        log.update({(belief.arm, belief.context): belief for belief in found.contexts})
     question.foreign.update(arm for arm, _ in log if not state.takes(arm))
-    log = {key: one for key, one in log.items() if key[0] not in question.foreign}
+    log = {key: belief for key, belief in log.items() if key[0] not in question.foreign}
     question.own.update(arm for arm, _ in log)
     count = dict.fromkeys(("exact", "close", "differ", "only_file", "only_log"), 0)
     most, lacks = [0.0, 0.0, 0], []
@@ -383,6 +385,10 @@ def _left_out(facts: Facts, cut: int | None, through: int) -> str | None:
 def as_dict(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as JSON values."""
     document: dict[str, Any] = msgspec.to_builtins(verdict)
-    for told, one in zip(document["candidates"], verdict.candidates, strict=True):
-        told["fits"] = one.fits
-    return {"fits": [one.policy for one in verdict.fitting], "nearest": verdict.candidates[0].policy, **document}
+    for told, candidate in zip(document["candidates"], verdict.candidates, strict=True):
+        told["fits"] = candidate.fits
+    return {
+        "fits": [candidate.policy for candidate in verdict.fitting],
+        "nearest": verdict.candidates[0].policy,
+        **document,
+    }

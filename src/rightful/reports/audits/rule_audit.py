@@ -248,7 +248,7 @@ def audit(
         balances: Patterns of the sources whose opening balances both sides count.
     """
     through = projected.prefix(as_of)
-    sources = {one.source for one in in_force(projected.facts, PRESETS["bound"], through)}
+    sources = {balance.source for balance in in_force(projected.facts, PRESETS["bound"], through)}
     counted = tuple(balances)
     audited, held_against = (
         _Side(
@@ -259,7 +259,7 @@ def audit(
         )
         for name, rule in ((name, _counting(rule, counted, sources)) for name, rule in (policy, reference))
     )
-    left_out = sorted(source for source in sources if not any(fnmatchcase(source, one) for one in counted))
+    left_out = sorted(source for source in sources if not any(fnmatchcase(source, pattern) for pattern in counted))
     compared = _compared(projected.facts, audited, held_against, through)
     return structs.replace(compared, balances=counted, balances_left_out=tuple(left_out))
 
@@ -278,7 +278,7 @@ def _counting(rule: Policy, balances: tuple[str, ...], sources: Collection[str])
     """Return a rule with the opening balances that the audit counts; in a ledger without any, the rule itself."""
     if not sources:
         return rule
-    whole = all(any(fnmatchcase(source, one) for one in balances) for source in sources)
+    whole = all(any(fnmatchcase(source, pattern) for pattern in balances) for source in sources)
     return structs.replace(rule, balances=None if whole else balances)
 
 

@@ -44,7 +44,7 @@ class State(NamedTuple):
 
         A file that holds both, or none, takes all.
         """
-        held = {one.startswith(PM) for one, _ in self.beliefs}
+        held = {name.startswith(PM) for name, _ in self.beliefs}
         return len(held) != 1 or arm.startswith(PM) in held
 
 
@@ -62,17 +62,17 @@ def state_of(data: bytes) -> State:
         raise UsageError("the file is not a bandit state: it has no object `arms`; nothing was compared.")
     opened = Opened(document)
     beliefs: dict[Key, Believed] = {}
-    for arm, one in opened.arms.items():
-        beliefs[arm, None] = _believed(one, counted="total_selections" in document["arms"][arm])
-    for one in opened.contexts:
-        beliefs[one["arm"], tuple(one["context"])] = _believed(one, counted=True)
+    for arm, entry in opened.arms.items():
+        beliefs[arm, None] = _believed(entry, counted="total_selections" in document["arms"][arm])
+    for entry in opened.contexts:
+        beliefs[entry["arm"], tuple(entry["context"])] = _believed(entry, counted=True)
     last_us, _ = through(document, opened)
     judged = len(opened.judge.keys() - opened.arms.keys())
     return State(beliefs, last_us, [*_notes(judged, opened.problems, last_us)])
 
 
-def _believed(one: Mapping[str, Any], *, counted: bool) -> Believed:
-    return Believed(one["alpha"], one["beta"], one["n"] if counted else None, one.get("rewards"))
+def _believed(arm: Mapping[str, Any], *, counted: bool) -> Believed:
+    return Believed(arm["alpha"], arm["beta"], arm["n"] if counted else None, arm.get("rewards"))
 
 
 def _notes(judged: int, unread: list[InvalidEventError], last_us: int | None) -> Iterator[str]:

@@ -35,8 +35,8 @@ def until(facts: Facts, cut: int | None) -> Facts:
     found.grades = _filtered(facts.grades, facts.grades["at"] <= cut)
     found.shown = _filtered(facts.shown, (facts.shown["at"] <= cut) | (facts.shown["flags"] & FILE_TIME != 0))
     found.withheld = Table(row="i4", arm="i4")  # it names rows of `shown`, and changes no belief
-    found.decayed = [one for one in facts.decayed if one.at_us <= cut]
-    found.pruned = [one for one in facts.pruned if one.at_us <= cut]
+    found.decayed = [decay for decay in facts.decayed if decay.at_us <= cut]
+    found.pruned = [prune for prune in facts.pruned if prune.at_us <= cut]
     return found
 
 
@@ -62,7 +62,7 @@ def cuts(facts: Facts, state: State, through: int) -> list[int | None]:
     if state.last_us is None:
         return [None]
     grades = np.sort(facts.grades["at"][facts.grades["pos"] <= through])
-    at_us = [one.at_us for one in facts.decayed] + [one.at_us for one in facts.pruned]
+    at_us = [decay.at_us for decay in facts.decayed] + [prune.at_us for prune in facts.pruned]
     others = np.sort(np.array(at_us, np.int64))
     found: dict[tuple[int, int], int | None] = {}
     soon = state.last_us + LATER_US
@@ -94,7 +94,7 @@ def estimated_gamma(facts: Facts, state: State, policy: Policy, through: int) ->
     age = len(slots) - 1.0 - rank
     own = np.array([state.takes(arm) for arm in settlement.arms], np.bool_)[settlement.credit_arm]
     weight, age = weight[own], age[own]
-    wanted = sum(one.alpha + one.beta - 2.0 for (_, context), one in state.beliefs.items() if context is None)
+    wanted = sum(belief.alpha + belief.beta - 2.0 for (_, context), belief in state.beliefs.items() if context is None)
     if not len(weight) or not float(weight[age == 0].sum()) < wanted < float(weight.sum()) * (1.0 - _NEGLIGIBLE):
         return None
     low, high = 0.0, 1.0

@@ -102,8 +102,8 @@ def _zero(curve: Curve, low: float, high: float, sign: float) -> float:
 
 def _gap(a: Beta, b: Beta, t: float) -> float:
     """Difference of the two distribution functions at log odds t."""
-    one, other = tails(*a, at_logit(t)), tails(*b, at_logit(t))
-    return one.below - other.below if one.below + other.below < 1.0 else other.above - one.above
+    first, other = tails(*a, at_logit(t)), tails(*b, at_logit(t))
+    return first.below - other.below if first.below + other.below < 1.0 else other.above - first.above
 
 
 def tv(a: Beta, b: Beta) -> float:

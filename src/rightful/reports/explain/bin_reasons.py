@@ -113,7 +113,7 @@ def _unmatched(case: Case, unit: int) -> str:
 def _empty(case: Case, unit: int) -> str:
     reached = case.reached(unit)
     live = reached[case.timing(unit, reached)[0]]
-    withheld = sum(len(case.withheld_of(int(case.scene.shown.row[one]))) for one in live)
+    withheld = sum(len(case.withheld_of(int(case.scene.shown.row[row]))) for row in live)
     held = f" ({count(withheld, 'arm')} withheld)" if withheld else ""
     nothing = f"{_exposures(case, live).capitalize()} showed no arm{held}, so there is no arm to pay."
     return f"{nothing} Such a session can serve as a control."
@@ -132,7 +132,7 @@ def _ambiguous(case: Case, unit: int) -> str:
         doubtful = number if number != own else own
         if case.scene.runs.ambiguous[doubtful] and not _fits_many(case, unit):
             return run_of(case, doubtful).reason
-        fits = [case.called(one) for one in case.facts.names.fitting(number, case.through)]
+        fits = [case.called(name) for name in case.facts.names.fitting(number, case.through)]
         exactly = f"No exposure fits {case.text(number)} exactly"
         return f"{exactly}, and more than one name fits as a sanitised form: {listed(fits)}."
     return _shared(case, unit) if case.units.shared[unit] else _contested(case, unit)
@@ -141,11 +141,11 @@ def _ambiguous(case: Case, unit: int) -> str:
 def sharers_of(case: Case, unit: int) -> list[int]:
     """Return the other units by which the grader of a unit grades the same run."""
     others = np.flatnonzero(case.units.place == case.units.place[unit])
-    return [one for one in others.tolist() if one != unit]
+    return [other for other in others.tolist() if other != unit]
 
 
 def _shared(case: Case, unit: int) -> str:
-    rows = [int(case.settlement.unit_grade[one]) for one in sharers_of(case, unit)]
+    rows = [int(case.settlement.unit_grade[sharer]) for sharer in sharers_of(case, unit)]
     grades = listed([f"{case.says(row)} of {case.text(int(case.facts.grades['name'][row]))}" for row in rows])
     return f"Its grader also graded the same run under another name: {grades}. Nothing records which one counts."
 
@@ -163,8 +163,8 @@ def _contested(case: Case, unit: int) -> str:
     shown, other = rivals[0]
     position = int(case.scene.shown.pos[shown])
     more = (
-        f" (and {count(len({one for _, one in rivals}) - 1, 'other run')})"
-        if len({one for _, one in rivals}) > 1
+        f" (and {count(len({rival for _, rival in rivals}) - 1, 'other run')})"
+        if len({rival for _, rival in rivals}) > 1
         else ""
     )
     name = _apart(case, int(case.settlement.unit_run[other]), int(case.settlement.unit_run[unit]))
@@ -289,20 +289,21 @@ def rival_of(case: Case, unit: int) -> int:
     grades, at = case.scene.grades, int(case.units.grade[unit])
     run = int(case.units.run[unit])
     stream = case.stream(run, int(grades.grader[at]))
-    same = [int(one) for one in stream if one != at and grades.seq[one] == grades.seq[at]]
-    for one in same:
-        if grades.conflicting[one] or not _equal(case, one, at):
-            return one
-    beside = [int(case.claims.grade[one]) for one in case.beside(case.claim_of[at])]
-    others = [one for one in beside if grades.grader[one] != grades.grader[at]]
-    return next((one for one in others if grades.rank[one] == grades.rank[at]), others[0] if others else at)
+    same = [int(grade) for grade in stream if grade != at and grades.seq[grade] == grades.seq[at]]
+    for grade in same:
+        if grades.conflicting[grade] or not _equal(case, grade, at):
+            return grade
+    beside = [int(case.claims.grade[claim]) for claim in case.beside(case.claim_of[at])]
+    others = [grade for grade in beside if grades.grader[grade] != grades.grader[at]]
+    return next((grade for grade in others if grades.rank[grade] == grades.rank[at]), others[0] if others else at)
 
 
-def _equal(case: Case, one: int, two: int) -> bool:
+def _equal(case: Case, first: int, two: int) -> bool:
     grades = case.scene.grades
     return all(
-        repr(column[one]) == repr(column[two]) for column in (grades.kind, grades.reward, grades.outcome, grades.target)
-    ) and _aside(case, one) == _aside(case, two)
+        repr(column[first]) == repr(column[two])
+        for column in (grades.kind, grades.reward, grades.outcome, grades.target)
+    ) and _aside(case, first) == _aside(case, two)
 
 
 def _aside(case: Case, at: int) -> object:
@@ -313,7 +314,7 @@ def _aside(case: Case, at: int) -> object:
 def _retracted(case: Case, unit: int) -> str:
     at = int(case.units.grade[unit])
     stream = case.stream(int(case.units.run[unit]), int(case.scene.grades.grader[at]))
-    before = [int(case.scene.grades.row[one]) for one in stream if case.scene.grades.kind[one] != RETRACTION]
+    before = [int(case.scene.grades.row[grade]) for grade in stream if case.scene.grades.kind[grade] != RETRACTION]
     grade = case.says(before[-1]) if before else "The grade"
     return f"{grade} was retracted by {case.says(int(case.scene.grades.row[at]))}."
 
@@ -339,8 +340,8 @@ def _unmapped(case: Case, unit: int) -> str:
 def _in_balance(case: Case, unit: int) -> str:
     at_us, since_us = int(case.scene.grades.at[case.units.grade[unit]]), int(case.units.since[unit])
     arms = case.payable(unit)
-    containing = [one for one in case.scene.balances if since_us <= one.through_us]
-    found = max(containing, key=lambda one: (len(arms & balance_arms(one, case.policy)), one.through_us))
+    containing = [balance for balance in case.scene.balances if since_us <= balance.through_us]
+    found = max(containing, key=lambda balance: (len(arms & balance_arms(balance, case.policy)), balance.through_us))
     holds = f"the opening balance of {found.source} (#{found.position}) covers everything through"
     outside = outside_balance(case, unit)
     more = (

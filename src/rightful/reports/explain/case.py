@@ -73,7 +73,7 @@ class Case:
     @cached_property
     def in_conflict(self) -> dict[int, str]:
         """The event id of each position whose id has rows in quarantine."""
-        return {at: one for one, rows in self.facts.quarantine.items() for at in rows.values()}
+        return {at: event_id for event_id, rows in self.facts.quarantine.items() for at in rows.values()}
 
     @cached_property
     def canonical(self) -> Ints:
@@ -247,7 +247,7 @@ def envelopes_at(log: Log, positions: Iterable[int]) -> dict[int, Envelope]:
     for first, last in _stretches(wanted):
         among = set(wanted[first:last])
         for page in log.pages(wanted[first] - 1, wanted[last - 1]):
-            found |= {at: one for at, one in enumerate(page.envelopes, page.after + 1) if at in among}
+            found |= {at: envelope for at, envelope in enumerate(page.envelopes, page.after + 1) if at in among}
     return found
 
 

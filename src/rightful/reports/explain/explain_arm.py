@@ -134,9 +134,9 @@ def explain_arm(
     facts = projected.facts
     at_us = latest_at_us(projected.log, facts, through) if decay_at is None else times.us_from(decay_at)
     arm = policy.arm_aliases.get(arm, arm)
-    alike = [one for one in facts.arms.values if policy.arm_aliases.get(one, one) == arm]
+    alike = [name for name in facts.arms.values if policy.arm_aliases.get(name, name) == arm]
     shown, held = _rows_of(facts, alike, through)
-    opened = [one for one in balances(facts, policy, through) if _holds(one, policy, arm)]
+    opened = [balance for balance in balances(facts, policy, through) if _holds(balance, policy, arm)]
     if not (len(shown) or len(held) or opened):
         raise UsageError(f"no exposure and no balance up to position {through} names the arm {arm!r}.")
     names = np.unique(facts.shown["name"][shown]).tolist()
@@ -148,7 +148,7 @@ def explain_arm(
     unpaid = [exposure_row(case, row, envelopes) for row in unpaid_rows]
     return ArmExplained(
         arm=arm,
-        aliases=[one for one in alike if one != arm],
+        aliases=[name for name in alike if name != arm],
         policy=policy.hash,
         through=through,
         decay_at=times.text_of(at_us) if policy.decay is not None and at_us else None,
@@ -179,7 +179,7 @@ def _rows_of(facts: Facts, arms: list[str], through: int) -> tuple[Ints, Ints]:
 
 
 def _holds(balance: Balance, policy: Policy, arm: str) -> bool:
-    return any(policy.arm_aliases.get(one, one) == arm for one in balance.arms)
+    return any(policy.arm_aliases.get(name, name) == arm for name in balance.arms)
 
 
 class _Credits(NamedTuple):
@@ -260,15 +260,15 @@ _Moved = tuple[str, int, dict[str, Any], Running]
 
 def _exact(case: Case, arm: str, found: _Credits, opened: list[Balance]) -> Iterator[_Moved]:
     """Yield the prefix sums, each rounded once."""
-    one, prior = scaled(1.0), (scaled(case.policy.prior[0]), scaled(case.policy.prior[1]))
+    whole, prior = scaled(1.0), (scaled(case.policy.prior[0]), scaled(case.policy.prior[1]))
     n, mass, success = 0, 0, 0
 
     def state() -> Running:
         return Running(value(success + prior[0]), value(mass - success + prior[1]), n, value(mass))
 
     for balance, held in _amounts(case.policy, arm, opened):
-        n, mass = n + held.n, mass + scaled(held.alpha) + scaled(held.beta) - 2 * one
-        success += scaled(held.alpha) - one
+        n, mass = n + held.n, mass + scaled(held.alpha) + scaled(held.beta) - 2 * whole
+        success += scaled(held.alpha) - whole
         yield "opening", balance.position, {"grader": balance.source}, state()
     for at, credit in enumerate(found.credit.tolist()):
         weight = float(case.settlement.credit_weight[credit] * found.decay[at])
@@ -303,7 +303,7 @@ def _sequential(case: Case, arm: str, found: _Credits, opened: list[Balance]) ->
 
 def _in_order(case: Case, found: _Credits) -> Iterator[tuple[Change | None, int]]:
     """Yield changes and the places of credits by position; a change before what is credited there."""
-    moves = sorted(changes(case.facts, case.settlement, case.policy, case.through), key=lambda one: one.position)
+    moves = sorted(changes(case.facts, case.settlement, case.policy, case.through), key=lambda change: change.position)
     at = 0
     for change in moves:
         while at < len(found.position) and found.position[at] < change.position:
@@ -316,8 +316,8 @@ def _in_order(case: Case, found: _Credits) -> Iterator[tuple[Change | None, int]
 
 def _amounts(policy: Policy, arm: str, opened: list[Balance]) -> Iterator[tuple[Balance, Held]]:
     for balance in opened:
-        for one, held in balance.arms.items():
-            if policy.arm_aliases.get(one, one) == arm:
+        for name, held in balance.arms.items():
+            if policy.arm_aliases.get(name, name) == arm:
                 yield balance, held
 
 

@@ -137,7 +137,7 @@ def explain_event(
     row = next(iter(log.pages(position - 1, position))).rows()[0]
     through = head if projected is None else projected.prefix(as_of)
     facts = None if projected is None else projected.facts
-    rows = [one for one in log.of_id(row.envelope.id) if one.position <= max(through, position)]
+    rows = [stored for stored in log.of_id(row.envelope.id) if stored.position <= max(through, position)]
     told = _Told(facts, log, policy, through, row, rows)
     return told.explained()
 
@@ -196,7 +196,7 @@ class _Told:
         if linked is not None:
             session = int(facts.links["session"][linked])
             case = case_of(facts, self.policy, self.through, [session])
-            found = next(one for one in links_of(case, {session}) if one.position == position)
+            found = next(found_link for found_link in links_of(case, {session}) if found_link.position == position)
             named = msgspec.structs.replace(found, id=self.row.envelope.id, producer=self.row.envelope.producer)
             return None, None, named
         return None, None, None
@@ -243,10 +243,10 @@ class _Told:
 
     def _balance(self, facts: Facts) -> str:
         position = self.row.position
-        mine = next((one for one in facts.balances if one.position == position), None)
+        mine = next((balance for balance in facts.balances if balance.position == position), None)
         if mine is None:
             return "It contains nothing that counts."
-        if any(one.position == position for one in balances(facts, self.policy, self.through)):
+        if any(balance.position == position for balance in balances(facts, self.policy, self.through)):
             return f"It is the opening balance in force of {mine.source}, added to the prior of its arms."
         if any(mine.sha256 == sha256 for at, sha256 in facts.published if at <= self.through):
             return "It was opened from bytes that Rightful published itself, so it does not count."
@@ -257,9 +257,11 @@ class _Told:
         by = retired_by(facts, self.through, left_out).get(mine.id)
         if by is not None:
             return f"The publication at #{by} rebuilt its file from the log alone, so its numbers no longer count."
-        known = [one for one in facts.balances if one.source == mine.source and one.position <= self.through]
-        counting = [one for one in known if one.position not in left_out]
-        last = max(counting, key=lambda one: (one.at_us, one.position))
+        known = [
+            balance for balance in facts.balances if balance.source == mine.source and balance.position <= self.through
+        ]
+        counting = [balance for balance in known if balance.position not in left_out]
+        last = max(counting, key=lambda balance: (balance.at_us, balance.position))
         if last.position != position:
             return f"The balance of the same source at #{last.position} is newer and counts instead."
         return "The policy excludes balances of this source (`balances`)."
@@ -336,14 +338,14 @@ class _Told:
             gone = {revision for _, revision in self._found(self.facts)}
         return [
             Revision(
-                position=one.position,
-                revision=one.envelope.revision,
-                outcome=one.envelope.outcome,
-                recorded_at=times.text_of(one.envelope.recorded_at_us),
-                shown=one.position == shown,
-                withdrawn=one.envelope.revision in gone,
+                position=stored.position,
+                revision=stored.envelope.revision,
+                outcome=stored.envelope.outcome,
+                recorded_at=times.text_of(stored.envelope.recorded_at_us),
+                shown=stored.position == shown,
+                withdrawn=stored.envelope.revision in gone,
             )
-            for one in self.rows
+            for stored in self.rows
         ]
 
     def _verdict(self, exposure: ExposureRow | None, grade: GradeRow | None, link: Link | None) -> str:

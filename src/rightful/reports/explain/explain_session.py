@@ -130,8 +130,8 @@ def explain_session(
 
 def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionExplained:
     facts, through = case.facts, case.through
-    members = sorted({one for number in known for one in case.component(number)})
-    fits = sorted({fit for one in members for fit in facts.names.fitting(one, through)} - set(members))
+    members = sorted({name for number in known for name in case.component(number)})
+    fits = sorted({fit for name in members for fit in facts.names.fitting(name, through)} - set(members))
     own = _own(case, known[0])
     near = [*members, *sorted({*fits, *own} - set(members))]
     graded = facts.grades_of.rows(near).tolist()
@@ -157,7 +157,7 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
         msgspec.structs.replace(link, id=envelopes[link.position].id, producer=envelopes[link.position].producer)
         for link in links
     ]
-    asides = _asides(log, [case.text(one) for one in members], {*envelopes}, through)
+    asides = _asides(log, [case.text(name) for name in members], {*envelopes}, through)
     return SessionExplained(
         session=session,
         policy=case.policy.hash,
@@ -166,7 +166,7 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
         run=run.name,
         run_reason=run.reason,
         pending=pending,
-        names=[_name(facts, one, through, "run" if one in {*members, *own} else "fits") for one in near],
+        names=[_name(facts, name, through, "run" if name in {*members, *own} else "fits") for name in near],
         links=named,
         exposures=exposure_rows,
         grades=grade_rows,
@@ -179,7 +179,7 @@ def _explained(case: Case, log: Log, session: str, known: list[int]) -> SessionE
 def _remedies(case: Case, number: int, run: Run, *, pending: bool) -> list[Remedy]:
     if run.name is not None:
         return [waiting(case, number)] if pending else []
-    return [one for one in run.remedies if parts(case, number, one)]
+    return [remedy for remedy in run.remedies if parts(case, number, remedy)]
 
 
 def _own(case: Case, asked: int) -> set[int]:
@@ -190,8 +190,8 @@ def _own(case: Case, asked: int) -> set[int]:
     """
     alias, first = case.facts.names.alias, case.facts.names.first
     own = set(case.component(_run_number(case, asked)))
-    forms = [one for one in case.facts.names.closure([asked]) if alias[one] and first[one] <= case.through]
-    return {asked, *own, *(one for one in forms if _run_number(case, one) in own)}
+    forms = [name for name in case.facts.names.closure([asked]) if alias[name] and first[name] <= case.through]
+    return {asked, *own, *(name for name in forms if _run_number(case, name) in own)}
 
 
 def _elsewhere(table: Any, rows: list[int], own: set[int]) -> set[int]:  # noqa: ANN401 - a table of facts
@@ -226,7 +226,7 @@ def _asides(log: Log, sessions: list[str], told: set[int], through: int) -> list
             if row.position in told:
                 continue
             found.append(Aside(row.position, row.id, row.type, session, aside_reason(row)))
-    return sorted(found, key=lambda one: one.position)
+    return sorted(found, key=lambda row: row.position)
 
 
 def aside_reason(row: Any) -> str:  # noqa: ANN401 - a Recorded
@@ -275,4 +275,6 @@ def _verdict(session: str, exposures: list[ExposureRow], grades: list[GradeRow],
 
 def _names(row: GradeRow, mine: list[ExposureRow]) -> bool:
     """Say whether a grade in a bin reaches one of some exposures, or names their session."""
-    return row.bin is not None and any(one.grade == row.position or one.session == row.exposure_session for one in mine)
+    return row.bin is not None and any(
+        exposure.grade == row.position or exposure.session == row.exposure_session for exposure in mine
+    )

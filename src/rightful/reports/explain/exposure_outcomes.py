@@ -129,7 +129,7 @@ def _shown_before(case: Case, unit: int, shown: int) -> tuple[int, Ints] | None:
     if not len(earlier):
         return None
     earlier = earlier[np.lexsort((pos[earlier], at[earlier]))]
-    return int(earlier[0]), np.concatenate([_canonical_arms(case, int(case.scene.shown.row[one])) for one in earlier])
+    return int(earlier[0]), np.concatenate([_canonical_arms(case, int(case.scene.shown.row[row])) for row in earlier])
 
 
 def _late(case: Case, shown: int, units: Ints) -> Fate:
@@ -162,7 +162,7 @@ def _of_alias(case: Case, name: int, session: int) -> Fate | None:
     text, fitting = case.text(name), case.facts.names.fitting(name, case.through)
     form = f"It was read from a file whose name is only a sanitised form of a session id ({text})"
     if len(fitting) > 1:
-        fits = listed([case.called(one) for one in fitting])
+        fits = listed([case.called(name) for name in fitting])
         return Fate(
             "unclear", f"{form}, and more than one name fits it: {fits}. It is not known which session it belongs to."
         )

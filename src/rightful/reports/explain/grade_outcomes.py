@@ -62,7 +62,7 @@ def _left_out(case: Case, row: int) -> Verdict:
         return Verdict("left-out", "The policy excludes its session (`without_sessions`) and the rest of its run.")
     if table["kind"][row] == RETRACTION and policy.revision == "additive":
         return Verdict("ignored", "Under `revision: additive` every grade pays and retractions are ignored.")
-    out = any(fnmatchcase(grader, one) for one in policy.without_graders)
+    out = any(fnmatchcase(grader, pattern) for pattern in policy.without_graders)
     which = "leaves that grader out (`without_graders`)" if out else "names no such grader"
     pays = listed(list(policy.graders))
     reason = f"{grader} is recorded and never pays under this policy: it {which}; it pays from {pays}."
@@ -76,8 +76,8 @@ def _session_gone(case: Case, row: int) -> bool:
     if alike.any():
         return True
     name = "/".join(case.grader(row))
-    paying = any(fnmatchcase(name, one) for one in case.policy.graders)
-    return paying and not any(fnmatchcase(name, one) for one in case.policy.without_graders)
+    paying = any(fnmatchcase(name, pattern) for pattern in case.policy.graders)
+    return paying and not any(fnmatchcase(name, pattern) for pattern in case.policy.without_graders)
 
 
 def _not_effective(case: Case, at: int) -> Verdict:

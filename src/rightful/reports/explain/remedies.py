@@ -35,7 +35,7 @@ def remedies_of(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     find = _BY_STATE.get(verdict.state)
     if find is None:
         return []
-    found = [one for one in find(case, row, verdict) if helps(case, row, verdict, one)]
+    found = [remedy for remedy in find(case, row, verdict) if helps(case, row, verdict, remedy)]
     return found if found or verdict.unit is None else [_by_policy(case, row, verdict.unit)]
 
 
@@ -87,7 +87,7 @@ def _asked_under(case: Case, what: str, **said: object) -> Remedy:
 
 
 def _ranked_first(case: Case, grader: str) -> list[str]:
-    return [grader, *(one for one in case.policy.graders if one != grader)]
+    return [grader, *(pattern for pattern in case.policy.graders if pattern != grader)]
 
 
 def _retraction(case: Case, row: int, what: str) -> Remedy:
@@ -164,12 +164,12 @@ def _for_ambiguous(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
 def _of_the_fitting(case: Case, row: int, fitting: list[int]) -> Remedy:
     """Say which of the names that fit is meant; one that was shown nothing under its exact name needs that first."""
     alias = case.facts.names.alias
-    fits = " or ".join(dict.fromkeys(case.called(one) for one in fitting))
-    shown = [one for one in fitting if not alias[one] and case.was_shown(one)]
+    fits = " or ".join(dict.fromkeys(case.called(name) for name in fitting))
+    shown = [name for name in fitting if not alias[name] and case.was_shown(name)]
     if shown:
         what = f"Grade again and name the right session ({fits}) as `exposure_session`."
         return _again(case, row, what, exposure_session=case.text(shown[0]))
-    name = case.text(min(fitting, key=lambda one: (alias[one], one)))
+    name = case.text(min(fitting, key=lambda name: (alias[name], name)))
     first = exposure_event(name, int(case.facts.grades["at"][row]), [])
     what = (
         f"It is not known which session the grade names ({fits}): none has an exposure under its exact name. "
@@ -190,7 +190,7 @@ def _uncontested(case: Case, row: int, unit: int) -> list[Remedy]:
     own_run, other_run = int(case.units.run[unit]), int(case.units.run[rival])
     ranks = case.scene.grades.rank[case.units.grade[np.array([unit, rival])]]
     two_names = case.text(own_run) != case.text(other_run)  # one may be the other, read from a sanitised form
-    if two_names and ranks[0] < ranks[1] and len({int(case.units.run[one]) for _, one in others}) == 1:
+    if two_names and ranks[0] < ranks[1] and len({int(case.units.run[rival_unit]) for _, rival_unit in others}) == 1:
         exposed = int(case.scene.runs.of[case.scene.shown.session[shown]])
         owner, native = (other_run, own_run) if exposed == own_run else (own_run, other_run)
         link = link_event("session.linked", case.text(owner), case.text(native), int(case.facts.grades["at"][row]))
@@ -240,7 +240,7 @@ def _settling(case: Case, positions: list[int], name: int) -> Remedy:
 def _for_retracted(case: Case, row: int, verdict: Verdict) -> list[Remedy]:  # noqa: ARG001 - one signature
     rows = case.scene.grades.row
     stream = case.stream(int(case.scene.runs.of[case.facts.grades["name"][row]]), int(case.facts.grades["grader"][row]))
-    before = [int(rows[one]) for one in stream if case.scene.grades.kind[one] == GRADE]
+    before = [int(rows[grade]) for grade in stream if case.scene.grades.kind[grade] == GRADE]
     last = before[-1] if before else row
     return [_again(case, last, "The grader must grade the session again, with the next `seq`.")]
 
@@ -282,7 +282,7 @@ def _for_rival(case: Case, row: int, verdict: Verdict) -> list[Remedy]:
     assert at is not None, "a rival is in the scene"
     assert by is not None, "the grade that it contradicts is in the scene"
     if grades.grader[at] == grades.grader[by]:
-        if in_conflict := [int(grades.pos[one]) for one in (at, by) if grades.conflicting[one]]:
+        if in_conflict := [int(grades.pos[grade]) for grade in (at, by) if grades.conflicting[grade]]:
             return [_settling(case, in_conflict[:1], int(grades.name[at]))]
         return [_again(case, row, "Its grader must record it again with the next `seq`.")]
     return [_retraction(case, verdict.by, "The other grader must retract its grade.")]
@@ -300,8 +300,8 @@ def _for_recorded_only(case: Case, row: int, verdict: Verdict) -> list[Remedy]: 
     grader = "/".join(case.grader(row))
     policy: dict[str, Any] = {"graders": _ranked_first(case, grader)}
     left_out = case.policy.without_graders
-    if any(fnmatchcase(grader, one) for one in left_out):
-        policy["without_graders"] = [one for one in left_out if not fnmatchcase(grader, one)]
+    if any(fnmatchcase(grader, pattern) for pattern in left_out):
+        policy["without_graders"] = [pattern for pattern in left_out if not fnmatchcase(grader, pattern)]
     what = "Use a policy that pays from this grader. It is listed first, since only the first that graded pays."
     return [_asked_under(case, what, **policy)]
 

@@ -48,7 +48,7 @@ def helps(case: Case, row: int, verdict: Verdict, remedy: Remedy) -> bool:
     given = [event for event in remedy.events if event["type"] == "grade.recorded"]
     rows = np.flatnonzero(table > case.through if given else table == position).tolist()
     linked = any(event["type"] == "session.linked" for event in remedy.events)
-    return any(_changed(verdict, verdict_of(after, one), linked=linked) for one in rows)
+    return any(_changed(verdict, verdict_of(after, tried), linked=linked) for tried in rows)
 
 
 def _changed(before: Verdict, after: Verdict, *, linked: bool) -> bool:
@@ -106,20 +106,20 @@ def _after(case: Case, events: list[Wire], at_us: int) -> Case | None:
     named = [event for event in events if OTHER_NAME in event.values()]
     more = [exposure_event(_SOME_NAME, at_us, [_SOME_ARM])] if named else []
     checked = [wire.check(_filled(event, case.policy)) for event in [*events, *more]]
-    if len({one.id for one in checked}) < len(checked):
+    if len({event.id for event in checked}) < len(checked):
         return None
-    for position, one in enumerate(checked, case.through + 1):
-        body = encode_body(one.event)
-        envelope = _envelope(one, body)
-        STEPS[envelope.type](facts, envelope, body_kind(type(one.event)).decode(body), position)
+    for position, checked_event in enumerate(checked, case.through + 1):
+        body = encode_body(checked_event.event)
+        envelope = _envelope(checked_event, body)
+        STEPS[envelope.type](facts, envelope, body_kind(type(checked_event.event)).decode(body), position)
     return case_of(facts, case.policy, case.through + len(checked), range(len(facts.names)))
 
 
-def _envelope(one: wire.Checked, body: bytes) -> Envelope:
-    event: Any = one.event
+def _envelope(checked_event: wire.Checked, body: bytes) -> Envelope:
+    event: Any = checked_event.event
     return Envelope(
-        id=one.id, revision=1, type=str(event.__struct_config__.tag), schema=1, producer=event.producer,
-        session=event.session, turn=None, at_us=one.at_us, at_basis=None, recorded_at_us=one.at_us,
+        id=checked_event.id, revision=1, type=str(event.__struct_config__.tag), schema=1, producer=event.producer,
+        session=event.session, turn=None, at_us=checked_event.at_us, at_basis=None, recorded_at_us=checked_event.at_us,
         outcome="appended", first=0, body_bytes=len(body), commitment=commitment(b"", body),
     )  # fmt: skip
 
@@ -127,11 +127,11 @@ def _envelope(one: wire.Checked, body: bytes) -> Envelope:
 def _filled(value: Any, policy: Policy) -> Any:  # noqa: ANN401 - any part of a wire object
     """Put in something for what only a person knows."""
     if isinstance(value, dict):
-        return {name: _filled(one, policy) for name, one in value.items()}
+        return {name: _filled(part, policy) for name, part in value.items()}
     if isinstance(value, list):
-        return [_filled(one, policy) for one in value]
+        return [_filled(part, policy) for part in value]
     if value == PRODUCER:
-        return next((one.partition("/")[0].replace("*", DESK) for one in policy.graders), DESK)
+        return next((pattern.partition("/")[0].replace("*", DESK) for pattern in policy.graders), DESK)
     known = {REWARD: 0.5, ARMS: [{"arm": _SOME_ARM}], OTHER_NAME: _SOME_NAME}
     return known.get(value, value) if isinstance(value, str) else value
 
@@ -146,24 +146,29 @@ def excerpt(case: Case) -> Facts:
     links = old.links
     rows = _until(links, np.flatnonzero(number[links["session"]] >= 0), case.through)
     facts.links.extend_columns(**_taken(links, rows, number, "session", "other"))
-    for one, other in zip(facts.links["session"].tolist(), facts.links["other"].tolist(), strict=True):
-        facts.names.couple(one, other)
+    for first, other in zip(facts.links["session"].tolist(), facts.links["other"].tolist(), strict=True):
+        facts.names.couple(first, other)
     for name in ("arms", "contexts", "graders", "outcomes"):
         getattr(facts, name).load(list(getattr(old, name).values))
-    mine = [one for one in old.starts if number[one.name] >= 0 and one.position <= case.through]
-    facts.starts = [one._replace(name=int(number[one.name])) for one in mine]
-    facts.balances = [one for one in old.balances if one.position <= case.through]
-    known = [one for one in old.corrected if number[one.name] >= 0 and one.position <= case.through]
-    facts.corrected = [one._replace(name=int(number[one.name])) for one in known]
-    facts.retired = [one for one in old.retired if one.position <= case.through]
-    facts.published = [one for one in old.published if one[0] <= case.through]
-    facts.taken_back = [one for one in old.taken_back if one[0] <= case.through]
+    mine = [start for start in old.starts if number[start.name] >= 0 and start.position <= case.through]
+    facts.starts = [start._replace(name=int(number[start.name])) for start in mine]
+    facts.balances = [balance for balance in old.balances if balance.position <= case.through]
+    known = [
+        correction
+        for correction in old.corrected
+        if number[correction.name] >= 0 and correction.position <= case.through
+    ]
+    facts.corrected = [correction._replace(name=int(number[correction.name])) for correction in known]
+    facts.retired = [retirement for retirement in old.retired if retirement.position <= case.through]
+    facts.published = [publication for publication in old.published if publication[0] <= case.through]
+    facts.taken_back = [rollback for rollback in old.taken_back if rollback[0] <= case.through]
     facts.quarantine = {
         event_id: {revision: at for revision, at in rows.items() if at <= case.through}
         for event_id, rows in old.quarantine.items()
     }
     facts.withdrawn = {
-        event_id: [one for one in rows if one[0] <= case.through] for event_id, rows in old.withdrawn.items()
+        event_id: [withdrawal for withdrawal in rows if withdrawal[0] <= case.through]
+        for event_id, rows in old.withdrawn.items()
     }
     facts.named = old.named
     facts.load_clock(old.clock.tobytes(), case.through)
@@ -210,10 +215,10 @@ def _grades(old: Facts, facts: Facts, rows: Ints, number: Ints) -> None:
     columns = _taken(old.grades, rows, number, "name", "target")
     aside = columns["aside"].astype(np.int64)
     has = aside >= 0
-    facts.asides = [old.asides[one] for one in aside[has].tolist()]
+    facts.asides = [old.asides[aside_row] for aside_row in aside[has].tolist()]
     aside[has] = np.arange(len(facts.asides))
     columns["aside"] = aside
     facts.grades.extend_columns(**columns)
-    for one, target in zip(columns["name"].tolist(), columns["target"].tolist(), strict=True):
+    for graded, target in zip(columns["name"].tolist(), columns["target"].tolist(), strict=True):
         if target >= 0:
-            facts.names.couple(one, target)
+            facts.names.couple(graded, target)

@@ -73,7 +73,7 @@ class Run(NamedTuple):
 def run_of(case: Case, number: int) -> Run:
     """Return which run a session belongs to, or why nobody can tell."""
     members = case.component(number)
-    names = [case.text(one) for one in members]
+    names = [case.text(name) for name in members]
     name, runs = case.text(number), case.scene.runs
     if not runs.ambiguous[number]:
         own = case.text(int(runs.of[number]))
@@ -85,15 +85,15 @@ def run_of(case: Case, number: int) -> Run:
 
 
 def _doubt(case: Case, number: int, members: list[int]) -> tuple[str, list[Remedy]]:
-    reused = [one for one in members if case.scene.runs.reused[one]]
+    reused = [name for name in members if case.scene.runs.reused[name]]
     if reused:
         contradiction = next(
-            (one for one in identity_claims.in_force(case.facts, case.through) if one.name == reused[0]), None
+            (claim for claim in identity_claims.in_force(case.facts, case.through) if claim.name == reused[0]), None
         )
         return _twice_started(case, reused[0]) if contradiction is None else _contradicted(case, contradiction)
     forced = [link for link in case.links if link[3] == IN_FORCE and link[1] in members]
     others = {other for _, _, other, *_ in forced}
-    owners = [one for one in members if one not in others]
+    owners = [name for name in members if name not in others]
     if not owners:
         last = forced[-1]
         reason = f"the links form a cycle, so none of {_texts(case, members)} is the run's own name."
@@ -105,8 +105,8 @@ def _doubt(case: Case, number: int, members: list[int]) -> tuple[str, list[Remed
         what = f"Withdraw the links that are wrong; if {case.text(kept)} is the run, these"
         return reason, [_unlink(case, wrong, f"{what}.")]
     marked = {other for _, _, other, _, relation, _ in forced if relation != RELATIONS[NATIVE]}
-    natives = [one for one in members if one in others and one not in marked]
-    kept = number if number in natives else min(natives, key=lambda one: (not case.was_shown(one), one))
+    natives = [name for name in members if name in others and name not in marked]
+    kept = number if number in natives else min(natives, key=lambda name: (not case.was_shown(name), name))
     wrong = [link for link in forced if link[2] in natives and link[2] != kept]
     reason = (
         f"{_texts(case, natives)} are both claimed to be native names of {case.text(owners[0])}, and a run has one."
@@ -116,7 +116,7 @@ def _doubt(case: Case, number: int, members: list[int]) -> tuple[str, list[Remed
 
 
 def _texts(case: Case, numbers: list[int]) -> str:
-    return listed([case.text(one) for one in numbers])
+    return listed([case.text(number) for number in numbers])
 
 
 def _unlink(case: Case, links: list[tuple[int, int, int, int, str, str]], what: str) -> Remedy:
@@ -127,10 +127,10 @@ def _unlink(case: Case, links: list[tuple[int, int, int, int, str, str]], what: 
 
 def _twice_started(case: Case, reused: int) -> tuple[str, list[Remedy]]:
     left_out = {*case.quarantine.unusable.tolist(), *case.quarantine.void.tolist()}
-    mine = [one for one in case.facts.starts if one.name == reused and one.position <= case.through]
-    starts = [one for one in mine if one.position not in left_out]
+    mine = [start for start in case.facts.starts if start.name == reused and start.position <= case.through]
+    starts = [start for start in mine if start.position not in left_out]
     first = starts[0]
-    second = next(one for one in starts if one.nonce != first.nonce)
+    second = next(start for start in starts if start.nonce != first.nonce)
     name = case.text(reused)
     reason = (
         f"{name} started twice, with nonce {first.nonce!r} (#{first.position}) and with {second.nonce!r} "
@@ -171,8 +171,8 @@ def links_of(case: Case, numbers: set[int]) -> list[Link]:
     for row, session, other, state, relation, evidence in case.links:
         if session in numbers or other in numbers:
             position = int(case.facts.links["pos"][row])
-            one = (position, case.text(session), case.text(other), relation, evidence)
-            found.append(Link(*one, LINK_STATES[state], _why(case, row, state)))
+            fields = (position, case.text(session), case.text(other), relation, evidence)
+            found.append(Link(*fields, LINK_STATES[state], _why(case, row, state)))
     return found
 
 
@@ -199,8 +199,8 @@ def _why(case: Case, row: int, state: int) -> str:
 
 
 def _better(case: Case, session: int, other: int, state: int) -> int:
-    for row, one, two, is_state, relation, evidence in case.links:
-        rival = two == other if state == WEAKER else one == session and relation == RELATIONS[NATIVE]
+    for row, first, two, is_state, relation, evidence in case.links:
+        rival = two == other if state == WEAKER else first == session and relation == RELATIONS[NATIVE]
         if rival and is_state == IN_FORCE and evidence != "cwd-window":
             return int(case.facts.links["pos"][row])
     return int(case.facts.links["pos"][case.links[0][0]])
