@@ -12,7 +12,7 @@ MOST: dict[str, int] = {
     "cli name": 122,
     "demo comment": 5,
     "demo name": 1,
-    "docs docs": 336,
+    "docs docs": 270,
     "encoding comment": 10,
     "encoding message": 1,
     "encoding name": 5,
