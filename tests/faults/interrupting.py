@@ -109,5 +109,6 @@ def each_line(
         with never_stuck():
             yield interruption
         if interruption.place is None:
+            assert at > 1, f"no line of {room or 'the package'} was run: the sweep has tested nothing"
             return
         at += STEP * apart if STEP > 1 else 1

@@ -129,7 +129,7 @@ def test_read(
     }
     with LMDBRecorder(store, kind="plain") as recorder:
         eye = Eye(recorder)
-        for interruption in each_line(error, room="recorders"):
+        for interruption in each_line(error, room="storage"):
             last, event = len(written.data), written.new()
             theirs = neighbour.append(event, into_tables=into_tables)
             interruption.run(partial(reads[reading], last))
@@ -161,7 +161,7 @@ def test_append(
     """At the journal's end, or with all that the journal has into the tables; by each thread that takes part."""
     monkeypatch.setattr(threading, "excepthook", lambda _: None)  # a thread that is ended so need not say it
     written, eye = Written(), None
-    for interruption in each_line(error, room="recorders", here=where == "caller"):
+    for interruption in each_line(error, room="storage", here=where == "caller"):
         with interruption.watching(), LMDBRecorder(store, kind="plain") as recorder, monkeypatch.context() as patch:
             eye = eye or Eye(recorder)
             eye.recorder = recorder

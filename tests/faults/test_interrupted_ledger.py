@@ -153,7 +153,7 @@ HISTORY_READS: dict[str, Callable[[Ledger], object]] = {
 def test_history(folder: Path, error: type[BaseException], reading: str) -> None:
     """By a ledger that has the view, of items that another handle has just appended."""
     with rightful.open(folder) as ledger, rightful.open(folder) as other:
-        for interruption in each_line(error, room="histories", apart=8):
+        for interruption in each_line(error, room="log" if reading == "follow" else "histories", apart=8):
             other.extend(S, [{"role": "user", "content": f"{interruption.at}"}])
             interruption.run(partial(HISTORY_READS[reading], ledger))
             ledger.extend(S, [PROMPT])

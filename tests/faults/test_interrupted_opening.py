@@ -46,7 +46,7 @@ def check(folder: Path, place: object) -> None:
 @pytest.mark.parametrize("others", [0, 1], ids=["alone", "shared"])
 def test_opening(folder: Path, error: type[BaseException], others: int) -> None:
     """Whoever else has it keeps it; once they close it, nothing is left."""
-    for interruption in each_line(error, room="recorders", apart=3):
+    for interruption in each_line(error, room="storage", apart=3):
         open_ = [LMDBRecorder(folder, kind="plain") for _ in range(others)]
         made = interruption.run(lambda: LMDBRecorder(folder, kind="plain"))
         assert isinstance(made, LMDBRecorder | error | RightfulError), made
@@ -61,7 +61,7 @@ def test_opening(folder: Path, error: type[BaseException], others: int) -> None:
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("again", ["closed again", "let go", "opened again"])
 def test_closing(folder: Path, error: type[BaseException], again: str) -> None:
-    for interruption in each_line(error, room="recorders", apart=3):
+    for interruption in each_line(error, room="storage", apart=3):
         recorder = LMDBRecorder(folder, kind="plain")
         recorder.append([event()])
         interruption.run(recorder.close)
@@ -84,7 +84,7 @@ def test_fork(folder: Path, error: type[BaseException]) -> None:
         with LMDBRecorder(folder, kind="plain") as recorder:
             return stores, recorder.append([event()])
 
-    for interruption in each_line(error, room="recorders", apart=3):
+    for interruption in each_line(error, room="storage", apart=3):
         with LMDBRecorder(folder, kind="plain") as recorder:
             before = recorder.append([event()])
             pid = interruption.run(os.fork)

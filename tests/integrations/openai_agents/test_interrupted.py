@@ -44,7 +44,7 @@ def test_session_works_after_an_interrupted_call(folder: Path, interrupted: str)
 
     with rightful.open(folder / "ledger", create=True) as ledger:
         session, other = LedgerSession("s", ledger), LedgerSession("s", ledger)
-        for interruption in each_line(KeyboardInterrupt, room="producers/openai_agents"):
+        for interruption in each_line(KeyboardInterrupt, room="integrations/openai_agents"):
             theirs, ours, later = (f"{who} {interruption.at}" for who in ("theirs", "ours", "later"))
             wait(other.add_items([user(theirs)]))
             before = [*texts, theirs]

@@ -21,7 +21,7 @@ def test_interrupted_call_gets_an_outcome(
     error: type[BaseException], monkeypatch: pytest.MonkeyPatch, *, here: bool
 ) -> None:
     monkeypatch.setattr(threading, "excepthook", lambda _: None)  # a thread that is ended so need not say it
-    for interruption in each_line(error, room="producers/openai_agents", here=here):
+    for interruption in each_line(error, room="integrations/openai_agents", here=here):
         with interruption.watching(), monkeypatch.context() as patch:
             threads = lines._Threads()
             patch.setattr(lines, "_threads", threads)
