@@ -192,3 +192,19 @@ def test_names_cannot_steer_a_terminal(ledger: Path, run: Run, here: Path) -> No
     assert "\x1b" not in run("handoff", "take", "b\x1b[31m", "--session", A).err
     assert json.loads(run("handoff", "list", "--session", A, "--json").out)[0]["name"] == "a\x1b[31m"
     assert "\x1b" not in run("handoff", "list", "--session", A).out
+
+
+def test_a_short_session_means_the_one_that_begins_so(ledger: Path, run: Run, here: Path) -> None:
+    (here / "meta").write_text("x")
+    sessions = ("claude-code:abcd-1", "claude-code:abcd-2", "codex:efgh-1")
+    for session in sessions:
+        assert run("handoff", "put", "meta", here / "meta", "--session", session).code == 0
+
+    assert run("handoff", "put", "more", here / "meta", "--session", "efgh").out.startswith("more of codex:efgh-1 ")
+    assert taken("meta", "--session", "abcd-1").stdout == b"x"
+    several = run("handoff", "list", "--session", "abcd")
+    assert several.code == 2
+    assert "'abcd' begins 2 sessions: claude-code:abcd-1, claude-code:abcd-2" in several.err
+    none = run("handoff", "put", "meta", here / "meta", "--session", "zzzz")
+    assert none.code == 2
+    assert "no session is named 'zzzz'" in none.err

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rightful import limits, times
 from rightful.cli.output import terminal
+from rightful.cli.support import options
 from rightful.cli.support.parsing import whats
 from rightful.errors import StorageError, UsageError
 
@@ -40,7 +41,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         if name == "put":
             one.add_argument("file", metavar="FILE", nargs="?", default=_STDIN, help="what to leave; else stdin")
             one.add_argument("--allow-empty", action="store_true", help="leave it even if it is empty")
-        one.add_argument("--session", metavar="S", required=True, help="the session that this step runs in, in full")
+        one.add_argument(
+            "--session", metavar="S", required=True, help="the session that this step runs in; a new one in full"
+        )
         if name == "take":
             one.add_argument("--put-by", metavar="OTHER", help="the session that put it, where that is another one")
         if name != "list":
@@ -61,12 +64,13 @@ def _put(args: argparse.Namespace) -> int:
             f"step that should have filled it; --allow-empty puts it all the same."
         )
     with terminal.open_ledger(args) as ledger:
-        receipt = ledger.put_handoff(args.name, payload, session=args.session, key=args.key)
+        session = options.session_or_new(ledger, args.session)
+        receipt = ledger.put_handoff(args.name, payload, session=session, key=args.key)
     if args.json:
         terminal.print_json({"id": receipt.id, "outcome": receipt.outcome, "position": receipt.position})
     else:
         what = "was put before with this key" if receipt.outcome == "duplicate" else "waits to be taken"
-        terminal.print_stdout(f"{args.name} of {args.session} {what} (position {receipt.position}).")
+        terminal.print_stdout(f"{args.name} of {session} {what} (position {receipt.position}).")
     return terminal.DONE
 
 
@@ -97,7 +101,9 @@ def _read(file: BinaryIO) -> bytes:
 
 def _take(args: argparse.Namespace) -> int:
     with terminal.open_ledger(args) as ledger:
-        handoff = ledger.take_handoff(args.name, session=args.session, put_by=args.put_by, key=args.key)
+        session = options.session_or_new(ledger, args.session)
+        put_by = None if args.put_by is None else options.session_or_new(ledger, args.put_by)
+        handoff = ledger.take_handoff(args.name, session=session, put_by=put_by, key=args.key)
     if args.json:
         terminal.print_json(_document(handoff))
     else:
@@ -152,11 +158,12 @@ def _list(args: argparse.Namespace) -> int:
     from rightful.cli.output import tables
 
     with terminal.open_ledger(args) as ledger:
-        found = ledger.handoffs().listed(args.session)
+        session = options.session_or_new(ledger, args.session)
+        found = ledger.handoffs().listed(session)
     if args.json:
         terminal.print_json([one._asdict() for one in found])
     elif not found:
-        terminal.print_stdout(f"{args.session} put nothing.")
+        terminal.print_stdout(f"{session} put nothing.")
     else:
         tables.show_table({"name": "", "state": "", "put": "", "form": "", "position": ""}, map(_cells, found))
     return terminal.DONE

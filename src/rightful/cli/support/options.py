@@ -158,6 +158,15 @@ def session_with_rows(ledger: Ledger, asked: str) -> str:
     return session_named(ledger, asked)
 
 
+def session_or_new(ledger: Ledger, asked: str) -> str:
+    """Return the session's full name. A name with a namespace means itself, also if the ledger has no such session.
+
+    Raises:
+        UsageError: As `session_named`, for anything else.
+    """
+    return asked if ":" in asked else session_named(ledger, asked)
+
+
 def session_named(ledger: Ledger, asked: str) -> str:
     """Return the full name of the session that a person means.
 
