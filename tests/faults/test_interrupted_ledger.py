@@ -144,7 +144,7 @@ HISTORY_READS: dict[str, Callable[[Ledger], object]] = {
     "extend": lambda ledger: ledger.extend(ledger.history(S).token, [PROMPT]),
     "pop": lambda ledger: ledger.pop(S),
     "compact": lambda ledger: ledger.compact(ledger.history(S, 2).token, [PROMPT]),
-    "follow": lambda ledger: [recorded.position for recorded in ledger.follow(timeout_s=0)],
+    "follow": lambda ledger: [recorded.position for recorded in ledger.follow(ledger.log.head() - 1, timeout_s=0)],
 }
 
 
