@@ -150,7 +150,7 @@ def step(name, owner, at):
     setattr(owner, name, taking)
 def run(ledger, kind, path, at):
     step("append", Log, at)
-    step("_made", checkpoints, at)
+    step("_create_private", checkpoints, at)
     step("rename", Path, at)
     with app.open(ledger) as opened:
         import_once(opened, kind_of(kind), Path(path))

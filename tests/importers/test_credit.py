@@ -13,7 +13,7 @@ from rightful.errors import InvalidEventError, UsageError
 from rightful.events import ExposureRecorded, GradeRecorded
 from rightful.field_types import ArmShown
 from rightful.identity import event_id
-from rightful.importers.shared.grade_numbers import Said
+from rightful.importers.shared.grade_numbers import GradeContent
 from rightful.ledger import Ledger
 from rightful.recording import session_credit
 from rightful.recording.session_credit import Exposure
@@ -41,7 +41,7 @@ def exposure(folder: Path, session_id: str, others: Iterable[str] = ()) -> Expos
 
 def append(ledger: Ledger, shown: Exposure, w: str | None, e: str | None, **said: Any) -> list[str]:
     asked = session_credit.asked_for(w, e)
-    grade = Said(said.get("reward"), said.get("outcome"), asked.exposure_session)
+    grade = GradeContent(said.get("reward"), said.get("outcome"), asked.exposure_session)
     events = session_credit.events_of(asked, shown, grade, AT_US)
     return [receipt.outcome for receipt in session_credit.append(ledger.log, asked, *events)]
 
@@ -272,8 +272,8 @@ def row(**fields: Any) -> dict[str, Any]:
 def test_the_last_row_of_a_session_gives_its_grade(tmp_path: Path) -> None:
     found = records(tmp_path, row(), row(trajectory_grade=0.9, outcome="productive"), row(session_id="v"))
 
-    assert found.said("w") == Said(0.9, "productive")
-    assert found.said("w@2026-08-01T10:00Z") == Said(0.9, "productive")
+    assert found.said("w") == GradeContent(0.9, "productive")
+    assert found.said("w@2026-08-01T10:00Z") == GradeContent(0.9, "productive")
 
 
 def test_a_label_of_two_sessions_gives_no_grade(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_a_label_of_two_sessions_gives_no_grade(tmp_path: Path) -> None:
         match=r"2 sessions .* are called 'w': w@2026-08-01T10:00Z, w@2026-08-01T11:00Z; nothing was credited",
     ):
         found.said("w")
-    assert found.said("w@2026-08-01T11:00Z") == Said(0.4, None)
+    assert found.said("w@2026-08-01T11:00Z") == GradeContent(0.4, None)
 
 
 def test_a_session_without_a_row_or_a_grade_gives_none(tmp_path: Path) -> None:

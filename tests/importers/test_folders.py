@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from rightful import limits
-from rightful.importers.sources.folders import holds, order_of, walk
+from rightful.importers.sources.folders import order_of, walk, would_walk
 from rightful.importers.sources.text_files import Problem
 
 
@@ -131,10 +131,10 @@ def test_a_folder_holds_just_the_files_that_a_walk_yields(tmp_path: Path) -> Non
     everything = [*names, "link.json", "linked/c.jsonl", "pipe.json", "gone.json", "../beside.json"]
     paths = [os.path.normpath(f"{folder}/{name}") for name in everything]
 
-    assert [path for path in paths if holds(folder, path)] == sorted(
+    assert [path for path in paths if would_walk(folder, path)] == sorted(
         (item for item in walk(folder) if isinstance(item, str)), key=paths.index
     )
-    assert [name for name in ("b", "l", "linked", ".git", "e/node_modules/f") if holds(folder, f"{folder}/{name}")] == [
-        "b"
-    ]
-    assert not holds(folder, folder)
+    assert [
+        name for name in ("b", "l", "linked", ".git", "e/node_modules/f") if would_walk(folder, f"{folder}/{name}")
+    ] == ["b"]
+    assert not would_walk(folder, folder)

@@ -262,11 +262,11 @@ def test_a_watch_looks_again_at_a_copy_that_waited(ledger: Ledger, folder: Path)
     write(folder / "branches" / "main-undo-0.jsonl", A, B)
     importing = Import(ledger.log, [Gptme()], 0, None, Checkpoints(ledger.path / FOLDER, ledger.id, ledger.log))
     watch = Watch(importing, [str(folder)], Quiet())
-    list(watch.look())
+    list(watch.scan())
     assert said_in(ledger) == ["a"]
 
     main_of(folder, A)
-    list(watch.look())
+    list(watch.scan())
 
     assert said_in(ledger) == ["a", "b"]
 

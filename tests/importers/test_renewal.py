@@ -19,10 +19,10 @@ from rightful import limits
 from rightful.importers.codex.rollout import Codex
 from rightful.importers.engine import checkpoints
 from rightful.importers.engine.checkpoints import FOLDER, Checkpoints, Reading
+from rightful.importers.engine.file_import import FileImport
 from rightful.importers.engine.file_report import FileReport
 from rightful.importers.engine.formats import GrowingKind, GrowingReader, Origin, Wire, is_growing
 from rightful.importers.engine.loop import import_paths
-from rightful.importers.engine.one_file import Run
 from rightful.importers.engine.renewal import Ranges
 from rightful.importers.sources.text_files import Found, Problem, opened
 from rightful.ledger import Ledger
@@ -63,7 +63,7 @@ def test_an_interrupted_upgrade_withdraws_old_pops_once(tmp_path: Path, monkeypa
         old.append(json.loads(line) for line in (READER_1 / f"{name}.jsonl").read_text().splitlines())
         keep_as_of_reader_1(old, "gptme", place)
         with monkeypatch.context() as patch:
-            patch.setattr(Run, "withdraw", interrupted)
+            patch.setattr(FileImport, "withdraw", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 import_all(old, "gptme", place)
         assert told(old) != told(new)
@@ -486,7 +486,7 @@ def dying_at(step: int, ledger: Ledger, patch: pytest.MonkeyPatch) -> list[int]:
         return call
 
     patch.setattr(ledger.log, "append", interrupting(ledger.log.append))
-    patch.setattr(checkpoints, "_written", interrupting(checkpoints._written))
+    patch.setattr(checkpoints, "_write_atomically", interrupting(checkpoints._write_atomically))
     return calls
 
 

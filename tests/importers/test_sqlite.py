@@ -201,7 +201,7 @@ def test_a_database_that_changes_while_it_is_copied_is_copied_again(
 ) -> None:
     """Pages of two moments may look like damage, which is told only where nothing changed."""
     put(path, user("a"))
-    back_up, left = sqlite_databases._backed_up, [1]
+    back_up, left = sqlite_databases._back_up, [1]
 
     def changing(*words: Any) -> None:
         back_up(*words)
@@ -210,20 +210,20 @@ def test_a_database_that_changes_while_it_is_copied_is_copied_again(
             if is_torn:
                 raise sqlite3.DatabaseError("database disk image is malformed")
 
-    monkeypatch.setattr(sqlite_databases, "_backed_up", changing)
+    monkeypatch.setattr(sqlite_databases, "_back_up", changing)
     with sqlite_databases.copied(str(path)) as connection:
         assert connection.execute("SELECT count(*) FROM agent_messages").fetchone() == (2,)
 
 
 def test_a_database_that_changes_all_the_time_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(path, user("a"))
-    back_up = sqlite_databases._backed_up
+    back_up = sqlite_databases._back_up
 
     def changing(*words: Any) -> None:
         back_up(*words)
         put(path, user("b"))
 
-    monkeypatch.setattr(sqlite_databases, "_backed_up", changing)
+    monkeypatch.setattr(sqlite_databases, "_back_up", changing)
     with pytest.raises(NotYetError, match="kept changing"), sqlite_databases.copied(str(path)):
         raise AssertionError
 
@@ -254,7 +254,7 @@ def test_a_full_disk_of_temporary_files_is_said(path: Path, monkeypatch: pytest.
     def full(*words: Any) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(sqlite_databases, "_backed_up", full)
+    monkeypatch.setattr(sqlite_databases, "_back_up", full)
     with pytest.raises(InvalidEventError, match="no space for a copy"), sqlite_databases.copied(str(path)):
         raise AssertionError
 

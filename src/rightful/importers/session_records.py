@@ -46,7 +46,15 @@ from rightful.importers.engine.formats import Origin, Plan, Reader, Wire
 from rightful.importers.gptme.gptme_times import local_us
 from rightful.importers.lesson_hook import lesson_lines as lesson_events
 from rightful.importers.shared.foreign_fields import digest, doubt_of, key_of, moment_us, session_of, shaped
-from rightful.importers.shared.grade_numbers import CORRECTS, ROW_AT, Grade, Grader, Said, graded_again, graders_of
+from rightful.importers.shared.grade_numbers import (
+    CORRECTS,
+    ROW_AT,
+    Grade,
+    GradeContent,
+    Grader,
+    graded_again,
+    graders_of,
+)
 from rightful.importers.shared.native_names import native_name
 from rightful.importers.sources.text_files import Problem
 from rightful.log.rows import Receipt
@@ -271,7 +279,7 @@ def _numbered(event: Wire, grader: Grader) -> tuple[Wire, _Numbered]:
     it stands in an older copy of the file, whichever was imported first. One that counts, and has
     a wrong time in the ledger, is said again with the next seq.
     """
-    said = Said(event.get("reward"), event.get("outcome"))
+    said = GradeContent(event.get("reward"), event.get("outcome"))
     at_us = None if "at_basis" in event else times.us_from(event["at"])
     own_id = event_id(PRODUCER, event["key"])
     last, newest_us, own = grader.last(), grader.newest_us(), grader.known(own_id)

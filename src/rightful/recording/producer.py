@@ -23,7 +23,7 @@ from rightful.errors import InvalidEventError
 from rightful.events import Event
 from rightful.field_types import ArmShown, Evidence, Relation
 from rightful.identity import PRODUCER, composite_key
-from rightful.importers.shared.regrades import Grading
+from rightful.importers.shared.regrades import GradeAppender
 from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, valid
 
@@ -56,7 +56,7 @@ class Producer:
         self.name = name
         self._log = log
         self._clock = clock
-        self._grading = Grading(log, name)
+        self._grading = GradeAppender(log, name)
 
     def record(self, event: Event | Mapping[str, Any]) -> Receipt:
         """Append one event of any kind and return its receipt.

@@ -31,7 +31,7 @@ from rightful.identity import SANITISERS, event_id, split_session
 from rightful.importers.lesson_hook.artifacts import injected_of, last_pretool_us
 from rightful.importers.session_records import overall, started_text
 from rightful.importers.shared.foreign_fields import digest, key_of, session_of, shaped
-from rightful.importers.shared.grade_numbers import Grade, Grader, Said, graded_again, graders_of
+from rightful.importers.shared.grade_numbers import Grade, GradeContent, Grader, graded_again, graders_of
 from rightful.importers.shared.native_names import native_name
 from rightful.importers.sources.text_files import Found, Problem, objects_of, opened
 
@@ -204,7 +204,7 @@ class Records(NamedTuple):
             elif (native := native_name(row)) is not None and native.startswith("claude-code:"):
                 yield split_session(native)[1]
 
-    def said(self, workspace_id: str | None) -> Said:
+    def said(self, workspace_id: str | None) -> GradeContent:
         """Return the last overall grade of a workspace session.
 
         Raises:
@@ -233,7 +233,7 @@ class _Grade(msgspec.Struct):
     outcome: Word | None
 
 
-def _said(reward: object, outcome: object, place: str) -> Said:
+def _said(reward: object, outcome: object, place: str) -> GradeContent:
     """Return a row's grade checked.
 
     Raises:
@@ -243,7 +243,7 @@ def _said(reward: object, outcome: object, place: str) -> Said:
         grade = shaped({"reward": reward, "outcome": outcome}, _Grade)
     except InvalidEventError as error:
         raise InvalidEventError(error.what, place if error.place == "$.reward" else error.place) from None
-    return Said(grade.reward, grade.outcome)
+    return GradeContent(grade.reward, grade.outcome)
 
 
 def read_records(path: str | None) -> Records:
@@ -273,7 +273,7 @@ def _unqualified(value: str, asked: str) -> str:
 
 
 def events_of(
-    asked: Asked, exposure: Exposure, said: Said, at_us: int, context: Context | None = None
+    asked: Asked, exposure: Exposure, said: GradeContent, at_us: int, context: Context | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the exposure and the grade of a credit; the grade has no seq and no key yet.
 
@@ -314,7 +314,7 @@ def append(log: Log, asked: Asked, exposure: dict[str, Any], grade: dict[str, An
     Raises:
         ConditionFailedError: Other writers graded the session again and again meanwhile. Nothing was written.
     """
-    said = Said(**{name: grade.get(name) for name in Said._fields})
+    said = GradeContent(**{name: grade.get(name) for name in GradeContent._fields})
     for tries_left in reversed(range(_TRIES)):
         head = log.head()
         grader = graders_of(log, asked.graded, PRODUCER, until=head).get("overall", Grader())
@@ -328,7 +328,7 @@ def append(log: Log, asked: Asked, exposure: dict[str, Any], grade: dict[str, An
     raise AssertionError
 
 
-def _numbered(asked: Asked, said: Said, grader: Grader) -> Grade:
+def _numbered(asked: Asked, said: GradeContent, grader: Grader) -> Grade:
     newest, last = grader.last(), grader.last_of(said.exposure_session)
     if newest is not None and newest.said is not None and last is not None and last.said == said:
         return last

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rightful.backfill.apply_plan import Done
     from rightful.backfill.plan_document import Plan
     from rightful.backfill.planning import Asked as Target
-    from rightful.importers.shared.grade_numbers import Said
+    from rightful.importers.shared.grade_numbers import GradeContent
     from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
     from rightful.recording.session_credit import Asked, Exposure, Records
@@ -120,9 +120,9 @@ def run(args: argparse.Namespace) -> int:
     return code if published is None else max(code, published.tell(args))
 
 
-def _said(args: argparse.Namespace, asked: Asked, records: Records) -> Said:
+def _said(args: argparse.Namespace, asked: Asked, records: Records) -> GradeContent:
     """Return the grade that was given, or that the session records hold."""
-    from rightful.importers.shared.grade_numbers import Said
+    from rightful.importers.shared.grade_numbers import GradeContent
 
     if args.grade is not None and not (math.isfinite(args.grade) and 0.0 <= args.grade <= 1.0):
         raise UsageError(f"--grade {args.grade} is no reward from 0 to 1; nothing was credited. Give one.")
@@ -130,7 +130,7 @@ def _said(args: argparse.Namespace, asked: Asked, records: Records) -> Said:
         raise UsageError("--outcome is empty; nothing was credited. Give a word, or leave it out.")
     if args.grade is not None or args.outcome is not None:
         outcome = None if args.outcome == "unknown" else args.outcome
-        return Said(args.grade, outcome, asked.exposure_session)
+        return GradeContent(args.grade, outcome, asked.exposure_session)
     if args.session_records is None or asked.workspace_id is None:
         raise UsageError(
             "no grade is given; nothing was credited. Give --grade or --outcome, or --session-records "
@@ -146,7 +146,7 @@ def _decay_rate(args: argparse.Namespace) -> float | None:
     return rate
 
 
-def _with_rewards(args: argparse.Namespace, said: Said, exposure: Exposure) -> Said:
+def _with_rewards(args: argparse.Namespace, said: GradeContent, exposure: Exposure) -> GradeContent:
     """Return a grade with the rewards of single lessons, by their names in the exposure.
 
     Raises:
@@ -252,7 +252,9 @@ def _opened(args: argparse.Namespace) -> Ledger:
         return app.open(path, create=True)
 
 
-def _append(args: argparse.Namespace, ledger: Ledger, asked: Asked, exposure: Exposure, said: Said) -> list[Receipt]:
+def _append(
+    args: argparse.Namespace, ledger: Ledger, asked: Asked, exposure: Exposure, said: GradeContent
+) -> list[Receipt]:
     from rightful.log.log import now_us
     from rightful.recording import session_credit
 
@@ -265,7 +267,7 @@ def _append(args: argparse.Namespace, ledger: Ledger, asked: Asked, exposure: Ex
 def _answer(
     args: argparse.Namespace,
     asked: Asked,
-    said: Said,
+    said: GradeContent,
     exposure: Exposure,
     receipts: list[Receipt],
     happened: str = "nothing was recorded",
@@ -294,7 +296,7 @@ def _answer(
     return terminal.highest_code(_CODES.get(receipt.outcome, terminal.DONE) for receipt in receipts)
 
 
-def _outcome(args: argparse.Namespace, said: Said) -> str:
+def _outcome(args: argparse.Namespace, said: GradeContent) -> str:
     word = said.outcome or args.outcome
     if said.reward is not None:
         grade = f"grade={said.reward:.3f}"
@@ -319,7 +321,7 @@ def _bandit_file(args: argparse.Namespace) -> Path | None:
 
 
 def _document(
-    args: argparse.Namespace, asked: Asked, said: Said, exposure: Exposure, receipts: list[Receipt]
+    args: argparse.Namespace, asked: Asked, said: GradeContent, exposure: Exposure, receipts: list[Receipt]
 ) -> dict[str, Any]:
     return {
         "session": asked.id,

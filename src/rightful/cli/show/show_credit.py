@@ -15,7 +15,7 @@ from rightful.reports.explain.grade_outcomes import verdict_of
 from rightful.reports.explain.phrases import bin_name
 
 if TYPE_CHECKING:
-    from rightful.importers.shared.grade_numbers import Said
+    from rightful.importers.shared.grade_numbers import GradeContent
     from rightful.ledger import Ledger
     from rightful.log.rows import Receipt
     from rightful.projections.facts.facts import Facts
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _POLICY = Policy()
 
 
-def sentence(ledger: Ledger, receipts: Sequence[Receipt], said: Said, *, empty: bool) -> str:
+def sentence(ledger: Ledger, receipts: Sequence[Receipt], said: GradeContent, *, empty: bool) -> str:
     """Say what happened to a credit.
 
     Args:
@@ -61,7 +61,7 @@ def _before(facts: Facts, row: int) -> int | None:
     return int(lower.max()) if len(lower) else None
 
 
-def _pays(facts: Facts, row: int, said: Said) -> str | None:
+def _pays(facts: Facts, row: int, said: GradeContent) -> str | None:
     """Say why a grade pays nobody under `bound`, or that another one pays in its place; None where it pays."""
     table = facts.grades
     touched = [int(number) for number in (table["name"][row], table["target"][row]) if number >= 0]

@@ -18,7 +18,7 @@ _TRUNCATED = ("_truncated", "_original_bytes")
 _SOURCES = frozenset({None, "user", "agent"})
 
 
-class Said(NamedTuple):
+class RecordFields(NamedTuple):
     """What a record says.
 
     Attributes:
@@ -54,7 +54,9 @@ class _Error(msgspec.Struct):
     message: str | None = None
 
 
-def fields_of(kind: str, attributes: Attributes, source: str | None, *, turn: str | None, span: str | None) -> Said:
+def fields_of(
+    kind: str, attributes: Attributes, source: str | None, *, turn: str | None, span: str | None
+) -> RecordFields:
     """Return what a record says.
 
     Args:
@@ -85,31 +87,31 @@ def fields_of(kind: str, attributes: Attributes, source: str | None, *, turn: st
     return said._replace(fields=fields | ({"extra": extra} if extra else {}), notes=notes)
 
 
-def _message(_: str, attributes: Attributes) -> Said:
-    return Said({"type": "message.recorded", "content": attributes.get("text")} | _rest(attributes, "text"))
+def _message(_: str, attributes: Attributes) -> RecordFields:
+    return RecordFields({"type": "message.recorded", "content": attributes.get("text")} | _rest(attributes, "text"))
 
 
-def _thought(_: str, attributes: Attributes) -> Said:
-    return Said({"type": "thought.recorded", "content": attributes.get("text")} | _rest(attributes, "text"))
+def _thought(_: str, attributes: Attributes) -> RecordFields:
+    return RecordFields({"type": "thought.recorded", "content": attributes.get("text")} | _rest(attributes, "text"))
 
 
-def _error(_: str, attributes: Attributes) -> Said:
+def _error(_: str, attributes: Attributes) -> RecordFields:
     message = shaped(attributes, _Error).message
-    return Said({"type": "error.recorded", "message": message} | _rest(attributes, "message"))
+    return RecordFields({"type": "error.recorded", "message": message} | _rest(attributes, "message"))
 
 
-def _usage(_: str, attributes: Attributes) -> Said:
+def _usage(_: str, attributes: Attributes) -> RecordFields:
     counts = {name: value for name, value in attributes.items() if name not in {"type", *_TRUNCATED}}
-    return Said({"type": "usage.recorded", "counts": counts})
+    return RecordFields({"type": "usage.recorded", "counts": counts})
 
 
-def _call(_: str, attributes: Attributes) -> Said:
+def _call(_: str, attributes: Attributes) -> RecordFields:
     found = shaped(attributes, _Call)
     fields = {"type": "tool_call.snapshotted", "name": found.name, "arguments": attributes.get("input")}
     return _named(fields | _rest(attributes, "id", "name", "input"), "call", found.id)
 
 
-def _result(_: str, attributes: Attributes) -> Said:
+def _result(_: str, attributes: Attributes) -> RecordFields:
     found = shaped(attributes, _Result)
     output, data = attributes.get("output"), attributes.get("data")
     is_both = output is not None and data is not None
@@ -122,41 +124,41 @@ def _result(_: str, attributes: Attributes) -> Said:
     return _named(fields | _rest(attributes, *taken), "call", found.id)
 
 
-def _requested(_: str, attributes: Attributes) -> Said:
+def _requested(_: str, attributes: Attributes) -> RecordFields:
     return _interaction("interaction.requested", attributes)
 
 
-def _answered(_: str, attributes: Attributes) -> Said:
+def _answered(_: str, attributes: Attributes) -> RecordFields:
     return _interaction("interaction.answered", attributes)
 
 
-def _interaction(event_type: str, attributes: Attributes) -> Said:
+def _interaction(event_type: str, attributes: Attributes) -> RecordFields:
     found = shaped(attributes, _Interaction)
     fields = {"type": event_type, "kind": found.kind or None, "payload": attributes.get("payload")}
     return _named(fields | _rest(attributes, "id", "kind", "payload"), "interaction", found.id)
 
 
-def _ended(_: str, attributes: Attributes) -> Said:
+def _ended(_: str, attributes: Attributes) -> RecordFields:
     reason = attributes.get("stopReason")
     if not _is_word(reason):
-        return Said({"type": "turn.ended"} | _rest(attributes))
-    return Said({"type": "turn.ended", "stop_reason": reason} | _rest(attributes, "stopReason"))
+        return RecordFields({"type": "turn.ended"} | _rest(attributes))
+    return RecordFields({"type": "turn.ended", "stop_reason": reason} | _rest(attributes, "stopReason"))
 
 
-def _data(kind: str, attributes: Attributes) -> Said:
+def _data(kind: str, attributes: Attributes) -> RecordFields:
     name = attributes.get("name")
     if not _is_word(name):
         return _other(kind, attributes)
     fields = {"type": "data.recorded", "name": name, "data": attributes.get("data")}
-    return Said(fields | _rest(attributes, "name", "data", "transient"))
+    return RecordFields(fields | _rest(attributes, "name", "data", "transient"))
 
 
-def _other(kind: str, attributes: Attributes) -> Said:
+def _other(kind: str, attributes: Attributes) -> RecordFields:
     data = {name: value for name, value in attributes.items() if name not in {"type", *_TRUNCATED}}
-    return Said({"type": "data.recorded", "name": kind, "data": data})
+    return RecordFields({"type": "data.recorded", "name": kind, "data": data})
 
 
-_MAKERS: dict[str, Callable[[str, Attributes], Said]] = {
+_MAKERS: dict[str, Callable[[str, Attributes], RecordFields]] = {
     "message": _message,
     "thought": _thought,
     "error": _error,
@@ -170,11 +172,13 @@ _MAKERS: dict[str, Callable[[str, Attributes], Said]] = {
 }
 
 
-def _named(fields: Fields, name: str, logical: str | None) -> Said:
+def _named(fields: Fields, name: str, logical: str | None) -> RecordFields:
     """Return a record that is known by the id of a call or an interaction."""
     if logical:
-        return Said(fields | {name: logical}, logical)
-    return Said(fields, None, name, (f"this {fields['type'].partition('.')[0]} has no id, so it cannot be paired",))
+        return RecordFields(fields | {name: logical}, logical)
+    return RecordFields(
+        fields, None, name, (f"this {fields['type'].partition('.')[0]} has no id, so it cannot be paired",)
+    )
 
 
 def _rest(attributes: Attributes, *taken: str) -> Fields:

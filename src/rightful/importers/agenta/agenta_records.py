@@ -190,7 +190,7 @@ class AgentaReader(Reader):
     def _notes(self, record: _Record, kind: str, logical: str | None) -> Iterator[str]:
         turn, given = record.turn_id or None, record.record_id
         if given is not None and kind in NAMED and logical is not None:
-            derived = {record_id(record.session_id, logical, kind, one) for one in (turn, None)}
+            derived = {record_id(record.session_id, logical, kind, turn_id) for turn_id in (turn, None)}
             if _given(given) not in derived | {legacy_record_id(record.session_id, logical, kind)}:
                 yield f"`record_id` {given[:64]!r} is not what Agenta derives for this {kind}; it was kept as the id"
         if given is None and not self._told_of_loose and (turn is None or record.record_index is None):

@@ -212,7 +212,7 @@ def document(event: BalanceOpened) -> dict[str, Json]:
 def form_of(document: Mapping[str, Json]) -> str:
     """Return the word for the form of a bandit file; `empty` where it has no arm that would show one."""
     arms = document.get("arms")
-    keys = [one.keys() for one in arms.values() if isinstance(one, dict)] if isinstance(arms, dict) else []
+    keys = [entry.keys() for entry in arms.values() if isinstance(entry, dict)] if isinstance(arms, dict) else []
     seen = frozenset().union(*keys)
     if not seen:
         return "empty"
@@ -224,13 +224,13 @@ def form_of(document: Mapping[str, Json]) -> str:
 
 
 def _named_by(document: Mapping[str, Json]) -> str | None:
-    names = [key for one in _states(document) for key in ("arm_id", "lesson_path") if key in one]
+    names = [key for state in _states(document) for key in ("arm_id", "lesson_path") if key in state]
     return names[0] if names else None
 
 
 def _states(document: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
     groups = [document.get("arms"), *_values(document.get("contextual_arms"))]
-    return (one for group in groups for one in _values(group) if isinstance(one, dict))
+    return (state for group in groups for state in _values(group) if isinstance(state, dict))
 
 
 def _values(value: Json) -> list[Json]:
@@ -239,12 +239,12 @@ def _values(value: Json) -> list[Json]:
 
 def _contexts_again(event: BalanceOpened, extra: Mapping[str, Json], named_by: str | None) -> dict[str, Json]:
     contexts: dict[str, Json] = {}
-    for one in event.contexts:
-        canonical = json.dumps(list(one.context))
-        text = extra.get("keys", {}).get(one.arm, {}).get(canonical, canonical)
-        absent = extra.get("absent", {}).get("contexts", {}).get(one.arm, {}).get(text, ())
-        contexts.setdefault(one.arm, {})[text] = _whole_again(
-            _as_written(one.arm, _wire(one), None, named_by), {}, absent
+    for entry in event.contexts:
+        canonical = json.dumps(list(entry.context))
+        text = extra.get("keys", {}).get(entry.arm, {}).get(canonical, canonical)
+        absent = extra.get("absent", {}).get("contexts", {}).get(entry.arm, {}).get(text, ())
+        contexts.setdefault(entry.arm, {})[text] = _whole_again(
+            _as_written(entry.arm, _wire(entry), None, named_by), {}, absent
         )
     for arm, per in extra.get("contexts", {}).items():
         if not isinstance(per, dict) or arm not in contexts:

@@ -57,7 +57,7 @@ class BanditState:
             return True
         if not isinstance(arms, dict):
             return False
-        return not arms or any(isinstance(one, dict) and not ARM_KEYS.isdisjoint(one) for one in arms.values())
+        return not arms or any(isinstance(entry, dict) and not ARM_KEYS.isdisjoint(entry) for entry in arms.values())
 
     def reader(self, origin: Origin) -> BanditStateReader:
         """Return the reader of one file."""
@@ -139,7 +139,7 @@ class BanditStateReader(Reader):
             for row in rows
             if isinstance(row.event, PosteriorPublished) and NOT_OURS.isdisjoint(row.event.extra or {})
         }
-        standing: dict[int, Receipt] = {}
+        existing: dict[int, Receipt] = {}
         notes: list[Problem] = []
         planned = list(events)
         for place, event in enumerate(events):
@@ -152,16 +152,16 @@ class BanditStateReader(Reader):
                 if why is not None:
                     notes.append(Problem(None, why, lost=False))
                 if again is None:
-                    standing[place] = Receipt(own.id, "duplicate", own.position, own.first)
+                    existing[place] = Receipt(own.id, "duplicate", own.position, own.first)
                 else:
                     planned[place] = event | {"key": again}
             if (ours := published.get(event["sha256"])) is not None:
-                standing[place] = Receipt(ours.id, "duplicate", ours.position, ours.first)
+                existing[place] = Receipt(ours.id, "duplicate", ours.position, ours.first)
                 what = f"this ledger published this state itself (`{ours.id}`): no balance is opened"
                 notes.append(Problem(None, what, lost=False))
             else:
                 notes += (Problem(None, what, lost=False) for what in _beside(rows, published, event))
-        return Plan(planned, standing=standing, notes=tuple(notes))
+        return Plan(planned, existing=existing, notes=tuple(notes))
 
 
 def through(document: Mapping[str, Any], opened: Opened) -> tuple[int | None, list[str]]:
@@ -173,7 +173,7 @@ def through(document: Mapping[str, Any], opened: Opened) -> tuple[int | None, li
         none is a time.
     """
     notes: list[str] = []
-    of_arms = [one.get("last_updated") for one in (*opened.arms.values(), *opened.contexts)]
+    of_arms = [entry.get("last_updated") for entry in (*opened.arms.values(), *opened.contexts)]
     read = [_moment(text, notes) for text in (document.get("last_updated"), *of_arms) if text is not None]
     if known := [at_us for at_us in read if at_us is not None]:
         return max(known), list(dict.fromkeys(notes))
@@ -279,7 +279,7 @@ def _beside(rows: list[Recorded], published: Container[str], event: Wire) -> Ite
     before = newest.pop(event["source"], None)
     if before is not None:
         yield from _since(before, event)
-    if before is not None and _selections(event) < sum(one.n for one in before.arms.values()):
+    if before is not None and _selections(event) < sum(arm.n for arm in before.arms.values()):
         what = "it has fewer selections than the balance opened from this file before: a reset, or an older copy."
         yield f"{what} Of one source, the balance with the newest time counts"
     for source, other in newest.items():
@@ -298,4 +298,4 @@ def _since(before: BalanceOpened, event: Wire) -> Iterator[str]:
 
 
 def _selections(event: Wire) -> int:
-    return sum(one["n"] for one in event["arms"].values())
+    return sum(arm["n"] for arm in event["arms"].values())

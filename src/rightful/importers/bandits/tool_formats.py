@@ -143,7 +143,7 @@ def context_of(key: str) -> tuple[str | None, ...] | None:
         parts = json.loads(key)
     except ValueError:
         return None
-    fits = isinstance(parts, list) and all(one is None or isinstance(one, str) for one in parts)
+    fits = isinstance(parts, list) and all(part is None or isinstance(part, str) for part in parts)
     return tuple(parts) if fits else None
 
 
@@ -199,7 +199,7 @@ def _foreign(state: State, *, pm: bool) -> Iterator[str]:
 
 
 def _beyond(state: State, keys: tuple[str, ...]) -> Iterator[str]:
-    every = [*state.arms.items(), *((arm, one) for arm, of in state.contexts.items() for one in of.values())]
+    every = [*state.arms.items(), *((arm, entry) for arm, of in state.contexts.items() for entry in of.values())]
     for arm, entry in every:
         if more := [key for key in entry if key not in keys]:
             yield f"{arm} has {', '.join(f'`{key}`' for key in more)}"
@@ -228,8 +228,8 @@ def _mix_pm(state: State) -> Iterator[str]:
         yield "it has `contextual_arms`"
 
 
-def _six(arm: str, one: Number) -> Entry:
-    return dict(zip(SIX, (arm, one.alpha, one.beta, one.n, one.rewards, one.last_updated), strict=True))
+def _six(arm: str, number: Number) -> Entry:
+    return dict(zip(SIX, (arm, number.alpha, number.beta, number.n, number.rewards, number.last_updated), strict=True))
 
 
 def _kept(entry: Entry) -> Entry:
@@ -282,14 +282,14 @@ def _write_hybrid(state: State, numbers: Numbers) -> Entry:
             arms[arm] = _updated(arm, entry, numbers.arms[arm])
         elif kept := _kept(entry):
             arms[arm] = kept  # a judge's counters are no part of the belief
-    for arm, one in numbers.arms.items():
-        arms.setdefault(arm, {"alpha": one.alpha, "beta": one.beta})
+    for arm, number in numbers.arms.items():
+        arms.setdefault(arm, {"alpha": number.alpha, "beta": number.beta})
     top: Entry = {"arms": arms}
     known = {"total_sessions": numbers.sessions, "last_updated": numbers.last_updated}
     for key, value in state.top.items():
         if key not in ("arms", "contextual_arms"):
             top[key] = known.get(key, value)
-    every = [*state.arms.values(), *(one for inside in state.contexts.values() for one in inside.values())]
+    every = [*state.arms.values(), *(entry for inside in state.contexts.values() for entry in inside.values())]
     if any("last_updated" in entry for entry in every):
         top.setdefault("last_updated", numbers.last_updated)  # or its time goes with the arm that has the newest
     if "contextual_arms" in state.top and numbers.contexts:
@@ -305,7 +305,7 @@ def _updated(arm: str, entry: Entry, one: Number) -> Entry:
 
 def _write_pm(state: State, numbers: Numbers) -> Entry:
     every = _in_order(state.arms, numbers.arms)
-    arms = {arm: {"alpha": one.alpha, "beta": one.beta, "total_selections": one.n} for arm, one in every}
+    arms = {arm: {"alpha": number.alpha, "beta": number.beta, "total_selections": number.n} for arm, number in every}
     return {"arms": arms} | {key: value for key, value in state.top.items() if key not in ("arms", "contextual_arms")}
 
 

@@ -158,7 +158,7 @@ def spawned(payload: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def _asked(payload: Mapping[str, Any]) -> Part:
     said: _Said = shaped(payload, _Said)
-    shown = [{"type": "input_image", "image_url": one} for one in said.images or ()]
+    shown = [{"type": "input_image", "image_url": image} for image in said.images or ()]
     whole = [{"type": "input_text", "text": said.message}, *shown] if shown else said.message
     return message("user", whole, is_context=said.kind in {"user_instructions", "environment_context"})
 

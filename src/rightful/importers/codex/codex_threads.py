@@ -40,7 +40,7 @@ Item = tuple[str, int]
 """The id of an item of the history: the event that states it, and its place there."""
 
 
-class Asked(msgspec.Struct, array_like=True):
+class TurnStart(msgspec.Struct, array_like=True):
     """Where in the history a turn begins that a person began.
 
     Attributes:
@@ -115,9 +115,9 @@ class Thread(msgspec.Struct):
     has_turns: bool = False
     asked: int = 0
     told: dict[str, tuple[int, int]] = {}
-    turns: list[Asked] = []
+    turns: list[TurnStart] = []
     compacted: list[Compacted] = []
-    lead: Asked | None = None
+    lead: TurnStart | None = None
     last: Item | None = None
     is_begun: bool = False
     has_asked: bool = False
@@ -157,20 +157,20 @@ class Thread(msgspec.Struct):
         self.is_begun = True
         if part.asks:
             self._ask()
-            self.turns.append(self.lead if self.lead is not None and self.turns else Asked(item, self.last))
+            self.turns.append(self.lead if self.lead is not None and self.turns else TurnStart(item, self.last))
         if not part.leads:
             self.lead = None
         elif self.lead is None:
-            self.lead = Asked(item, self.last)
+            self.lead = TurnStart(item, self.last)
         self.last = item
 
     def _ask(self) -> None:
         """Begin a turn of a person; what was compacted in it before is undone with it."""
         self.has_asked = True
-        for one in self.compacted:
-            if one.waits is not None:
-                one.is_first = one.waits == self.turn
-                one.turn, one.waits = len(self.turns) if one.is_first else one.turn, None
+        for compacted in self.compacted:
+            if compacted.waits is not None:
+                compacted.is_first = compacted.waits == self.turn
+                compacted.turn, compacted.waits = len(self.turns) if compacted.is_first else compacted.turn, None
 
     def pop(self, count: int) -> Popped | None:
         """Undo the last turns that a person began, and the compactions that were done in them or behind them."""
@@ -178,18 +178,19 @@ class Thread(msgspec.Struct):
         if not popped:
             return None
         at = len(self.turns) - len(popped)
-        undone = [one for one in self.compacted if one.turn >= at]
+        undone = [compacted for compacted in self.compacted if compacted.turn >= at]
         last = self.last
-        for one in reversed(undone):
-            last = one.before if last == one.last else last
+        for compacted in reversed(undone):
+            last = compacted.before if last == compacted.last else last
         if last is None:
             return None
         before = popped[0].before
-        for one in reversed([one for one in undone if one.turn == at and one.is_first]):
-            before = one.before if before == one.last else before
+        for compacted in reversed(undone):
+            if compacted.turn == at and compacted.is_first:
+                before = compacted.before if before == compacted.last else before
         self.turns, self.compacted = self.turns[:at], self.compacted[: len(self.compacted) - len(undone)]
         self.lead, self.last = None, before
-        return Popped(popped[0].first, last, [one.id for one in undone])
+        return Popped(popped[0].first, last, [compacted.id for compacted in undone])
 
     def compact(self, event_id: str, count: int) -> None:
         """Put other items in the place of the whole history.
@@ -296,9 +297,10 @@ class Threads(msgspec.Struct):
         self.is_timed = began_ms is not None
         if began_ms is None:
             return
-        there = [one for one in self.known.values() if one.created_ms is not None and one.created_ms <= began_ms]
+        threads = self.known.values()
+        there = [thread for thread in threads if thread.created_ms is not None and thread.created_ms <= began_ms]
         if there:
-            self.current = max(there, key=lambda one: one.created_ms or 0).id
+            self.current = max(there, key=lambda thread: thread.created_ms or 0).id
 
     def _is_late(self, at_us: int | None) -> bool:
         return at_us is not None and self.copied_us is not None and at_us > self.copied_us + COPIED_US

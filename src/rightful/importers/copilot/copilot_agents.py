@@ -115,12 +115,12 @@ class Agent(msgspec.Struct):
         """Undo a message of the user and all behind it, and the compactions that cover it."""
         names = list(self.asked)
         at = names.index(event_id) if event_id in self.asked else len(names)
-        rewound = self.behind(at, {one.record for one in self.done if one.asked > at})
+        rewound = self.behind(at, {compaction.record for compaction in self.done if compaction.asked > at})
         if rewound is None:
             return None
         self.last = self.asked[event_id]
         self.asked = {name: self.asked[name] for name in names[:at]}
-        self.done = [one for one in self.done if one.asked <= at]
+        self.done = [compaction for compaction in self.done if compaction.asked <= at]
         if self.compacts is not None and self.compacts[1] > len(self.asked):
             self.compacts = self.last, len(self.asked)  # what it covered was taken back meanwhile
         return rewound
@@ -132,10 +132,10 @@ class Agent(msgspec.Struct):
             at: Which message it is, from 0.
             gone: The records of the compactions that are undone with it.
         """
-        undone = [one for one in self.done if one.record in gone]
+        undone = [compaction for compaction in self.done if compaction.record in gone]
         last = self.last
-        for one in reversed(undone):
-            last = one.covered if last == one.item else last
+        for compaction in reversed(undone):
+            last = compaction.covered if last == compaction.item else last
         return None if last is None or at >= len(self.asked) else Rewound((list(self.asked)[at], 0), last, undone)
 
     def compact(self) -> Item | None:

@@ -313,8 +313,8 @@ class CopilotReader(GrowingReader):
             yield Problem(line, what, lost=False)
             yield self._wire(record, kept(record))
             return
-        for one in rewound.compacted:
-            yield self._wire(record, withdrawn(one.id))
+        for compaction in rewound.compacted:
+            yield self._wire(record, withdrawn(compaction.id))
         items = [{"first": list(rewound.first), "last": list(rewound.last)}]
         key = (record.id, "behind a compaction") if rewound.compacted else ()
         yield self._wire(record, Part("history.popped", key, {"items": items, **extra(without(record.data))}))
@@ -345,10 +345,11 @@ def _vanished(old: Agent, met: set[str]) -> Iterator[Part]:
     names = list(old.asked)
     gone = [name for name in names if name not in met]
     at = len(names) - len(gone)
-    if not gone or gone != names[at:] or (undone := old.behind(at, {one.record for one in old.done} - met)) is None:
+    covering = {compaction.record for compaction in old.done} - met
+    if not gone or gone != names[at:] or (undone := old.behind(at, covering)) is None:
         return
-    for one in undone.compacted:
-        yield withdrawn(one.id)
+    for compaction in undone.compacted:
+        yield withdrawn(compaction.id)
     items = [{"first": list(undone.first), "last": list(undone.last)}]
     yield Part("history.popped", ("vanished", gone[0], undone.last[0]), {"items": items})
 

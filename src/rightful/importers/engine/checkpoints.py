@@ -115,7 +115,7 @@ class Checkpoints:
         self._log = log
         self._version = f"{VERSION}/{_program()}"
         self._derived: dict[str, Derived] = {}
-        self._told = self._swept = False
+        self._is_reported = self._swept = False
 
     def load(self, kind: GrowingKind, path: str) -> Checkpoint | None:
         """Return what is kept of a file, if it can be used with this ledger; None otherwise."""
@@ -167,9 +167,9 @@ class Checkpoints:
     def _found(self, kind: GrowingKind, path: str) -> Checkpoint | None:
         real = Path(path).resolve()
         found = self._read(_name(kind, real))
-        if found is None or (found.kind, found.path, found.ledger) != (kind.NAME, _shown(real), self.ledger):
+        if found is None or (found.kind, found.path, found.ledger) != (kind.NAME, _path_text(real), self.ledger):
             return None
-        return found if self._stands(found) else None
+        return found if self._is_in_ledger(found) else None
 
     def _read(self, name: str) -> Checkpoint | None:
         """Return the checkpoint in a file; None where it is damaged or of another form."""
@@ -183,7 +183,7 @@ class Checkpoints:
             return None
         return found if found.version.partition("/")[0] == str(VERSION) else None
 
-    def _stands(self, kept: Checkpoint) -> bool:
+    def _is_in_ledger(self, kept: Checkpoint) -> bool:
         """Say whether the ledger has the rows that it had when this was kept."""
         try:
             return kept.head <= self._log.head() and self._anchor(kept.head) == kept.anchor
@@ -207,25 +207,25 @@ class Checkpoints:
             Why that could not be done, the first time; nothing is lost by it but time.
         """
         try:
-            known = reading.known()
+            extent = reading.extent()
             facts = os.fstat(reading.file.stream.fileno())
         except OSError as error:
-            return self._once(f"could not be stored: {error.strerror}")
-        if known is None:
+            return self._problem_once(f"could not be stored: {error.strerror}")
+        if extent is None:
             return None
         real, head = Path(reading.file.path).resolve(), self._log.head()
         checkpoint = Checkpoint(
             version=self._version,
             form=_form(kind),
             kind=kind.NAME,
-            path=_shown(real),
+            path=_path_text(real),
             ledger=self.ledger,
             head=head,
             anchor=self._anchor(head),
             file=(facts.st_dev, facts.st_ino),
-            place=known.place,
-            size=known.size,
-            edges=known.edges,
+            place=extent.place,
+            size=extent.size,
+            edges=extent.edges,
             lost=lost,
             state=state,
             reader=reader_version(kind),
@@ -234,9 +234,9 @@ class Checkpoints:
         try:
             self._write(_name(kind, real), checkpoint)
         except OSError as error:
-            return self._once(f"could not be stored: {error.strerror or error}")
+            return self._problem_once(f"could not be stored: {error.strerror or error}")
         except ValueError as error:
-            return self._once(f"could not be stored: {error}")
+            return self._problem_once(f"could not be stored: {error}")
         return None
 
     def _write(self, name: str, checkpoint: Checkpoint) -> None:
@@ -250,16 +250,16 @@ class Checkpoints:
         if not self._swept:
             self._swept = True
             _sweep(folder, time.time())
-        _written(folder, name, data)
+        _write_atomically(folder, name, data)
 
-    def _once(self, why: str) -> Problem | None:
-        if self._told:
+    def _problem_once(self, why: str) -> Problem | None:
+        if self._is_reported:
             return None
-        self._told = True
+        self._is_reported = True
         return Problem(None, f"the file's checkpoint {why}; the next import reads all of the file", lost=False)
 
 
-class Known(NamedTuple):
+class ReadExtent(NamedTuple):
     """What a checkpoint says of a file: the place, how much was read, and the digests."""
 
     place: Place
@@ -287,21 +287,21 @@ class Reading:
         self, file: OpenFile, kept: Checkpoint | None, *, is_rewritten: bool, limit: int = limits.EVENT_BYTES
     ) -> None:
         self.file = file
-        self._all = _All(file.stream) if is_rewritten else None
-        behind = None if kept is None else self._continued(kept)
+        self._all = _DigestingStream(file.stream) if is_rewritten else None
+        behind = None if kept is None else self._stream_from(kept)
         self.fits = kept is None or behind is not None
         self.begin = kept.place if kept is not None and behind is not None else Place()
         if behind is None:
             file.stream.seek(0)
-            self._all = None if self._all is None else _All(file.stream)
+            self._all = None if self._all is None else _DigestingStream(file.stream)
         self.lines = Lines(behind or self._all or file.stream, self.begin, limit=limit)
 
-    def _continued(self, kept: Checkpoint) -> Readable | None:
+    def _stream_from(self, kept: Checkpoint) -> Readable | None:
         """Return the file's bytes from the place on, if it still begins with what was read."""
         stream, place = self.file.stream, kept.place
         if self._all is not None:
             rest = self._all.taken(kept.size, place.offset)
-            return _Behind(rest, self._all) if rest is not None and [self._all.digest()] == kept.edges else None
+            return _Prefixed(rest, self._all) if rest is not None and [self._all.digest()] == kept.edges else None
         facts = os.fstat(stream.fileno())
         if (facts.st_dev, facts.st_ino) != kept.file or facts.st_size < place.offset:
             return None
@@ -310,20 +310,20 @@ class Reading:
         stream.seek(place.offset)
         return stream
 
-    def anew(self) -> Reading:
+    def restarted(self) -> Reading:
         """Return the reading of the whole file."""
         return Reading(self.file, None, is_rewritten=self._all is not None, limit=self.lines.limit)
 
-    def known(self) -> Known | None:
+    def extent(self) -> ReadExtent | None:
         """Return how far it was read and what it is known by; None where it cannot be known now."""
         place = self.lines.place
         if place is None:
             return None
         if self._all is None:
-            return Known(place, place.offset, _edges(self.file.stream, place.offset))
+            return ReadExtent(place, place.offset, _edges(self.file.stream, place.offset))
         if self._all.size - place.offset > limits.EVENT_BYTES:
             return None  # what stands behind the place is held when reading goes on
-        return Known(place, self._all.size, [self._all.digest()])
+        return ReadExtent(place, self._all.size, [self._all.digest()])
 
     @property
     def digest(self) -> str:
@@ -331,7 +331,7 @@ class Reading:
         return "" if self._all is None else self._all.digest()
 
 
-class _All:
+class _DigestingStream:
     """A stream that takes the digest of all that is read from it."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -361,7 +361,7 @@ class _All:
         return self._sha256.hexdigest()
 
 
-class _Behind:
+class _Prefixed:
     """Bytes that were read already, and then the stream behind them."""
 
     def __init__(self, head: bytes, stream: Readable) -> None:
@@ -379,7 +379,7 @@ def _edges(stream: BinaryIO, offset: int) -> list[str]:
     return [hashlib.sha256(os.pread(fd, end - begin, begin)).hexdigest() for begin, end in parts]
 
 
-def _shown(real: Path) -> str:
+def _path_text(real: Path) -> str:
     """Return a path as text that JSON can hold."""
     return os.fsencode(real).decode("utf-8", "backslashreplace")
 
@@ -419,7 +419,7 @@ def _sweep(folder: Path, now_s: float) -> None:
                 path.unlink()
 
 
-def _written(folder: Path, name: str, data: bytes) -> None:
+def _write_atomically(folder: Path, name: str, data: bytes) -> None:
     """Write a file that is there whole or not at all. It need not outlive a loss of power: it is a cache.
 
     Raises:
@@ -427,7 +427,7 @@ def _written(folder: Path, name: str, data: bytes) -> None:
     """
     half = folder / f".{os.urandom(4).hex()}-{name}"
     try:
-        with _made(half) as file:
+        with _create_private(half) as file:
             file.write(data)
         half.rename(folder / name)
     except BaseException:
@@ -436,6 +436,6 @@ def _written(folder: Path, name: str, data: bytes) -> None:
         raise
 
 
-def _made(path: Path) -> BinaryIO:
+def _create_private(path: Path) -> BinaryIO:
     """Make a file that is its owner's alone."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb")

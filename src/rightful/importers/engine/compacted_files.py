@@ -94,11 +94,11 @@ class Heads:
         }
         if not heads:
             return Plan([self._renamed(event) for event in events] if self._ids else events)
-        after, planned, standing = log.head(), list(events), {}
+        after, planned, existing = log.head(), list(events), {}
         for place, head in heads.items():
             found = _planned(log, head, after)
             if isinstance(found, Receipt):
-                standing[place] = found
+                existing[place] = found
                 self._ids[head.id] = str(found.id)
             else:
                 planned[place] = found
@@ -108,14 +108,14 @@ class Heads:
             for session in sorted({head.event["session"] for head in heads.values()})
         ]
         self._ids = {own: known for own, known in self._ids.items() if own != known}
-        return Plan([self._renamed(event) for event in planned], DCBQuery(items=items), after, standing)
+        return Plan([self._renamed(event) for event in planned], DCBQuery(items=items), after, existing)
 
     def _renamed(self, event: Wire) -> Wire:
         """Return an event that names each of these compactions by the id that it has in the ledger."""
         name = {_COMPACTED: "covers", _POPPED: "items"}.get(event["type"])
         if name is None:
             return event
-        return event | {name: [_with_ids(one, self._ids) for one in event[name]]}
+        return event | {name: [_with_ids(item, self._ids) for item in event[name]]}
 
     def after(self, log: Log, events: Sequence[Wire]) -> list[Wire]:
         """Return the withdrawal of what an earlier version appended of these compactions."""

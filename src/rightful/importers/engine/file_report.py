@@ -59,7 +59,7 @@ class Answers:
         if self._keeps:
             self._receipts.append(None)
 
-    def give(self, line: int, receipt: Receipt) -> None:
+    def add_receipt(self, line: int, receipt: Receipt) -> None:
         """Take the answer for the first record that waits."""
         self.counts[receipt.outcome] += 1
         self.stored[receipt.outcome] += is_stored(receipt)
@@ -67,7 +67,7 @@ class Answers:
             self._next = self._receipts.index(None, self._next)
             self._receipts[self._next] = _receipt(line, receipt)
 
-    def refuse(self, problem: Problem) -> None:
+    def add_refusal(self, problem: Problem) -> None:
         """Take note that a record is not imported."""
         self.counts["invalid"] += 1
         if self._keeps:
@@ -152,7 +152,7 @@ class FileReport(msgspec.Struct):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report with the keys of `import --json`."""
-        problems = [{"line": one.line, "what": one.what} for one in self.problems]
+        problems = [{"line": problem.line, "what": problem.what} for problem in self.problems]
         said = {"path": self.path, "appended": self.appended, "duplicate": self.duplicate, "problems": problems}
         said |= {} if self.answers is None else self.answers.as_dict()
         return said if self.span is None else said | {"bytes": self.span._asdict()}
@@ -171,7 +171,7 @@ class FileReport(msgspec.Struct):
         return 2 if self.lost else 0
 
 
-class Told:
+class ProblemList:
     """Lists the problems and notes of one file in its report, up to a limit, and counts them.
 
     Args:
@@ -182,12 +182,12 @@ class Told:
         self._report = report
         self._unlisted: Counter[bool] = Counter()
 
-    def tell(self, problem: Problem) -> None:
+    def add(self, problem: Problem) -> None:
         """List a problem or a note, or count it with those that are not listed any more."""
         problems = self._report.problems
         if not problem.lost and not problem.what.startswith(SKIPPED):
             problem = problem._replace(what=NOTE + problem.what)
-            if problem in takewhile(lambda one: one.line == problem.line, reversed(problems)):
+            if problem in takewhile(lambda listed: listed.line == problem.line, reversed(problems)):
                 return  # two objects of one line, and the same to say of both
             self._report.notes += 1
         self._report.lost += problem.lost

@@ -73,7 +73,7 @@ class Plan(NamedTuple):
         events: The events.
         unless: What must not have been written behind `after`.
         after: The position up to which the log was read.
-        standing: The receipt of each event, by its place, that is not appended, since the log
+        existing: The receipt of each event, by its place, that is not appended, since the log
             has the same fact in another form, or (`stale`, without a position) a later one.
         notes: What is worth knowing of events that stand in the log already, or will.
     """
@@ -81,7 +81,7 @@ class Plan(NamedTuple):
     events: list[Wire]
     unless: DCBQuery | None = None
     after: int | None = None
-    standing: Mapping[int, Receipt] = {}
+    existing: Mapping[int, Receipt] = {}
     notes: tuple[Problem, ...] = ()
 
 
@@ -160,7 +160,7 @@ class PlacedKind(Kind, Protocol):
         """Say whether a file's path alone shows that it is of this kind, whatever its objects look like."""
 
 
-class Former(NamedTuple):
+class OlderReading(NamedTuple):
     """What an older reader appended of one session, where a newer one reads the same bytes again.
 
     Attributes:
@@ -196,7 +196,7 @@ class GrowingReader(Reader, Protocol):
         """
         del state
 
-    def changes(self, former: Former) -> Iterable[Wire]:
+    def changes(self, former: OlderReading) -> Iterable[Wire]:
         """Yield each `history.compacted` that an older reader did not derive of how a rewritten file changed.
 
         Called after `finish`, if an older reader had read the same bytes. Each pop whose items these events cover is

@@ -13,12 +13,12 @@ from rightful.importers.sources.text_files import Found, Problem
 
 if TYPE_CHECKING:
     from rightful.importers.engine.checkpoints import Checkpoint, Checkpoints, Reading
+    from rightful.importers.engine.file_import import FileImport
     from rightful.importers.engine.formats import GrowingKind, GrowingReader, Origin
-    from rightful.importers.engine.one_file import Run
     from rightful.importers.engine.renewal import Renewal
 
 
-class Growth:
+class GrowingImport:
     """One growing file on its way into the ledger.
 
     Args:
@@ -46,36 +46,36 @@ class Growth:
         self._checkpoints = checkpoints
         self._older = older
         self._path = origin.path
-        self._kept, self._reading = kept, reading
+        self._checkpoint, self._reading = kept, reading
         if kept is not None and reading.fits and checkpoints is not None and checkpoints.again:
-            self._anew()
+            self._restart()
         self._reader = self._prepared(origin)
 
     def _prepared(self, origin: Origin) -> GrowingReader:
         """Return the reader as the last import left it; a new one where it does not know its own state any more."""
         reader = self._kind.reader(origin)
-        if self._kept is None:
+        if self._checkpoint is None:
             return reader
         try:
             if self._reading.fits:
-                reader.restore(self._kept.state)
+                reader.restore(self._checkpoint.state)
             else:
-                reader.restart(self._kept.state)
+                reader.restart(self._checkpoint.state)
         except Exception:  # noqa: BLE001 - a cache of whatever origin must not stop an import
-            self._anew()
+            self._restart()
             return self._kind.reader(origin)
         return reader
 
-    def _anew(self) -> None:
-        self._kept, self._reading = None, self._reading.anew()
+    def _restart(self) -> None:
+        self._checkpoint, self._reading = None, self._reading.restarted()
 
-    def take(self, run: Run) -> None:
+    def append_to(self, run: FileImport) -> None:
         """Append the events of what grew, and keep how far that is."""
         lines, reader = self._reading.lines, self._reader
         renewal = self._prepare_renewal(run)
         appended = kept = self._reading.begin.offset
         for item in lines:
-            run.take(reader, item)
+            run.add(reader, item)
             if renewal is not None and isinstance(item, Found):
                 renewal.take_line(item, lines.offset)
             if len(run.waiting) >= limits.IMPORT_EVENTS or lines.offset - appended >= limits.IMPORT_BYTES:
@@ -83,50 +83,50 @@ class Growth:
                 appended = lines.offset
                 if appended - kept >= limits.CHECKPOINT_EVERY_BYTES and self._reading.fits and renewal is None:
                     kept = appended
-                    self._keep(run)
+                    self._save_checkpoint(run)
         run.finish(reader, End(self._reading.digest, run.is_whole))
-        self._say(run)
+        self._report_span(run)
         if renewal is not None and self._older is not None:
-            if run.is_mistaken or lines.offset < self._older.place.offset:
+            if run.has_internal_error or lines.offset < self._older.place.offset:
                 return  # what was not read again proves nothing; the next import does all of it
             run.change(reader, renewal)
-            if run.is_mistaken:
+            if run.has_internal_error:
                 return
             run.withdraw(renewal)
-        if self._kept is None or not self._reading.fits or lines.place != self._kept.place:
-            self._keep(run)
+        if self._checkpoint is None or not self._reading.fits or lines.place != self._checkpoint.place:
+            self._save_checkpoint(run)
 
-    def _prepare_renewal(self, run: Run) -> Renewal | None:
+    def _prepare_renewal(self, run: FileImport) -> Renewal | None:
         if self._checkpoints is None or self._checkpoints.is_of_newer(self._kind, self._path):
             return None
         run.derived = self._checkpoints.derived(self._kind)
-        if self._kept is not None and self._reading.fits:
-            run.ranges = Ranges(self._kept.derived)
+        if self._checkpoint is not None and self._reading.fits:
+            run.ranges = Ranges(self._checkpoint.derived)
         if self._older is not None:
             run.renewal = self._checkpoints.renewal(self._kind, self._older)
         return run.renewal
 
-    def _say(self, run: Run) -> None:
-        """Say how much was read of how much, and that what was wrong before is not told again."""
+    def _report_span(self, run: FileImport) -> None:
+        """Say how much was read of how much, and that what was wrong before is not problem again."""
         begin, end = self._reading.begin.offset, self._reading.lines.offset
         run.report.span = Span(begin, end, max(self._reading.file.size, end))
-        if begin and self._kept is not None and (lost := self._kept.lost):
+        if begin and self._checkpoint is not None and (lost := self._checkpoint.lost):
             what = "problem in the part read before is" if lost == 1 else "problems in the part read before are"
             run.report.before = lost
-            run.tell(Problem(None, f"{lost:,} {what} {BEFORE}", lost=False))
+            run.add_problem(Problem(None, f"{lost:,} {what} {BEFORE}", lost=False))
 
-    def _keep(self, run: Run) -> None:
+    def _save_checkpoint(self, run: FileImport) -> None:
         """Keep how far the file was read, unless a mistake of ours lost some of it: a mended program reads it again."""
-        if self._checkpoints is None or run.is_mistaken:
+        if self._checkpoints is None or run.has_internal_error:
             return
         try:
             state = self._reader.state()
         except RightfulError:
             raise
-        except Exception as error:  # noqa: BLE001 - as in `Run`
-            run.mistake(None, error)
+        except Exception as error:  # noqa: BLE001 - as in `FileImport`
+            run.internal_error(None, error)
             return
-        before = 0 if self._kept is None or not self._reading.fits else self._kept.lost
-        told = self._checkpoints.save(self._kind, self._reading, state, before + run.report.lost, run.ranges.kept())
-        if told is not None:
-            run.tell(told)
+        before = 0 if self._checkpoint is None or not self._reading.fits else self._checkpoint.lost
+        problem = self._checkpoints.save(self._kind, self._reading, state, before + run.report.lost, run.ranges.kept())
+        if problem is not None:
+            run.add_problem(problem)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from rightful import limits
 from rightful.errors import InvalidEventError, RightfulError
 from rightful.importers.engine.checkpoints import Reading
+from rightful.importers.engine.file_import import FileImport
 from rightful.importers.engine.file_report import FileReport
 from rightful.importers.engine.formats import (
     APPENDED,
@@ -32,9 +33,8 @@ from rightful.importers.engine.formats import (
     Wire,
     is_growing,
 )
-from rightful.importers.engine.incremental import Growth
-from rightful.importers.engine.one_file import Run
-from rightful.importers.engine.recognition import recognised
+from rightful.importers.engine.incremental import GrowingImport
+from rightful.importers.engine.recognition import recognise
 from rightful.importers.sources.folders import walk
 from rightful.importers.sources.growing_files import Lines
 from rightful.importers.sources.sqlite_databases import HEADER, SUFFIXES
@@ -131,7 +131,7 @@ class Import(NamedTuple):
     all_kinds: Callable[[], list[Kind]] = list
 
     @property
-    def takes_databases(self) -> bool:
+    def includes_databases(self) -> bool:
         """Whether any of its kinds reads databases, so that they are looked for in folders."""
         return any(reads_databases(kind) for kind in self.kinds)
 
@@ -154,7 +154,7 @@ class Import(NamedTuple):
                 yield self.file(path, named=True)
             return
         others: Counter[str] = Counter()
-        for item in walk(path, others=others, databases=self.takes_databases):
+        for item in walk(path, others=others, databases=self.includes_databases):
             if not isinstance(item, str):
                 yield FileReport.unread(*item)
             elif wanted(item):
@@ -186,7 +186,7 @@ class Import(NamedTuple):
             return self.stream(origin, file.stream, file=file)
         tried: dict[str, tuple[Reading, Checkpoint | None]] = {}
         for kind in growing:
-            if (kept := self._kept(kind, origin)) is not None:
+            if (kept := self._checkpoint(kind, origin)) is not None:
                 before = _reading(kind, file, kept)
                 if before.fits:
                     return self._read_on(kind, origin, before, kept)
@@ -201,7 +201,7 @@ class Import(NamedTuple):
         tried: dict[str, tuple[Reading, Checkpoint | None]],
     ) -> FileReport:
         """Import a file of which this program's readers have read nothing that it still begins with."""
-        older = self._older(growing, file)
+        older = self._older_checkpoints(growing, file)
         file.stream.seek(0)
         run = self._run(origin, file)
         # of JSON lines that nobody recognises yet, a torn last one waits; elsewhere what is torn is broken
@@ -209,8 +209,8 @@ class Import(NamedTuple):
         found = self._kind(run, origin, lines)
         kind: Kind | None = None if found is None else found[0]
         for other in growing:
-            if other.NAME in older and other is not kind and not run.is_mistaken:
-                self._disown(other, origin, file, older[other.NAME], run)
+            if other.NAME in older and other is not kind and not run.has_internal_error:
+                self._withdraw_mistaken(other, origin, file, older[other.NAME], run)
         file.stream.seek(0)
         if kind is None:
             return run.report
@@ -219,14 +219,16 @@ class Import(NamedTuple):
         before, kept = tried.get(kind.NAME) or (_reading(kind, file, None), None)
         return self._read_on(kind, origin, before, kept, older.get(kind.NAME))
 
-    def _older(self, kinds: list[GrowingKind], file: OpenFile) -> dict[str, Checkpoint]:
+    def _older_checkpoints(self, kinds: list[GrowingKind], file: OpenFile) -> dict[str, Checkpoint]:
         """Return what older readers kept of a file that still begins with what they read, by the kind's name."""
         if self.checkpoints is None:
             return {}
         found = {kind.NAME: (kind, kept) for kind in kinds if (kept := self.checkpoints.older(kind, file.path))}
         return {name: kept for name, (kind, kept) in found.items() if _reading(kind, file, kept).fits}
 
-    def _disown(self, kind: GrowingKind, origin: Origin, file: OpenFile, older: Checkpoint, run: Run) -> None:
+    def _withdraw_mistaken(
+        self, kind: GrowingKind, origin: Origin, file: OpenFile, older: Checkpoint, run: FileImport
+    ) -> None:
         """Withdraw what an older reader derived from a file of another kind, which it mistook for its own."""
         assert self.checkpoints is not None
         with suppress(InvalidEventError):
@@ -240,31 +242,33 @@ class Import(NamedTuple):
             run.withdraw(renewal)
             self.checkpoints.drop(kind, origin.path)
 
-    def _run(self, origin: Origin, file: OpenFile | None) -> Run:
-        return Run(self.log, self.began, origin.path, lambda: _tell(self.progress, file), receipts=self.receipts)
+    def _run(self, origin: Origin, file: OpenFile | None) -> FileImport:
+        return FileImport(
+            self.log, self.began, origin.path, lambda: _report_progress(self.progress, file), receipts=self.receipts
+        )
 
-    def _kept(self, kind: GrowingKind, origin: Origin) -> Checkpoint | None:
+    def _checkpoint(self, kind: GrowingKind, origin: Origin) -> Checkpoint | None:
         return None if self.checkpoints is None else self.checkpoints.load(kind, origin.path)
 
     def _kind(
-        self, run: Run, origin: Origin, items: Iterator[Found | Problem]
+        self, run: FileImport, origin: Origin, items: Iterator[Found | Problem]
     ) -> tuple[Kind, Iterator[Found | Problem]] | None:
         """Return the kind of a file and all its items; None, with the reason in the report, where it is of none."""
         if origin.is_named and len(self.kinds) == 1 and reads_databases(self.kinds[0]):
             return self.kinds[0], items  # its reader refuses what is not a database
         try:
-            found = recognised(self.kinds, origin, items, self.all_kinds)
+            found = recognise(self.kinds, origin, items, self.all_kinds)
         except (RightfulError, OSError, MemoryError):
             raise
-        except Exception as error:  # noqa: BLE001 - as in `Run`
-            run.mistake(None, error)
+        except Exception as error:  # noqa: BLE001 - as in `FileImport`
+            run.internal_error(None, error)
             return None
         if found.refusal is not None:
             run.report.is_read = False
-            run.tell(found.refusal)
+            run.add_problem(found.refusal)
             return None
         if found.kind is None:
-            run.pass_over(found.items, self.kinds, named=origin.is_named)
+            run.skip(found.items, self.kinds, named=origin.is_named)
             return None
         return found.kind, found.items
 
@@ -280,15 +284,15 @@ class Import(NamedTuple):
             return run.report
         kind, items = found
         if getattr(kind, "ANSWERS", False):
-            run.answer(keeps=self.receipts)
+            run.keep_answers(keeps=self.receipts)
         try:
             reader = kind.reader(origin)
         except NotYetError as error:
-            return run.wait(error)
+            return run.defer(error)
         except InvalidEventError as error:
             return FileReport.unread(origin.path, Problem(None, error.what))
         for item in items:
-            run.take(reader, item)
+            run.add(reader, item)
             if len(run.waiting) >= limits.IMPORT_EVENTS:
                 run.flush(reader)
         run.finish(reader, End(digested.sha256, run.is_whole))
@@ -305,12 +309,12 @@ class Import(NamedTuple):
         """Import what a growing file holds behind the place up to which it was imported."""
         run = self._run(origin, found.file)
         try:
-            growth = Growth(kind, origin, found, kept, self.checkpoints, older)
+            growth = GrowingImport(kind, origin, found, kept, self.checkpoints, older)
         except NotYetError as error:
-            return run.wait(error)
+            return run.defer(error)
         except InvalidEventError as error:
             return FileReport.unread(origin.path, Problem(None, error.what))
-        growth.take(run)
+        growth.append_to(run)
         return run.report
 
 
@@ -319,6 +323,6 @@ def _reading(kind: GrowingKind, file: OpenFile, kept: Checkpoint | None) -> Read
         return Reading(file, kept, is_rewritten=kind.GROWS == REWRITTEN)
 
 
-def _tell(progress: Progress | None, file: OpenFile | None) -> None:
+def _report_progress(progress: Progress | None, file: OpenFile | None) -> None:
     if progress is not None and file is not None:
         progress(file.path, file.stream.tell(), file.size)

@@ -87,4 +87,4 @@ _NAMES = {"loo-results.json": "leave-one-out results of lessons"}
 
 
 def _is_loo(results: object) -> bool:
-    return isinstance(results, list) and all(isinstance(one, dict) and "delta" in one for one in results)
+    return isinstance(results, list) and all(isinstance(result, dict) and "delta" in result for result in results)

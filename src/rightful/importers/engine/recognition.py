@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ONLY = "only its first"
 """How the sentence begins that the rest of a file was not read."""
 
-_KEPT = 32  # objects that are kept until one is recognised; of later ones only a problem is kept
+_BUFFERED = 32  # objects that are kept until one is recognised; of later ones only a problem is kept
 
 
 class Recognition(NamedTuple):
@@ -38,7 +38,7 @@ class Recognition(NamedTuple):
     refusal: Problem | None = None
 
 
-def recognised(
+def recognise(
     kinds: list[Kind], origin: Origin, items: Iterator[Found | Problem], others: Callable[[], Iterable[Kind]]
 ) -> Recognition:
     """Return the kind of the file's place, or of the first object that proves one.
@@ -66,8 +66,8 @@ def recognised(
                 return Recognition(None, iter([item]))
             if (rival := _first(rivals(), item)) is not None:
                 return Recognition(None, iter(()), _of_another(item, kinds[0], rival))
-            if count > _KEPT:
-                head[-1] = Problem(item.line, foreign(item, kinds))
+            if count > _BUFFERED:
+                head[-1] = Problem(item.line, mismatch_text(item, kinds))
         if count == limits.FOREIGN_OBJECTS:
             what = f"{ONLY} {count:,} objects were examined"
             return Recognition(None, chain(head, [Problem(None, what, lost=False)] * any(True for _ in items)))
@@ -89,12 +89,12 @@ def _of_another(found: Found, kind: Kind, other: Kind) -> Problem:
     return Problem(found.line, f"{what}. Import it as {other.NAME}, or as auto")
 
 
-def among(kinds: list[Kind]) -> str:
+def kinds_text(kinds: list[Kind]) -> str:
     """Return how a message names the accepted kinds."""
     return f"kind {kinds[0].NAME}" if len(kinds) == 1 else "a known kind"
 
 
-def foreign(found: Found, kinds: list[Kind]) -> str:
+def mismatch_text(found: Found, kinds: list[Kind]) -> str:
     """Return why an object is of none of these kinds."""
     keys = ", ".join(f"`{key[:32]}`" for key in islice(found.value, 5)) or "no keys"
-    return f"an object with {keys} is not of {among(kinds)}"
+    return f"an object with {keys} is not of {kinds_text(kinds)}"

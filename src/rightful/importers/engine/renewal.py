@@ -35,7 +35,7 @@ from rightful import limits, times
 from rightful.encoding.envelope import body_of
 from rightful.errors import InvalidEventError
 from rightful.identity import composite_key, event_id
-from rightful.importers.engine.formats import Former, GrowingReader, Wire
+from rightful.importers.engine.formats import GrowingReader, OlderReading, Wire
 from rightful.importers.shared.foreign_fields import moment_us
 from rightful.importers.sources.text_files import Found
 from rightful.log.withdrawals import WITHDRAWAL, Withdrawal, withdrawal_of
@@ -229,7 +229,7 @@ class Renewal:
                 self._covers.update((item, of) for item, _ in event["covers"])
                 yield event
 
-    def _former(self, session: str, producer: str) -> Former:
+    def _former(self, session: str, producer: str) -> OlderReading:
         """Return what the older reader appended of a session; a pop that was undone, or is derived, is left out."""
         undone = {found.of for _, found in withdrawals(self._log, session) if found.reader is None}
         positions: dict[str, int] = {}
@@ -246,7 +246,7 @@ class Renewal:
                     items = [item for item, _ in body_of(envelope, row.body, row.position).items]
                     self._pops.append((envelope, items))
                     popped += items
-        return Former(self._older, positions, frozenset(popped))
+        return OlderReading(self._older, positions, frozenset(popped))
 
     def events(self) -> Iterator[Wire]:
         """Yield the withdrawals of what the older reader derived from this file and nothing derives now."""

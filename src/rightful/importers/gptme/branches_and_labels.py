@@ -57,14 +57,14 @@ class BranchReader(GrowingReader):
         Raises:
             InvalidEventError: It is no message, or its lessons are not in their form.
         """
-        standing = len(self._messages.standing)
+        current = len(self._messages.current)
         wrong: InvalidEventError | None = None
         try:
             yield from self._messages.take(found)
         except InvalidEventError as error:
             wrong = error  # its lessons may be wrong where the message itself is not
-        if self._main.is_known and len(self._messages.standing) > standing:
-            for item in self._main.without(self._messages.standing[-1]):
+        if self._main.is_known and len(self._messages.current) > current:
+            for item in self._main.without(self._messages.current[-1]):
                 yield self._messages.popped(item, at_us=self._origin.mtime_us) | {"at_basis": "file"}
         if wrong is not None:
             raise wrong

@@ -76,7 +76,7 @@ class Gptme:
         except InvalidEventError as error:
             if origin.is_named:
                 raise
-            return _ReaderOfNobodys(error.what)
+            return _UnknownSessionReader(error.what)
         if _is_held(place) and main.is_torn:
             raise NotYetError(
                 f"`{MAIN}` of its conversation is incomplete or being written; the next import reads this file"
@@ -132,7 +132,7 @@ def _place_of(origin: Origin) -> Place:
     raise InvalidEventError(what)
 
 
-class _ReaderOfNobodys(GrowingReader):
+class _UnknownSessionReader(GrowingReader):
     """Reads a file in a folder that is no conversation: other tools' messages, unless they show lessons."""
 
     def __init__(self, why: str) -> None:

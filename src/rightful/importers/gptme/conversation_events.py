@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rightful.errors import InvalidEventError
-from rightful.importers.engine.formats import End, Former, GrowingReader, Origin, Wire
-from rightful.importers.gptme.gptme_messages import NAMESPACE, Messages, Said
+from rightful.importers.engine.formats import End, GrowingReader, OlderReading, Origin, Wire
+from rightful.importers.gptme.gptme_messages import NAMESPACE, MessageItems, Messages
 from rightful.importers.gptme.gptme_times import local_us
 from rightful.importers.gptme.neighbour_files import settings_of
 from rightful.importers.gptme.overwritten_views import before_overwritten, overwritten
@@ -77,7 +77,7 @@ class MainReader(GrowingReader):
         self._model: str | None = None
         self._told: list[str] = []
         self._gone: list[str] = []
-        self._before: list[Said] = []
+        self._before: list[MessageItems] = []
         self._popped: dict[str, int] = {}
         self._notes: list[Problem] = []
         self._beside: Wire = {}
@@ -96,7 +96,7 @@ class MainReader(GrowingReader):
             | {
                 "told": self._told,
                 "gone": self._gone,
-                "before": [[one.mark, *one.items] for one in self._before],
+                "before": [[message.mark, *message.items] for message in self._before],
                 "popped": self._popped,
             }
         )
@@ -106,12 +106,12 @@ class MainReader(GrowingReader):
         self._messages.restore(state)
         self._began_us, self._zone, self._model = state["began_us"], state["zone"], state["model"]
         self._told, self._gone, self._popped = list(state["told"]), list(state["gone"]), dict(state["popped"])
-        self._before = [Said(mark, tuple(items)) for mark, *items in state["before"]]
+        self._before = [MessageItems(mark, tuple(items)) for mark, *items in state["before"]]
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Keep what stood in the file, until it is known what stands there now."""
         self._gone = [*state["gone"], *(item for _, *items in state["standing"] for item in items)]
-        self._before = [Said(mark, tuple(items)) for mark, *items in state["before"] or state["standing"]]
+        self._before = [MessageItems(mark, tuple(items)) for mark, *items in state["before"] or state["standing"]]
         self._popped = dict(state["popped"])
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
@@ -135,9 +135,9 @@ class MainReader(GrowingReader):
         if self._zone is not None:
             what = f"the times have no UTC offset; they were read as local time of this machine ({self._zone})"
             yield Problem(None, what, lost=False)
-        standing = {item for said in self._messages.standing for item in said.items}
-        gone = [item for item in self._gone if item not in standing]
-        yield from self._put_back(standing)
+        current = {item for said in self._messages.current for item in said.items}
+        gone = [item for item in self._gone if item not in current]
+        yield from self._put_back(current)
         if not gone:
             self._gone, self._before = [], []
         elif is_settled(Path(self._origin.path), self._origin.mtime_us):
@@ -155,20 +155,20 @@ class MainReader(GrowingReader):
             )
             yield Problem(None, what, lost=False)
 
-    def changes(self, former: Former) -> Iterator[Wire]:
+    def changes(self, former: OlderReading) -> Iterator[Wire]:
         """Yield the compactions that a reader of an earlier version recorded as pops."""
         if former.reader < _READS_OVERWRITTEN_AGAIN:
-            before = before_overwritten(self._messages.standing, former)
+            before = before_overwritten(self._messages.current, former)
             place = self._place.path
             yield from overwritten(place, before, self._messages, self._origin.mtime_us, is_past=True)
 
-    def _put_back(self, standing: set[str]) -> Iterator[Wire]:
+    def _put_back(self, current: set[str]) -> Iterator[Wire]:
         """Yield what was taken back and stands in the file again.
 
         An item counts how often it was taken back, as a negative number once it was put back.
         """
         for item, nth in self._popped.items():
-            if nth > 0 and item in standing:
+            if nth > 0 and item in current:
                 self._popped[item] = -nth
                 yield self._messages.put_back(item, nth, at_us=self._origin.mtime_us) | {"at_basis": "file"}
 

@@ -29,7 +29,7 @@ import msgspec
 from rightful.errors import InvalidEventError
 from rightful.importers.engine.formats import GrowingReader, Origin, Wire
 from rightful.importers.gptme.conversation_events import Place
-from rightful.importers.gptme.gptme_messages import Messages, Said
+from rightful.importers.gptme.gptme_messages import MessageItems, Messages
 from rightful.importers.gptme.neighbour_files import Main
 from rightful.importers.shared.foreign_fields import below, digest, key_of, moment_us, shaped
 from rightful.importers.sources.text_files import Found, Problem
@@ -126,7 +126,7 @@ class EventLogReader(GrowingReader):
         self, messages: list[dict[str, Any]], at_us: int, line: int, *, is_edit: bool
     ) -> Iterator[Wire | Problem]:
         """Take a list of messages for those that stand; yield those that did not, and what was edited away."""
-        before = self._messages.standing
+        before = self._messages.current
         known = {item for said in before for item in said.items}
         self._messages = Messages(self._place.folder, self._origin.mtime_us)
         for place, message in enumerate(messages):
@@ -135,21 +135,21 @@ class EventLogReader(GrowingReader):
             except InvalidEventError as error:
                 yield Problem(line, str(below(f"$.payload.messages[{place}]", error)))
                 continue
-            if self._is_told(self._messages.standing[-1], known, is_edit=is_edit):
+            if self._is_told(self._messages.current[-1], known, is_edit=is_edit):
                 yield from events
         if is_edit:
-            standing = frozenset(item for said in self._messages.standing for item in said.items)
-            yield from self._popped(before, standing, at_us)
+            current = frozenset(item for said in self._messages.current for item in said.items)
+            yield from self._popped(before, current, at_us)
 
-    def _popped(self, gone: list[Said], standing: frozenset[str], at_us: int) -> Iterator[Wire]:
+    def _popped(self, gone: list[MessageItems], current: frozenset[str], at_us: int) -> Iterator[Wire]:
         """Yield what was taken back, unless the conversation has it still: then it was so in a view."""
         for said in gone:
             left = self._main.without(said) if self._main.is_known else said.items
             for item in left:
-                if item not in standing:
+                if item not in current:
                     yield self._messages.popped(item, at_us=at_us)
 
-    def _is_told(self, said: Said, known: set[str], *, is_edit: bool) -> bool:
+    def _is_told(self, said: MessageItems, known: set[str], *, is_edit: bool) -> bool:
         """Say whether a message of a list is to be told: it is not known, and no part of a view."""
         if known.issuperset(said.items):
             return False

@@ -57,7 +57,7 @@ class _Message(msgspec.Struct):
     timestamp: str | None = None
 
 
-class Said(NamedTuple):
+class MessageItems(NamedTuple):
     """A message as it stands in a file.
 
     Attributes:
@@ -85,7 +85,7 @@ class Messages:
     def __init__(self, folder: str, mtime_us: int | None) -> None:
         self.folder = folder
         self.session = session_of(NAMESPACE, folder, "$")
-        self.standing: list[Said] = []
+        self.current: list[MessageItems] = []
         self._counts: Counter[str] = Counter()
         self._open: list[list[str]] = []
         self._file_us = mtime_us or 0
@@ -93,24 +93,24 @@ class Messages:
 
     def state(self) -> dict[str, Any]:
         """Return what is needed to go on behind the last message."""
-        standing = [[one.mark, *one.items] for one in self.standing]
-        return {"standing": standing, "open": self._open, "last_us": self.last_us}
+        current = [[message.mark, *message.items] for message in self.current]
+        return {"standing": current, "open": self._open, "last_us": self.last_us}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where the messages stood that said this state."""
-        self.standing = [Said(mark, tuple(items)) for mark, *items in state["standing"]]
-        self._counts = Counter(one.mark for one in self.standing)
-        self._open = [list(one) for one in state["open"]]
+        self.current = [MessageItems(mark, tuple(items)) for mark, *items in state["standing"]]
+        self._counts = Counter(message.mark for message in self.current)
+        self._open = [list(call) for call in state["open"]]
         self.last_us = state["last_us"]
 
     def occurrences(self, mark: str) -> int:
         """Return how often a message stands."""
         return self._counts[mark]
 
-    def take_back(self, count: int) -> list[Said]:
+    def take_back(self, count: int) -> list[MessageItems]:
         """Take the last messages out of those that stand; return them, the last one first."""
-        gone = [self.standing.pop() for _ in range(min(count, len(self.standing)))]
-        self._counts.subtract(one.mark for one in gone)
+        gone = [self.current.pop() for _ in range(min(count, len(self.current)))]
+        self._counts.subtract(message.mark for message in gone)
         self._open = []
         return gone
 
@@ -129,7 +129,8 @@ class Messages:
         occurrence = self._counts[mark] + 1
         events = list(self._events(message, value, content, occurrence))
         self._counts[mark] = occurrence
-        self.standing.append(Said(mark, tuple(event_id(PRODUCER, one["key"]) for one in events if _is_item(one))))
+        items = tuple(event_id(PRODUCER, event["key"]) for event in events if _is_item(event))
+        self.current.append(MessageItems(mark, items))
         yield from events
         if is_lessons(value):
             yield from exposed(found, self.folder, self.session, occurrence)

@@ -90,12 +90,12 @@ class ViewReader(GrowingReader):
         """Go on behind the last message."""
         self._messages.restore(state)
         self._behind, self._between = state["behind"], list(state["between"])
-        self.made = [_Compacted(*one) for one in state["made"]]
-        self._stale = [_Compacted(*one) for one in state["stale"]]
+        self.made = [_Compacted(*fields) for fields in state["made"]]
+        self._stale = [_Compacted(*fields) for fields in state["stale"]]
 
     def restart(self, state: Mapping[str, Any]) -> None:
         """Keep what the view put in the place of messages, until it is known what stands there now."""
-        self._stale = [_Compacted(*one) for one in [*state["stale"], *state["made"]]]
+        self._stale = [_Compacted(*fields) for fields in [*state["stale"], *state["made"]]]
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
         """Yield what gave way before a message that the conversation has too.
@@ -108,7 +108,7 @@ class ViewReader(GrowingReader):
             return
         for _ in self._messages.take(Found(found.line, {**found.value, "hide": False})):
             pass
-        mark = self._messages.standing[-1].mark
+        mark = self._messages.current[-1].mark
         occurrence = self._messages.occurrences(mark)
         said = {"role": found.value["role"], "content": found.value.get("content")}
         place = self._main.place_of(mark, occurrence)
@@ -136,12 +136,12 @@ class ViewReader(GrowingReader):
             items, behind = [*items, said], place + 1
         if first == behind:
             return
-        covers = [[item, 0] for one in self._main.standing[first:behind] for item in one.items]
+        covers = [[item, 0] for message in self._main.current[first:behind] for item in message.items]
         if self._earlier is None:
             self._earlier = _earlier(self._place, self._name, self._main)
-        for one in self._earlier:
-            if first <= one.first and one.behind <= behind:
-                covers += one.items
+        for compacted in self._earlier:
+            if first <= compacted.first and compacted.behind <= behind:
+                covers += compacted.items
         key = key_of(self._messages.folder, self._name, "compacted", digest([covers, items]))
         mode = self._name.rpartition("-")[0] or self._name
         self.made.append(_Compacted(first, behind, event_id(PRODUCER, key), len(items)))
@@ -149,12 +149,12 @@ class ViewReader(GrowingReader):
 
     def _replaced(self, *, all_of_it: bool = False) -> Iterator[Wire]:
         """Yield that what the view put in a place before it was rewritten does not stand there any more."""
-        made = {one.id for one in self.made}
-        passed = [one for one in self._stale if all_of_it or one.first < self._behind]
-        self._stale = [one for one in self._stale if one not in passed]
-        for one in passed:
-            if one.id not in made and one.size:
-                yield self._messages.popped(one.id) | {"items": one.items}
+        made = {compacted.id for compacted in self.made}
+        passed = [compacted for compacted in self._stale if all_of_it or compacted.first < self._behind]
+        self._stale = [compacted for compacted in self._stale if compacted not in passed]
+        for compacted in passed:
+            if compacted.id not in made and compacted.size:
+                yield self._messages.popped(compacted.id) | {"items": compacted.items}
 
 
 def _earlier(place: Place, name: str, main: Main) -> list[_Compacted]:

@@ -124,7 +124,8 @@ def _fenced(fences: list[re.Match[str]], headers: list[int]) -> set[int]:
     fenced: set[int] = set()
     inside: set[int] = set()
     opened: re.Match[str] | None = None
-    for at, fence in sorted([*((one.start(), one) for one in fences), *((at, None) for at in headers)], key=_place):
+    places = [*((fence.start(), fence) for fence in fences), *((header, None) for header in headers)]
+    for at, fence in sorted(places, key=_place):
         if fence is None:
             if opened is not None and _is_whole(_behind(at, fences, headers)):
                 opened, inside = None, set()

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from rightful import limits
 from rightful.errors import InvalidEventError
-from rightful.importers.gptme.gptme_messages import Messages, Said
+from rightful.importers.gptme.gptme_messages import MessageItems, Messages
 from rightful.importers.sources.growing_files import Lines, is_whole
 from rightful.importers.sources.text_files import Found, Problem, opened
 
@@ -46,7 +46,7 @@ class Main:
         folder: Its name.
 
     Attributes:
-        standing: Its messages, in order.
+        current: Its messages, in order.
     """
 
     def __init__(self, path: Path, folder: str) -> None:
@@ -54,7 +54,7 @@ class Main:
         self._folder = folder
         self._stamp: _Stamp | None = None
         self._tried: _Stamp | None = None
-        self.standing: list[Said] = []
+        self.current: list[MessageItems] = []
         self._places: dict[tuple[str, int], int] = {}
         self._items: frozenset[str] = frozenset()
 
@@ -85,7 +85,7 @@ class Main:
             self._look()
         return self._places.get((mark, occurrence))
 
-    def without(self, said: Said) -> list[str]:
+    def without(self, said: MessageItems) -> list[str]:
         """Return which of a message's items it has not."""
         if not self._items.issuperset(said.items):
             self._look()
@@ -100,11 +100,11 @@ class Main:
         messages = self._whole()
         if messages is None or before != _stamp_of(self._path):
             return
-        self._stamp, self.standing = before, messages.standing
-        self._items = frozenset(item for said in self.standing for item in said.items)
+        self._stamp, self.current = before, messages.current
+        self._items = frozenset(item for said in self.current for item in said.items)
         counts: Counter[str] = Counter()
         self._places = {}
-        for place, said in enumerate(self.standing):
+        for place, said in enumerate(self.current):
             counts[said.mark] += 1
             self._places[said.mark, counts[said.mark]] = place
 

@@ -18,33 +18,33 @@ from typing import Any
 
 from rightful import times
 from rightful.errors import InvalidEventError
-from rightful.importers.engine.formats import Former, Wire
-from rightful.importers.gptme.gptme_messages import Messages, Said
+from rightful.importers.engine.formats import OlderReading, Wire
+from rightful.importers.gptme.gptme_messages import MessageItems, Messages
 from rightful.importers.shared.foreign_fields import digest, key_of
 from rightful.importers.sources.growing_files import Lines
 from rightful.importers.sources.text_files import Found, opened
 
 
-def before_overwritten(standing: Sequence[Said], former: Former) -> list[Said]:
+def before_overwritten(current: Sequence[MessageItems], former: OlderReading) -> list[MessageItems]:
     """Return the messages that a file held before a view was written over it, as the ledger's rows show.
 
     Args:
-        standing: The messages that it has now.
+        current: The messages that it has now.
         former: What an older reader appended of them.
     """
-    kept: list[tuple[int, Said]] = []
+    kept: list[tuple[int, MessageItems]] = []
     lowest = math.inf
-    for said in reversed(standing):
+    for said in reversed(current):
         position = min((former.positions[item] for item in said.items if item in former.positions), default=None)
         if position is not None and position < lowest:
             lowest = position
             kept.append((position, said))
-    gone = [(former.positions[item], Said("", (item,))) for item in former.popped if item in former.positions]
+    gone = [(former.positions[item], MessageItems("", (item,))) for item in former.popped if item in former.positions]
     return [said for _, said in sorted([*kept, *gone])] if gone else []
 
 
 def overwritten(
-    folder: Path, before: Sequence[Said], messages: Messages, mtime_us: int | None, *, is_past: bool = False
+    folder: Path, before: Sequence[MessageItems], messages: Messages, mtime_us: int | None, *, is_past: bool = False
 ) -> Iterator[Wire]:
     """Yield a compaction for each place at which messages gave way to others that a view has.
 
@@ -55,32 +55,32 @@ def overwritten(
         mtime_us: When it was last written; microseconds since 1970.
         is_past: Whether the views may be newer than the change; then only those that agree with the file are read.
     """
-    said = _of_views(folder, messages.folder, messages.standing if is_past else None)
+    said = _of_views(folder, messages.folder, messages.current if is_past else None)
     if not said:
         return
-    places = {one: at for at, one in enumerate(before)}
-    place, new = 0, list[Said]()
-    for one in messages.standing:
-        if one not in places:
-            new.append(one)
+    places = {message: at for at, message in enumerate(before)}
+    place, new = 0, list[MessageItems]()
+    for message in messages.current:
+        if message not in places:
+            new.append(message)
             continue
-        gone = before[place : places[one]]
+        gone = before[place : places[message]]
         if new and gone and all(fresh.mark in said for fresh in new):
             covers = [[item, 0] for old in (*gone, *new) for item in old.items]
             items = [said[fresh.mark] for fresh in new]
             key = key_of(messages.folder, "overwritten", digest([covers, items]))
             head = messages.stamped("history.compacted", key) | {"at": times.text_of(mtime_us or 0), "at_basis": "file"}
             yield head | {"covers": covers, "mode": "overwritten", "items": items}
-        place, new = places[one] + 1, []
+        place, new = places[message] + 1, []
 
 
-def _of_views(folder: Path, name: str, standing: Sequence[Said] | None) -> dict[str, Any]:
+def _of_views(folder: Path, name: str, current: Sequence[MessageItems] | None) -> dict[str, Any]:
     """Return the messages of all views of a conversation by their marks, as items of a history.
 
     Args:
         folder: The conversation's folder.
         name: Its name.
-        standing: Only of views that agree with these messages, up to the end of the shorter; of all if None.
+        current: Only of views that agree with these messages, up to the end of the shorter; of all if None.
     """
     found: dict[str, Any] = {}
     for path in sorted((folder / "views").glob("*.jsonl")):
@@ -93,7 +93,7 @@ def _of_views(folder: Path, name: str, standing: Sequence[Said] | None) -> dict[
                         _take(messages, item, items)
         except OSError:
             continue  # its own import reports what is wrong with it
-        pairs = zip(messages.standing, standing or (), strict=False)
+        pairs = zip(messages.current, current or (), strict=False)
         if all(viewed.mark == said.mark for viewed, said in pairs):
             found |= items
     return found
@@ -106,4 +106,4 @@ def _take(messages: Messages, item: Found, found: dict[str, Any]) -> None:
     except InvalidEventError:
         return
     said = {"role": item.value["role"], "content": item.value.get("content")}
-    found[messages.standing[-1].mark] = said
+    found[messages.current[-1].mark] = said

@@ -60,7 +60,7 @@ class _Label(msgspec.Struct):
     last_us: int
 
 
-class _Seen(msgspec.Struct):
+class _RecentReceipt(msgspec.Struct):
     """A receipt of the last hour.
 
     Attributes:
@@ -95,23 +95,23 @@ class ReceiptsReader(GrowingReader):
 
     def __init__(self) -> None:
         self._labels: dict[str, _Label] = {}
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _RecentReceipt] = {}
         self._latest_us = 0
 
     def state(self) -> dict[str, Any]:
         """Return the labels in use and the receipts of the last hour."""
         labels = {
-            name: [one.began, one.last_us]
-            for name, one in self._labels.items()
-            if self._latest_us - one.last_us < _DAY_US
+            name: [label.began, label.last_us]
+            for name, label in self._labels.items()
+            if self._latest_us - label.last_us < _DAY_US
         }
-        seen = [[one.mark, one.at_us, one.count] for one in self._seen.values()]
+        seen = [[receipt.mark, receipt.at_us, receipt.count] for receipt in self._seen.values()]
         return {"labels": labels, "seen": seen, "latest_us": self._latest_us}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on behind the last receipt."""
-        self._labels = {name: _Label(*label) for name, label in state["labels"].items()}
-        self._seen = {one[0]: _Seen(*one) for one in state["seen"]}
+        self._labels = {name: _Label(*fields) for name, fields in state["labels"].items()}
+        self._seen = {fields[0]: _RecentReceipt(*fields) for fields in state["seen"]}
         self._latest_us = state["latest_us"]
 
     def events(self, found: Found) -> Iterator[Wire | Problem]:
@@ -152,6 +152,6 @@ class ReceiptsReader(GrowingReader):
         self._latest_us = max(self._latest_us, at_us)
         while self._seen and self._latest_us - (oldest := next(iter(self._seen.values()))).at_us > _HOUR_US:
             del self._seen[oldest.mark]
-        seen = self._seen.setdefault(mark, _Seen(mark, at_us))
+        seen = self._seen.setdefault(mark, _RecentReceipt(mark, at_us))
         seen.count += 1
         return seen.count

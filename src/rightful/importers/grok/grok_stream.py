@@ -55,7 +55,7 @@ _NOTHING: tuple[object, ...] = (None, "", {})
 _OF_TEXT = frozenset({"type", "data", "content", "text", "timestamp"})  # no other key: many tools have such a type
 _OF_CALL = frozenset({"toolName", "rawInput", "title", "status", "kind"})
 _OTHERS = frozenset({"role", "session_id", "sessionID", "messageID", "uuid", "message"})  # what no line of a stream has
-_NOBODYS = (
+_UNKNOWN_SESSION = (
     "a stream of Grok has no session id and no time, and this one is not in a folder `grok-trajectories`: "
     "nothing was imported from it. Move it there as <session id>.jsonl and import that file"
 )
@@ -134,8 +134,8 @@ class Grok:
         folder = os.path.realpath(os.path.dirname(origin.path) or ".")  # noqa: PTH120 - the file's own link is not followed
         if origin.path == STDIN or os.path.basename(folder) != FOLDER:  # noqa: PTH119 - a name is compared
             if origin.is_named:
-                raise InvalidEventError(_NOBODYS)
-            return _ReaderOfNobodys()
+                raise InvalidEventError(_UNKNOWN_SESSION)
+            return _UnknownSessionReader()
         value = origin.name.removesuffix(".jsonl")
         return GrokReader(LineTimes(origin.mtime_us), value, session_of(NAMESPACE, value, "$"))
 
@@ -267,7 +267,7 @@ class GrokReader(GrowingReader):
         yield Part("tool_result.snapshotted", (*known.key, "result", known.outputs), fields)
 
 
-class _ReaderOfNobodys(GrowingReader):
+class _UnknownSessionReader(GrowingReader):
     """Reads a stream in a folder that says nothing of whose it is."""
 
     def state(self) -> dict[str, Any]:
@@ -285,7 +285,7 @@ class _ReaderOfNobodys(GrowingReader):
     def finish(self, end: End) -> Iterator[Wire | Problem]:
         """Yield why it is passed over."""
         del end
-        yield Problem(None, f"{SKIPPED}{_NOBODYS}", lost=False)
+        yield Problem(None, f"{SKIPPED}{_UNKNOWN_SESSION}", lost=False)
 
 
 def _started(facts: dict[str, Any]) -> Part:
@@ -313,8 +313,8 @@ def _ended(value: Mapping[str, Any], mark: list[str | int]) -> Iterator[Part]:
     )
     by_model = by_model if isinstance(by_model, dict) else {}
     counts: dict[str, Any] = {}
-    for one in by_model.values() or [used]:
-        for name, count in numbers(one).items():
+    for usage in by_model.values() or [used]:
+        for name, count in numbers(usage).items():
             counts[name] = counts.get(name, 0) + count
     if counts:
         stretch = f"{mark[0]}"  # each `end` counts what its own run used

@@ -167,9 +167,9 @@ class LessonHookReader(Reader):
         except InvalidEventError as error:
             yield Problem(line, f"{error}; it was ignored, and the file's time was used", lost=False)
         seen: set[str] = set()
-        for place, one in enumerate(injected):
+        for place, lesson in enumerate(injected):
             try:
-                path = arm_of(one, f"$.injected[{place}]")
+                path = arm_of(lesson, f"$.injected[{place}]")
             except InvalidEventError as error:
                 yield Problem(line, str(error))
                 continue
@@ -194,7 +194,8 @@ class LessonHookReader(Reader):
         session = session_of(namespace, line.session_id, "$.session_id")
         yield from _doubts(line.session_id, line_number)
         stamped = self._of_line("dropout", session, epoch_us(line.ts, "$.ts"), value)
-        arms, details, problems = _listed(line.withheld, "$.withheld", lambda one, at: _withheld(one, at, line.epsilon))
+        epsilon = line.epsilon
+        arms, details, problems = _listed(line.withheld, "$.withheld", lambda value, at: _withheld(value, at, epsilon))
         yield from (Problem(line_number, what) for what in problems)
         if arms or not problems:
             yield stamped | {"arms": [], "withheld": arms, "extra": _extra(value, "withheld", details)}
@@ -274,13 +275,13 @@ def _listed(
     arms: list[dict[str, Any]] = []
     details: list[dict[str, Any]] = []
     problems: list[str] = []
-    for at, one in enumerate(values):
+    for at, lesson in enumerate(values):
         try:
-            arms.append(arm(one, f"{place}[{at}]"))
+            arms.append(arm(lesson, f"{place}[{at}]"))
         except InvalidEventError as error:
             problems.append(str(error))
         else:
-            details.append(_without(one, "path"))
+            details.append(_without(lesson, "path"))
     return arms, details, list(dict.fromkeys(problems))
 
 

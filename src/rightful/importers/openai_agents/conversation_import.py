@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rightful import content
 from rightful.events import SessionStarted
-from rightful.importers.openai_agents.known_rows import PRODUCER, ItemKey, Known, fork_of, known
+from rightful.importers.openai_agents.known_rows import (
+    PRODUCER,
+    ItemKey,
+    StoredSession,
+    fork_of,
+    stored_session,
+)
 from rightful.importers.openai_agents.sdk_tables import (
     MAIN,
     Message,
@@ -19,13 +25,13 @@ from rightful.importers.openai_agents.sdk_tables import (
     unbranched_of,
     usage_of,
 )
-from rightful.importers.openai_agents.transaction_events import Writing
+from rightful.importers.openai_agents.transaction_events import EventWriter
 from rightful.importers.shared.stored_rows import rows_of
 from rightful.importers.sources.text_files import Problem
 
 if TYPE_CHECKING:
+    from rightful.importers.engine.file_import import FileImport
     from rightful.importers.engine.formats import Wire
-    from rightful.importers.engine.one_file import Run
     from rightful.importers.openai_agents.sdk_databases import Conversation
     from rightful.log.log import Log
 
@@ -37,7 +43,7 @@ class _Change(NamedTuple):
     new: list[Row]
 
 
-class Taking:
+class DatabaseImport:
     """One import of one database.
 
     Args:
@@ -50,7 +56,7 @@ class Taking:
     """
 
     def __init__(
-        self, run: Run, log: Log, connection: sqlite3.Connection, source: str, file_at: Wire, prefix: str = ""
+        self, run: FileImport, log: Log, connection: sqlite3.Connection, source: str, file_at: Wire, prefix: str = ""
     ) -> None:
         self._run = run
         self._log = log
@@ -58,64 +64,69 @@ class Taking:
         self._source = source
         self._file_at = file_at
         self._prefix = prefix
-        self._parents: dict[str, Known | None] = {}
+        self._parents: dict[str, StoredSession | None] = {}
 
-    def take(self, one: Conversation) -> None:
+    def import_conversation(self, conversation: Conversation) -> None:
         """Import one conversation; what is wrong with it does not touch the others."""
-        had = known(self._log, one.name)
-        writing = Writing(self._run, one.name, had.head, one.store.messages, self._file_at)
+        had = stored_session(self._log, conversation.name)
+        writer = EventWriter(self._run, conversation.name, had.head, conversation.store.messages, self._file_at)
         try:
-            rows = self._rows(one, had, writing)
+            rows = self._rows(conversation, had, writer)
         except sqlite3.DatabaseError as error:
-            self._problem(f"{one.name}: SQLite cannot read it ({error}); nothing was imported from it")
+            self._problem(f"{conversation.name}: SQLite cannot read it ({error}); nothing was imported from it")
             return
-        if self._is_elsewhere(one, had, rows):
+        if self._is_from_elsewhere(conversation, had, rows):
             return
-        facts = {} if one.branch is None else {"branch": one.branch}
-        facts |= {"of": one.parent} if one.parent else {}
+        facts = {} if conversation.branch is None else {"branch": conversation.branch}
+        facts |= {"of": conversation.parent} if conversation.parent else {}
         facts |= {"session_prefix": self._prefix} if self._prefix else {}
         count = had.sources.count(self._source)
         if count:
             self._run.report.duplicate += 1
         else:
-            writing.started(one.created, self._source, facts, 0)
-            writing.flush()
-        had = self._begun(one, had, rows, writing)
-        change = self._change(one, had, rows)
+            writer.started(conversation.created, self._source, facts, 0)
+            writer.flush()
+        had = self._fork_from_parent(conversation, had, rows, writer)
+        change = self._change(conversation, had, rows)
         if count and had.sources[-1] != self._source and any(change):
-            writing.started(one.created, self._source, facts, count)
-        self._write(one, had, change, writing)
-        self._parents[one.name] = None
+            writer.started(conversation.created, self._source, facts, count)
+        self._write(conversation, had, change, writer)
+        self._parents[conversation.name] = None
 
-    def _rows(self, one: Conversation, had: Known, writing: Writing) -> list[Row]:
+    def _rows(self, conversation: Conversation, had: StoredSession, writer: EventWriter) -> list[Row]:
         """Return the rows that can be imported, and tell of the others."""
         rows: list[Row] = []
         sealed = erased = 0
-        for message in messages_of(self._connection, one.store, one.session_id, one.branch):
+        for message in messages_of(self._connection, conversation.store, conversation.session_id, conversation.branch):
             if not isinstance(message.row.id, int):
-                self._problem(f"a row of `{one.store.messages}` has an id that is not a number; it was not imported")
-            elif had.erased and writing.is_any(had.erased, message.row, had.times[message.row]):
+                self._problem(
+                    f"a row of `{conversation.store.messages}` has an id that is not a number; it was not imported"
+                )
+            elif had.erased and writer.is_among(had.erased, message.row, had.times[message.row]):
                 erased += 1
-            elif message.row in had.times or (why := writing.why_not(message)) is None:
+            elif message.row in had.times or (why := writer.invalid_reason(message)) is None:
                 rows.append(message.row)
                 sealed += _is_sealed(message)
             else:
-                self._problem(f"row {message.row.id} of `{one.store.messages}`: {why}", message.row.id)
+                self._problem(f"row {message.row.id} of `{conversation.store.messages}`: {why}", message.row.id)
         if erased:
-            self._note(f"{one.name}: {_many(erased, 'row')} erased from the ledger; not imported again")
+            self._note(f"{conversation.name}: {_many(erased, 'row')} erased from the ledger; not imported again")
         if sealed:
-            what = f"{one.name}: {_many(sealed, 'item')} of EncryptedSession; imported in encrypted form"
+            what = f"{conversation.name}: {_many(sealed, 'item')} of EncryptedSession; imported in encrypted form"
             self._note(what)
-        if one.branch == MAIN and (lost := unbranched_of(self._connection, one.store, one.session_id)):
-            what = f"{one.name}: {_many(len(lost), 'row')} of `{one.store.messages}` in no branch (first: {lost[0]})"
+        if conversation.branch == MAIN and (
+            lost := unbranched_of(self._connection, conversation.store, conversation.session_id)
+        ):
+            rows_lost = f"{_many(len(lost), 'row')} of `{conversation.store.messages}`"
+            what = f"{conversation.name}: {rows_lost} in no branch (first: {lost[0]})"
             self._problem(f"{what}; AdvancedSQLiteSession does not show them, and they were not imported", lost[0])
         return rows
 
-    def _is_elsewhere(self, one: Conversation, had: Known, rows: Sequence[Row]) -> bool:
+    def _is_from_elsewhere(self, conversation: Conversation, had: StoredSession, rows: Sequence[Row]) -> bool:
         """Say whether the ledger has the session from elsewhere, so that nothing of it is to be taken."""
         if rows and had.is_continued and not had.is_ours:
             what = "has a history in the ledger that was not started by an import; its rows would follow newer items"
-            what = f"{one.name} {what}, so nothing was imported from it"
+            what = f"{conversation.name} {what}, so nothing was imported from it"
             self._problem(f"{what}. Import a database before you continue its sessions in the ledger")
             return True
         if not had.times or not had.sources or had.sources[-1] == self._source:  # of erased starts no source is known
@@ -124,16 +135,16 @@ class Taking:
             others = ", ".join(sorted(set(had.sources)))
             what = f"was imported from {others}, and this database has a different conversation under that id"
             fix = "Import this database with --session-prefix, such as --session-prefix app2/"
-            self._problem(f"{one.name} {what}; nothing was imported from it. {fix}")
+            self._problem(f"{conversation.name} {what}; nothing was imported from it. {fix}")
             return True
-        if self._is_newer(one, had, rows):
+        if self._is_newer(conversation, had, rows):
             return False
         what = "is an older copy of what was imported"
-        self._note(f"{one.name} {what} from {had.sources[-1]}; nothing was undone")
+        self._note(f"{conversation.name} {what} from {had.sources[-1]}; nothing was undone")
         self._run.report.duplicate += len(rows)
         return True
 
-    def _is_newer(self, one: Conversation, had: Known, rows: Sequence[Row]) -> bool:
+    def _is_newer(self, conversation: Conversation, had: StoredSession, rows: Sequence[Row]) -> bool:
         """Say whether a database is newer than the one that the view follows, or the same.
 
         It is if it has a row that no import ever found, or if rows of the other are gone from it and none that was
@@ -142,27 +153,29 @@ class Taking:
         shown = list(had.alive.values())
         if rows == shown or not all(row in had.times for row in rows):
             return True
-        return _last_row(one.store) >= _newest(had.times) and set(rows) <= set(shown)
+        return _last_row(conversation.store) >= _newest(had.times) and set(rows) <= set(shown)
 
-    def _begun(self, one: Conversation, had: Known, rows: Sequence[Row], writing: Writing) -> Known:
+    def _fork_from_parent(
+        self, conversation: Conversation, had: StoredSession, rows: Sequence[Row], writer: EventWriter
+    ) -> StoredSession:
         """Begin a branch where it left another one, if the ledger can say so; return what it has then."""
-        if one.parent is None or had.times or had.is_continued or not rows:
+        if conversation.parent is None or had.times or had.is_continued or not rows:
             return had
-        found = fork_of(self._before(one.parent), rows)
+        found = fork_of(self._earlier_branches(conversation.parent), rows)
         if found is None:
             return had
-        writing.forked(*found[:2])
-        writing.flush()
-        return known(self._log, one.name)
+        writer.forked(*found[:2])
+        writer.flush()
+        return stored_session(self._log, conversation.name)
 
-    def _before(self, parent: str) -> Iterator[tuple[str, Known]]:
+    def _earlier_branches(self, parent: str) -> Iterator[tuple[str, StoredSession]]:
         """Yield a session and those of its branches that were taken before, with what the ledger has of them now."""
         for name, found in self._parents.items():
             if name == parent or name.startswith(f"{parent}/branch/"):
-                known_now = self._parents[name] = found or known(self._log, name)
+                known_now = self._parents[name] = found or stored_session(self._log, name)
                 yield name, known_now
 
-    def _change(self, one: Conversation, had: Known, rows: Sequence[Row]) -> _Change:
+    def _change(self, conversation: Conversation, had: StoredSession, rows: Sequence[Row]) -> _Change:
         wanted = set(rows)
         kept = [(item, row) for item, row in had.alive.items() if row in wanted]
         lost = len(had.alive) - len(kept)
@@ -173,32 +186,32 @@ class Taking:
                 what = (
                     f"{_many(lost, 'row')} deleted from the database; kept, since the session continued in the ledger"
                 )
-                self._note(f"{one.name}: {what}")
+                self._note(f"{conversation.name}: {what}")
             if new:
                 what = f"{_many(len(new), 'row')} written to the database after the session continued in the ledger"
-                self._note(f"{one.name}: {what}; imported after the newer items")
+                self._note(f"{conversation.name}: {what}; imported after the newer items")
             return _Change([], new)
         agree = 0
         while agree < min(len(kept), len(rows)) and kept[agree][1] == rows[agree]:
             agree += 1
         stay = {item for item, _ in kept[:agree]}
         if lost:
-            self._gone(one.name, lost)
+            self._gone(conversation.name, lost)
         return _Change([item for item in had.alive if item not in stay], list(rows[agree:]))
 
-    def _write(self, one: Conversation, had: Known, change: _Change, writing: Writing) -> None:
+    def _write(self, conversation: Conversation, had: StoredSession, change: _Change, writer: EventWriter) -> None:
         self._run.report.duplicate += len(had.alive.keys() - had.inherited - set(change.gone))
-        writing.popped(change.gone)
+        writer.popped(change.gone)
         times = had.times.copy()
         for row in change.new:
-            writing.appended(message_of(self._connection, one.store, row.id), times[row])
+            writer.appended(message_of(self._connection, conversation.store, row.id), times[row])
             times[row] += 1
-        if one.store.usage and one.branch is not None:
-            for turn, counts in usage_of(self._connection, one.session_id, one.branch):
-                writing.used(turn, counts)
-        writing.flush()
+        if conversation.store.usage and conversation.branch is not None:
+            for turn, counts in usage_of(self._connection, conversation.session_id, conversation.branch):
+                writer.used(turn, counts)
+        writer.flush()
 
-    def miss(self, found: set[str], stores: Sequence[Store]) -> None:
+    def remove_missing(self, found: set[str], stores: Sequence[Store]) -> None:
         """Take back what was imported of sessions that the database does not have any more."""
         tables = {store.messages: store for store in stores}
         for recorded in rows_of(self._log, "session.started"):
@@ -210,10 +223,10 @@ class Taking:
             if is_its and (store := tables.get(str(said.get("table")))) is not None:
                 found = found | {event.session}
                 facts = {name: value for name, value in said.items() if name in ("branch", "of", "session_prefix")}
-                self._missed(event.session, store, facts)
+                self._remove_session(event.session, store, facts)
 
-    def _missed(self, session: str, store: Store, facts: Wire) -> None:
-        had = known(self._log, session)
+    def _remove_session(self, session: str, store: Store, facts: Wire) -> None:
+        had = stored_session(self._log, session)
         if not had.alive:
             return
         if had.is_continued:
@@ -228,21 +241,21 @@ class Taking:
             self._note(f"{session} {what}")
             return
         self._gone(session, len(had.alive))
-        writing = Writing(self._run, session, had.head, store.messages, self._file_at)
+        writer = EventWriter(self._run, session, had.head, store.messages, self._file_at)
         if not leads:
-            writing.started(None, self._source, facts, had.sources.count(self._source))
-        writing.popped(list(had.alive))
-        writing.flush()
+            writer.started(None, self._source, facts, had.sources.count(self._source))
+        writer.popped(list(had.alive))
+        writer.flush()
 
     def _gone(self, session: str, count: int) -> None:
         what = f"{_many(count, 'item')} of an earlier import deleted from the database"
         self._note(f"{session}: {what}; removed from its view, kept in its full history")
 
     def _note(self, what: str) -> None:
-        self._run.tell(Problem(None, what, lost=False))
+        self._run.add_problem(Problem(None, what, lost=False))
 
     def _problem(self, what: str, row: int | None = None) -> None:
-        self._run.tell(Problem(row, what))
+        self._run.add_problem(Problem(row, what))
 
 
 def _last_row(store: Store) -> int:

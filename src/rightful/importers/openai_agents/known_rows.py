@@ -38,7 +38,7 @@ class Step(NamedTuple):
     took: frozenset[ItemKey]
 
 
-class Known:
+class StoredSession:
     """What the ledger has of one session.
 
     Attributes:
@@ -86,13 +86,13 @@ class Known:
         self.is_ours = True
         match event:
             case HistoryForked():
-                rows = known(log, event.of, event.through).alive
+                rows = stored_session(log, event.of, event.through).alive
                 self.inherited = frozenset(rows)
                 self._step(Step(position, tuple(rows.items()), frozenset()))
             case HistoryAppended():
                 self._step(Step(position, tuple(_rows(recorded.id, event)), frozenset()))
             case HistoryPopped():
-                took = (one for one in event.items if isinstance(one, tuple))
+                took = (item for item in event.items if isinstance(item, tuple))
                 self._step(Step(position, (), frozenset(took)))
             case _:
                 pass
@@ -105,7 +105,7 @@ def _rows(event_id: str, event: HistoryAppended) -> Iterator[tuple[ItemKey, Row]
         yield (event_id, 0), Row(row, sha256)
 
 
-def known(log: Log, session: str, until: int | None = None) -> Known:
+def stored_session(log: Log, session: str, until: int | None = None) -> StoredSession:
     """Return what the ledger has of a session.
 
     Args:
@@ -114,7 +114,7 @@ def known(log: Log, session: str, until: int | None = None) -> Known:
         until: The position through which it is folded; the end of the log if None.
     """
     head = log.head() if until is None else until
-    found = Known(head)
+    found = StoredSession(head)
     for recorded in log.read(session=session, types=[*HISTORY, "session.started"], until=head):
         if recorded.event is None:
             found.erased.add(recorded.id)
@@ -123,7 +123,7 @@ def known(log: Log, session: str, until: int | None = None) -> Known:
     return found
 
 
-def fork_of(parents: Iterable[tuple[str, Known]], rows: Sequence[Row]) -> tuple[str, int, int] | None:
+def fork_of(parents: Iterable[tuple[str, StoredSession]], rows: Sequence[Row]) -> tuple[str, int, int] | None:
     """Return where a branch leaves another: of whom, through which position, and how many rows they share.
 
     Args:

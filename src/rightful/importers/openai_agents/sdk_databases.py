@@ -34,8 +34,8 @@ from rightful.importers.sources.text_files import Problem
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
+    from rightful.importers.engine.file_import import FileImport
     from rightful.importers.engine.formats import Origin, Reader
-    from rightful.importers.engine.one_file import Run
     from rightful.importers.sources.sqlite_import import Share
     from rightful.log.log import Log
 
@@ -91,48 +91,50 @@ class OpenAIAgents:
         del origin
         raise InvalidEventError("Expected a SQLite database of the OpenAI Agents SDK, got another file")
 
-    def holds(self, connection: Connection) -> bool:
+    def matches(self, connection: Connection) -> bool:
         """Say whether a database has sessions of the SDK."""
         return bool(stores_of(connection))
 
-    def take(self, run: Run, log: Log, origin: Origin, connection: Connection, share: Share) -> None:
+    def import_rows(self, run: FileImport, log: Log, origin: Origin, connection: Connection, share: Share) -> None:
         """Append what the database has that the ledger has not, and take back what it has not any more."""
-        from rightful.importers.openai_agents.conversation_import import Taking
+        from rightful.importers.openai_agents.conversation_import import DatabaseImport
 
         source = os.path.realpath(origin.path)
         said = os.fsencode(source).decode("utf-8", "backslashreplace")
-        taking = Taking(run, log, connection, said, _time_of(source, origin.mtime_us or 0), self._prefix)
+        importing = DatabaseImport(run, log, connection, said, _time_of(source, origin.mtime_us or 0), self._prefix)
         found = list(self._conversations(run, connection))
         share.total = len(found)
         for conversation in found:
-            taking.take(conversation)
+            importing.import_conversation(conversation)
             share.done += 1
-        taking.miss({one.name for one in found}, stores_of(connection))
+        importing.remove_missing({conversation.name for conversation in found}, stores_of(connection))
 
-    def _conversations(self, run: Run, connection: Connection) -> Iterator[Conversation]:
+    def _conversations(self, run: FileImport, connection: Connection) -> Iterator[Conversation]:
         """Yield each session and each branch, a session before its branches; no name twice."""
         seen: set[str] = set()
         for store in stores_of(connection):
             for session_id, created in sessions_of(connection, store):
-                for one in _of_session(run, connection, store, session_id, created, self._prefix):
-                    if one.name in seen:
-                        what = f"{one.name} is in this database twice; the one in `{store.messages}` was not imported"
-                        run.tell(Problem(None, what))
+                for conversation in _of_session(run, connection, store, session_id, created, self._prefix):
+                    if conversation.name in seen:
+                        what = f"{conversation.name} is in this database twice"
+                        run.add_problem(Problem(None, f"{what}; the one in `{store.messages}` was not imported"))
                     else:
-                        seen.add(one.name)
-                        yield one
+                        seen.add(conversation.name)
+                        yield conversation
 
 
 def _of_session(
-    run: Run, connection: Connection, store: Store, session_id: str | None, created: object, prefix: str
+    run: FileImport, connection: Connection, store: Store, session_id: str | None, created: object, prefix: str
 ) -> Iterator[Conversation]:
     if session_id is None:
-        run.tell(Problem(None, f"a session of `{store.messages}` has an id that is not text; it was not imported"))
+        run.add_problem(
+            Problem(None, f"a session of `{store.messages}` has an id that is not text; it was not imported")
+        )
         return
     name = f"{NAMESPACE}:{prefix}{session_id}"
     if not is_session(name):
         what = f"the id {session_id[:64]!r}, which is a placeholder or not a valid name"
-        run.tell(Problem(None, f"a session of `{store.messages}` has {what}; it was not imported"))
+        run.add_problem(Problem(None, f"a session of `{store.messages}` has {what}; it was not imported"))
         return
     branches = branches_of(connection, store, session_id)
     yield Conversation(name, store, session_id, MAIN if branches else None, created, name)
@@ -141,7 +143,7 @@ def _of_session(
             what = (
                 "an id that is not text" if branch is None else f"the id {branch[:64]!r}, which is not valid in a name"
             )
-            run.tell(Problem(None, f"a branch of {name} has {what}; it was not imported"))
+            run.add_problem(Problem(None, f"a branch of {name} has {what}; it was not imported"))
         elif branch != MAIN:
             yield Conversation(own, store, session_id, branch, created, name)
 

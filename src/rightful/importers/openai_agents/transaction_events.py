@@ -18,8 +18,8 @@ from rightful.importers.openai_agents.known_rows import HISTORY, NAMESPACE, PROD
 from rightful.importers.shared.foreign_fields import key_of, moment_us
 
 if TYPE_CHECKING:
+    from rightful.importers.engine.file_import import FileImport
     from rightful.importers.engine.formats import Wire
-    from rightful.importers.engine.one_file import Run
     from rightful.importers.openai_agents.sdk_tables import Message, Row
     from rightful.importers.sources.text_files import Found, Problem
     from rightful.log.log import Log
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _POP_COUNT = 10_000  # items that one event takes back; a megabyte
 
 
-class Writing(Reader):
+class EventWriter(Reader):
     """Makes and appends the events of one session.
 
     Args:
@@ -39,7 +39,7 @@ class Writing(Reader):
         file_at: The time of the database, which nothing in it is later than.
     """
 
-    def __init__(self, run: Run, session: str, head: int, table: str, file_at: Wire) -> None:
+    def __init__(self, run: FileImport, session: str, head: int, table: str, file_at: Wire) -> None:
         self._run = run
         self._session = session
         self._table = table
@@ -69,7 +69,7 @@ class Writing(Reader):
     def after(self, log: Log, events: Sequence[Wire], receipts: Sequence[Receipt]) -> list[Wire]:
         """Take how far the session is known now."""
         del log, events
-        self.head = max([self.head, *(one.position or 0 for one in receipts)])
+        self.head = max([self.head, *(receipt.position or 0 for receipt in receipts)])
         return []
 
     def put(self, row: int, event: Wire, size: int = 0) -> None:
@@ -111,7 +111,7 @@ class Writing(Reader):
     def popped(self, items: Sequence[ItemKey]) -> None:
         """Take items back that are not in the database any more."""
         for start in range(0, len(items), _POP_COUNT):
-            part = [list(one) for one in items[start : start + _POP_COUNT]]
+            part = [list(item) for item in items[start : start + _POP_COUNT]]
             key = key_of(self._session, "popped", hashlib.sha256(msgspec.json.encode(part)).hexdigest())
             self.put(0, self._wire("history.popped", key, None) | {"items": part})
 
@@ -139,11 +139,11 @@ class Writing(Reader):
     def _key(self, row: Row, times_before: int) -> str:
         return key_of(self._session, row.id, row.sha256, times_before)
 
-    def is_any(self, ids: Container[str], row: Row, times_before: int) -> bool:
+    def is_among(self, ids: Container[str], row: Row, times_before: int) -> bool:
         """Say whether any of these events may be that of a row, which was imported so often before."""
         return any(event_id(PRODUCER, self._key(row, count)) in ids for count in range(times_before + 1))
 
-    def why_not(self, message: Message) -> str | None:
+    def invalid_reason(self, message: Message) -> str | None:
         """Say why a message cannot be imported, if it cannot."""
         try:
             wire.check(self.event(message))

@@ -28,7 +28,7 @@ CORRECTS = "corrects"
 """In `extra` of a grade: the `seq` of the same grade with a wrong time, which this one replaces."""
 
 
-class Said(NamedTuple):
+class GradeContent(NamedTuple):
     """What a grade says, apart from its `seq`.
 
     Attributes:
@@ -60,7 +60,7 @@ class Grade(NamedTuple):
 
     id: str
     seq: int
-    said: Said | None
+    said: GradeContent | None
     at_us: int | None = None
     extra: Mapping[str, Any] | None = None
 
@@ -93,7 +93,7 @@ class Grader:
 
     def last_of(self, exposure_session: str | None) -> Grade | None:
         """Return the grade with the highest seq among those for one exposure session."""
-        of = (one for one in self._grades if one.said and one.said.exposure_session == exposure_session)
+        of = (grade for grade in self._grades if grade.said and grade.said.exposure_session == exposure_session)
         return max(of, key=lambda grade: grade.seq, default=None)
 
     def newest_us(self) -> int | None:
@@ -120,7 +120,9 @@ def graders_of(log: Log, session: str, producer: str, *, until: int) -> dict[str
     for row in log.read(session=session, types=GRADES, until=until):
         match row.event:
             case GradeRecorded(producer=wrote) as event if wrote == producer:
-                said = Said(event.reward, event.outcome, event.exposure_session, event.per_arm, event.decay_rate)
+                said = GradeContent(
+                    event.reward, event.outcome, event.exposure_session, event.per_arm, event.decay_rate
+                )
                 grade = Grade(row.id, event.seq, said, _own_us(event), event.extra)
                 graders.setdefault(event.rubric, Grader()).add(grade)
             case GradeRetracted(producer=wrote) as event if wrote == producer:

@@ -92,4 +92,4 @@ def numbers(value: object) -> dict[str, Any]:
     """Return the numbers of an object by name, which are what a usage counts."""
     if not isinstance(value, Mapping):
         return {}
-    return {name: one for name, one in value.items() if isinstance(one, int | float) and not isinstance(one, bool)}
+    return {name: item for name, item in value.items() if isinstance(item, int | float) and not isinstance(item, bool)}

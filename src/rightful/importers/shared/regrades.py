@@ -21,7 +21,7 @@ ATTEMPTS: Final = 100
 _VALUE = ("reward", "outcome", "per_arm", "salience", "exposure_session", "decay_rate", "alias", "extra")
 
 
-class Last(NamedTuple):
+class LastGrade(NamedTuple):
     """What a grader said last of a session, and when that was read.
 
     Attributes:
@@ -37,7 +37,7 @@ class Last(NamedTuple):
     recorded: Recorded | None
 
 
-class Grading:
+class GradeAppender:
     """Appends the grades of one producer.
 
     Args:
@@ -51,13 +51,13 @@ class Grading:
 
     def grade(self, fields: Mapping[str, Any], at: datetime, *, seq: int | None, key: str | None) -> Receipt:
         """Append a grade, or find that it stands there already; see `Producer.grade`."""
-        return self._decided(GradeRecorded, "grade", fields, at, seq=seq, key=key)
+        return self._append_decided(GradeRecorded, "grade", fields, at, seq=seq, key=key)
 
     def retract(self, fields: Mapping[str, Any], at: datetime, *, seq: int | None, key: str | None) -> Receipt:
         """Append a retraction, or find that it stands there already; see `Producer.retract`."""
-        return self._decided(GradeRetracted, "retraction", fields, at, seq=seq, key=key)
+        return self._append_decided(GradeRetracted, "retraction", fields, at, seq=seq, key=key)
 
-    def _decided(
+    def _append_decided(
         self,
         kind: type[GradeRecorded | GradeRetracted],
         word: str,
@@ -90,7 +90,7 @@ class Grading:
         [receipt] = self._log.append([event], **condition)
         return valid(receipt)
 
-    def last(self, session: str, rubric: str) -> Last:
+    def last(self, session: str, rubric: str) -> LastGrade:
         """Return what this grader said last of a session."""
         read_at = self._log.head()
         newest: Recorded | None = None
@@ -109,11 +109,11 @@ class Grading:
             if event.seq >= highest:
                 highest, newest = event.seq, row
         if newest is None or newest.id in disputed:
-            return Last(read_at, highest + erased + 1, None, None)
-        return Last(read_at, highest + erased + 1, newest.event, newest)  # type: ignore[arg-type]
+            return LastGrade(read_at, highest + erased + 1, None, None)
+        return LastGrade(read_at, highest + erased + 1, newest.event, newest)  # type: ignore[arg-type]
 
 
-def _next_key(key: str | None, word: str, last: Last, session: str, rubric: str) -> str:
+def _next_key(key: str | None, word: str, last: LastGrade, session: str, rubric: str) -> str:
     if key is None:
         return composite_key(session, rubric, word, last.seq)
     return key if last.seq == 1 else composite_key(key, last.seq)

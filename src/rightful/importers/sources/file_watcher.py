@@ -77,7 +77,7 @@ class Watcher:
             for thread in threads:
                 thread.join()
 
-    def told(self, paths: set[str]) -> None:
+    def add_changes(self, paths: set[str]) -> None:
         """Take what changed."""
         self._found.put(paths)
 
@@ -116,7 +116,7 @@ class _Thread(threading.Thread):
                 recursive=self._recursive,
             ):
                 if found := {path for kind, path in changes if kind != watchfiles.Change.deleted}:
-                    self._watcher.told(found)
+                    self._watcher.add_changes(found)
                 self.ready.set()  # the first turn shows that the folders are watched
         except BaseException as error:  # noqa: BLE001 - whatever the system or the library says, looks go on without it
             self._watcher.failures.put(f"{type(error).__name__}: {error}")

@@ -92,8 +92,8 @@ def _walked(
                 yield _file(entry)
             elif others is not None and not (entry.name == _CONFIG and _MAIN in names):
                 others[os.path.splitext(entry.name)[1]] += 1  # noqa: PTH122 - a name is counted, no path is built
-        folders = (one for one in reversed(entries) if one.is_dir(follow_symlinks=False) and one.name not in _OTHERS)
-        waiting.extend(entry.path for entry in folders)
+        folders = (entry for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
+        waiting.extend(entry.path for entry in folders if entry.name not in _OTHERS)
 
 
 def order_of(path: str) -> tuple[bool, str, bool, str]:
@@ -109,7 +109,7 @@ def is_looked_at(name: str, *, databases: bool = False) -> bool:
     return name.endswith(SUFFIXES) or (name.startswith(_LOG[0]) and name.endswith(_LOG[1]))
 
 
-def holds(folder: str, path: str, *, databases: bool = False) -> bool:
+def would_walk(folder: str, path: str, *, databases: bool = False) -> bool:
     """Say whether `walk` would yield this file of the folder, or look into this folder in it.
 
     Args:
@@ -121,11 +121,11 @@ def holds(folder: str, path: str, *, databases: bool = False) -> bool:
     if root not in own.parents:
         return False
     below = [own, *(above for above in own.parents if root in above.parents)]
-    if any(one.name in _OTHERS or one.is_symlink() for one in below):
+    if any(part.name in _OTHERS or part.is_symlink() for part in below):
         return False
     if not own.is_dir() and not (is_looked_at(own.name, databases=databases) and own.is_file()):
         return False
-    return not any(all((one / name).exists() for name in _LEDGER) for one in (*below, root))
+    return not any(all((part / name).exists() for name in _LEDGER) for part in (*below, root))
 
 
 def _file(entry: os.DirEntry[str]) -> str | tuple[str, Problem]:

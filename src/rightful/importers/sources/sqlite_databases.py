@@ -107,7 +107,7 @@ def copied(path: str, *, timeout_s: float = limits.DATABASE_WAIT_S) -> Iterator[
             copy.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.EVENT_BYTES)
             yield copy
     except sqlite3.DatabaseError as error:
-        raise _said(error) from None
+        raise _import_error(error) from None
 
 
 def _real(path: str) -> str:
@@ -125,7 +125,7 @@ def _real(path: str) -> str:
     return real
 
 
-def _said(error: Exception) -> InvalidEventError:
+def _import_error(error: Exception) -> InvalidEventError:
     if "locked" in str(error):
         return NotYetError("another program has locked it; nothing was imported from it. Import it again")
     if "full" in str(error):  # the copy's disk, since nothing else is written
@@ -140,9 +140,9 @@ def _copy(real: str, copy: Connection, timeout_s: float) -> None:
     for _ in range(_TRIES):
         if _is_shared(real):
             with suppress(sqlite3.OperationalError) if _exists(real, _JOURNAL) else nullcontext():
-                _backed_up(f"file:{quote(os.fsencode(real))}?mode=ro", copy, timeout_s)
+                _back_up(f"file:{quote(os.fsencode(real))}?mode=ro", copy, timeout_s)
                 return
-        if _carried(real, copy):
+        if _copy_files(real, copy):
             return
     raise NotYetError("it kept changing while it was copied; nothing was imported from it. Import it again")
 
@@ -166,7 +166,7 @@ def _facts(real: str, suffix: str = "") -> _Facts | None:
     return _Facts(facts.st_ino, facts.st_size, facts.st_mtime_ns)
 
 
-def _backed_up(source: str, copy: Connection, timeout_s: float) -> None:
+def _back_up(source: str, copy: Connection, timeout_s: float) -> None:
     """Let SQLite copy it, beside whoever writes it."""
     import sqlite3
 
@@ -176,7 +176,7 @@ def _backed_up(source: str, copy: Connection, timeout_s: float) -> None:
         found.backup(copy)
 
 
-def _carried(real: str, copy: Connection) -> bool:
+def _copy_files(real: str, copy: Connection) -> bool:
     """Copy it as a file that nobody changes; say whether nobody did."""
     import sqlite3
 
@@ -185,12 +185,12 @@ def _carried(real: str, copy: Connection) -> bool:
     left = [part for part, facts in zip(parts[1:], before[1:], strict=True) if facts is not None and facts.size]
     try:
         if not left:
-            _backed_up(f"file:{quote(os.fsencode(real))}?mode=ro&immutable=1", copy, 0)
+            _back_up(f"file:{quote(os.fsencode(real))}?mode=ro&immutable=1", copy, 0)
         else:
             with tempfile.TemporaryDirectory(prefix="rightful-") as folder:
                 for part in ("", *left):
                     _write(f"{real}{part}", Path(folder, f"copy{part}"))
-                _backed_up(f"file:{quote(os.fsencode(folder))}/copy", copy, 0)
+                _back_up(f"file:{quote(os.fsencode(folder))}/copy", copy, 0)
     except (FileNotFoundError, sqlite3.DatabaseError):
         if before == [_facts(real, part) for part in parts]:
             raise

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Protocol, TypeGuard
 import msgspec
 
 from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
+from rightful.importers.engine.file_import import FileImport
 from rightful.importers.engine.file_report import FileReport
 from rightful.importers.engine.formats import Kind, NotYetError, Origin
-from rightful.importers.engine.one_file import Run
-from rightful.importers.engine.recognition import among
+from rightful.importers.engine.recognition import kinds_text
 from rightful.importers.sources.sqlite_databases import HEADER, copied, peeked
 from rightful.importers.sources.text_files import Problem
 
@@ -52,10 +52,10 @@ class Share(msgspec.Struct):
 class DatabaseKind(Kind, Protocol):
     """A kind whose files are SQLite databases."""
 
-    def holds(self, connection: Connection) -> bool:
+    def matches(self, connection: Connection) -> bool:
         """Say whether a database is of this kind, by the shape of its tables."""
 
-    def take(self, run: Run, log: Log, origin: Origin, connection: Connection, share: Share) -> None:
+    def import_rows(self, run: FileImport, log: Log, origin: Origin, connection: Connection, share: Share) -> None:
         """Append what a database holds that the ledger does not.
 
         Args:
@@ -72,7 +72,7 @@ class DatabaseKind(Kind, Protocol):
 
 def reads_databases(kind: Kind) -> TypeGuard[DatabaseKind]:
     """Say whether the files of a kind are databases."""
-    return hasattr(kind, "take")
+    return hasattr(kind, "import_rows")
 
 
 def is_database(stream: BinaryIO) -> bool:
@@ -90,7 +90,7 @@ def import_database(importing: Import, origin: Origin, file: OpenFile) -> FileRe
     """
     share, report = Share(), None
     for tries_left in reversed(range(_TRIES)):
-        run = Run(importing.log, importing.began, origin.path, lambda: _tell(importing, file, share))
+        run = FileImport(importing.log, importing.began, origin.path, lambda: _report_progress(importing, file, share))
         if report is not None:
             run.report.appended, run.report.kinds = report.appended, report.kinds
         try:
@@ -102,12 +102,12 @@ def import_database(importing: Import, origin: Origin, file: OpenFile) -> FileRe
     raise AssertionError
 
 
-def _tell(importing: Import, file: OpenFile, share: Share) -> None:
+def _report_progress(importing: Import, file: OpenFile, share: Share) -> None:
     if importing.progress is not None:
         importing.progress(file.path, file.size * share.done // max(share.total, 1), file.size)
 
 
-def _imported(importing: Import, origin: Origin, run: Run, share: Share) -> FileReport:
+def _imported(importing: Import, origin: Origin, run: FileImport, share: Share) -> FileReport:
     try:
         if (report := _foreign_at_sight(importing, origin)) is not None:
             return report
@@ -115,20 +115,20 @@ def _imported(importing: Import, origin: Origin, run: Run, share: Share) -> File
             kind = _kind(importing.kinds, connection)
             if kind is None:
                 return _foreign(importing, origin, connection)
-            kind.take(run, importing.log, origin, connection, share)
+            kind.import_rows(run, importing.log, origin, connection, share)
     except InvalidEventError as error:
         run.report.waits = isinstance(error, NotYetError)
-        run.tell(Problem(None, error.what))
+        run.add_problem(Problem(None, error.what))
         run.report.is_read = bool(run.report.appended)
     except (RightfulError, OSError, MemoryError):
         raise
-    except Exception as error:  # noqa: BLE001 - as in `Run`
-        run.mistake(None, error)
+    except Exception as error:  # noqa: BLE001 - as in `FileImport`
+        run.internal_error(None, error)
     return run.report
 
 
 def _kind(kinds: Iterable[Kind], connection: Connection) -> DatabaseKind | None:
-    return next((one for one in kinds if reads_databases(one) and one.holds(connection)), None)
+    return next((kind for kind in kinds if reads_databases(kind) and kind.matches(connection)), None)
 
 
 def _foreign_at_sight(importing: Import, origin: Origin) -> FileReport | None:
@@ -148,7 +148,7 @@ def _foreign(importing: Import, origin: Origin, connection: Connection) -> FileR
         return _passed(origin, f"{what}; nothing was imported from it. Import it as {other.NAME}, or as auto")
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name LIMIT 5").fetchall()
     said = ", ".join(f"`{name[:32].decode('utf-8', 'replace')}`" for (name,) in tables) or "no tables"
-    return _passed(origin, f"a SQLite database with {said} is not of {among(importing.kinds)}")
+    return _passed(origin, f"a SQLite database with {said} is not of {kinds_text(importing.kinds)}")
 
 
 def _passed(origin: Origin, what: str) -> FileReport:

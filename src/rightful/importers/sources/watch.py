@@ -16,9 +16,9 @@ from typing import NamedTuple, Protocol
 
 from rightful import limits
 from rightful.errors import BusyError, ConditionFailedError
-from rightful.importers.engine.file_report import FileReport, Told
+from rightful.importers.engine.file_report import FileReport, ProblemList
 from rightful.importers.engine.loop import Import
-from rightful.importers.sources.folders import holds, order_of
+from rightful.importers.sources.folders import order_of, would_walk
 from rightful.importers.sources.sqlite_databases import WAL
 from rightful.importers.sources.text_files import Problem
 
@@ -64,13 +64,13 @@ class Watch:
         self._import = importing
         self._changes = changes
         self._roots = {path: _absolute(path) for path in paths}
-        self._seen: dict[str, _Facts | None] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._last_facts: dict[str, _Facts | None] = {}
+        self._reported: set[tuple[str, str]] = set()
         self.waiting: set[str] = set()
 
     def follow(self, clock: Clock = time.monotonic) -> Iterator[FileReport]:
         """Yield a report of each file that is there, then of each that brought something, until the watch is ended."""
-        yield from self.look()
+        yield from self.scan()
         looked = clock()
         while True:
             left = looked + limits.WATCH_LOOK_S - clock()
@@ -79,13 +79,13 @@ class Watch:
                 return
             yield from self.changed(found | self.waiting)
             if clock() - looked >= limits.WATCH_LOOK_S:
-                yield from self.look()
+                yield from self.scan()
                 looked = clock()
 
-    def look(self) -> Iterator[FileReport]:
+    def scan(self) -> Iterator[FileReport]:
         """Import whatever is not as it was when it was imported last."""
         for root in self._roots:
-            yield from self._tried(root, self._import.path(root, self._is_new))
+            yield from self._retried(root, self._import.path(root, self._is_new))
 
     def changed(self, paths: Iterable[str]) -> Iterator[FileReport]:
         """Import what changed, as far as it belongs to the paths that were named.
@@ -93,12 +93,12 @@ class Watch:
         Args:
             paths: Absolute paths, as the watcher tells them.
         """
-        for path in sorted({one.removesuffix(WAL) for one in paths}, key=order_of):
+        for path in sorted({changed.removesuffix(WAL) for changed in paths}, key=order_of):
             for root, real in self._roots.items():
                 if path == real:
-                    yield from self._tried(path, self._import.path(root, self._is_new))
-                elif holds(real, path, databases=self._import.takes_databases):
-                    yield from self._tried(path, self._below(f"{root}{path[len(real) :]}"))
+                    yield from self._retried(path, self._import.path(root, self._is_new))
+                elif would_walk(real, path, databases=self._import.includes_databases):
+                    yield from self._retried(path, self._below(f"{root}{path[len(real) :]}"))
 
     def _below(self, path: str) -> Iterator[FileReport]:
         """Import a file of a folder that was named, or a folder in it that appeared."""
@@ -112,39 +112,40 @@ class Watch:
         if self._changes.ended:
             return False
         facts = _facts(path)
-        if self._seen.get(path) == facts:
+        if self._last_facts.get(path) == facts:
             return False  # one that is not there yet is awaited
-        self._seen[path] = facts
+        self._last_facts[path] = facts
         return facts is not None or path in self._roots
 
-    def _tried(self, place: str, reports: Iterator[FileReport]) -> Iterator[FileReport]:
+    def _retried(self, place: str, reports: Iterator[FileReport]) -> Iterator[FileReport]:
         """Yield the reports that tell something new; when the ledger is held by others, try again later."""
         self.waiting.discard(place)
         try:
             for report in reports:
                 if report.waits:
-                    self._seen.pop(report.path, None)
+                    self._last_facts.pop(report.path, None)
                 if (new := self._new(report)) is not None:
                     yield new
         except (BusyError, ConditionFailedError) as error:
-            self._seen.clear()  # what was being read was not imported; the rest is known by its checkpoint
+            self._last_facts.clear()  # what was being read was not imported; the rest is known by its checkpoint
             self.waiting.add(_absolute(place))
             report = FileReport(place, problems=[], is_read=False)
-            Told(report).tell(Problem(None, f"{error} The import is retried", lost=False))
+            ProblemList(report).add(Problem(None, f"{error} The import is retried", lost=False))
             yield report
 
     def _new(self, report: FileReport) -> FileReport | None:
         """Return a report without the notes that were told before; None if it says nothing else."""
-        fresh = [one for one in report.problems if one.lost or (report.path, one.what) not in self._told]
-        self._told.update((report.path, one.what) for one in report.problems if not one.lost)
-        is_first = (report.path, "") not in self._told
-        self._told.add((report.path, ""))
+        path, reported = report.path, self._reported
+        fresh = [problem for problem in report.problems if problem.lost or (path, problem.what) not in reported]
+        self._reported.update((report.path, problem.what) for problem in report.problems if not problem.lost)
+        is_first = (report.path, "") not in self._reported
+        self._reported.add((report.path, ""))
         if not is_first and not report.is_read and not report.lost:
             return None  # what is passed over is said once, however it is counted later
         if not (is_first or report.appended or report.conflicts or report.lost or fresh):
             return None
         report.problems = fresh
-        report.notes = sum(not one.lost for one in fresh) if report.is_read else report.notes
+        report.notes = sum(not problem.lost for problem in fresh) if report.is_read else report.notes
         return report
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from rightful import limits
 from rightful.errors import ConditionFailedError, InvalidEventError, RightfulError
-from rightful.importers.engine.file_report import SKIPPED, Answers, FileReport, Told, is_stored
+from rightful.importers.engine.file_report import SKIPPED, Answers, FileReport, ProblemList, is_stored
 from rightful.importers.engine.other_tools import described
-from rightful.importers.engine.recognition import ONLY, foreign
+from rightful.importers.engine.recognition import ONLY, mismatch_text
 from rightful.importers.engine.renewal import Ranges
 from rightful.importers.sources.text_files import NO_OBJECT, Found, Problem
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _TRIES = 50  # decisions anew when other writers grade the same sessions meanwhile
 
 
-class Run:
+class FileImport:
     """The import of one file: what waits to be appended, and what became of the rest.
 
     Args:
@@ -38,7 +38,7 @@ class Run:
         report: What became of it so far.
         waiting: Events that wait to be appended, each with its line.
         is_whole: Whether all of it could be read.
-        is_mistaken: Whether we did not foresee something, so that it was not imported whole.
+        has_internal_error: Whether we did not foresee something, so that it was not imported whole.
         derived: What the files of its kind derive; None where that is not asked.
         ranges: The positions of what this file derives.
         renewal: What the file proves of what an older reader derived from it; None where no older one read it.
@@ -50,16 +50,16 @@ class Run:
         self._began = began
         self._written = written
         self.is_whole = True
-        self.is_mistaken = False
+        self.has_internal_error = False
         self.derived: Derived | None = None
         self.ranges = Ranges()
         self.renewal: Renewal | None = None
         self.waiting: list[tuple[int, Wire]] = []
         self._started: set[str] = set()
         self.report = FileReport(path, problems=[], kinds={})
-        self.tell = Told(self.report).tell
+        self.add_problem = ProblemList(self.report).add
 
-    def answer(self, *, keeps: bool) -> None:
+    def keep_answers(self, *, keeps: bool) -> None:
         """Answer for each record, since the file's kind does.
 
         Args:
@@ -67,24 +67,24 @@ class Run:
         """
         self.report.answers = Answers(keeps=keeps)
 
-    def take(self, reader: Reader, item: Found | Problem) -> None:
+    def add(self, reader: Reader, item: Found | Problem) -> None:
         """Turn an object into events that wait."""
         if isinstance(item, Problem):
             self.is_whole = self.is_whole and not item.lost
-            self._refuse(item)
+            self._add_problem_and_answer(item)
             return
-        self._gather(item.line, lambda: reader.events(item))
+        self._add_events(item.line, lambda: reader.events(item))
 
     def finish(self, reader: Reader, end: End) -> None:
         """Take what can be said only of the whole file, and append what waits."""
-        self._gather(1, lambda: reader.finish(end))
+        self._add_events(1, lambda: reader.finish(end))
         self.flush(reader)
 
-    def _gather(self, line: int, events: Callable[[], Iterable[Wire | Problem]]) -> None:
+    def _add_events(self, line: int, events: Callable[[], Iterable[Wire | Problem]]) -> None:
         try:
             for event in events():
                 if isinstance(event, Problem):
-                    self._refuse(event)
+                    self._add_problem_and_answer(event)
                     if event.what.startswith(SKIPPED):
                         self.report.is_read, self.report.passed = False, 1
                 else:
@@ -92,28 +92,28 @@ class Run:
                     if self.report.answers is not None:
                         self.report.answers.expect()
         except InvalidEventError as error:
-            self._refuse(Problem(line, str(error)))
+            self._add_problem_and_answer(Problem(line, str(error)))
         except (RightfulError, OSError, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001 - one odd object must not end an import of many files
-            self.mistake(line, error)
+            self.internal_error(line, error)
 
-    def _refuse(self, problem: Problem) -> None:
+    def _add_problem_and_answer(self, problem: Problem) -> None:
         """Tell of a problem, and answer `invalid` for a record that is not imported."""
-        self.tell(problem)
+        self.add_problem(problem)
         if self.report.answers is not None and problem.lost:
-            self.report.answers.refuse(problem)
+            self.report.answers.add_refusal(problem)
 
-    def mistake(self, line: int | None, error: Exception) -> None:
+    def internal_error(self, line: int | None, error: Exception) -> None:
         """Say that we did not foresee something: loudly, since it is lost, and without an end of the import."""
-        self.is_mistaken = True
+        self.has_internal_error = True
         what = f"internal error ({type(error).__name__}: {error}, in {_raised_in(error)})"
-        self._refuse(Problem(line, f"{what}: not everything here was imported; please report it"))
+        self._add_problem_and_answer(Problem(line, f"{what}: not everything here was imported; please report it"))
 
-    def wait(self, error: NotYetError) -> FileReport:
+    def defer(self, error: NotYetError) -> FileReport:
         """Say why the file is read by the next import only."""
         self.report.waits = True
-        self.tell(Problem(None, error.what, lost=False))
+        self.add_problem(Problem(None, error.what, lost=False))
         return self.report
 
     def flush(self, reader: Reader) -> None:
@@ -123,17 +123,17 @@ class Run:
             part = waiting[start : start + limits.IMPORT_EVENTS]
             receipts, notes = _append(self._log, reader, [event for _, event in part])
             for note in notes:
-                self.tell(note)
+                self.add_problem(note)
             for (line, event), receipt in zip(part, receipts, strict=True):
                 self._count(line, event, receipt)
                 if self.report.answers is not None:
-                    self.report.answers.give(line, receipt)
-            self._follow(reader, part, receipts)
-            self._renew([event for _, event in part], receipts)
+                    self.report.answers.add_receipt(line, receipt)
+            self._append_after(reader, part, receipts)
+            self._note_derived([event for _, event in part], receipts)
             self._log.recorder.rest()
             self._written()
 
-    def _renew(self, events: list[Wire], receipts: list[Receipt]) -> None:
+    def _note_derived(self, events: list[Wire], receipts: list[Receipt]) -> None:
         """Note what was derived, and put in force again what an earlier reading withdrew of that."""
         self.ranges.take(receipts)
         if self.renewal is not None:
@@ -143,7 +143,7 @@ class Run:
 
     def change(self, reader: GrowingReader, renewal: Renewal) -> None:
         """Append what the newer reader derives of how the file changed before the older one read it."""
-        self._gather(1, lambda: renewal.changes(reader))
+        self._add_events(1, lambda: renewal.changes(reader))
         self.flush(reader)
 
     def withdraw(self, renewal: Renewal) -> None:
@@ -155,19 +155,19 @@ class Run:
         if events:
             what = "event was withdrawn" if len(events) == 1 else "events were withdrawn"
             why = "an earlier version derived them from this file, and this version does not"
-            self.tell(Problem(None, f"{len(events):,} {what}: {why}", lost=False))
+            self.add_problem(Problem(None, f"{len(events):,} {what}: {why}", lost=False))
 
     def _append(self, events: list[Wire]) -> None:
         for event, receipt in zip(events, self._log.append(events), strict=True):
             self._count(None, event, receipt)
 
-    def _follow(self, reader: Reader, part: list[tuple[int, Wire]], receipts: list[Receipt]) -> None:
+    def _append_after(self, reader: Reader, part: list[tuple[int, Wire]], receipts: list[Receipt]) -> None:
         """Append what is to be recorded of how a part was received."""
         more = reader.after(self._log, [event for _, event in part], receipts)
         for event, receipt in zip(more, self._log.append(more) if more else (), strict=True):
             self._count(part[0][0], event, receipt)
 
-    def pass_over(self, items: Iterator[Found | Problem], kinds: list[Kind], *, named: bool) -> None:
+    def skip(self, items: Iterator[Found | Problem], kinds: list[Kind], *, named: bool) -> None:
         """Report in one problem or note why a file is not imported: it is broken, or of no kind that may come.
 
         Args:
@@ -181,26 +181,28 @@ class Run:
         shape = described(os.path.basename(self.report.path), [item.value for item in found])  # noqa: PTH119 - a name is compared, no path is built
         unread = "".join(f"; {item.what}" for item in problems if item.what.startswith(ONLY))
         if found:
-            self._pass(Problem(found[0].line, foreign(found[0], kinds) + unread), shape, named=named)
+            self._skip_with(Problem(found[0].line, mismatch_text(found[0], kinds) + unread), shape, named=named)
         elif problems and problems[0].what.startswith(NO_OBJECT):
-            self._pass(problems[0], shape, named=named)
+            self._skip_with(problems[0], shape, named=named)
         elif sum(item.lost for item in problems) > 1:
             lines = f"its {len(problems):,} lines" if not unread else "the lines that were read"
             what = f"{problems[0].what}; none of {lines} holds a JSON object"
             self.report.is_read = False
-            self.tell(problems[0]._replace(what=f"{what}. Nothing was imported from the file{unread}"))
+            self.add_problem(problems[0]._replace(what=f"{what}. Nothing was imported from the file{unread}"))
         else:
             for item in problems:
-                self.tell(item)
+                self.add_problem(item)
 
-    def _pass(self, problem: Problem, shape: str | None, *, named: bool) -> None:
+    def _skip_with(self, problem: Problem, shape: str | None, *, named: bool) -> None:
         self.report.is_read = False
         self.report.passed = int(not named)
         what = problem.what if shape is None else f"{shape}; not imported by this version"
         if named:
-            self.tell(problem._replace(what=what if shape is not None else f"{what}; nothing was imported from it"))
+            self.add_problem(
+                problem._replace(what=what if shape is not None else f"{what}; nothing was imported from it")
+            )
         else:
-            self.tell(Problem(problem.line, SKIPPED + what, lost=False))
+            self.add_problem(Problem(problem.line, SKIPPED + what, lost=False))
 
     def _count(self, line: int | None, event: Wire, receipt: Receipt) -> None:
         kind: str = event["type"]
@@ -211,11 +213,11 @@ class Run:
             case "stale" if not is_stored(receipt):
                 pass  # an older copy, which the reader's plan left out and told of; or one that stands there
             case "invalid":
-                self.tell(Problem(line, receipt.reason or "Expected an event"))
+                self.add_problem(Problem(line, receipt.reason or "Expected an event"))
             case "conflict":
                 self.report.conflicts += 1
                 what = f"conflicts with the event stored under its id: {receipt.reason}"
-                self.tell(
+                self.add_problem(
                     Problem(line, f"{what}; it stays in quarantine until an `event.withdrawn` settles the conflict")
                 )
             case _:
@@ -244,9 +246,9 @@ def _append(log: Log, reader: Reader, events: list[Wire]) -> tuple[list[Receipt]
     for tries_left in reversed(range(_TRIES)):
         plan = reader.plan(log, events)
         try:
-            new = [event for place, event in enumerate(plan.events) if place not in plan.standing]
+            new = [event for place, event in enumerate(plan.events) if place not in plan.existing]
             receipts = iter(log.append(new, unless=plan.unless, after=plan.after))
-            return [plan.standing.get(place) or next(receipts) for place in range(len(events))], plan.notes
+            return [plan.existing.get(place) or next(receipts) for place in range(len(events))], plan.notes
         except ConditionFailedError:
             if not tries_left:
                 raise
