@@ -137,10 +137,10 @@ CASES: list[tuple[RightfulError, int, dict[str, Any], str]] = [
         "The transcript of t:a is incomplete: turn 1 lacks index 2; turn 2 is open. Nothing of it was shown.",
     ),
     (
-        errors.BacklogError("/l", 3, 0.5, "this event was not taken"),
+        errors.BacklogError("/l", 3, 0.5, "this event was not accepted"),
         4,
-        {"path": "/l", "waiting": 3, "waited_s": 0.5, "what": "this event was not taken"},
-        "3 event(s) are still waiting to be written to /l after 0.5 s: this event was not taken. Try again.",
+        {"path": "/l", "waiting": 3, "waited_s": 0.5, "what": "this event was not accepted"},
+        "3 event(s) are still waiting to be written to /l after 0.5 s: this event was not accepted. Try again.",
     ),
     (
         errors.HandoffMismatchError("pr", "t:a", "run:b put it", "Give the session of this step."),

@@ -61,7 +61,7 @@ def test_a_path_at_which_none_can_be_made_is_told_and_to_name_another(tmp_path: 
         rightful.open(tmp_path / name, create=True)
 
     said = f"{tmp_path / name} cannot be used: {why.format(tmp_path)}"
-    assert str(caught.value) == f"{said}. Nothing was written. Name another path."
+    assert str(caught.value) == f"{said}. Nothing was written. Pass another path."
 
 
 def test_making_what_is_there_opens_it(path: Path) -> None:
@@ -78,24 +78,24 @@ def test_a_path_can_be_text_or_a_url(path: Path, form: str) -> None:
 
 @pytest.mark.parametrize("url", ["postgresql://host/db", "umadb://host", "http://x"])
 def test_a_url_of_another_kind_is_refused_and_says_what_can_be_opened(url: str) -> None:
-    with pytest.raises(UsageError, match=r"is no ledger that can be opened; give the path of a folder, or lmdb://"):
+    with pytest.raises(UsageError, match=r"Unsupported ledger URL scheme"):
         rightful.open(url, create=True)
 
 
 @pytest.mark.parametrize("empty", ["", "lmdb://"])
 def test_an_empty_path_is_refused(empty: str) -> None:
-    with pytest.raises(UsageError, match="the ledger's path is empty"):
+    with pytest.raises(UsageError, match="The ledger's path is empty"):
         rightful.open(empty, create=True)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800"])
 def test_a_path_that_no_system_has_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="can be no path"):
+    with pytest.raises(UsageError, match="is not a valid path"):
         rightful.open(str(tmp_path / name), create=True)
 
 
 def test_making_and_only_reading_exclude_each_other(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be made and be read-only"):
+    with pytest.raises(UsageError, match="Cannot use `create` with `readonly`"):
         rightful.open(tmp_path / "ledger", create=True, readonly=True)
     assert list(tmp_path.iterdir()) == []
 
@@ -119,11 +119,11 @@ def test_positions_that_no_row_has_are_answered_as_such(path: Path) -> None:
     """-1 would be read as the row before the first one, which is missing: damage where there is none."""
     with rightful.open(path) as ledger:
         for after in (-1, -(10**30)):
-            with pytest.raises(UsageError, match=f"position {after} is in no ledger"):
+            with pytest.raises(UsageError, match=f"Invalid position {after}"):
                 list(ledger.read(after=after))
-            with pytest.raises(UsageError, match=f"position {after} is in no ledger"):
+            with pytest.raises(UsageError, match=f"Invalid position {after}"):
                 list(ledger.read(after=after, session="t:a"))
-            with pytest.raises(UsageError, match=f"position {after} is in no ledger"):
+            with pytest.raises(UsageError, match=f"Invalid position {after}"):
                 list(ledger.follow(after, timeout_s=0))
         for after in (3, 2**64 - 1, 2**64, 10**30):
             assert list(ledger.read(after=after)) == []
@@ -146,9 +146,9 @@ def test_one_type_can_be_said_without_a_list(path: Path) -> None:
 def test_a_wait_is_a_number_of_seconds_before_anything_is_sent(path: Path) -> None:
     """Found out later, the writer may have the events already, and the caller hears that they failed."""
     with rightful.open(path) as ledger:
-        with pytest.raises(UsageError, match="nan is no number of seconds; nothing was done"):
+        with pytest.raises(UsageError, match=r"Invalid timeout nan\. Nothing was done"):
             ledger.append([exposure("3")], timeout_s=float("nan"))
-        with pytest.raises(UsageError, match="nan is no number of seconds; nothing was done"):
+        with pytest.raises(UsageError, match=r"Invalid timeout nan\. Nothing was done"):
             ledger.follow(timeout_s=float("nan"))
         assert ledger.status().events == 2
         for number, longer in enumerate((1e300, float("inf"), None), 3):

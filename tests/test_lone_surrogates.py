@@ -12,12 +12,12 @@ from rightful.policies import _checked
 
 
 def test_a_lone_surrogate_is_no_policy() -> None:
-    with pytest.raises(PolicyError, match="a lone surrogate stands in it"):
+    with pytest.raises(PolicyError, match="it contains a lone surrogate"):
         _checked({"decay": "\ud800"})
 
 
 def test_a_lone_surrogate_is_no_item_of_a_history() -> None:
-    with pytest.raises(UsageError, match="these are no items of a history"):
+    with pytest.raises(UsageError, match="Invalid item names"):
         names_of(["\ud800"])
 
 

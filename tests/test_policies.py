@@ -87,7 +87,7 @@ def test_a_policy_that_was_made_in_python_is_checked_too() -> None:
 @pytest.mark.parametrize(
     ("asked", "what"),
     [
-        ("newest", "there is no preset 'newest'; there are bound, historical-newest, gptme"),
+        ("newest", "unknown preset 'newest'; the presets are bound, historical-newest, gptme"),
         (5, "Expected a name or an object, got `int`"),
         ({"joins": "bound"}, "Object contains unknown field `joins`"),
         ({"join": "nearest"}, "Invalid enum value 'nearest'; there are `bound`, `newest` - at `$.join`"),
@@ -104,15 +104,15 @@ def test_a_policy_that_was_made_in_python_is_checked_too() -> None:
         ({"outcomes": {"good": 2}}, "Expected `float` <= 1.0 - at `$.outcomes[...]`"),
         (
             {"arm_aliases": {"a": "b", "b": "c"}},
-            "'a' is an alias of 'b', which is an alias itself - at `$.arm_aliases`",
+            "'a' is an alias of 'b', which is itself an alias - at `$.arm_aliases`",
         ),
         (
             {"arithmetic": "sequential", "decay": {"mode": "arm", "gamma": 0.5}},
-            "`sequential` arithmetic takes no decay but `events` - at `$.decay`",
+            "`sequential` arithmetic allows only the decay `events` - at `$.decay`",
         ),
         (
             {"decay": {"mode": "events"}},
-            "decay `events` depends on the order of the log and needs `sequential` - at `$.arithmetic`",
+            "decay `events` depends on the order of the log; it needs `sequential` - at `$.arithmetic`",
         ),
     ],
     ids=str,
@@ -127,7 +127,7 @@ def test_what_is_no_policy_says_what_and_where(asked: Any, what: str) -> None:
 
 
 def test_a_grader_without_a_rubric_is_refused_because_it_would_match_nobody() -> None:
-    with pytest.raises(PolicyError, match=r"a grader is `producer/rubric`, got 'human' - at `\$\.graders\[1\]`"):
+    with pytest.raises(PolicyError, match=r"Expected `producer/rubric`, got 'human' - at `\$\.graders\[1\]`"):
         policy_of({"graders": ["*/overall", "human"]})
 
 
@@ -145,8 +145,12 @@ def test_what_is_left_out_stands_in_a_policy_and_its_hash_only_where_it_says_som
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("without_graders", ["judge"], "a grader is `producer/rubric`, got 'judge' - at `$.without_graders[0]`"),
-        ("without_sessions", ["t:a", "a"], "a session is `namespace:value`, got 'a' - at `$.without_sessions[1]`"),
+        ("without_graders", ["judge"], "Expected `producer/rubric`, got 'judge' - at `$.without_graders[0]`"),
+        (
+            "without_sessions",
+            ["t:a", "a"],
+            "Expected a session `namespace:value`, got 'a' - at `$.without_sessions[1]`",
+        ),
     ],
 )
 def test_what_is_left_out_is_named_in_full(field: str, value: list[str], said: str) -> None:

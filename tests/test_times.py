@@ -45,7 +45,7 @@ NAIVE = datetime(2026, 8, 1)  # noqa: DTZ001 - the fault
 
 @pytest.mark.parametrize("value", ["yesterday", "2026-13-01", "2026-8-1", "2026-08-01T10:00:00", NAIVE], ids=str)
 def test_a_time_without_its_offset_is_refused_with_the_form_it_should_have(value: datetime | str) -> None:
-    with pytest.raises(UsageError, match="write it as 2026-08-01T10:15:00Z"):
+    with pytest.raises(UsageError, match="Write it as 2026-08-01T10:15:00Z"):
         times.us_from(value)
 
 
@@ -53,7 +53,7 @@ def test_a_time_without_its_offset_is_refused_with_the_form_it_should_have(value
     "value", [float("nan"), float("inf"), -float("inf"), 1e300, 10**30, -(10**30), True, [], b"x", None, "\udcee"]
 )
 def test_what_is_no_time_at_all_is_refused_like_one_without_an_offset(value: Any) -> None:
-    with pytest.raises(UsageError, match="is no time; write it as 2026-08-01T10:15:00Z"):
+    with pytest.raises(UsageError, match=r"Invalid time .* Write it as 2026-08-01T10:15:00Z"):
         times.us_from(value)
 
 
@@ -64,7 +64,7 @@ def test_text_is_rfc_3339_in_utc() -> None:
 
 @pytest.mark.parametrize("text", ["9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+01:00"])
 def test_a_time_that_its_offset_leads_out_of_the_calendar_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="lies outside of the years 1 to 9999 in UTC"):
+    with pytest.raises(UsageError, match="is outside the years 1 to 9999 in UTC"):
         times.us_from(text)
 
 

@@ -52,11 +52,11 @@ def test_what_is_no_token_is_refused_in_one_sentence(text: Any) -> None:
         Token.of(text)
 
     assert str(caught.value) == (
-        "this is no token; give the text that `Token.text()` returned, or read the history again to get one."
+        "Invalid token. Pass the text that `Token.text()` returned, or read the history again to get one."
     )
 
 
 def test_a_token_of_a_newer_version_is_refused() -> None:
     for more in ("", ',"new":1', ',"wrote":{}'):
-        with pytest.raises(UsageError, match="this token has version 3, newer than this program; upgrade"):
+        with pytest.raises(UsageError, match=r"This token has version 3, newer than this program\. Upgrade"):
             Token.of(f'{{"session":"t:a","position":1,"v":3{more}}}')

@@ -58,7 +58,7 @@ def open(  # noqa: A001 - `rightful.open` is the name that others rely on
     """
     path = folder_of(path_or_url)
     if create and readonly:
-        raise UsageError("a ledger cannot be made and be read-only; nothing was made. Open it with one of the two.")
+        raise UsageError("Cannot use `create` with `readonly`. Nothing was created. Pass only one of them.")
     from rightful.storage.recorder import LMDBRecorder
 
     recorder = LMDBRecorder(path, create=create, readonly=readonly)
@@ -80,17 +80,17 @@ def folder_of(path_or_url: str | os.PathLike[str]) -> Path:
     scheme = re.match(_SCHEME, text) if "://" in text else None
     if scheme and scheme[1].lower() != "lmdb":
         raise UsageError(
-            f"{scheme[1]}:// is no ledger that can be opened; give the path of a folder, or lmdb:// and it."
+            f"Unsupported ledger URL scheme {scheme[1]!r}. Nothing was opened. Pass a folder path, or lmdb://<folder>."
         )
     named = text[scheme.end() :] if scheme else text
     if not named:
-        raise UsageError("the ledger's path is empty; nothing was opened. Give the path of a folder.")
+        raise UsageError("The ledger's path is empty. Nothing was opened. Pass the path of a folder.")
     try:
         writable = b"\0" not in os.fsencode(named)
     except UnicodeEncodeError:  # a lone surrogate, or a letter that the locale does not have
         writable = False
     if not writable:
-        raise UsageError(f"{named!r} can be no path here; nothing was opened. Give the path of a folder.")
+        raise UsageError(f"{named!r} is not a valid path. Nothing was opened. Pass the path of a folder.")
     return Path(named)
 
 

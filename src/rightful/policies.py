@@ -139,7 +139,7 @@ def policy_of(asked: str | Mapping[str, Any] | Policy) -> Policy:
             return _checked(msgspec.to_builtins(asked))
         case str():
             if asked not in PRESETS:
-                raise PolicyError(f"there is no preset {asked!r}; there are {', '.join(PRESETS)}")
+                raise PolicyError(f"unknown preset {asked!r}; the presets are {', '.join(PRESETS)}")
             return PRESETS[asked]
         case Mapping():
             return _checked(asked)
@@ -156,15 +156,15 @@ def _checked(asked: Mapping[str, Any]) -> Policy:
     except msgspec.ValidationError as error:
         raise PolicyError(explained(str(error), Policy)) from None
     except UnicodeEncodeError as error:
-        raise PolicyError(f"a lone surrogate stands in it ({error})") from None
+        raise PolicyError(f"it contains a lone surrogate ({error})") from None
     if policy.arithmetic == "sequential" and not (policy.decay is None or isinstance(policy.decay, EventDecay)):
-        raise PolicyError("`sequential` arithmetic takes no decay but `events` - at `$.decay`")
+        raise PolicyError("`sequential` arithmetic allows only the decay `events` - at `$.decay`")
     if isinstance(policy.decay, EventDecay) and policy.arithmetic != "sequential":
-        raise PolicyError("decay `events` depends on the order of the log and needs `sequential` - at `$.arithmetic`")
+        raise PolicyError("decay `events` depends on the order of the log; it needs `sequential` - at `$.arithmetic`")
     _check_names(policy)
     for alias, arm in policy.arm_aliases.items():
         if arm in policy.arm_aliases:
-            raise PolicyError(f"{alias!r} is an alias of {arm!r}, which is an alias itself - at `$.arm_aliases`")
+            raise PolicyError(f"{alias!r} is an alias of {arm!r}, which is itself an alias - at `$.arm_aliases`")
     return policy
 
 
@@ -172,11 +172,11 @@ def _check_names(policy: Policy) -> None:
     for name in ("graders", "without_graders"):
         for place, pattern in enumerate(getattr(policy, name)):
             if "/" not in pattern:
-                raise PolicyError(f"a grader is `producer/rubric`, got {pattern!r} - at `$.{name}[{place}]`")
+                raise PolicyError(f"Expected `producer/rubric`, got {pattern!r} - at `$.{name}[{place}]`")
             if has_control(pattern):
-                what = f"no grader has control characters, got {pattern!r}"
+                what = f"Expected a grader without control characters, got {pattern!r}"
                 raise PolicyError(f"{what} - at `$.{name}[{place}]`")
     for place, session in enumerate(policy.without_sessions):
         if not is_session(session):
-            what = f"a session is `namespace:value`, got {session[:64]!r}"
+            what = f"Expected a session `namespace:value`, got {session[:64]!r}"
             raise PolicyError(f"{what} - at `$.without_sessions[{place}]`")

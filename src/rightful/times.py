@@ -49,14 +49,14 @@ def us_from(value: datetime | str | float) -> int:
         try:
             value = msgspec.convert(f"{value}T00:00:00Z" if _DATE.fullmatch(value) else value, datetime)
         except (msgspec.ValidationError, UnicodeEncodeError):  # the second: a lone surrogate
-            raise UsageError(f"{value!r} is no time; write it as 2026-08-01T10:15:00Z") from None
+            raise UsageError(f"Invalid time {value!r}. Write it as 2026-08-01T10:15:00Z.") from None
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise UsageError(f"{value.isoformat()} has no offset; write it as 2026-08-01T10:15:00Z")
+            raise UsageError(f"{value.isoformat()} has no UTC offset. Write it as 2026-08-01T10:15:00Z.")
         if not _FIRST_US <= (at_us := us_of(value)) <= _LAST_US:  # an offset leads out of the calendar
-            raise UsageError(f"{value.isoformat()} lies outside of the years 1 to 9999 in UTC; name another time")
+            raise UsageError(f"{value.isoformat()} is outside the years 1 to 9999 in UTC. Use another time.")
         return at_us
     number: Any = value
     if isinstance(number, bool) or not isinstance(number, int | float) or not abs(number) <= _FARTHEST_S:
-        raise UsageError(f"{number!r} is no time; write it as 2026-08-01T10:15:00Z")
+        raise UsageError(f"Invalid time {number!r}. Write it as 2026-08-01T10:15:00Z.")
     return round(number * 1_000_000)

@@ -97,10 +97,10 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         except (msgspec.DecodeError, UnicodeEncodeError, TypeError):
             version = _version(text)
             if version > VERSION:
-                why = f"this token has version {version}, newer than this program; upgrade, or read again."
+                why = f"This token has version {version}, newer than this program. Upgrade, or read the history again."
                 raise UsageError(why) from None
             raise UsageError(
-                "this is no token; give the text that `Token.text()` returned, or read the history again to get one."
+                "Invalid token. Pass the text that `Token.text()` returned, or read the history again to get one."
             ) from None
 
 

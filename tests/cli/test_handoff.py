@@ -125,7 +125,7 @@ def test_another_session_than_the_one_it_runs_in_is_a_conflict(
     done = run("handoff", "put", "meta", here / "meta", "--session", A)
 
     assert (done.code, done.out) == (3, "")
-    assert f"Handoff 'meta' of {A}: this step is in run:mine, says RIGHTFUL_SESSION" in done.err
+    assert f"Handoff 'meta' of {A}: RIGHTFUL_SESSION states that this step runs in run:mine" in done.err
 
 
 def test_there_is_no_default_session(ledger: Path, run: Run) -> None:

@@ -159,7 +159,7 @@ def test_a_history_is_shown_as_it_was_at_a_position(run: Run, filled: Path) -> N
         ("10", "--at 10 is beyond the end of this ledger, position 9; nothing was shown."),
         ("-1", "--at takes a position or a time, and '-1' is neither; nothing was shown. Write a position as 12, a"),
         ("Tuesday", "--at takes a position or a time, and 'Tuesday' is neither; nothing was shown."),
-        ("2026-08-01T10:15:00", "2026-08-01T10:15:00 has no offset; write it as 2026-08-01T10:15:00Z"),
+        ("2026-08-01T10:15:00", "2026-08-01T10:15:00 has no UTC offset. Write it as 2026-08-01T10:15:00Z"),
         ("9" * 5000, "is beyond the end of this ledger, position 9; nothing was shown."),
     ],
 )

@@ -106,10 +106,10 @@ def test_every_field_and_value_has_a_meaning() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["show", "odd"], "POLICY: there is no preset 'odd'"),
+        (["show", "odd"], "POLICY: unknown preset 'odd'"),
         (["show", "--decay", "events"], "bound, decay events: decay `events` depends on the order of the log"),
         (["diff", "bound", '{"join":"x"}'], "OTHER: Invalid"),
-        (["hash", "--without-session", "nobody"], "a session is `namespace:value`"),
+        (["hash", "--without-session", "nobody"], "Expected a session `namespace:value`"),
         (["aliases", "--force"], "--force is for --out FILE"),
     ],
 )

@@ -231,7 +231,7 @@ def test_a_policy_comes_by_name_as_json_or_from_a_file(run: Run, ledger: Path, h
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--policy", "best"], "there is no preset 'best'"),
+        (["--policy", "best"], "unknown preset 'best'"),
         (["--policy", "{}x"], "Invalid policy: --policy: Expected a JSON object; Expected JSON"),
         (["--policy", "{"], "Invalid policy: --policy: Expected a JSON object; Expected JSON"),
         (["--policy", "[]"], "Invalid policy: --policy: Expected a JSON object, got `array`. "),
@@ -239,13 +239,13 @@ def test_a_policy_comes_by_name_as_json_or_from_a_file(run: Run, ledger: Path, h
         (["--policy", "empty.json"], "Invalid policy: --policy empty.json: Expected a JSON object, got nothing. "),
         (["--policy", "rule.toml"], "Invalid policy: --policy rule.toml: Expected a JSON object; Expected JSON"),
         (["--policy", "/dev/zero"], "--policy /dev/zero: Expected a JSON object of at most 16777216 bytes"),
-        (["--policy", "ledger"], "Invalid policy: --policy: there is no preset 'ledger'; there are bound, "),
+        (["--policy", "ledger"], "Invalid policy: --policy: unknown preset 'ledger'; the presets are bound, "),
         (["--policy", '{"joint": 1}'], "unknown field `joint`"),
         (["--policy", '{"join": "nearest"}'], "'nearest'; there are `bound`, `newest` - at `$.join`"),
         (["--as-of", "5"], "position 5 is not in this ledger, which ends at 4"),
         (["--as-of", "soon"], "--as-of takes a position or a time, and 'soon' is neither"),
         (["--as-of", "-1"], "--as-of takes a position or a time, and '-1' is neither"),
-        (["--as-of", "2026-08-01T10:15:00"], "has no offset; write it as 2026-08-01T10:15:00Z"),
+        (["--as-of", "2026-08-01T10:15:00"], "has no UTC offset. Write it as 2026-08-01T10:15:00Z"),
         (["--decay-at", " "], "an empty time was given"),
     ],
 )

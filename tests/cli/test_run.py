@@ -209,7 +209,7 @@ def test_what_is_handed_back_takes_nobodys_place(place: Place) -> None:
 
     assert (place.root / "temp" / "cc-session-1.log").read_text() == "another's"
     assert (Path(done.report["temporary"]) / "cc-session-1.log").read_text() == "mine\n"
-    assert "could not be handed back" in done.err
+    assert "could not be moved back" in done.err
 
 
 # -- what could not be written -------------------------------------------------------------

@@ -138,7 +138,7 @@ def test_a_transcript_that_stands_in_the_private_folder_keeps_it(place: Place, t
     kept = Path(done.report["temporary"])
     assert done.report["transcript"]["uri"] == f"file://{kept.resolve()}/x/conversation.jsonl"
     assert (Path(done.report["temporary"]) / "x" / "conversation.jsonl").is_file()
-    assert "a transcript stands in it" in done.err
+    assert "it contains a transcript" in done.err
 
 
 def test_a_pointer_in_the_private_folder_leads_to_the_transcript(place: Place) -> None:

@@ -118,7 +118,10 @@ def test_in_an_audit_they_change_what_is_audited(run: Run) -> None:
     ("words", "said"),
     [
         (["--decay", "events"], "bound, decay events: decay `events` depends on the order of the log"),
-        (["--policy", "gptme", "--decay", "time:7d"], "gptme, decay time:7d: `sequential` arithmetic takes no decay"),
+        (
+            ["--policy", "gptme", "--decay", "time:7d"],
+            "gptme, decay time:7d: `sequential` arithmetic allows only the decay",
+        ),
         (["--decay", "time:0"], "bound, decay time:0: "),
         (["--decay", "session:1.5"], "bound, decay session:1.5: "),
         (["--decay", "session:nan"], "bound, decay session:nan: "),
@@ -126,7 +129,7 @@ def test_in_an_audit_they_change_what_is_audited(run: Run) -> None:
         (["--decay", "time:7y"], "--decay takes none, time:SECONDS"),
         (["--decay", "none:1"], "--decay takes none, time:SECONDS"),
         (["--decay", ""], "--decay takes none, time:SECONDS"),
-        (["--grader", "judge"], "bound, paid by judge: a grader is `producer/rubric`"),
+        (["--grader", "judge"], "bound, paid by judge: Expected `producer/rubric`"),
         (["--without-session", "nobody"], "no session is named 'nobody'"),
         (["--arm-alias", "y"], "--arm-alias takes ALIAS=ARM, and 'y' is none"),
         (
@@ -135,14 +138,14 @@ def test_in_an_audit_they_change_what_is_audited(run: Run) -> None:
         ),
         (
             ["--grader", "judge/\noverall"],
-            "no grader has control characters, got 'judge/\\noverall' - at `$.graders[0]`",
+            "Expected a grader without control characters, got 'judge/\\noverall' - at `$.graders[0]`",
         ),
         (
             ["--without-grader", "a/\x1b"],
-            "no grader has control characters, got 'a/\\x1b' - at `$.without_graders[0]`",
+            "Expected a grader without control characters, got 'a/\\x1b' - at `$.without_graders[0]`",
         ),
         (["--arm-alias", "y="], "--arm-alias takes ALIAS=ARM"),
-        (["--arm-alias", "y=x", "--arm-alias", "x=z"], "which is an alias itself"),
+        (["--arm-alias", "y=x", "--arm-alias", "x=z"], "which is itself an alias"),
         (["--balances", "none", "--balances", "a"], "--balances takes `none` alone, or sources"),
         (["--join", "odd"], "invalid choice: 'odd'"),
     ],

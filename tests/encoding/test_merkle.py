@@ -101,7 +101,7 @@ def test_bytes_that_are_no_frontier_are_refused(cut: int) -> None:
     tree.extend(leaves(5))
     whole = tree.to_bytes()
     assert len(whole) == 8 + 64, "five leaves are two perfect trees"
-    with pytest.raises(ValueError, match=r"a frontier of \d leaves is not"):
+    with pytest.raises(ValueError, match=r"the frontier of a tree with \d leaves cannot have"):
         Frontier.from_bytes((whole + b"x")[:cut])
 
 

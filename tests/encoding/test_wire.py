@@ -82,7 +82,7 @@ FAULTS: list[tuple[Any, str, str]] = [
     (grade("a\nb"), "$.key", "Expected `key` without control characters"),
     (grade() | {"key": 5}, "$.key", "Expected `str | null`, got `int`"),
     (without(grade(id="x"), "key"), "$.id", "Expected `uuid`, got 'x'"),
-    (grade(id=SHA[:32]), "$.id", f"Expected `id` {event_id('hook', 'k')}, which `producer` and `key` give"),
+    (grade(id=SHA[:32]), "$.id", f"Expected `id` {event_id('hook', 'k')}, derived from `producer` and `key`"),
     (without(grade(), "session"), "$.session", "Object missing required field `session`"),
     (grade(session="a"), "$.session", "Expected `namespace:value`"),
     (grade(session="t:"), "$.session", "Expected `namespace:value`"),

@@ -319,7 +319,7 @@ def test_a_program_that_knows_the_form_before_refuses_a_store_with_a_journal(
     opened(old(tmp_path / "s")).close()
     monkeypatch.setattr(lmdb_environment, "FORMAT", 2)
     for readonly in (False, True):
-        with pytest.raises(ForeignStoreError, match="its format is 3; this program knows 2"):
+        with pytest.raises(ForeignStoreError, match="its format is 3; the newest known one is 2"):
             opened(tmp_path / "s", readonly=readonly)
 
 

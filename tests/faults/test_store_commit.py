@@ -245,7 +245,7 @@ def test_a_thread_that_cannot_start_is_said_and_the_next_append_tries_again(
     with opened(tmp_path / "s", create=True) as recorder:
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
-            with pytest.raises(StorageError, match="could not be given a thread to write"):
+            with pytest.raises(StorageError, match="no writer thread could be started"):
                 recorder.append([event()])
 
         assert recorder.append([event()]) == 1

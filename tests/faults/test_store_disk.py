@@ -179,7 +179,7 @@ def test_a_reader_without_rights_is_told_which_file_it_may_not_write(tmp_path: P
         path.chmod(0o755 if path.is_dir() else 0o644)
     inside = run(AS_NOBODY, folder)
     assert inside.stdout.startswith(StorageError.__name__), (inside.stdout, inside.stderr)
-    assert "lock.mdb cannot be written by you" in inside.stdout
+    assert "lock.mdb is not writable" in inside.stdout
 
 
 APPEND = """

@@ -81,7 +81,7 @@ def test_a_file_cut_short_is_refused_that_kills_whoever_reads_it(tmp_path: Path)
 )
 def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     _data(filled(tmp_path / "s")).write_bytes(content)
-    with pytest.raises(ForeignStoreError, match="no LMDB file"):
+    with pytest.raises(ForeignStoreError, match="not an LMDB file"):
         opened(tmp_path / "s")
 
     assert _data(tmp_path / "s").read_bytes() == content
@@ -108,7 +108,7 @@ def test_a_file_of_the_newer_engine_is_refused(tmp_path: Path) -> None:
         (store / name).unlink()
     lmdb.open(str(store), lib_version=1).close()
 
-    with pytest.raises(ForeignStoreError, match="no LMDB file of format 1"):
+    with pytest.raises(ForeignStoreError, match="not an LMDB file of format 1"):
         opened(tmp_path / "s")
 
 
@@ -135,7 +135,7 @@ def test_a_store_of_a_newer_form_is_refused(tmp_path: Path) -> None:
         with env.begin(write=True) as txn:
             txn.put(b"about", b'{"format":4,"kind":"plain","id":"x"}', db=meta)
 
-    with pytest.raises(ForeignStoreError, match="its format is 4; this program knows 3"):
+    with pytest.raises(ForeignStoreError, match="its format is 4; the newest known one is 3"):
         opened(tmp_path / "s")
 
 

@@ -85,7 +85,7 @@ def test_a_flipped_bit_in_a_salt_is_damage_and_no_conflict(tmp_path: Path) -> No
         txn.put((1).to_bytes(8, "big"), bytes(salt), db=table)
 
     with rightful.open(tmp_path / "s") as ledger:
-        with pytest.raises(DamagedRowError, match=r"position 1 .* its payload does not fit its commitment"):
+        with pytest.raises(DamagedRowError, match=r"position 1 .* its payload does not match its commitment"):
             ledger.append([LINE])
         assert ledger.append([{**LINE, "key": "another"}])[0].position == 2
 

@@ -55,8 +55,8 @@ def test_each_agent_tells_its_commands_which_session_they_are_in(variable: str, 
 @pytest.mark.parametrize(
     ("environ", "why"),
     [
-        ({"RIGHTFUL_SESSION": RUN}, f"this step is in {RUN}, says RIGHTFUL_SESSION"),
-        ({"CLAUDE_CODE_SESSION_ID": "other"}, "this step is in claude-code:other, says its environment"),
+        ({"RIGHTFUL_SESSION": RUN}, f"RIGHTFUL_SESSION states that this step runs in {RUN}"),
+        ({"CLAUDE_CODE_SESSION_ID": "other"}, "the environment states that this step runs in claude-code:other"),
     ],
 )
 def test_a_session_that_the_environment_contradicts_is_refused(
@@ -70,7 +70,7 @@ def test_a_session_that_the_environment_contradicts_is_refused(
 
     assert str(error.value) == (
         f"Handoff 'meta' of {A}: {why}. Nothing was handed over. "
-        "Give the session that this step runs in, or record their link."
+        "Pass the session that this step runs in, or link the two sessions."
     )
     assert error.value.exit_code == 3
     assert len(rows(ledger)) == 1
@@ -98,7 +98,7 @@ def test_links_prove_a_session_or_refute_it(step: Step, ledger: Ledger) -> None:
     step(same_run=joined, CODEX_THREAD_ID="mine").put("meta", "x", session=RUN)
     assert step(same_run=joined, CODEX_THREAD_ID="mine").take("meta", session=RUN).payload == "x"
     step().put("meta", "y", session=RUN)
-    with pytest.raises(HandoffMismatchError, match="this step is in codex:theirs, and links join that to another run"):
+    with pytest.raises(HandoffMismatchError, match="this step runs in codex:theirs, which links join to another run"):
         step(same_run=joined, CODEX_THREAD_ID="theirs").take("meta", session=RUN)
 
     assert step(same_run=joined, CODEX_THREAD_ID="unknown-to-all").take("meta", session=RUN).payload == "y"
@@ -126,12 +126,12 @@ OTHERS = [
     (
         {"RIGHTFUL_RUN_NONCE": "n1"},
         {"RIGHTFUL_RUN_NONCE": "n2"},
-        "by a step of the run with nonce n1, and this step is of that with nonce n2",
+        "by a step of the run with nonce n1, but this step belongs to the run with nonce n2",
     ),
     (
         {"CODEX_THREAD_ID": "one"},
         {"CODEX_THREAD_ID": "two"},
-        "by a step in codex:one, and this step is in codex:two",
+        "by a step in codex:one, but this step runs in codex:two",
     ),
 ]
 

@@ -46,7 +46,7 @@ def test_what_was_taken_is_gone(step: Step, ledger: Ledger) -> None:
         step().take("meta", session=A)
 
     assert str(error.value) == (
-        f"Handoff 'meta' of {A}: what was put last, at {AT} (position 1), was taken at {AT} by {A} (position 2). "
+        f"Handoff 'meta' of {A}: the last put, at {AT} (position 1), was taken at {AT} by {A} (position 2). "
         "Nothing was handed over. Put it first, or repeat an earlier take with its key."
     )
     assert error.value.exit_code == 1
@@ -76,7 +76,7 @@ def test_what_was_put_last_is_taken_and_never_what_is_older(step: Step) -> None:
         step().put("meta", payload, session=A)
 
     assert step().take("meta", session=A).payload == "new"
-    with pytest.raises(NothingToTakeError, match="and all that was put before is older"):
+    with pytest.raises(NothingToTakeError, match="earlier puts are never handed out"):
         step().take("meta", session=A)
 
 
@@ -97,7 +97,7 @@ def test_a_key_never_gets_what_is_older_than_what_was_put_last(step: Step, ledge
     step().take("meta", session=taker, put_by=A, key="step-2")
     step().put("meta", "two", session=A)
 
-    with pytest.raises(HandoffMismatchError, match=r"\(position 1\), before what was put last, .* \(position 3\)"):
+    with pytest.raises(HandoffMismatchError, match=r"\(position 1\), before the last put, .* \(position 3\)"):
         step().take("meta", session=taker, put_by=A, key="step-2")
     assert len(rows(ledger)) == 3
     assert step().take("meta", session=taker, put_by=A, key="step-3").payload == "two"
@@ -108,7 +108,7 @@ def test_a_put_is_not_repeated_once_another_one_stands_in_its_place(step: Step) 
     step().put("meta", "one", session=A, key="k")
     step().put("meta", "two", session=A)
 
-    with pytest.raises(HandoffMismatchError, match=r"\(position 1\), before what was put last, .* \(position 2\)"):
+    with pytest.raises(HandoffMismatchError, match=r"\(position 1\), before the last put, .* \(position 2\)"):
         step().put("meta", "one", session=A, key="k")
     assert step().take("meta", session=A).payload == "two"
 
@@ -192,15 +192,15 @@ def test_a_session_must_be_named_in_full(step: Step, session: str) -> None:
         lambda: step().take("meta", session=session),
         lambda: step().take("meta", session=A, put_by=session),
     ):
-        with pytest.raises(UsageError, match="names no session; nothing was handed over"):
+        with pytest.raises(UsageError, match=r"is not a session name\. Nothing was handed over"):
             act()
 
 
 def test_an_empty_key_is_refused(step: Step) -> None:
     """A variable of a script that was not set must not make all calls one."""
-    with pytest.raises(UsageError, match="the key is empty"):
+    with pytest.raises(UsageError, match="The key is empty"):
         step().put("meta", "x", session=A, key="")
-    with pytest.raises(UsageError, match="the key is empty"):
+    with pytest.raises(UsageError, match="The key is empty"):
         step().take("meta", session=A, key=" ")
 
 
@@ -331,7 +331,7 @@ def test_the_ledger_hands_over_for_this_process_and_asks_its_links(
     ledger.put_handoff("meta", {"pr": 7}, session=RUN, key="k")
     ledger.producer("p").link("run:other", "codex:mine", as_="native", evidence="native-id")
 
-    with pytest.raises(HandoffMismatchError, match="links join that to another run"):
+    with pytest.raises(HandoffMismatchError, match="which links join to another run"):
         ledger.take_handoff("meta", session=RUN)
     monkeypatch.delenv("CODEX_THREAD_ID")
     assert ledger.take_handoff("meta", session=RUN, key="k").payload == {"pr": 7}

@@ -100,11 +100,11 @@ def test_asked_for_no_items_it_shows_none_and_a_negative_number_is_refused() -> 
 
     assert texts(kept, limit=0) == []
     assert texts(kept, limit=5) == ["a"]
-    with pytest.raises(UsageError, match="-1 is no number of items"):
+    with pytest.raises(UsageError, match="Invalid limit -1"):
         kept.history(S, -1)
-    with pytest.raises(UsageError, match="-1 is no number of items"):
+    with pytest.raises(UsageError, match="Invalid limit -1"):
         kept.ready(S, -1)
-    with pytest.raises(UsageError, match="position -1 is in no ledger"):
+    with pytest.raises(UsageError, match="Invalid position -1"):
         kept.full(S, at=-1)
 
 
@@ -114,7 +114,7 @@ def test_one_item_outside_a_list_is_refused(one: Any) -> None:
     token = kept.history(S).token
 
     for use in (kept.extend, kept.compact):
-        with pytest.raises(UsageError, match="takes a list of items, and was given one"):
+        with pytest.raises(UsageError, match="Expected a list of items, got one item"):
             use(token, one)
     assert kept.log.head() == 0
 
@@ -193,7 +193,7 @@ def test_calls_of_the_chat_shape_are_covered_with_all_their_outputs_or_not() -> 
     assert kept.history(S).items == [user("sum"), calls, first, second, user("sum b")]
 
     found = kept.history(S)
-    with pytest.raises(UsageError, match="call '2' would be cut from its output"):
+    with pytest.raises(UsageError, match="Call '2' would be separated from its output"):
         kept.compact(found.token, [user("x")], found.ids[1:3])
     kept.compact(found.token, [user("all")])
     assert texts(kept) == ["all"]
@@ -225,7 +225,7 @@ def test_more_than_one_compaction_can_name_is_refused_with_what_to_do(
         kept.extend(S, [user(name)])
 
     if over:
-        with pytest.raises(UsageError, match="would cover 4 batches of items, and one compaction names at most 3"):
+        with pytest.raises(UsageError, match="compaction would cover 4 batches of items; the limit is 3"):
             kept.compact(kept.history(S).token, [user("sum")])
     kept.compact(kept.history(S, 3).token, [user("sum")])
     assert texts(kept) == ["a", "sum"][1 - over :]
@@ -261,10 +261,10 @@ def test_an_item_that_the_holder_has_not_seen_is_refused_by_its_name() -> None:
     token = kept.history(S).token
     other = kept.extend(S, [user("b")]).wrote[0].id
 
-    with pytest.raises(UsageError, match=f"item 0 of event {other} is none that the holder"):
+    with pytest.raises(UsageError, match=f"Item 0 of event {other} was not read with this token"):
         kept.compact(token, [user("sum")], [(other, 0)])
     for name in ("x", object(), (other,), {"first": "x"}):
-        with pytest.raises(UsageError, match="these are no items of a history"):
+        with pytest.raises(UsageError, match="Invalid item names"):
             kept.compact(token, [user("sum")], [name])
 
     assert kept.log.head() == 2
@@ -276,7 +276,7 @@ def test_a_group_that_would_be_cut_is_refused_by_the_name_of_its_call(place: int
     kept.extend(S, [call("one"), output("one"), call("two")])
     found = kept.history(S)
 
-    with pytest.raises(UsageError, match=f"call '{'two' if place == 2 else 'one'}' would be cut from its output"):
+    with pytest.raises(UsageError, match=f"Call '{'two' if place == 2 else 'one'}' would be separated from its output"):
         kept.compact(found.token, [user("sum")], [found.ids[place]])
 
     kept.compact(found.token, [user("sum")], found.ids[:2])
@@ -297,9 +297,9 @@ def test_a_token_of_another_ledger_or_of_what_is_not_there_yet_is_refused() -> N
     kept.extend(S, [user("a")])
 
     for use in (kept.compact, kept.extend):
-        with pytest.raises(UsageError, match="this token is of the ledger there, and this one is here"):
+        with pytest.raises(UsageError, match="This token belongs to ledger there, not to ledger here"):
             use(Token(S, 1, "there"), [user("x")])
-    with pytest.raises(UsageError, match="this token is of position 9, and the ledger ends at 1"):
+    with pytest.raises(UsageError, match="The token was read at position 9, but the ledger ends at 1"):
         kept.compact(Token(S, 9, "here"), [user("x")])
 
 
@@ -308,8 +308,8 @@ def test_a_token_that_names_what_stands_in_another_session_is_refused() -> None:
     other = kept.extend("t:b", [user("b")]).wrote[0]
     token = kept.history(S).token
 
-    for wrote, whose in ((other, "t:b"), (Wrote("0" * 8 + "-0000-0000-0000-" + "0" * 12, 1), "nobody here")):
-        with pytest.raises(UsageError, match=f"and that is of {whose}"):
+    for wrote, whose in ((other, "t:b"), (Wrote("0" * 8 + "-0000-0000-0000-" + "0" * 12, 1), "no session here")):
+        with pytest.raises(UsageError, match=f"which belongs to {whose}"):
             kept.compact(Token(S, token.position, "here", wrote=(wrote,)), [user("x")])
 
 
@@ -333,8 +333,8 @@ def test_a_fork_into_what_is_there_or_of_what_is_not_is_refused() -> None:
     kept.extend("t:b", [user("b")])
     kept.log.append([wire("message.recorded", "m", "t:c", role="user", content="said")])
 
-    for into, at, what in (("t:b", None, "something"), ("t:c", None, "something"), ("t:d", 9, "position 9 is not"),
-                           ("t:d", -1, "position -1"), (S, None, "begin with itself")):  # fmt: skip
+    for into, at, what in (("t:b", None, "not empty"), ("t:c", None, "not empty"), ("t:d", 9, "Position 9 is not"),
+                           ("t:d", -1, "Position -1"), (S, None, "forked into itself")):  # fmt: skip
         with pytest.raises(UsageError, match=what):
             kept.fork(S, into, at=at)
     assert kept.log.head() == 2

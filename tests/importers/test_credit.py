@@ -95,7 +95,7 @@ def test_a_records_own_time_comes_before_the_files(folder: Path) -> None:
     ("text", "state", "why"),
     [
         ('{"injected": []}', "empty", "a.json lists no lesson"),
-        ("", "empty", "a.json holds nothing"),
+        ("", "empty", "a.json is empty"),
         ("{", "malformed", "a.json: Expected JSON, got a truncated line"),
         ('{"injected": ["/ho', "malformed", "a.json: Expected JSON, got a truncated line"),
         ("[]", "malformed", "a.json: Expected `object`, got `array`"),
@@ -103,7 +103,7 @@ def test_a_records_own_time_comes_before_the_files(folder: Path) -> None:
         ('{"injected": {}}', "malformed", "a.json: Expected `array`, got `object` - at `$.injected`"),
         ('{"injected": [7]}', "malformed", "a.json: Expected `str`, got `int` - at `$.injected[0]`"),
         ('{"injected": [""]}', "malformed", "a.json: Expected `str` of length >= 1 - at `$.arms[0].arm`"),
-        ('{"injected": ["x"]}{"injected": ["y"]}', "malformed", "a.json holds more than one object"),
+        ('{"injected": ["x"]}{"injected": ["y"]}', "malformed", "a.json contains more than one object"),
     ],
     ids=range(10),
 )
@@ -116,10 +116,10 @@ def test_a_record_that_says_nothing_credits_nobody_and_says_why(folder: Path, te
 
 
 def test_a_record_that_is_not_there_is_missing(folder: Path) -> None:
-    assert exposure(folder, "a") == Exposure("missing", f"there is no a.json in {folder}")
-    assert exposure(folder / "none", "a") == Exposure("missing", f"there is no a.json in {folder}/none")
+    assert exposure(folder, "a") == Exposure("missing", f"a.json is not in {folder}")
+    assert exposure(folder / "none", "a") == Exposure("missing", f"a.json is not in {folder}/none")
     file = put(folder, "file", "x")
-    assert exposure(file, "a") == Exposure("missing", f"{file} is no folder")
+    assert exposure(file, "a") == Exposure("missing", f"{file} is not a folder")
 
 
 def test_the_newest_record_is_never_taken_for_a_missing_one(folder: Path) -> None:
@@ -135,8 +135,8 @@ def test_no_id_leads_out_of_the_folder(folder: Path, session_id: str) -> None:
     found = exposure(folder, session_id)
 
     assert found.state == "missing"
-    assert found.why.endswith(f".json in {folder}")
-    assert "/" not in found.why.removesuffix(f" in {folder}").removeprefix("there is no ")
+    assert found.why.endswith(f".json is not in {folder}")
+    assert "/" not in found.why.removesuffix(f" is not in {folder}")
 
 
 def test_a_record_that_is_a_link_is_not_followed(folder: Path) -> None:
@@ -281,7 +281,7 @@ def test_a_label_of_two_sessions_gives_no_grade(tmp_path: Path) -> None:
 
     with pytest.raises(
         UsageError,
-        match=r"2 sessions .* are called 'w': w@2026-08-01T10:00Z, w@2026-08-01T11:00Z; nothing was credited",
+        match=r"2 sessions with the id 'w': w@2026-08-01T10:00Z, w@2026-08-01T11:00Z\. Nothing was credited",
     ):
         found.said("w")
     assert found.said("w@2026-08-01T11:00Z") == GradeContent(0.4, None)
@@ -291,7 +291,7 @@ def test_a_session_without_a_row_or_a_grade_gives_none(tmp_path: Path) -> None:
     found = records(tmp_path, row(trajectory_grade=None, outcome="unknown"))
 
     for name in ("w", "v"):
-        with pytest.raises(UsageError, match=f"there is no grade for '{name}'; nothing was credited"):
+        with pytest.raises(UsageError, match=f"No grade found for '{name}'. Nothing was credited"):
             found.said(name)
     with pytest.raises(UsageError, match="could not be read: No such file"):
         session_credit.read_records(str(tmp_path / "none")).said("w")

@@ -55,7 +55,7 @@ def test_a_turn_with_a_timeout_says_that_there_is_no_room_and_takes_nothing(
         recorder.flush()
 
     assert (full.value.waiting, full.value.waited_s) == (3, 0.01)
-    assert str(full.value).endswith("after 0.01 s: this event was not taken. Try again.")
+    assert str(full.value).endswith("after 0.01 s: this event was not accepted. Try again.")
     assert completeness(ledger) == Completeness("complete")
     assert len(events(ledger)) == 4
 
@@ -78,7 +78,7 @@ def test_a_flush_with_a_timeout_says_what_still_waits(ledger: Ledger, gate: Gate
     gate.open.clear()
     with turn(ledger) as recorder:
         recorder.message("user", "hi")
-        with pytest.raises(BacklogError, match=r"1 event.* after 0\.01 s: they stay and are written as soon"):
+        with pytest.raises(BacklogError, match=r"1 event.* after 0\.01 s: they remain queued and are written as soon"):
             recorder.flush(timeout_s=0.01)
         gate.open.set()
 
@@ -142,7 +142,7 @@ def test_who_finds_no_room_because_nothing_can_be_written_hears_why(
     gate.error = OSError("odd")
     with turn(ledger) as recorder:
         recorder.message("user", "hi")
-        with pytest.raises(StorageError, match=r"what waits could not be written \(OSError: odd\)"):
+        with pytest.raises(StorageError, match=r"the queue could not be written \(OSError: odd\)"):
             recorder.message("user", "one more")
         gate.error = None
 
@@ -187,7 +187,7 @@ def test_what_is_being_written_is_not_given_up_and_waited_for_no_longer_than_was
     gate.open.clear()
     recorder.message("user", "hi")
     assert gate.entered.wait(PATIENCE_S)
-    with pytest.raises(BacklogError, match="what is being written cannot be given up"):
+    with pytest.raises(BacklogError, match="events that are being written cannot be dropped"):
         recorder.close(drop=True, timeout_s=0.01)
     gate.open.set()
     recorder.close(drop=True)
@@ -215,7 +215,7 @@ def test_what_the_runner_itself_lost_is_counted_by_the_end(ledger: Ledger) -> No
 @pytest.mark.parametrize("count", [-1, True, 1.5, 2**53])
 def test_what_is_no_number_of_lost_events_is_refused_when_it_is_said(ledger: Ledger, count: Any) -> None:
     """Taken, it would make an end that can never be written."""
-    with turn(ledger) as recorder, pytest.raises(UsageError, match="no number of events"):
+    with turn(ledger) as recorder, pytest.raises(UsageError, match="Invalid number of events"):
         recorder.dropped(count)
 
     assert events(ledger)[-1].dropped_count == 0
@@ -226,7 +226,7 @@ def test_a_loss_that_the_end_cannot_count_any_more_is_refused(ledger: Ledger, ga
     gate.error = StoreFullError("/l", "ENOSPC")
     with pytest.raises(StoreFullError):
         recorder.close()
-    with pytest.raises(UsageError, match="turn 1 is closed; its end does not count these 2"):
+    with pytest.raises(UsageError, match=r"Turn 1 is closed\. Its end does not count these 2"):
         recorder.dropped(2)
     gate.error = None
     recorder.close()

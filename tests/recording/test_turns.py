@@ -195,7 +195,7 @@ def test_what_does_not_fit_is_refused_at_once_and_has_no_index(ledger: Ledger) -
         with pytest.raises(InvalidEventError):
             recorder.message("user", "x" * (limits.EVENT_BYTES + 1))
         for given in ("type", "id", "key", "index"):
-            with pytest.raises(UsageError, match="the turn itself gives"):
+            with pytest.raises(UsageError, match="The turn sets type, producer"):
                 recorder.tool_call("c1", **{given: "7"})
         recorder.message("user", "2")
 
@@ -236,7 +236,7 @@ def test_an_exception_is_not_hidden_by_a_turn_that_can_not_be_closed(ledger: Led
     gate.error = None
     recorder.close()
 
-    assert raised.value.__notes__[0].startswith(f"The turn 1 of {SESSION} was not closed: No space left")
+    assert raised.value.__notes__[0].startswith(f"Turn 1 of {SESSION} was not closed: No space left")
 
 
 def test_a_ledger_that_is_closed_writes_what_its_turns_still_hold(ledger: Ledger, gate: Gate) -> None:
@@ -269,7 +269,7 @@ def test_a_closed_turn_takes_nothing_more_and_closing_again_is_nothing(ledger: L
         recorder.message("user", "hi")
     recorder.close()
 
-    with pytest.raises(UsageError, match="turn 1 is closed; the event was not taken"):
+    with pytest.raises(UsageError, match=r"Turn 1 is closed\. The event was not recorded"):
         recorder.message("user", "late")
     assert len(events(ledger)) == 2
 

@@ -100,7 +100,7 @@ class Frontier:
         """
         size = int.from_bytes(data[:_SIZE_BYTES], "big")
         if len(data) != _SIZE_BYTES + HASH_BYTES * size.bit_count():
-            msg = f"a frontier of {size} leaves is not {len(data)} bytes long"
+            msg = f"the frontier of a tree with {size} leaves cannot have {len(data)} bytes"
             raise ValueError(msg)
         return cls(size, (data[at : at + HASH_BYTES] for at in range(_SIZE_BYTES, len(data), HASH_BYTES)))
 

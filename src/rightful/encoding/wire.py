@@ -181,7 +181,7 @@ def _identify(event: Event) -> str:
         return canonical_id(event.id)
     derived = event_id(event.producer, event.key)
     if event.id is not None and canonical_id(event.id) != derived:
-        raise InvalidEventError(f"Expected `id` {derived}, which `producer` and `key` give", "$.id")
+        raise InvalidEventError(f"Expected `id` {derived}, derived from `producer` and `key`", "$.id")
     return derived
 
 

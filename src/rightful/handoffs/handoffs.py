@@ -41,8 +41,8 @@ from rightful.importers.shared.regrades import ATTEMPTS
 from rightful.log.log import Clock, Log, now_us
 from rightful.log.rows import Receipt, valid
 
-_OWN_STEP = "Give the session that this step runs in; two runs that use one name must not meet."
-_OTHER_KEY = "Give another key, or none; a key stands for one handoff for ever."
+_OWN_STEP = "Pass the session that this step runs in. Two runs must not share a session name."
+_OTHER_KEY = "Pass another key, or none. A key always belongs to one handoff."
 
 
 class Handoff(NamedTuple):
@@ -226,9 +226,9 @@ class Handoffs:
         if taken is None or taken.row.position > until:  # that the caller did it itself meanwhile is seen anew
             return last
         when = f"at {_time(taken.event.at)} by {taken.row.session} (position {taken.row.position})"
-        why = f"what was put last, at {_time(last.event.at)} (position {last.row.position}), was taken {when}"
+        why = f"the last put, at {_time(last.event.at)} (position {last.row.position}), was taken {when}"
         is_only = next(handoff_rows.puts(self._log, owner, name, until)).row.id == last.row.id
-        raise NothingToTakeError(name, owner, why + ("" if is_only else ", and all that was put before is older"))
+        raise NothingToTakeError(name, owner, why + ("" if is_only else "; earlier puts are never handed out"))
 
     def _near(self, owner: str, name: str) -> str:
         """Return what waits under nearly that name, as the rest of a sentence."""
@@ -251,7 +251,7 @@ class Handoffs:
 
     def _check(self, name: str, session: str, key: str | None) -> None:
         if key is not None and not key.strip():
-            raise UsageError("the key is empty; nothing was handed over. Give one, or leave it out.")
+            raise UsageError("The key is empty. Nothing was handed over. Pass a key, or omit it.")
         check_caller(name, session, self._facts, self._same_run)
 
     def _check_same(self, other: handoff_rows.Row, name: str, session: str, what: str) -> None:
@@ -269,7 +269,7 @@ class Handoffs:
         """Refuse to repeat what stood before something else was put: the caller would have it for the new one."""
         if last is not None and last.row.position > put.row.position:
             older, newer = (f"at {_time(one.event.at)} (position {one.row.position})" for one in (put, last))
-            why = f"what this key stands for was put {older}, before what was put last, {newer}"
+            why = f"the handoff of this key was put {older}, before the last put, {newer}"
             raise HandoffMismatchError(name, owner, why, _OTHER_KEY)
 
     def _put_again(self, event: Mapping[str, Any], name: str, session: str, last: handoff_rows.Row) -> Receipt | None:

@@ -105,13 +105,13 @@ def check_caller(name: str, session: str, facts: Facts, same_run: SameRun) -> No
     if session in facts.natives or session == facts.run:
         return
     if facts.run is not None and same_run(session, facts.run) is not True:
-        raise _mismatch(name, session, f"this step is in {facts.run}, says RIGHTFUL_SESSION")
+        raise _mismatch(name, session, f"RIGHTFUL_SESSION states that this step runs in {facts.run}")
     for native in facts.natives:
         joined = same_run(session, native)
         if joined is False:
-            raise _mismatch(name, session, f"this step is in {native}, and links join that to another run")
+            raise _mismatch(name, session, f"this step runs in {native}, which links join to another run")
         if joined is None and split_session(native)[0] == split_session(session)[0]:
-            raise _mismatch(name, session, f"this step is in {native}, says its environment")
+            raise _mismatch(name, session, f"the environment states that this step runs in {native}")
 
 
 def check_session(session: str) -> None:
@@ -122,13 +122,15 @@ def check_session(session: str) -> None:
     """
     if not is_session(session):
         raise UsageError(
-            f"{session!r} names no session; nothing was handed over. Give its whole name, such as "
-            "claude-code:7fbe4341, or what RIGHTFUL_SESSION says."
+            f"{session!r} is not a session name. Nothing was handed over. Pass the full name, such as "
+            "claude-code:7fbe4341, or the value of RIGHTFUL_SESSION."
         )
 
 
 def _mismatch(name: str, session: str, why: str) -> HandoffMismatchError:
-    return HandoffMismatchError(name, session, why, "Give the session that this step runs in, or record their link.")
+    return HandoffMismatchError(
+        name, session, why, "Pass the session that this step runs in, or link the two sessions."
+    )
 
 
 def contradiction(mine: Facts, theirs: Facts, same_run: SameRun) -> str | None:
@@ -140,7 +142,7 @@ def contradiction(mine: Facts, theirs: Facts, same_run: SameRun) -> str | None:
         same_run: Asks the links.
     """
     if mine.nonce is not None and theirs.nonce is not None:
-        what = f"of the run with nonce {theirs.nonce}, and this step is of that with nonce {mine.nonce}"
+        what = f"of the run with nonce {theirs.nonce}, but this step belongs to the run with nonce {mine.nonce}"
         return what if mine.nonce != theirs.nonce else None  # its steps may be sessions of their own
     if set(mine.natives) & set(theirs.natives):
         return None
@@ -149,5 +151,5 @@ def contradiction(mine: Facts, theirs: Facts, same_run: SameRun) -> str | None:
             is_alike = split_session(own)[0] == split_session(other)[0]
             joined = same_run(own, other)
             if joined is False or (joined is None and is_alike):
-                return f"in {other}, and this step is in {own}"
+                return f"in {other}, but this step runs in {own}"
     return None

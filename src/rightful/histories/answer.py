@@ -17,7 +17,7 @@ def showing(fold: Fold, token: Token) -> History:
         UsageError: Its limit is negative.
     """
     if token.limit is not None and token.limit < 0:
-        raise UsageError(f"{token.limit} is no number of items; nothing was read. Give 0 or more, or None for all.")
+        raise UsageError(f"Invalid limit {token.limit}. Nothing was read. Pass 0 or more, or None for all items.")
     shown, left_out = fold.view.shown(token.limit)
     ids = [one.id for one in shown]
     return History(items=objects(shown), token=token, ids=ids, left_out=left_out, owed=fold.owed)

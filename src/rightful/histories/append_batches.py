@@ -110,5 +110,5 @@ def listed(items: Iterable[Any]) -> list[Any]:
         UsageError: It is one item outside a list.
     """
     if type(items) is not list and isinstance(items, str | bytes | Mapping):  # an ABC is slow to ask
-        raise UsageError("a history takes a list of items, and was given one; nothing was written. Put it in a list.")
+        raise UsageError("Expected a list of items, got one item. Nothing was written. Put the item in a list.")
     return list(items)

@@ -26,7 +26,7 @@ def names_of(named: Iterable[Any]) -> Covers:
         return msgspec.convert(list(named), Covers)
     except (msgspec.ValidationError, UnicodeEncodeError, TypeError) as error:
         raise UsageError(
-            f"these are no items of a history ({error}); nothing was written. Name each by its id, or by a range."
+            f"Invalid item names ({error}). Nothing was written. Name each item by its id, or items by a range."
         ) from None
 
 
@@ -52,8 +52,8 @@ def covers_of(token: Token, fold: Fold, named: Covers | None) -> Covers:
     covers = ranges(chosen)
     if len(covers) > limits.COVERS_COUNT:
         raise UsageError(
-            f"that would cover {len(covers)} batches of items, and one compaction names at most {limits.COVERS_COUNT}; "
-            "nothing was written. Name fewer of them, the first ones first, or read with a limit."
+            f"The compaction would cover {len(covers)} batches of items; the limit is {limits.COVERS_COUNT}. "
+            "Nothing was written. Name fewer items, starting with the oldest, or read with a limit."
         )
     return msgspec.convert(covers, Covers)
 
@@ -77,8 +77,8 @@ def _resolved(names: Covers, own: list[Item], token: Token) -> set[ItemKey]:
     def place(name: ItemKey) -> int:
         if name not in places:
             raise UsageError(
-                f"item {name[1]} of event {name[0]} is none that the holder of this token has seen in {token.session}; "
-                "nothing was written. Cover only what was read with it, or appended since."
+                f"Item {name[1]} of event {name[0]} was not read with this token from {token.session}. "
+                "Nothing was written. Cover only items that were read with it, or appended with it since."
             )
         return places[name]
 
@@ -96,6 +96,6 @@ def _resolved(names: Covers, own: list[Item], token: Token) -> set[ItemKey]:
 def _refuse_cuts(asked: set[ItemKey], view: list[Item]) -> None:
     for pair, item in cuts(asked, view):
         raise UsageError(
-            f"call {pair[1]!r} would be cut from its output: item {item.id[1]} of event {item.id[0]} was named, and "
-            "not all that belongs to it, or it has no output yet; nothing was written. Cover both of them, or neither."
+            f"Call {pair[1]!r} would be separated from its output: item {item.id[1]} of event {item.id[0]} was named "
+            "without the rest of its group, or has no output yet. Nothing was written. Cover both, or neither."
         )

@@ -45,7 +45,7 @@ def send(
                 raise
         else:
             return [valid(one) for one in receipts]
-    raise AssertionError("the last one is answered or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def any_of(session: str, types: Iterable[str]) -> DCBQuery:

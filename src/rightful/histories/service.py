@@ -136,7 +136,7 @@ class Histories:
         """
         head = self.log.head()
         if at is not None and at < 0:
-            raise UsageError(f"position {at} is in no ledger; nothing was read. Give 0 or more.")
+            raise UsageError(f"Invalid position {at}. Nothing was read. Pass 0 or more.")
         until = head if at is None else min(at, head)
         return full_history.full_history(session, until, folded(self.log, session, until, whole=True))
 
@@ -161,7 +161,7 @@ class Histories:
         self._check_ledger(token)
         put, said = listed(items), batch or Batch()
         if (said.run is None) != (said.ordinal is None):
-            raise UsageError("a run needs an ordinal, and an ordinal a run; nothing was written. Give both or neither.")
+            raise UsageError("`run` and `ordinal` must be given together. Nothing was written. Pass both, or neither.")
         if not put:
             return token
         events = events_of(
@@ -237,7 +237,7 @@ class Histories:
             except ConditionFailedError:
                 continue
             return objects(shown)[0] if shown else None
-        raise UsageError(f"the history of {session} changes too fast to pop from; nothing was written. Try again.")
+        raise UsageError(f"Other writers kept changing the history of {session}. Nothing was popped. Try again.")
 
     def _newest(self, session: str, kept: Kept) -> tuple[list[Item], int]:
         """Return the last item that a history shows, if there is one, and the position it was folded through."""
@@ -345,8 +345,8 @@ class Histories:
         head = kept.position
         if token.position > head:
             raise UsageError(
-                f"this token is of position {token.position}, and the ledger ends at {head}; nothing was written. "
-                "It is of another ledger, or of what was written after a backup. Read the history again."
+                f"The token was read at position {token.position}, but the ledger ends at {head}. Nothing was written. "
+                "It belongs to another ledger, or the ledger was restored from a backup. Read the history again."
             )
         if token.commitment and token.commitment != self.log.commitment(token.position):
             raise StaleTokenError(token.session, token.position)
@@ -361,8 +361,8 @@ class Histories:
     def _check_ledger(self, token: Token) -> None:
         if token.ledger and self._ledger_id and token.ledger != self._ledger_id:
             raise UsageError(
-                f"this token is of the ledger {token.ledger}, and this one is {self._ledger_id}; nothing was written. "
-                "Read the history here."
+                f"This token belongs to ledger {token.ledger}, not to ledger {self._ledger_id}. Nothing was written. "
+                "Read the history from this ledger."
             )
 
     def _check_wrote(self, token: Token, known: set[str]) -> None:
@@ -371,10 +371,10 @@ class Histories:
                 continue
             rows = self.log.of_id(one.id)
             if not rows or rows[0].envelope.session != token.session:
-                whose = rows[0].envelope.session if rows else "nobody here"
+                owner = rows[0].envelope.session if rows else "no session here"
                 raise UsageError(
-                    f"this token of {token.session} names event {one.id} as written by its holder, and that is of "
-                    f"{whose}; nothing was written. Read the history again."
+                    f"This token of {token.session} states that it appended event {one.id}, which belongs to {owner}. "
+                    "Nothing was written. Read the history again."
                 )
 
     def _changed(self, token: Token) -> int | None:
@@ -401,9 +401,9 @@ class Histories:
         """
         head = self.log.head()
         if at is not None and not 0 <= at <= head:
-            raise UsageError(f"position {at} is not in the ledger, which ends at {head}; nothing was written.")
+            raise UsageError(f"Position {at} is not in the ledger, which ends at {head}. Nothing was written.")
         if session == into:
-            raise UsageError(f"{session} cannot begin with itself; nothing was written. Give another name.")
+            raise UsageError(f"{session} cannot be forked into itself. Nothing was written. Pass another session name.")
         through = head if at is None else at
         event = HistoryForked(
             producer=self._producer,
@@ -417,7 +417,7 @@ class Histories:
             receipt = self._send([event], unless=any_of(into, HISTORY | TOLD))[0]
         except ConditionFailedError:
             raise UsageError(
-                f"the history of {into} holds something already; nothing was written. Give the branch another name."
+                f"The history of {into} is not empty. Nothing was written. Give the branch another name."
             ) from None
         position = receipt.position or 0
         return Token(into, position, self._ledger_id, commitment=self.log.commitment(position))

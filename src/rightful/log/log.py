@@ -125,10 +125,13 @@ class Log:
         """
         timeout_s = _seconds(timeout_s)
         if type(events) is not list and isinstance(events, Mapping | Event | str | bytes):  # an ABC is slow to ask
-            raise UsageError("append takes a list of events, and was given one; nothing was written. Put it in a list.")
+            raise UsageError("Expected a list of events, got one event. Nothing was written. Put the event in a list.")
         batch = list(events)
         if len(batch) > limits.BATCH_EVENTS:
-            raise UsageError(f"{len(batch)} events are more than the {limits.BATCH_EVENTS} of one append; send fewer.")
+            raise UsageError(
+                f"Too many events: {len(batch)}. One append takes at most {limits.BATCH_EVENTS}. Nothing was written. "
+                "Send fewer at once."
+            )
         prepared = self._prepare(batch)
         ready = [one for one in prepared if isinstance(one, _Prepared)]
         decision = _Decision(ready, self._clock, unless, after, self.path, all_new=all_new)
@@ -304,7 +307,7 @@ def _types(asked: Iterable[str] | None) -> frozenset[str] | None:
 
 def _position(after: int) -> int:
     if after < 0:
-        raise UsageError(f"position {after} is in no ledger; nothing was read. Begin behind 0 to read all.")
+        raise UsageError(f"Invalid position {after}. Nothing was read. Pass 0 to read from the start.")
     return min(after, limits.SEQ_MAX)
 
 
@@ -313,7 +316,7 @@ def _seconds(timeout_s: float | None) -> float | None:
     if timeout_s is None or timeout_s > threading.TIMEOUT_MAX:
         return None
     if math.isnan(timeout_s):
-        raise UsageError("nan is no number of seconds; nothing was done. Give a number, or None to wait for ever.")
+        raise UsageError("Invalid timeout nan. Nothing was done. Pass a number of seconds, or None to wait forever.")
     return timeout_s
 
 

@@ -173,13 +173,13 @@ def _fitting(
     except msgspec.DecodeError:
         raise _unreadable(positions, records, path) from None
     if None in payloads:
-        raise DamagedRowError(path, positions[payloads.index(None)], "its payload is missing, and no erasure says so")
+        raise DamagedRowError(path, positions[payloads.index(None)], "its payload is missing without an erasure")
     kept = [sha256(payload).hexdigest() for payload in cast("list[bytes]", payloads)]
     if kept == [one.commitment for one in found]:
         return found, payloads
     for position, envelope, payload, fits in zip(positions, found, payloads, kept, strict=True):
         if payload != ERASED and fits != envelope.commitment:
-            raise DamagedRowError(path, position, "its payload does not fit its commitment")
+            raise DamagedRowError(path, position, "its payload does not match its commitment")
     return found, [payload or None for payload in payloads]
 
 
@@ -205,7 +205,7 @@ def _unreadable(positions: Sequence[int], records: list[bytes], path: str) -> Da
             envelopes.decode(record)
         except msgspec.DecodeError as error:
             return DamagedRowError(path, position, f"its envelope cannot be read ({error})")
-    raise AssertionError("one of the rows could not be read")
+    raise AssertionError("at least one row is unreadable")
 
 
 def recorded(row: Stored, path: str) -> Recorded:
@@ -237,4 +237,4 @@ def _event(row: Stored, path: str) -> Event | RawEvent | None:
     except UpgradeError:
         return RawEvent(row.envelope.type, row.envelope.schema, body)
     except msgspec.DecodeError as error:
-        raise DamagedRowError(path, row.position, f"its body is no {row.envelope.type} ({error})") from None
+        raise DamagedRowError(path, row.position, f"its body is not a valid {row.envelope.type} ({error})") from None

@@ -109,7 +109,7 @@ class Outbox:
                 if self._thread is None:  # it ended in an error
                     self._start()
                     continue
-                self._wait(until, timeout_s, "this event was not taken")
+                self._wait(until, timeout_s, "this event was not accepted")
             yield
 
     @contextmanager
@@ -146,7 +146,7 @@ class Outbox:
                 if self._thread is None:  # it ended in an error
                     self._start()
                     continue
-                self._wait(until, timeout_s, "they stay and are written as soon as it can be done")
+                self._wait(until, timeout_s, "they remain queued and are written as soon as possible")
 
     def give_up(self, timeout_s: float | None) -> list[Waiting]:
         """Take back what could not be written, and return it.
@@ -157,13 +157,13 @@ class Outbox:
         until = None if timeout_s is None else time.monotonic() + timeout_s
         with self._lock:
             while self._is_writing:
-                self._wait(until, timeout_s, "what is being written cannot be given up")
+                self._wait(until, timeout_s, "events that are being written cannot be dropped")
             left = list(self._waiting)
             self._waiting.clear()
             self._bytes, self._error = 0, None
             self._settled_count = self._taken_count
         for one in left:
-            one.answer.set_exception(StorageError("the event was given up", "It was not written."))
+            one.answer.set_exception(StorageError("the event was dropped", "It was not written."))
         return left
 
     def stop(self, *, wait: bool) -> None:
@@ -199,7 +199,7 @@ class Outbox:
 
     def _wait(self, until: float | None, timeout_s: float | None, what: str) -> None:
         if threading.current_thread() is self._thread:
-            raise UsageError("the thread that writes cannot wait for itself; nothing was done. Wait in another thread.")
+            raise UsageError("The writer thread cannot wait for itself. Nothing was done. Wait in another thread.")
         left_s = None if until is None else until - time.monotonic()
         if left_s is not None and (left_s <= 0 or not self._changed.wait(left_s)):
             raise BacklogError(self.log.path, len(self._waiting), timeout_s or 0.0, what)
@@ -289,7 +289,7 @@ def _again(error: BaseException) -> RightfulError:
     again = (
         type(error)(*error.args)
         if isinstance(error, RightfulError)
-        else StorageError(f"what waits could not be written ({type(error).__name__}: {error})", "It stays; try again.")
+        else StorageError(f"the queue could not be written ({type(error).__name__}: {error})", "It is kept; try again.")
     )
     again.__cause__ = error
     return again

@@ -93,8 +93,8 @@ def asked_for(workspace_id: str | None, exposure_id: str | None) -> Asked:
     """
     if workspace_id is None and exposure_id is None:
         raise UsageError(
-            "no session is named, and none is picked; nothing was credited. Name it with "
-            "--exposure-session-id ID (the lesson hook's id) or --workspace-session-id ID."
+            "No session is named. Nothing was credited. Name it with --exposure-session-id ID (the lesson hook's id) "
+            "or --workspace-session-id ID."
         )
     if workspace_id is not None:
         session_of("workspace", workspace_id, "--workspace-session-id")
@@ -140,9 +140,9 @@ def read_exposure(folder: str, asked: Asked, others: Iterable[str]) -> Exposure:
             mtime_us = file.mtime_us
         rivals = sorted({*_files_that_fit(folder, asked.id), *_ids_that_fit(asked.id, others)})
     except FileNotFoundError:
-        return Exposure("missing", f"there is no {name} in {folder}")
+        return Exposure("missing", f"{name} is not in {folder}")
     except NotADirectoryError:
-        return Exposure("missing", f"{folder} is no folder")
+        return Exposure("missing", f"{folder} is not a folder")
     except OSError as error:
         return Exposure("malformed", f"{path} could not be read: {error.strerror}")
     if rivals:
@@ -170,11 +170,11 @@ def _parsed(path: str, found: list[Found | Problem], mtime_us: int) -> Exposure:
         case [Found(value=value)]:
             pass
         case [Problem(line=None, lost=False)]:
-            return Exposure("empty", f"{path} holds nothing")
+            return Exposure("empty", f"{path} is empty")
         case [Problem(what=what), *_]:
             return Exposure("malformed", f"{path}: {what}")
         case _:
-            return Exposure("malformed", f"{path} holds more than one object")
+            return Exposure("malformed", f"{path} contains more than one object")
     try:
         arms = injected_of(value)
         at_us = last_pretool_us(value) or mtime_us
@@ -215,8 +215,8 @@ class Records(NamedTuple):
         if len(fit) > 1:
             listed = ", ".join(sorted(fit))
             raise UsageError(
-                f"{len(fit)} sessions of the session records are called {workspace_id!r}: {listed}; nothing was "
-                f"credited. Give one of these names as --workspace-session-id, or give --grade or --outcome."
+                f"The session records contain {len(fit)} sessions with the id {workspace_id!r}: {listed}. Nothing was "
+                "credited. Pass one of these names as --workspace-session-id, or pass --grade or --outcome."
             )
         for row in fit.values():
             reward, outcome, place = overall(row)
@@ -224,7 +224,7 @@ class Records(NamedTuple):
                 return _said(reward, outcome, place)
         reason = f" ({self.problem})" if self.problem else ""
         raise UsageError(
-            f"there is no grade for {workspace_id!r}{reason}; nothing was credited. Give --grade or --outcome."
+            f"No grade found for {workspace_id!r}{reason}. Nothing was credited. Pass --grade or --outcome."
         )
 
 

@@ -101,7 +101,7 @@ class TurnRecorder:
         try:
             self.close(f"exception: {type(error).__name__}")
         except RightfulError as lost:
-            error.add_note(f"The turn {self.turn} of {self.session} was not closed: {lost}")
+            error.add_note(f"Turn {self.turn} of {self.session} was not closed: {lost}")
 
     # -- what a turn holds -------------------------------------------------------------------
 
@@ -198,10 +198,10 @@ class TurnRecorder:
         """
         self._outbox.check()
         if type(count) is not int or not 0 <= count <= limits.SEQ_MAX:
-            raise UsageError(f"{count!r} is no number of events, 0 or more; nothing was counted.")
+            raise UsageError(f"Invalid number of events {count!r}. Nothing was counted. Pass an integer, 0 or more.")
         with self._outbox.alone():
             if self._is_closing:
-                raise UsageError(f"turn {self.turn} is closed; its end does not count these {count}.")
+                raise UsageError(f"Turn {self.turn} is closed. Its end does not count these {count} events.")
             self._dropped_count += count
 
     def close(self, stop_reason: str | None = None, *, drop: bool = False, timeout_s: float | None = None) -> None:
@@ -262,13 +262,13 @@ class TurnRecorder:
         parts = (self.session, names[0], self.turn, *names[1:])
         shared = key if key is not None or len(names) == 1 else composite_key(*parts)
         if not fields.keys().isdisjoint(_OURS):
-            raise UsageError(f"the turn itself gives {', '.join(_OURS)}; nothing was taken. Leave them out.")
+            raise UsageError(f"The turn sets {', '.join(_OURS)} itself. Nothing was recorded. Omit them.")
         told = {"type": kind, "at": times.at_of(self._clock()) if at is None else at} | fields
         event, body = self._made(told | {"key": shared or composite_key(*parts, 0)})
         digest = hashlib.sha256(body).digest()
         with self._outbox.room(len(body), self._timeout_s):
             if self._is_closing:
-                raise UsageError(f"turn {self.turn} is closed; the event was not taken. Record it in another turn.")
+                raise UsageError(f"Turn {self.turn} is closed. The event was not recorded. Record it in another turn.")
             states = {} if shared is None else self._states.setdefault(f"{kind} {shared}", {})
             if digest in states:
                 return states[digest]

@@ -49,7 +49,7 @@ def git(folder: Path, *words: str, given: str | None = None) -> str:
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         what = " ".join([word for word in words if word.isalpha()][:2])
-        silent = f"`git {what}` ended with {done.returncode} and said nothing, as a hook may make it"
+        silent = f"`git {what}` exited with {done.returncode} without a message, perhaps because of a git hook"
         raise GitError(said[-1] if said else silent)
     return done.stdout.decode("utf-8", "surrogateescape")
 
@@ -139,8 +139,8 @@ def add_worktree(repository: Repository, path: Path, mark: str) -> Worktree:
     base = head_of(repository.folder)
     if base is None:
         raise UsageError(
-            f"{repository.folder} has no commit yet, so a work tree of it would have nothing to begin with; nothing "
-            f"was started. Commit first, or leave --worktree out."
+            f"{repository.folder} has no commit yet, so it cannot have a work tree. Nothing was started. "
+            "Commit first, or omit --worktree."
         )
     branch = f"{BRANCHES}{mark}"
     try:
@@ -149,8 +149,8 @@ def add_worktree(repository: Repository, path: Path, mark: str) -> Worktree:
             _add(repository, path, branch, base)
     except (GitError, OSError) as error:
         raise UsageError(
-            f"no work tree could be made at {path}: {error}. Nothing was started; name another place with "
-            f"--worktree=PATH, or leave it out."
+            f"Cannot create a work tree at {path}: {error}. Nothing was started. Pass another path with "
+            "--worktree=PATH, or omit it."
         ) from None
     answer(repository.folder, "worktree", "lock", "--reason", f"rightful run {mark}", str(path))
     cwd = path / repository.prefix
@@ -223,12 +223,12 @@ def work_in(repository: Repository, tree: Worktree) -> str | None:
     head = head_of(tree.path)
     status = answer(tree.path, "status", "--porcelain", "--untracked-files=all")
     if head is None or status is None:
-        return "git cannot say what is in it"
+        return "git cannot read it"
     if head != tree.base or tip not in {tree.base, None}:
         return "it has new commits"
     if status:
-        return "it has changes that are not committed"
-    return "only its log of HEAD leads to commits that were made in it" if _left(tree) else None
+        return "it has uncommitted changes"
+    return "some commits made in it are reachable only from its reflog of HEAD" if _left(tree) else None
 
 
 def _left(tree: Worktree) -> bool:
@@ -247,7 +247,7 @@ def end_worktree(repository: Repository, tree: Worktree, *, keep: bool) -> str |
     if (why := work_in(repository, tree)) is not None and tree.path.exists():
         return why
     if keep and tree.path.exists():
-        return "--keep asks for it"
+        return "--keep was given"
     try:
         with _alone(repository):
             git(repository.folder, "worktree", "remove", str(tree.path))

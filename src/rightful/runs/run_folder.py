@@ -55,16 +55,16 @@ def end(temp: Path, environment: Mapping[str, str], needed: list[str], *, keep: 
         keep: Remove nothing.
     """
     if keep:
-        return "--keep asks for it"
+        return "--keep was given"
     if any(Path(settled(path)).is_relative_to(temp.resolve()) for path in needed):
-        return "a transcript stands in it"
+        return "it contains a transcript"
     if any(path.is_file() for spool in temp.glob(_SPOOL) for path in spool.rglob("*.json*")):
-        return "calls of a hook wait in it for the ledger"
+        return "it contains hook calls that wait for the ledger"
     if any(temp.glob(f"{PREFIX}*")):
-        return "a run within this run left something in it"
+        return "a nested run left files in it"
     stayed = [path for path in _left(temp) if not _moved(path, Path(_callers(environment)) / path.relative_to(temp))]
     if stayed:
-        return f"{stayed[0].name} could not be handed back: one of that name stands there, or it cannot be written"
+        return f"{stayed[0].name} could not be moved back: the file exists already, or the folder is not writable"
     shutil.rmtree(temp, ignore_errors=True)
     return "it could not be removed" if temp.exists() else None
 

@@ -275,5 +275,5 @@ def _open_to_read(path: Path) -> Flock | None:
         raise ReadOnlyStoreError(str(path.parent), f"{path.name}: {error.strerror}") from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise ReadOnlyStoreError(str(path.parent), f"{path.name} is no file")
+        raise ReadOnlyStoreError(str(path.parent), f"{path.name} is not a regular file")
     return Flock(path, fd, "r")

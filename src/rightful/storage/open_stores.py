@@ -226,7 +226,7 @@ def _identity(root: Path) -> tuple[int, int]:
             raise ForeignStoreError(str(root), f"{store_files.STORE}/{store_files.DATA} is missing") from error
         raise LedgerNotFoundError(str(root)) from error
     except PermissionError as error:
-        raise ReadOnlyStoreError(str(root), "you may not look into it") from error
+        raise ReadOnlyStoreError(str(root), "you do not have permission to read it") from error
     except OSError as error:
         raise storage_error(root, error) from error
     return seen.st_dev, seen.st_ino

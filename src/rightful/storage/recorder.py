@@ -102,7 +102,7 @@ class LMDBRecorder(LedgerRecorder):
             StorageError: As `decide`.
         """
         if not events:
-            msg = "there are no events to append; nothing was written"
+            msg = "There are no events to append. Nothing was written."
             raise ProgrammingError(msg)
 
         def unless_matched(view: View) -> Sequence[DCBEvent]:

@@ -217,7 +217,7 @@ class Writer:
         try:
             thread.start()
         except RuntimeError as error:
-            raise StorageError(f"{path} could not be given a thread to write ({error})") from error
+            raise StorageError(f"no writer thread could be started for {path} ({error})") from error
         return thread
 
     def _wait(self, request: Request, timeout_s: float | None) -> None:

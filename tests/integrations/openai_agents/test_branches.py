@@ -119,12 +119,12 @@ def test_a_branch_has_the_settings_of_its_session(ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     ("at", "session_id", "why"),
     [
-        (9, None, "position 9 is not in the ledger, which ends at 2"),
-        (-1, None, "position -1 is not in the ledger"),
-        (("00000000-0000-0000-0000-000000000000", 0), None, "is no item of openai-agents:chat"),
-        (None, "chat", "cannot begin with itself"),
-        (None, "taken", "taken holds something already; nothing was written. Give the branch another name"),
-        (None, "a\nb", "can be no session id"),
+        (9, None, "Position 9 is not in the ledger, which ends at 2"),
+        (-1, None, "Position -1 is not in the ledger"),
+        (("00000000-0000-0000-0000-000000000000", 0), None, "is not an item of openai-agents:chat"),
+        (None, "chat", "cannot be forked into itself"),
+        (None, "taken", "taken is not empty. Nothing was written. Give the branch another name"),
+        (None, "a\nb", "is not a valid session id"),
     ],
 )
 def test_a_branch_from_nowhere_or_onto_something_is_refused(

@@ -191,7 +191,7 @@ def test_sessions_one_after_the_other_share_one_thread_which_ends_with_the_inter
     threads.end()
 
     assert [thread.is_alive() for thread in seen] == [False]
-    with pytest.raises(RuntimeError, match="the interpreter ends"):
+    with pytest.raises(RuntimeError, match="the interpreter is shutting down"):
         threads.start(lambda: None)
 
 

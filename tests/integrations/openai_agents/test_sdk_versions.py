@@ -19,7 +19,7 @@ def test_version_below_the_floor_is_refused(version: str) -> None:
         check_version(version)
 
     assert str(caught.value) == (
-        f"LedgerSession needs openai-agents 0.22.3 or newer, and {version} is installed. No session was made. "
+        f"LedgerSession needs openai-agents 0.22.3 or newer, but {version} is installed. No session was created. "
         "Upgrade with: pip install --upgrade openai-agents"
     )
 
@@ -48,5 +48,5 @@ def test_import_with_an_older_sdk_installed_fails_before_the_sdk_is_loaded(tmp_p
 
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
 
-    assert done.stdout.startswith("LedgerSession needs openai-agents 0.22.3 or newer, and 0.17.0 is installed.")
+    assert done.stdout.startswith("LedgerSession needs openai-agents 0.22.3 or newer, but 0.17.0 is installed.")
     assert done.stdout.endswith(" False\n")

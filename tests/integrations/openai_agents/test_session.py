@@ -220,7 +220,7 @@ def test_what_no_event_may_hold_is_refused_with_its_batch(session: LedgerSession
 
 @pytest.mark.parametrize("bad", ["", "unknown", "a\nb", "a\x7fb", "\ud800", "x" * 1_011, 7, None], ids=repr)
 def test_an_id_that_can_name_no_session_is_refused(bad: Any, ledger: Ledger) -> None:
-    with pytest.raises(UsageError, match="can be no session id: it is a text of 1 to 1,010 bytes"):
+    with pytest.raises(UsageError, match="is not a valid session id"):
         LedgerSession(bad, ledger)
 
 
@@ -232,9 +232,13 @@ def test_the_refusal_of_a_long_id_or_key_says_how_long_one_may_be_and_repeats_on
     with pytest.raises(UsageError) as of_key:
         LedgerSession("chat", ledger, run_key="k" * 513)
 
-    shown = f"'{'x' * 63}… can be no session id: it is a text of 1 to 1,010 bytes without control characters or lone"
+    shown = (
+        f"'{'x' * 63}… is not a valid session id. Nothing was done. Pass a string of 1 to 1,010 bytes without control"
+    )
     assert str(of_id.value).startswith(shown)
-    assert str(of_key.value).startswith(f"'{'k' * 63}… can be no run key: it is a text of 1 to 512 characters without")
+    assert str(of_key.value).startswith(
+        f"'{'k' * 63}… is not a valid run key. Nothing was done. Pass a string of 1 to 512 characters without"
+    )
 
 
 @pytest.mark.parametrize("good", ["x" * 1_010, "a b/../c", "Ünï:x", "unknown2"], ids=repr)
@@ -248,7 +252,7 @@ def test_an_id_is_kept_as_it_is(good: str, ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("bad", ["", "x" * (limits.WORD_CHARS + 1), "\ud800", 7], ids=repr)
 def test_what_can_be_no_run_key_is_refused_before_anything_is_done(bad: Any, ledger: Ledger) -> None:
-    with pytest.raises(UsageError, match="can be no run key"):
+    with pytest.raises(UsageError, match="is not a valid run key"):
         LedgerSession("chat", ledger, run_key=bad)
 
 
@@ -299,13 +303,13 @@ def test_a_closed_session_says_so_and_does_nothing(session: LedgerSession) -> No
 
 @pytest.mark.parametrize("bad", [None, 7, b"ledger"], ids=repr)
 def test_what_is_no_ledger_is_refused_at_once(bad: Any) -> None:
-    with pytest.raises(UsageError, match="is no ledger"):
+    with pytest.raises(UsageError, match="is not a ledger"):
         LedgerSession("chat", bad)
 
 
 @pytest.mark.parametrize("bad", [None, 7, "claude-4"], ids=repr)
 def test_what_is_no_model_that_compacts_is_refused_at_once(bad: Any, ledger: Ledger) -> None:
-    with pytest.raises(UsageError, match="is no model that compacts"):
+    with pytest.raises(UsageError, match="is not a model that compacts"):
         LedgerSession("chat", ledger, model=bad)
 
 
@@ -313,7 +317,7 @@ def test_a_file_is_no_ledger_and_stays_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "conversations.db"
     file.write_bytes(b"SQLite format 3")
 
-    with pytest.raises(ForeignStoreError, match="it is a file, and the folder of a ledger is expected"):
+    with pytest.raises(ForeignStoreError, match="it is a file, not a folder"):
         LedgerSession("chat", file)
 
     assert file.read_bytes() == b"SQLite format 3"
@@ -321,7 +325,7 @@ def test_a_file_is_no_ledger_and_stays_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", ["abc", b"abc", {"role": "user", "content": "a"}], ids=repr)
 def test_one_item_outside_a_list_is_refused_and_not_taken_apart(bad: Any, session: LedgerSession) -> None:
-    with pytest.raises(UsageError, match="takes a list of items"):
+    with pytest.raises(UsageError, match="Expected a list of items"):
         asyncio.run(session.add_items(bad))
 
     assert session.ledger.log.head() == 0

@@ -252,7 +252,7 @@ def moment(given: str, option: str, done: str) -> int | str:
     try:
         times.us_from(given)
     except UsageError as error:
-        if "has no offset" in str(error):
+        if "has no UTC offset" in str(error):
             raise
         raise UsageError(
             f"{option} takes a position or a time, and {given!r} is neither; nothing was {done}. "

@@ -30,8 +30,8 @@ def check_version(version: str) -> None:
     parts = tuple(int(part) for part in version.split(".")[:3] if part.isdecimal())
     if parts and parts < FLOOR:
         raise ImportError(
-            f"LedgerSession needs openai-agents {'.'.join(map(str, FLOOR))} or newer, and {version} is installed. "
-            "No session was made. Upgrade with: pip install --upgrade openai-agents",
+            f"LedgerSession needs openai-agents {'.'.join(map(str, FLOOR))} or newer, but {version} is installed. "
+            "No session was created. Upgrade with: pip install --upgrade openai-agents",
             name="agents",
         )
 
@@ -45,8 +45,8 @@ except ImportError as error:
     if str(error.name).partition(".")[0] != "agents":
         raise
     raise ImportError(
-        "LedgerSession needs the OpenAI Agents SDK, the package openai-agents from 0.22.3 on, and it is not installed, "
-        f"is older, or another module `agents` is in its place ({error}). "
+        "LedgerSession needs the OpenAI Agents SDK (package openai-agents, 0.22.3 or newer). It is not installed, "
+        f"is older, or another module named `agents` hides it ({error}). "
         "Install it with: pip install '/path/to/the/clone[openai-agents]'",
         name=error.name,
     ) from error

@@ -51,7 +51,7 @@ class _Threads:
 
     def _start(self, work: Callable[[], None]) -> None:
         if not self._is_open:
-            raise RuntimeError("the interpreter ends")
+            raise RuntimeError("the interpreter is shutting down")
         if self._free <= 0 and len(self._all) < limits.SESSION_THREADS:
             self._add()
         self._free -= 1
@@ -66,7 +66,7 @@ class _Threads:
             thread.start()
             while not begun.acquire(timeout=_GLANCE_S):
                 if not thread.is_alive():
-                    raise RuntimeError("the thread was ended before it began")  # noqa: TRY301 - as one that cannot begin
+                    raise RuntimeError("the thread ended before it started its work")  # noqa: TRY301 - as one that cannot begin
         except RuntimeError:
             if not self._all:
                 raise

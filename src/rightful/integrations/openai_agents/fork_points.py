@@ -61,7 +61,7 @@ def _position_of(ledger: Ledger, session: str, item: ItemId) -> int:
     for entry in ledger.full_history(session).entries:
         if entry.id == tuple(item):
             return entry.position
-    raise UsageError(f"{tuple(item)!r} is no item of {session}; nothing was forked. `full_history()` lists their ids.")
+    raise UsageError(f"{tuple(item)!r} is not an item of {session}. Nothing was forked. Get ids from `full_history()`.")
 
 
 def stands(ledger: Ledger, session: str, of: str, through: int | None) -> bool:

@@ -22,7 +22,7 @@ def as_json(items: Iterable[Any]) -> list[Any]:
         UsageError: They are one item outside a list. Nothing was written.
     """
     if isinstance(items, str | bytes | Mapping):
-        raise UsageError("a session takes a list of items, and was given one; nothing was written. Put it in a list.")
+        raise UsageError("Expected a list of items, got one item. Nothing was written. Put the item in a list.")
     return [item if content.is_plain(item) else _through_json(at, item) for at, item in enumerate(items)]
 
 

@@ -326,8 +326,8 @@ def name_of(session_id: object) -> str:
     """
     if not isinstance(session_id, str) or not is_session(name := f"{fork_points.NAMESPACE}:{str.__str__(session_id)}"):
         raise UsageError(
-            f"{_shown(session_id)} can be no session id: it is a text of 1 to {fork_points.ID_BYTES:,} bytes without "
-            "control characters or lone surrogates, and not 'unknown'; nothing was done. Give an id of that kind."
+            f"{_shown(session_id)} is not a valid session id. Nothing was done. Pass a string of 1 to "
+            f"{fork_points.ID_BYTES:,} bytes without control characters or lone surrogates, other than 'unknown'."
         )
     return name
 
@@ -336,8 +336,8 @@ def _key(run_key: object) -> str | None:
     key = run_facts.word(run_key)
     if key is None and run_key is not None:
         raise UsageError(
-            f"{_shown(run_key)} can be no run key: it is a text of 1 to {limits.WORD_CHARS:,} characters without lone "
-            "surrogates; nothing was done. Give a key of that kind, or none."
+            f"{_shown(run_key)} is not a valid run key. Nothing was done. Pass a string of 1 to "
+            f"{limits.WORD_CHARS:,} characters without lone surrogates, or None."
         )
     return key
 
@@ -353,5 +353,5 @@ def _opened(ledger: Ledger | str | os.PathLike[str]) -> Ledger:
     if isinstance(ledger, rightful.Ledger):
         return ledger
     if not isinstance(ledger, str | os.PathLike):
-        raise UsageError(f"{ledger!r} is no ledger; nothing was done. Give an open `Ledger`, or the path of one.")
+        raise UsageError(f"{ledger!r} is not a ledger. Nothing was done. Pass an open `Ledger`, or its path.")
     return rightful.open(ledger, create=True)

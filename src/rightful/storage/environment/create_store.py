@@ -29,7 +29,7 @@ def create(root: Path, kind: Kind) -> None:
         StorageError: There is no room, or no permission.
     """
     if os.path.isfile(root):  # noqa: PTH113 - of a path that is too long it says no
-        raise ForeignStoreError(str(root), "it is a file, and the folder of a ledger is expected")
+        raise ForeignStoreError(str(root), "it is a file, not a folder")
     try:
         if not root.exists():
             store_files.make_folders(root)

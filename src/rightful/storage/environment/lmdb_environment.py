@@ -140,7 +140,7 @@ class Environment:
         tables = {name: self._table(name.encode(), dup=dup) for name, dup in self.kind.tables.items()}
         missing = sorted(name for name, table in tables.items() if table is None)
         if missing:
-            raise ForeignStoreError(str(self.root), f"it has no table {missing[0]!r}")
+            raise ForeignStoreError(str(self.root), f"table {missing[0]!r} is missing")
         self.tables = {"meta": meta, **tables}
 
     def _table(self, name: bytes, *, dup: bool = False) -> Any:  # noqa: ANN401 - lmdb hides the class
@@ -155,9 +155,9 @@ class Environment:
         except msgspec.DecodeError as error:
             raise ForeignStoreError(str(self.root), "it is another program's LMDB file") from error
         if not 1 <= about.format <= FORMAT:
-            raise ForeignStoreError(str(self.root), f"its format is {about.format}; this program knows {FORMAT}")
+            raise ForeignStoreError(str(self.root), f"its format is {about.format}; the newest known one is {FORMAT}")
         if not about.fits():
-            raise ForeignStoreError(str(self.root), "what it says of itself is damaged: it does not fit its check")
+            raise ForeignStoreError(str(self.root), "its metadata is damaged: the checksum does not match")
         if about.kind != self.kind.name:
             raise ForeignStoreError(str(self.root), f"it is a {about.kind} store, not a {self.kind.name} store")
         return about

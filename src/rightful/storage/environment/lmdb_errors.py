@@ -29,23 +29,23 @@ def storage_error(folder: Path, error: lmdb.Error | OSError) -> StorageError:
     if isinstance(error, _NOT_OURS):
         return ForeignStoreError(path, f"LMDB cannot read it ({error})")
     if isinstance(error, lmdb.ReadersFullError):
-        return StorageError(f"all reader slots of {path} are taken", "Close some readers and try again.")
+        return StorageError(f"all reader slots of {path} are in use", "Close some readers and try again.")
     if isinstance(error, lmdb.MemoryError) or code == errno.ENOMEM:
-        what = f"{path} needs 1 TiB of address space, which a limit of this process denies"
+        what = f"{path} needs 1 TiB of address space, but a limit of this process prevents it"
         return StorageError(what, "Nothing was written. Raise `ulimit -v` and try again.")
     if isinstance(error, OSError) and code in _NO_LOCKS | _NO_PLACE:
         return _wrong_place(path, error)
     if code == errno.EIO and _is_full(folder):
-        return StoreFullError(path, f"{error}, and the disk or the file's limit is reached")
+        return StoreFullError(path, f"{error}; the disk or a file size limit is full")
     return StorageError(f"{path} failed: {error}")
 
 
 def _wrong_place(path: str, error: OSError) -> StorageError:
     if error.errno in _NO_LOCKS:
         what = f"the file system of {path} cannot lock files ({error.strerror})"
-        return StorageError(what, "Nothing was written. Move the ledger to a local disk, not NFS or the like.")
+        return StorageError(what, "Nothing was written. Move the ledger to a local disk, not a network file system.")
     what = f"{path} cannot be used: {error.strerror}: {error.filename}"
-    return StorageError(what, "Nothing was written. Name another path.")
+    return StorageError(what, "Nothing was written. Pass another path.")
 
 
 def opening_error(folder: Path, error: lmdb.Error | OSError, *, readonly: bool) -> StorageError:
@@ -53,9 +53,9 @@ def opening_error(folder: Path, error: lmdb.Error | OSError, *, readonly: bool) 
     if isinstance(error, lmdb.Error) and "already open" in str(error):
         return ForkedError(str(folder))
     if readonly and isinstance(storage_error(folder, error), ReadOnlyStoreError):
-        what = f"{folder / 'store' / 'lock.mdb'} cannot be written by you, and a reader must register in it ({error})"
+        what = f"{folder / 'store' / 'lock.mdb'} is not writable, but a reader must register in it ({error})"
         if isinstance(error, OSError):
-            what = f"{folder} cannot be read by you ({error})"
+            what = f"{folder} is not readable ({error})"
         return StorageError(what, "Nothing was changed. Ask the ledger's owner, or read a copy.")
     return storage_error(folder, error)
 

@@ -102,11 +102,11 @@ def open_journal(root: Path, store: Path, size: int, *, readonly: bool) -> int:
         raise ForeignStoreError(str(root), f"{name} is missing") from error
     except OSError as error:
         if error.errno in {errno.EISDIR, errno.ELOOP, errno.ENXIO}:
-            raise ForeignStoreError(str(root), f"{name} is no file") from error
+            raise ForeignStoreError(str(root), f"{name} is not a regular file") from error
         raise
     found, what = os.fstat(fd), ""
     if not stat.S_ISREG(found.st_mode):
-        what = "is no file"
+        what = "is not a regular file"
     elif found.st_size < size:
         what = f"is cut short: {found.st_size} of {size} bytes"
     if what:
@@ -198,8 +198,8 @@ def _page_bytes(root: Path, size: int, first: bytes) -> int:
     if size == 0:
         raise ForeignStoreError(str(root), f"{STORE}/{DATA} is empty")
     if size < _PAGE_HEADER + _META.size:
-        raise ForeignStoreError(str(root), f"{STORE}/{DATA} is no LMDB file, or cut short")
+        raise ForeignStoreError(str(root), f"{STORE}/{DATA} is not an LMDB file, or is cut short")
     magic, version, page_bytes, _, _ = _META.unpack_from(first, _PAGE_HEADER)
     if (magic, version) != (_MAGIC, _VERSION) or not 256 <= page_bytes <= 65_536:  # noqa: PLR2004 - LMDB's own range
-        raise ForeignStoreError(str(root), f"{STORE}/{DATA} is no LMDB file of format {_VERSION}")
+        raise ForeignStoreError(str(root), f"{STORE}/{DATA} is not an LMDB file of format {_VERSION}")
     return int(page_bytes)

@@ -81,10 +81,10 @@ class LMDBFactory(
     def _folder(self) -> Path:
         folder = self.env.get(LMDB_PATH)
         if not folder:
-            msg = f"{LMDB_PATH} is not set; it names the folder of the store"
+            msg = f"{LMDB_PATH} is not set; set it to the folder of the store"
             raise _library.InfrastructureFactoryError(msg)
         return Path(folder)
 
     def _refuse(self, what: str) -> NoReturn:
-        msg = f"{__name__} stores DCB events and views, not {what}; use `eventsourcing.sqlite` for them"
+        msg = f"{__name__} stores DCB events and views, not {what}; use `eventsourcing.sqlite` for these"
         raise _library.NotSupportedError(msg)

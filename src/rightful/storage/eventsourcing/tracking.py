@@ -76,7 +76,7 @@ class ViewState:
     def _key(self, key: bytes) -> bytes:
         whole = self._prefix + key
         if len(whole) > _KEY_BYTES:
-            msg = f"a view's name and key have {_KEY_BYTES - 1} bytes at most, these have {len(whole) - 1}"
+            msg = f"a view's name and key can have at most {_KEY_BYTES - 1} bytes together, got {len(whole) - 1}"
             raise ProgrammingError(msg)
         return whole
 
@@ -111,7 +111,9 @@ class _Session:
         key = tracking_key(name, tracking.application_name)
         record = self._txn.get(key, db=self._env.tables["tracking"])
         if record is not None and _ID.unpack(record)[0] >= tracking.notification_id:
-            msg = f"{tracking.application_name} is already tracked to {_ID.unpack(record)[0]}, so not {tracking}"
+            msg = (
+                f"{tracking.application_name} is already tracked up to {_ID.unpack(record)[0]}; {tracking} was refused"
+            )
             raise IntegrityError(msg)
         self._touching = self._touched = True
         self._txn.put(key, _ID.pack(tracking.notification_id), db=self._env.tables["tracking"])
@@ -219,7 +221,7 @@ class LMDBTrackingRecorder(TrackingRecorder):
             return
         if interrupt is not None and interrupt.is_set():
             raise WaitInterruptedError
-        msg = f"{self._name} has not read {application_name!r} up to {notification_id} within {timeout:g} s"
+        msg = f"{self._name} did not process {application_name!r} up to {notification_id} within {timeout:g} s"
         raise TimeoutError(msg)
 
     def close(self) -> None:

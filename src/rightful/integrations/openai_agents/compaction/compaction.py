@@ -148,7 +148,9 @@ class Compacting:
             self._unstored = None
         mode = checked_mode(said.get("compaction_mode") or self._compaction_mode)
         if mode == "previous_response_id" and response_id is None:
-            raise CompactionRefusedError(self._name, "previous_response_id was asked for, and no response id was given")
+            raise CompactionRefusedError(
+                self._name, "mode `previous_response_id` needs a response id, but no response id was given"
+            )
         return Asked(response_id, mode, bool(said.get("force")), store)
 
     def _mode(self, asked: Asked, *, by_hand: bool) -> str:
@@ -170,8 +172,8 @@ class Compacting:
             if inspect.iscoroutine(said):
                 said.close()
             raise UsageError(
-                "should_trigger_compaction answered with something to be awaited, and it is asked without waiting; "
-                "nothing was sent or written. Give a function that returns True or False."
+                "should_trigger_compaction returned an awaitable, but it is called synchronously. "
+                "Nothing was sent or written. Pass a function that returns True or False."
             )
         return bool(said)
 
@@ -240,13 +242,13 @@ class Compacting:
 
     async def _plan(self, look: Look, asked: Asked, mode: str, run: Run, exchange: Exchange | None) -> Plan | None:
         if look.stale:
-            _log.warning("%s was changed after this run read it; this run does not compact it.", self._name)
+            _log.warning("%s was changed after this run read it. This run does not compact it.", self._name)
             return None
         proof = None
         if exchange is not None:
             proof = await asyncio.to_thread(self._prove, look, run, exchange)
         if exchange is None or proof is None or not proof.seen:
-            self._warn_once("nothing is proven of what the model was sent; give the run the session's hooks()")
+            self._warn_once("nothing is proven about the model's input; pass the session's hooks() to the run")
             return None
         if not proof.covered:
             await self._owe(run, asked, "a call has no output yet, or an approval no answer")
@@ -255,7 +257,7 @@ class Compacting:
         if mode == "previous_response_id" and not (proof.entire and told):
             if asked.mode == mode:
                 self._warn_once(
-                    "the response has seen more than what it would stand for, so it cannot be compacted from"
+                    "the response used items outside the history, so a compaction of it would cover too much"
                 )
                 return None
             mode = "input"
@@ -266,7 +268,9 @@ class Compacting:
         if mode == "previous_response_id":
             covered = whole(items, seen_by(self._ledger, self._name, look.view, asked.response_id))
             if not covered:
-                raise CompactionRefusedError(self._name, f"it is not known what response {asked.response_id} has seen")
+                raise CompactionRefusedError(
+                    self._name, f"the items that response {asked.response_id} used are not known"
+                )
         else:
             covered = whole(items, set(look.window))
         places = tuple(sorted(covered))
@@ -288,20 +292,20 @@ class Compacting:
             if items:
                 await settled(self._line.put(lambda: self._write(plan, look, items, usage, response_id, run)))
         except StaleTokenError as error:
-            _log.warning("the compaction of %s came too late: %s", self._name, error)
+            _log.warning("The compaction of %s finished too late: %s", self._name, error)
         except StorageError:
             raise  # nothing can be owed where nothing can be written
         except Exception as error:
             await self._owe(run, asked, f"{deferred.FAILED}: {type(error).__name__}")
             if not isinstance(error, UsageError):
                 raise
-            _log.warning("the compaction of %s was not written: %s", self._name, error)  # an output came meanwhile
+            _log.warning("The compaction of %s was not written: %s", self._name, error)  # an output came meanwhile
         else:
             if items:
                 sdk_private.tell_completed(wrapper)
             else:
                 await self._owe(run, asked, f"{deferred.FAILED}: its answer was empty")
-                self._warn_once("the provider's compaction was empty, so nothing was written")
+                self._warn_once("the provider returned no items, so nothing was written")
 
     def _counted(self, answer: Any, run: Run, wrapper: RunContextWrapper[Any] | None) -> dict[str, int] | None:  # noqa: ANN401 - the provider's own class
         """Add what a compaction used to its run, once, whatever becomes of it; return it as an event tells it."""
@@ -322,7 +326,7 @@ class Compacting:
             except Exception as error:
                 if wrapper is None:
                     raise
-                self._warn_once(f"there is no client to compact with ({error})")
+                self._warn_once(f"the client could not be created ({error})")
         return self._client or self._default_client
 
     def _write(
@@ -363,7 +367,7 @@ class Compacting:
             return False
         rests = await answered(self._line.put(lambda: deferred.rests(self._ledger, self._name)))
         if rests:
-            self._warn_once("the provider has failed it more than once; it is asked again after ten more items")
+            self._warn_once("the provider failed repeatedly; the next attempt is after ten more items")
         return rests
 
     @property
@@ -396,13 +400,13 @@ class Compacting:
             await self._owe(run, asked, "tool outputs came after the response")
 
     def _refuse_encrypted(self, *, by_hand: bool) -> None:
-        why = "its items are encrypted, and no provider can read them"
+        why = "its items are encrypted, so a provider cannot read them"
         if not by_hand:
             self._warn_once(why)
             return
         raise UsageError(
-            f"the history of {self._name} was not compacted: {why}; nothing was sent or written. Let the SDK's own "
-            "compaction stand between: EncryptedSession(…, OpenAIResponsesCompactionSession(…, LedgerSession(…)))."
+            f"The history of {self._name} was not compacted: {why}. Nothing was sent or written. Put the SDK's "
+            "compaction inside: EncryptedSession(…, OpenAIResponsesCompactionSession(…, LedgerSession(…)))."
         )
 
     def _warn_once(self, what: str) -> None:

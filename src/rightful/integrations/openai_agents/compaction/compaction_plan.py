@@ -96,7 +96,7 @@ def seen_by(ledger: Ledger, session: str, view: History, response_id: str | None
         if not isinstance(said, HistoryAppended) or said.response_id != response_id or said.read is None:
             continue
         if next(iter(ledger.read(session=session, types=_TAKES_BACK, after=said.read.position)), None) is not None:
-            why = f"the history was popped from, cleared or corrected since response {response_id} read it"
+            why = f"the history was popped, cleared or corrected after response {response_id} read it"
             raise CompactionRefusedError(session, why)
         entries = ledger.full_history(session, at=recorded.position).entries
         then = {at[one.id] for one in entries if one.fate == "shown" and one.id in at}
@@ -121,7 +121,7 @@ def checked_mode(mode: Mode) -> Mode:
         UsageError: There is none of that name.
     """
     if mode not in MODES:
-        raise UsageError(f"{mode!r} is no compaction mode; nothing was done. Give one of {', '.join(MODES)}.")
+        raise UsageError(f"{mode!r} is not a compaction mode. Nothing was done. Use one of {', '.join(MODES)}.")
     return mode
 
 
@@ -135,8 +135,8 @@ def checked_hook(hook: Any) -> Hook | None:  # noqa: ANN401 - whatever the calle
     if hook is None or (callable(hook) and not inspect.iscoroutinefunction(hook)):
         return found
     raise UsageError(
-        "should_trigger_compaction is no function that says at once whether to compact; nothing was done. Give one "
-        "that takes a dict and returns True or False, or none."
+        "should_trigger_compaction is not a synchronous function. Nothing was done. Pass a function that takes a dict "
+        "and returns True or False, or None."
     )
 
 
@@ -148,6 +148,6 @@ def checked_model(model: object) -> str:
     """
     if not isinstance(model, str) or not provider.compacts(model):
         raise UsageError(
-            f"{model!r} is no model that compacts; nothing was done. Give one of OpenAI's: gpt-…, o…, or ft:gpt-…."
+            f"{model!r} is not a model that compacts. Nothing was done. Use one of OpenAI's: gpt-…, o…, or ft:gpt-…."
         )
     return model

@@ -77,8 +77,8 @@ def _plain(one: Any) -> dict[str, Any]:  # noqa: ANN401 - a model of pydantic's,
 
 def _no_items(found: object) -> ValueError:
     return ValueError(
-        f"the provider's compaction holds a {type(found).__name__} where an item was expected; nothing was written, "
-        "and the history is as it was. Look at what the client returns."
+        f"The provider's compaction contains a {type(found).__name__} where an item was expected. "
+        "The history was not changed. Check the output of the client."
     )
 
 
@@ -103,8 +103,8 @@ def _part(part: Any) -> Any:  # noqa: ANN401 - content
     if pointer is None:
         wanted = ", ".join(_POINTERS[kind])
         raise ValueError(
-            f"the provider's compaction holds an {kind} without any of {wanted}; nothing was written, and the history "
-            "is as it was. Compact again, or leave that item out of the history."
+            f"The provider's compaction contains an {kind} without any of {wanted}. The history was not changed. "
+            "Compact again, or remove that item from the history."
         )
     kept = ("type", pointer, *_BESIDE[kind])
     return {key: said[key] for key in kept if key in said}
