@@ -11,7 +11,7 @@ from eventsourcing.dcb.api import DCBQuery, DCBQueryItem
 from tests.faults.support import event, filled, flip, into_tables, journal, opened, overwrite, records, unmarked
 
 from rightful.errors import DamagedRowError
-from rightful.storage.journal.journal_records import HEAD_BYTES, Seal
+from rightful.storage.journal.journal_records import END_BYTES, HEAD_BYTES, START, Seal
 from rightful.storage.journal.journal_rows import Kept
 from rightful.storage.port import LedgerEvent
 from rightful.storage.recorder import LMDBRecorder
@@ -255,6 +255,18 @@ def test_a_last_record_that_was_marked_durable_is_never_lost_without_a_word(tmp_
     _at_each_byte(tmp_path, 5, use)
     assert {*CHECKS, 200, 250} <= appended
     assert not {30, 31, 100, 150} & appended
+
+
+def test_beginning_of_a_new_journal_in_place_of_its_first_record_is_damage(tmp_path: Path) -> None:
+    """As a disk leaves it that lost one write; the mark says that records were durable."""
+    with opened(tmp_path / "s", create=True):
+        end = journal(tmp_path / "s").read_bytes()[START : START + END_BYTES]
+    folder = filled(tmp_path / "s")
+    overwrite(folder, START, end)
+    with opened(folder) as recorder:
+        assert recorder.head() == 3
+        assert [each.position for each in recorder.rows(1)] == [2, 3]
+        assert _damaged(lambda: recorder.rows(0)) == 1
 
 
 def _ghost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

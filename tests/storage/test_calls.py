@@ -14,6 +14,7 @@ from eventsourcing.dcb.api import DCBEvent
 from tests.contracts.base import event
 
 import rightful
+from rightful import limits
 from rightful.storage.journal.journal_records import END_BYTES, START
 from rightful.storage.port import View
 from rightful.storage.recorder import LMDBRecorder
@@ -38,6 +39,26 @@ def test_turn_compares_journal_with_file_in_two_short_reads(tmp_path: Path, monk
         monkeypatch.undo()
 
     assert read_bytes == [END_BYTES, START]
+
+
+def test_turn_after_batch_does_not_search_new_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches alone leave a new journal as it was made, so its beginning shows that no record is in it."""
+    real, read_bytes = os.pread, list[int]()
+
+    def pread(fd: int, count: int, at: int) -> bytes:
+        read_bytes.append(count)
+        return real(fd, count, at)
+
+    with LMDBRecorder(tmp_path / "s", kind="plain", create=True) as recorder:
+        monkeypatch.setattr(limits, "JOURNAL_COMMIT_BYTES", 0)
+        recorder.append([event()])
+        monkeypatch.setattr(os, "pread", pread)
+        for _ in range(3):
+            recorder.append([event()])
+        monkeypatch.undo()
+
+    assert read_bytes
+    assert max(read_bytes) <= 16_384
 
 
 def test_one_append_makes_no_more_calls(tmp_path: Path) -> None:

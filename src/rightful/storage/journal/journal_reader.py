@@ -24,6 +24,7 @@ from rightful.storage.journal.journal_format_2 import Unbound
 from rightful.storage.journal.journal_records import (
     ANCHORS_AT,
     CHECK_BYTES,
+    END_BYTES,
     HEAD_BYTES,
     MARK_BYTES,
     START,
@@ -305,9 +306,16 @@ class Chain:
         return end
 
     def _is_untouched(self) -> bool:
-        """Return whether the first record of the round before stands there still, so that none of this one does."""
+        """Return whether the first record of this round is not written yet, because what was there before still is.
+
+        That is the first record of the round before, or the end with which a new journal begins. The mark of a new
+        journal names that end, and is written again as soon as a record is durable.
+        """
         if self._bond is None or self._lasts or self._marked_beyond() is not None:
             return False
+        mark = self._mark
+        if mark is not None and mark.end == START:
+            return self._read(START, END_BYTES) == self._form.end(mark.check)
         anchor = self._bond.anchor_in(self._read(0, START), self._base.round)
         return anchor is not None and self._first_follows(self._bond.seal(anchor.round), anchor.position, anchor.check)
 
