@@ -8,6 +8,7 @@ import pytest
 from eventsourcing.dcb.api import DCBEvent, DCBQuery
 from tests.contracts.base import event, query, tagged
 
+from rightful import limits
 from rightful.storage.journal.journal_rows import Kept, Tail
 from rightful.storage.tables.row_codec import PlainCodec
 
@@ -118,6 +119,18 @@ def test_what_is_cut_is_found_no_more_and_what_comes_in_its_place_is(tail: Tail)
 def test_a_cut_where_nothing_stands_takes_nothing(tail: Tail) -> None:
     tail.cut(14)
     assert (tail.last, list(tail.tagged("xy"))) == (14, [14])
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_only_rows_that_the_journal_may_keep_are_indexed_when_added(more: int) -> None:
+    """A batch goes into the tables, so an index of it would mostly be built for nothing."""
+    events = [event(f"{n}", "a", (f"t{n}",)) for n in range(limits.JOURNAL_ROWS + more)]
+    tail = Tail(10, CODEC)
+    tail.grow(rows(events), events)
+
+    assert bool(tail._tags) == (not more)
+    assert [list(tail.tagged(tag)) for tag in ("t0", "t511", "t1000")] == [[11], [522], []]
+    assert len(tail.fitting(query((("a",), ())), 0, tail.last)) == len(events)
 
 
 def test_a_damaged_row_is_under_no_tag_and_its_neighbours_are() -> None:

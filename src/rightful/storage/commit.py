@@ -237,18 +237,18 @@ class Appender:
 
         A damaged row stays missing, and whoever reads it is told.
         """
-        there = [position for position in range(first, tail.last + 1) if tail.row(position).value is not None]
-        apart = [position for position in there if tail.row(position).payload is not None]
+        rows = enumerate(tail.after(first - 1, tail.last), first)
+        there = [(pack_position(position), row) for position, row in rows if row.value is not None]
+        apart = [(key, row.payload) for key, row in there if row.payload is not None]
         tags, types = list[bytes](), list[bytes]()
-        for position in there:
-            kind, words = tail.words(tail.row(position))
+        for key, row in there:
+            kind, words = tail.words(row)
             if kind is not None:
-                key = pack_position(position)
                 tags += {word_key(tag) + key for tag in words}
-                if not is_damaged(tail.row(position)):  # a row without its type is looked for (`query`)
+                if not is_damaged(row):  # a row without its type is looked for (`query`)
                     types.append(word_key(kind) + key)
-        self._put(txn, "rows", len(there), ((pack_position(at), tail.row(at).value) for at in there))
-        self._put(txn, "payloads", len(apart), ((pack_position(at), tail.row(at).payload) for at in apart))
+        self._put(txn, "rows", len(there), ((key, row.value) for key, row in there))
+        self._put(txn, "payloads", len(apart), iter(apart))
         for name, entries in (("tags", sorted(tags)), ("types", sorted(types))):
             self._put(txn, name, len(entries), ((entry[:-8], entry[-8:]) for entry in entries))
 

@@ -10,6 +10,7 @@ import msgspec
 from eventsourcing.dcb.api import DCBEvent, DCBQuery
 from msgspec import Struct
 
+from rightful import limits
 from rightful.encoding.merkle import HASH_BYTES
 from rightful.storage.critical_sections import run_locked
 from rightful.storage.tables.row_codec import Codec
@@ -75,11 +76,14 @@ class Tail:
         return self.rows[max(position - self.start, 0) : max(until - self.start, 0)]
 
     def grow(self, rows: Sequence[Kept], events: Sequence[DCBEvent]) -> None:
-        """Add rows of ours, whose events need not be read from them."""
+        """Add rows of ours, whose events need not be read from them.
+
+        More rows than the journal keeps go into the tables at once. They are indexed only if a search asks for them.
+        """
         run_locked(self._lock, self._grow, rows, events)
 
     def _grow(self, rows: Sequence[Kept], events: Sequence[DCBEvent]) -> None:
-        if self._is_whole and self._indexed == len(self.rows):
+        if self._is_whole and self._indexed == len(self.rows) and len(rows) <= limits.JOURNAL_ROWS:
             self._is_whole = False
             for position, event in enumerate(events, self.last + 1):
                 self._add(event.type, event.tags, position)
